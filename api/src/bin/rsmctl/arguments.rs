@@ -1,0 +1,114 @@
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use rsm_api::client::Endpoint;
+
+use crate::commands::{
+    completions, events, findings, history, lft, links, nodes, ports, route, sim, status, sweep,
+    watch,
+};
+
+/// Asks a running rsm what it knows and does.
+#[derive(Debug, Parser)]
+#[command(name = "rsmctl", version, after_long_help = LONG_HELP, after_help = HELP)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every subcommand takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// The server: http://HOST:PORT or unix:/PATH; found by itself if not given
+    #[arg(long, global = true, env = "RSM_SERVER", value_name = "URL")]
+    pub(crate) server: Option<Endpoint>,
+    /// How to print
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT"
+    )]
+    pub(crate) format: Format,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned tables for people
+    #[default]
+    Text,
+    /// JSON with stable keys; one object a line where it streams
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(flatten)]
+    Ask(Question),
+    /// Prints a completion script for a shell
+    Completions(completions::CompletionsArguments),
+}
+
+/// What to do with a server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Question {
+    /// The subnet and its manager at one glance
+    Status(status::StatusArguments),
+    /// Switches, channel adapters and routers
+    Nodes(nodes::NodesArguments),
+    /// Ports with their state, LID and neighbour
+    Ports(ports::PortsArguments),
+    /// Cables with both their ends
+    Links(links::LinksArguments),
+    /// The linear forwarding table of a switch
+    Lft(lft::LftArguments),
+    /// The way from one port to another, hop by hop
+    Route(route::RouteArguments),
+    /// What is wrong with the fabric now
+    Findings(findings::FindingsArguments),
+    /// The latest convergences: cause, time of each stage, packets
+    History(history::HistoryArguments),
+    /// What happened lately
+    Events(events::EventsArguments),
+    /// What happens, until interrupted
+    Watch(watch::WatchArguments),
+    /// Has the subnet manager sweep again, and waits for what comes of it
+    Sweep(sweep::SweepArguments),
+    /// Acts on a simulated fabric
+    #[command(subcommand)]
+    Sim(sim::SimCommand),
+}
+
+const HELP: &str = "\
+Nodes and ports are named by GUID (0x0002c90300001234, or 0x0002c90300001234:2 for its port 2),
+LID (17) or node description (leaf-03, leaf-03:7). `rsmctl --help` has examples and exit codes.";
+
+const LONG_HELP: &str = "\
+Nodes and ports:
+  0x0002c90300001234    the node or port with that GUID
+  0x0002c90300001234:2  port 2 of that node
+  17, 0x11              whoever answers to that LID
+  leaf-03, leaf-03:7    the node with that description, and port 7 of it
+  guid:11 lid:11 name:11  what the prefix says, where a text could mean several things
+
+Examples:
+  rsmctl status
+  rsmctl nodes --kind switch
+  rsmctl ports --node leaf-03 --state init
+  rsmctl route gpu-0001:1 gpu-0777:1
+  rsmctl history --format json | jq '.[-1].timing_ms'
+  rsmctl sim unlink leaf-03 7 && rsmctl events --newest 5
+
+The server is the first of these that answers, unless --server or RSM_SERVER names one:
+  unix:/run/rsm/rsm.sock, unix:$XDG_RUNTIME_DIR/rsm/rsm.sock, unix:/var/lib/rsm/rsm.sock,
+  unix:$XDG_STATE_HOME/rsm/rsm.sock, unix:$HOME/.local/state/rsm/rsm.sock, http://127.0.0.1:50051
+Over TCP a server answers questions only, unless it was started with --insecure-admin.
+
+Exit codes:
+  0  done; also where the reader of the output went away
+  1  the server refused, found nothing, or the route does not arrive
+  2  the command line is wrong
+  3  no server could be reached, or the connection broke";

@@ -1,0 +1,152 @@
+use clap::Args;
+use rsm_proto::v1;
+use rsm_proto::v1::event::Change;
+
+use super::watch;
+use crate::failure::Failure;
+use crate::output::{Output, printable};
+use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::{count, label, lid, milliseconds, or_none, port_of, rate, timestamp};
+
+/// What happened lately
+#[derive(Debug, Args)]
+#[command(
+    after_help = "With --format json, one object a line.\n\nExamples:\n  rsmctl events --newest 20\n  rsmctl events --follow"
+)]
+pub(crate) struct EventsArguments {
+    /// Only the newest this many; all that are kept if not given
+    #[arg(short, long, value_name = "N")]
+    newest: Option<usize>,
+    /// Only events after the one with this sequence number
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+    after: u64,
+    /// Go on with what happens, until interrupted
+    #[arg(short, long)]
+    follow: bool,
+}
+
+pub(crate) async fn run(arguments: EventsArguments, session: &mut Session) -> Result<(), Failure> {
+    let mut events = all_pages(|page_token| {
+        let mut client = session.watch();
+        let request = v1::ListEventsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            after_sequence: arguments.after,
+        };
+        async move {
+            let page = client.list_events(request).await?.into_inner();
+            Ok((page.events, page.next_page_token))
+        }
+    })
+    .await?;
+    let last = events
+        .last()
+        .map_or(arguments.after, |event| event.sequence);
+    if let Some(newest) = arguments.newest {
+        events.drain(..events.len().saturating_sub(newest));
+    }
+    for event in &events {
+        print(&mut session.output, event)?;
+    }
+    if arguments.follow {
+        session.output.flush()?;
+        return watch::stream(session, Some(last)).await;
+    }
+    Ok(())
+}
+
+/// One event on one line.
+pub(super) fn print(output: &mut Output, event: &v1::Event) -> Result<(), Failure> {
+    if output.is_json() {
+        return output.json_line(event);
+    }
+    let (name, what) = describe(event.change.as_ref());
+    let line = format!(
+        "{}  gen {}  {name:<20}  {}",
+        timestamp(event.at_unix_ms),
+        event.generation,
+        printable(&what)
+    );
+    output.line(line.trim_end())
+}
+
+/// The name of a change, and what there is to say of it.
+fn describe(change: Option<&Change>) -> (&'static str, String) {
+    match change {
+        Some(Change::StateChanged(to)) => {
+            let state = label::<v1::SubnetState>(to.state);
+            ("state changed", format!("{state}: {}", or_none(&to.reason)))
+        }
+        Some(Change::NodeAppeared(it)) => ("node appeared", node(it)),
+        Some(Change::NodeVanished(it)) => ("node vanished", node(it)),
+        Some(Change::NodeChanged(it)) => ("node changed", node(it)),
+        Some(Change::PortAppeared(it)) => ("port appeared", port(it)),
+        Some(Change::PortVanished(it)) => ("port vanished", port(it)),
+        Some(Change::PortChanged(it)) => ("port changed", port(it)),
+        Some(Change::LinkAppeared(it)) => ("link appeared", link(it)),
+        Some(Change::LinkVanished(it)) => ("link vanished", link(it)),
+        Some(Change::LinkChanged(it)) => ("link changed", link(it)),
+        Some(Change::RoutesChanged(it)) => (
+            "routes changed",
+            format!(
+                "{} in {} of {}",
+                count(it.entries, "entry", "entries"),
+                count(it.blocks.into(), "block", "blocks"),
+                count(it.switches.into(), "switch", "switches")
+            ),
+        ),
+        Some(Change::FindingRaised(it)) => ("finding raised", finding(it)),
+        Some(Change::FindingCleared(it)) => ("finding cleared", finding(it)),
+        Some(Change::ConvergenceFinished(it)) => ("convergence finished", convergence(it)),
+        None => (
+            "unknown",
+            "an event that this rsmctl does not know".to_owned(),
+        ),
+    }
+}
+
+fn node(node: &v1::Node) -> String {
+    let kind = label::<v1::NodeKind>(node.kind);
+    format!("{kind} {} {}", node.guid, node.description)
+}
+
+fn port(port: &v1::Port) -> String {
+    format!(
+        "{} {}, LID {}",
+        port_of(&port.node_description, port.key.as_ref()),
+        label::<v1::PortState>(port.state),
+        lid(port.lid)
+    )
+}
+
+fn link(link: &v1::Link) -> String {
+    let end = |end: Option<&v1::LinkEnd>| {
+        end.map_or_else(String::new, |end| {
+            port_of(&end.description, end.port.as_ref())
+        })
+    };
+    format!(
+        "{} - {} {}, {}",
+        end(link.a.as_ref()),
+        end(link.b.as_ref()),
+        label::<v1::PortState>(link.state),
+        rate(link.width, link.speed)
+    )
+}
+
+fn finding(finding: &v1::Finding) -> String {
+    let severity = label::<v1::Severity>(finding.severity);
+    format!("{severity} {}: {}", finding.kind, finding.message)
+}
+
+fn convergence(convergence: &v1::Convergence) -> String {
+    let smps = convergence.smps.unwrap_or_default();
+    format!(
+        "{}: {} ms, {}, {}, {}",
+        convergence.cause,
+        milliseconds(convergence.timing_ms.unwrap_or_default().total),
+        count(smps.get, "Get", "Gets"),
+        count(smps.set, "Set", "Sets"),
+        count(convergence.lft_blocks, "LFT block", "LFT blocks")
+    )
+}

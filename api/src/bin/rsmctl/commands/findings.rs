@@ -1,0 +1,67 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::{NONE, label, label_parser, timestamp};
+
+/// What is wrong with the fabric now
+#[derive(Debug, Args)]
+#[command(after_help = "Example: rsmctl findings --severity error")]
+pub(crate) struct FindingsArguments {
+    /// Only findings at least this grave
+    #[arg(long, value_parser = label_parser::<v1::Severity>())]
+    severity: Option<i32>,
+    /// Only findings of this kind, for instance duplicate-guid
+    #[arg(long)]
+    kind: Option<String>,
+    /// Only findings about this node
+    #[arg(long)]
+    node: Option<String>,
+}
+
+pub(crate) async fn run(
+    arguments: FindingsArguments,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let findings = all_pages(|page_token| {
+        let mut client = session.fabric();
+        let request = v1::ListFindingsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            min_severity: arguments.severity.unwrap_or_default(),
+            kind: arguments.kind.clone().unwrap_or_default(),
+            node: arguments.node.clone().unwrap_or_default(),
+        };
+        async move {
+            let page = client.list_findings(request).await?.into_inner();
+            Ok((page.findings, page.next_page_token))
+        }
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&findings);
+    }
+    let mut rows = Rows::new(&["SINCE", "SEVERITY", "KIND", ">TIMES", "AT", "MESSAGE"]);
+    for finding in findings {
+        rows.add([
+            timestamp(finding.raised_unix_ms),
+            label::<v1::Severity>(finding.severity),
+            finding.kind.clone(),
+            finding.occurrences.to_string(),
+            place(&finding),
+            finding.message,
+        ]);
+    }
+    session.output.table(rows)
+}
+
+/// The node or port that a finding is about.
+fn place(finding: &v1::Finding) -> String {
+    match (finding.node_guid.as_str(), finding.port) {
+        ("", _) => NONE.to_owned(),
+        (node, None) => node.to_owned(),
+        (node, Some(port)) => format!("{node}:{port}"),
+    }
+}

@@ -1,0 +1,75 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::{milliseconds, timestamp};
+
+/// The latest convergences: cause, time of each stage, packets
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The newest is last. Times are in milliseconds.\n\nExample: rsmctl history --newest 1 --format json"
+)]
+pub(crate) struct HistoryArguments {
+    /// Only the newest this many, at most 1000; all that are kept if not given
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    newest: Option<u32>,
+}
+
+pub(crate) async fn run(arguments: HistoryArguments, session: &mut Session) -> Result<(), Failure> {
+    let convergences = all_pages(|page_token| {
+        let mut client = session.convergence();
+        let request = v1::ListConvergencesRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            newest: arguments.newest.unwrap_or_default(),
+        };
+        async move {
+            let page = client.list_convergences(request).await?.into_inner();
+            Ok((page.convergences, page.next_page_token))
+        }
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&convergences);
+    }
+    session.output.table(rows(convergences))
+}
+
+/// A table of convergences.
+pub(super) fn rows(convergences: Vec<v1::Convergence>) -> Rows {
+    let mut rows = Rows::new(&[
+        "FINISHED",
+        ">GENERATION",
+        "CAUSE",
+        ">DISCOVER",
+        ">PLAN",
+        ">PUSH",
+        ">TOTAL",
+        ">GETS",
+        ">SETS",
+        ">RETRIES",
+        ">BLOCKS",
+        "COMPLETE",
+    ]);
+    for convergence in convergences {
+        let timing = convergence.timing_ms.unwrap_or_default();
+        let smps = convergence.smps.unwrap_or_default();
+        rows.add([
+            timestamp(convergence.finished_unix_ms),
+            convergence.generation.to_string(),
+            convergence.cause,
+            milliseconds(timing.discover),
+            milliseconds(timing.plan),
+            milliseconds(timing.push),
+            milliseconds(timing.total),
+            smps.get.to_string(),
+            smps.set.to_string(),
+            smps.retries.to_string(),
+            convergence.lft_blocks.to_string(),
+            if convergence.complete { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+    rows
+}

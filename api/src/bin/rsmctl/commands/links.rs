@@ -1,0 +1,55 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::{label, label_parser, port_of, rate};
+
+/// Cables with both their ends
+#[derive(Debug, Args)]
+#[command(after_help = "Example: rsmctl links --node spine-01 --between-switches")]
+pub(crate) struct LinksArguments {
+    /// Only links with an end on this node
+    #[arg(long)]
+    node: Option<String>,
+    /// Only links whose ends are both switches
+    #[arg(long)]
+    between_switches: bool,
+    /// Only links in this state
+    #[arg(long, value_parser = label_parser::<v1::PortState>())]
+    state: Option<i32>,
+}
+
+pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Result<(), Failure> {
+    let links = all_pages(|page_token| {
+        let mut client = session.fabric();
+        let request = v1::ListLinksRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            node: arguments.node.clone().unwrap_or_default(),
+            between_switches: arguments.between_switches,
+            state: arguments.state.unwrap_or_default(),
+        };
+        async move {
+            let page = client.list_links(request).await?.into_inner();
+            Ok((page.links, page.next_page_token))
+        }
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&links);
+    }
+    let mut rows = Rows::new(&["A", "B", "STATE", "RATE", "NOTE"]);
+    for link in links {
+        let (a, b) = (link.a.unwrap_or_default(), link.b.unwrap_or_default());
+        rows.add([
+            port_of(&a.description, a.port.as_ref()),
+            port_of(&b.description, b.port.as_ref()),
+            label::<v1::PortState>(link.state),
+            rate(link.width, link.speed),
+            if link.damped { "damped" } else { "" }.to_owned(),
+        ]);
+    }
+    session.output.table(rows)
+}

@@ -1,0 +1,48 @@
+//! One file per subcommand.
+
+pub(crate) mod completions;
+pub(crate) mod events;
+pub(crate) mod findings;
+pub(crate) mod history;
+pub(crate) mod lft;
+pub(crate) mod links;
+pub(crate) mod nodes;
+pub(crate) mod ports;
+pub(crate) mod route;
+pub(crate) mod sim;
+pub(crate) mod status;
+pub(crate) mod sweep;
+pub(crate) mod watch;
+
+use crate::arguments::{Arguments, Command, Global, Question};
+use crate::failure::Failure;
+use crate::session::Session;
+
+/// Does what the command line asks.
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Ask(question) => ask(question, arguments.global).await,
+        Command::Completions(shell) => completions::run(&shell, arguments.global.format),
+    }
+}
+
+async fn ask(question: Question, global: Global) -> Result<(), Failure> {
+    let mut session = Session::open(global).await?;
+    let outcome = match question {
+        Question::Status(arguments) => status::run(arguments, &mut session).await,
+        Question::Nodes(arguments) => nodes::run(arguments, &mut session).await,
+        Question::Ports(arguments) => ports::run(arguments, &mut session).await,
+        Question::Links(arguments) => links::run(arguments, &mut session).await,
+        Question::Lft(arguments) => lft::run(arguments, &mut session).await,
+        Question::Route(arguments) => route::run(arguments, &mut session).await,
+        Question::Findings(arguments) => findings::run(arguments, &mut session).await,
+        Question::History(arguments) => history::run(arguments, &mut session).await,
+        Question::Events(arguments) => events::run(arguments, &mut session).await,
+        Question::Watch(arguments) => watch::run(arguments, &mut session).await,
+        Question::Sweep(arguments) => sweep::run(arguments, &mut session).await,
+        Question::Sim(command) => sim::run(command, &mut session).await,
+    };
+    // What a command printed before it failed is shown before the failure.
+    let flushed = session.output.flush();
+    outcome.and(flushed)
+}

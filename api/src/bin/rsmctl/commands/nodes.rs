@@ -1,0 +1,93 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::{NONE, label, label_parser, lid, optional};
+
+/// Switches, channel adapters and routers
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  rsmctl nodes --kind switch\n  rsmctl nodes leaf-03 --format json"
+)]
+pub(crate) struct NodesArguments {
+    /// Only this node
+    #[arg(conflicts_with_all = ["kind", "description"])]
+    node: Option<String>,
+    /// Only nodes of this kind
+    #[arg(long, value_parser = label_parser::<v1::NodeKind>())]
+    kind: Option<i32>,
+    /// Only nodes whose description contains this
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+}
+
+pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Result<(), Failure> {
+    let nodes = match &arguments.node {
+        Some(name) => one(session, name).await?,
+        None => all(session, &arguments).await?,
+    };
+    if session.output.is_json() {
+        return session.output.json(&nodes);
+    }
+    let mut rows = Rows::new(&[
+        "GUID",
+        "KIND",
+        ">LID",
+        ">PORTS",
+        ">ACTIVE",
+        ">HOPS",
+        ">RANK",
+        "STATE",
+        "DESCRIPTION",
+    ]);
+    for node in nodes {
+        rows.add([
+            node.guid,
+            label::<v1::NodeKind>(node.kind),
+            lids(&node.lids),
+            node.num_ports.to_string(),
+            node.ports_active.to_string(),
+            node.distance.to_string(),
+            optional(node.rank),
+            if node.suspected { "suspected" } else { "ok" }.to_owned(),
+            node.description,
+        ]);
+    }
+    session.output.table(rows)
+}
+
+async fn one(session: &Session, name: &str) -> Result<Vec<v1::Node>, Failure> {
+    let request = v1::GetNodeRequest {
+        node: name.to_owned(),
+    };
+    let answer = session.fabric().get_node(request).await?;
+    Ok(answer.into_inner().node.into_iter().collect())
+}
+
+async fn all(session: &Session, arguments: &NodesArguments) -> Result<Vec<v1::Node>, Failure> {
+    all_pages(|page_token| {
+        let mut client = session.fabric();
+        let request = v1::ListNodesRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            kind: arguments.kind.unwrap_or_default(),
+            description_contains: arguments.description.clone().unwrap_or_default(),
+        };
+        async move {
+            let page = client.list_nodes(request).await?.into_inner();
+            Ok((page.nodes, page.next_page_token))
+        }
+    })
+    .await
+}
+
+/// The first LID, and how many more there are.
+fn lids(lids: &[u32]) -> String {
+    match lids {
+        [] => NONE.to_owned(),
+        [only] => lid(*only),
+        [first, more @ ..] => format!("{}+{}", lid(*first), more.len()),
+    }
+}

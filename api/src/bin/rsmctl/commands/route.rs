@@ -1,0 +1,69 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::{Rows, printable};
+use crate::session::Session;
+use crate::text::{label, optional};
+
+/// The way from one port to another, hop by hop
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  rsmctl route gpu-0001:1 gpu-0777:1\n  rsmctl route 17 42\n\nThe exit code is 1 where the route does not arrive."
+)]
+pub(crate) struct RouteArguments {
+    /// Where it starts
+    source: String,
+    /// Where it is meant to end; a LID is walked as given
+    destination: String,
+}
+
+pub(crate) async fn run(arguments: RouteArguments, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::ResolveRouteRequest {
+        source: arguments.source,
+        destination: arguments.destination,
+    };
+    let answer = session.fabric().resolve_route(request).await?;
+    let route = answer.into_inner().route.unwrap_or_default();
+    if session.output.is_json() {
+        session.output.json(&route)?;
+    } else {
+        session.output.table(rows(&route))?;
+    }
+    verdict(&route)
+}
+
+fn rows(route: &v1::Route) -> Rows {
+    let mut rows = Rows::new(&[">HOP", ">IN", ">OUT", "KIND", "GUID", "DESCRIPTION"]);
+    for (index, hop) in route.hops.iter().enumerate() {
+        rows.add([
+            index.to_string(),
+            optional(hop.in_port),
+            optional(hop.out_port),
+            label::<v1::NodeKind>(hop.kind),
+            hop.node_guid.clone(),
+            hop.description.clone(),
+        ]);
+    }
+    rows
+}
+
+fn verdict(route: &v1::Route) -> Result<(), Failure> {
+    let last = route.hops.last().map_or_else(String::new, |hop| {
+        format!("{} {}", hop.node_guid, printable(&hop.description))
+    });
+    let lid = route.lid;
+    match route.outcome() {
+        v1::RouteOutcome::Delivered => Ok(()),
+        v1::RouteOutcome::Dropped => Err(Failure::Refused(format!(
+            "packets for LID {lid} are dropped at {last}: {}",
+            printable(&route.reason)
+        ))),
+        v1::RouteOutcome::Loop => Err(Failure::Refused(format!(
+            "packets for LID {lid} circle: they pass {last} again"
+        ))),
+        v1::RouteOutcome::Unspecified => Err(Failure::Refused(
+            "the server gave an outcome that this rsmctl does not know".to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,119 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::Session;
+use crate::text::{count, duration, label, lid, milliseconds};
+
+/// The subnet and its manager at one glance
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {}
+
+pub(crate) async fn run(_: StatusArguments, session: &mut Session) -> Result<(), Failure> {
+    let answer = session.fabric().get_status(v1::GetStatusRequest {}).await?;
+    let status = answer.into_inner().status.unwrap_or_default();
+    if session.output.is_json() {
+        return session.output.json(&status);
+    }
+    session.output.table(rows(&status))
+}
+
+fn rows(status: &v1::SubnetStatus) -> Rows {
+    let mut rows = Rows::plain(2);
+    let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
+    row("Fabric", status.fabric.clone());
+    let state = label::<v1::SubnetState>(status.state);
+    row(
+        "State",
+        match status.state_reason.as_str() {
+            "" => state,
+            reason => format!("{state} ({reason})"),
+        },
+    );
+    row(
+        "Manager",
+        format!(
+            "rsm {}, port {}, LID {}, priority {}, up for {}",
+            status.version,
+            status.port_guid,
+            lid(status.lid),
+            status.priority,
+            duration(status.uptime_ms)
+        ),
+    );
+    if let Some(master) = &status.master {
+        row(
+            "Master",
+            format!(
+                "{}, LID {}, priority {}",
+                master.guid, master.lid, master.priority
+            ),
+        );
+    }
+    row("Generation", status.generation.to_string());
+    row(
+        "Nodes",
+        format!(
+            "{}, {}, {}",
+            count(status.switches, "switch", "switches"),
+            count(status.cas, "CA", "CAs"),
+            count(status.routers, "router", "routers")
+        ),
+    );
+    row("Links", status.links.to_string());
+    row("LIDs", status.lids.to_string());
+    row(
+        "Ports",
+        format!(
+            "{} active, {} not active",
+            status.ports_active, status.ports_not_active
+        ),
+    );
+    if let Some(engine) = &status.engine {
+        row("Engine", format!("{} ({})", engine.name, engine.reason));
+    }
+    if let Some(verify) = &status.verify {
+        row("Routes", proof(verify));
+    }
+    let findings = status.findings.unwrap_or_default();
+    row(
+        "Findings",
+        format!(
+            "{}, {}, {} info",
+            count(findings.error, "error", "errors"),
+            count(findings.warning, "warning", "warnings"),
+            findings.info
+        ),
+    );
+    if let Some(last) = &status.last_convergence {
+        let smps = last.smps.unwrap_or_default();
+        row(
+            "Last convergence",
+            format!(
+                "{}: {} ms, {}, {}",
+                last.cause,
+                milliseconds(last.timing_ms.unwrap_or_default().total),
+                count(smps.get, "Get", "Gets"),
+                count(smps.set, "Set", "Sets")
+            ),
+        );
+    }
+    rows
+}
+
+fn proof(verify: &v1::Verification) -> String {
+    let reach = match verify.unreachable_pairs {
+        0 => format!("all {} pairs reachable", verify.reachable_pairs),
+        lost => format!(
+            "{lost} pairs UNREACHABLE, {} reachable",
+            verify.reachable_pairs
+        ),
+    };
+    let loops = match (verify.loop_free, verify.credit_loop_free) {
+        (false, _) => "LOOPS",
+        (true, false) => "no loop, CREDIT LOOPS possible",
+        (true, true) => "no loop, no credit loop",
+    };
+    format!("{reach}, {loops}, at most {} hops", verify.max_hops)
+}

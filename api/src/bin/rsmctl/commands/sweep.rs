@@ -1,0 +1,27 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use super::history;
+use crate::failure::Failure;
+use crate::session::Session;
+
+/// Has the subnet manager sweep again, and waits for what comes of it
+#[derive(Debug, Args)]
+#[command(after_help = "Example: rsmctl sweep --full")]
+pub(crate) struct SweepArguments {
+    /// Read everything anew, rather than only what may have changed
+    #[arg(long)]
+    full: bool,
+}
+
+pub(crate) async fn run(arguments: SweepArguments, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::ResweepRequest {
+        full: arguments.full,
+    };
+    let answer = session.convergence().resweep(request).await?;
+    let convergence = answer.into_inner().convergence.unwrap_or_default();
+    if session.output.is_json() {
+        return session.output.json(&convergence);
+    }
+    session.output.table(history::rows(vec![convergence]))
+}

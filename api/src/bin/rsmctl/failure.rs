@@ -1,0 +1,109 @@
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use rsm_api::client::{ConnectError, Endpoint};
+use tonic::Status;
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Whoever reads the output has seen enough.
+    ReaderGone,
+    /// The output could not be written.
+    Output(io::Error),
+    /// The server answered that it would not or could not.
+    Refused(String),
+    /// No server answered.
+    Unreachable(String),
+}
+
+impl Failure {
+    /// No server answered at the address that was named.
+    pub(crate) fn unreachable(error: &ConnectError) -> Failure {
+        Failure::Unreachable(format!("{}\nIs rsm running there?", chain(error)))
+    }
+
+    /// No server answered at any address where one usually is.
+    pub(crate) fn nowhere(tried: &[(Endpoint, ConnectError)]) -> Failure {
+        let mut message = "no server found; tried".to_owned();
+        for (_, error) in tried {
+            message.push_str("\n  ");
+            message.push_str(&chain(error));
+        }
+        message.push_str("\nStart rsm, or name its address with --server.");
+        Failure::Unreachable(message)
+    }
+
+    /// What to say on standard error.
+    pub(crate) fn message(&self) -> Option<String> {
+        match self {
+            Failure::ReaderGone => None,
+            Failure::Output(error) => Some(format!("cannot write the output: {error}")),
+            Failure::Refused(message) | Failure::Unreachable(message) => Some(message.clone()),
+        }
+    }
+
+    /// As the long help lists them.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::ReaderGone => ExitCode::SUCCESS,
+            Failure::Output(_) | Failure::Refused(_) => ExitCode::from(1),
+            Failure::Unreachable(_) => ExitCode::from(3),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ReaderGone,
+            _ => Failure::Output(error),
+        }
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        // A status that the server sent has no source; one that the client made of a broken
+        // connection has.
+        match status.source() {
+            Some(source) => {
+                Failure::Unreachable(format!("the connection broke: {}", chain(source)))
+            }
+            None if status.code() == tonic::Code::Unavailable => {
+                Failure::Unreachable(status.message().to_owned())
+            }
+            None => Failure::Refused(status.message().to_owned()),
+        }
+    }
+}
+
+/// An error with all its causes, each once.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        let closed = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(matches!(closed, Failure::ReaderGone));
+        assert!(closed.message().is_none());
+        let full = Failure::from(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(full.message().is_some());
+    }
+}

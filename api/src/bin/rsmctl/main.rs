@@ -1,0 +1,28 @@
+//! `rsmctl`: what the subnet manager says, on an operator's screen or to a script.
+
+mod arguments;
+mod commands;
+mod failure;
+mod output;
+mod session;
+mod text;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::Arguments;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let outcome = commands::run(Arguments::parse()).await;
+    let Err(failure) = outcome else {
+        return ExitCode::SUCCESS;
+    };
+    if let Some(message) = failure.message() {
+        // With nowhere left to complain to, the exit code has to do.
+        drop(writeln!(std::io::stderr(), "rsmctl: {message}"));
+    }
+    failure.exit_code()
+}

@@ -1,0 +1,75 @@
+use rsm_api::client::{connect, default_endpoints};
+use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
+use rsm_proto::v1::fabric_service_client::FabricServiceClient;
+use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
+use rsm_proto::v1::watch_service_client::WatchServiceClient;
+use tonic::Status;
+use tonic::transport::Channel;
+
+use crate::arguments::Global;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// A connection to the server, and where to print what it says.
+pub(crate) struct Session {
+    channel: Channel,
+    pub(crate) output: Output,
+}
+
+impl Session {
+    /// Connects to the server that is named, or to the first that answers.
+    pub(crate) async fn open(global: Global) -> Result<Session, Failure> {
+        let output = Output::new(global.format);
+        if let Some(endpoint) = global.server {
+            return match connect(&endpoint).await {
+                Ok(channel) => Ok(Session { channel, output }),
+                Err(error) => Err(Failure::unreachable(&error)),
+            };
+        }
+        let mut tried = Vec::new();
+        for endpoint in default_endpoints(|name| std::env::var_os(name)) {
+            match connect(&endpoint).await {
+                Ok(channel) => return Ok(Session { channel, output }),
+                Err(error) => tried.push((endpoint, error)),
+            }
+        }
+        Err(Failure::nowhere(&tried))
+    }
+
+    pub(crate) fn fabric(&self) -> FabricServiceClient<Channel> {
+        FabricServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn convergence(&self) -> ConvergenceServiceClient<Channel> {
+        ConvergenceServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn watch(&self) -> WatchServiceClient<Channel> {
+        WatchServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn simulation(&self) -> SimulationServiceClient<Channel> {
+        SimulationServiceClient::new(self.channel.clone())
+    }
+}
+
+/// All items of a paged list. `fetch` gets a page token and answers with items and the next token.
+pub(crate) async fn all_pages<T, F, Answer>(mut fetch: F) -> Result<Vec<T>, Failure>
+where
+    F: FnMut(String) -> Answer,
+    Answer: Future<Output = Result<(Vec<T>, String), Status>>,
+{
+    let mut items = Vec::new();
+    let mut token = String::new();
+    loop {
+        let (page, next) = fetch(token).await?;
+        items.extend(page);
+        if next.is_empty() {
+            return Ok(items);
+        }
+        token = next;
+    }
+}
+
+/// As large as the server makes them: fewer round trips for whole lists.
+pub(crate) const PAGE_SIZE: u32 = rsm_api::limits::MAX_PAGE_SIZE as u32;

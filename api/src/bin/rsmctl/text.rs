@@ -1,0 +1,138 @@
+//! Values as people read them.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use rsm_proto::Label;
+use rsm_proto::v1;
+
+/// What stands where there is nothing.
+pub(crate) const NONE: &str = "-";
+
+/// The name of an enumeration's value.
+pub(crate) fn label<E: Label>(value: i32) -> String {
+    E::label(value).unwrap_or(NONE).to_owned()
+}
+
+/// An argument that takes the names of an enumeration.
+pub(crate) fn label_parser<E: Label>() -> impl TypedValueParser<Value = i32> {
+    PossibleValuesParser::new(E::LABELS.iter().map(|&(_, label)| label))
+        // Only known names come here; zero is the value that filters nothing.
+        .map(|label| E::number(&label).unwrap_or(0))
+}
+
+/// A number, where there is one.
+pub(crate) fn optional(number: Option<u32>) -> String {
+    number.map_or_else(|| NONE.to_owned(), |number| number.to_string())
+}
+
+/// A LID, where there is one.
+pub(crate) fn lid(lid: u32) -> String {
+    optional(Some(lid).filter(|&lid| lid != 0))
+}
+
+/// Text, or a mark that there is none.
+pub(crate) fn or_none(text: &str) -> String {
+    if text.is_empty() { NONE } else { text }.to_owned()
+}
+
+/// `leaf-03:7`, in the form that names the port on a command line.
+pub(crate) fn port_of(description: &str, port: Option<&v1::PortKey>) -> String {
+    match port {
+        Some(port) if description.is_empty() => format!("{}:{}", port.node_guid, port.number),
+        Some(port) => format!("{description}:{}", port.number),
+        None => NONE.to_owned(),
+    }
+}
+
+/// `4x ndr`.
+pub(crate) fn rate(width: i32, speed: i32) -> String {
+    match (v1::LinkWidth::label(width), v1::LinkSpeed::label(speed)) {
+        (None, None) => NONE.to_owned(),
+        (width, speed) => format!("{} {}", width.unwrap_or("?"), speed.unwrap_or("?")),
+    }
+}
+
+/// `1 switch`, `2 switches`.
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// A duration in its two largest units.
+pub(crate) fn duration(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{} s", seconds),
+        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+/// A duration in milliseconds with three digits behind the point.
+pub(crate) fn milliseconds(milliseconds: f64) -> String {
+    format!("{milliseconds:.3}")
+}
+
+/// A time as RFC 3339 in UTC, to the millisecond.
+pub(crate) fn timestamp(unix_ms: u64) -> String {
+    let (seconds, milliseconds) = (unix_ms / 1000, unix_ms % 1000);
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil_date(days);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{milliseconds:03}Z",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+///
+/// Years are counted from March, so that a leap day is the last day of its year.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    /// From 0000-03-01 to 1970-01-01.
+    const EPOCH: u64 = 719_468;
+    /// Days of 400 years.
+    const ERA: u64 = 146_097;
+    let days = days + EPOCH;
+    let (era, day_of_era) = (days / ERA, days % ERA);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_calendar_times() {
+        for (unix_ms, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (951_868_799_999, "2000-02-29T23:59:59.999Z"),
+            (1_709_164_800_000, "2024-02-29T00:00:00.000Z"),
+            (1_735_689_599_001, "2024-12-31T23:59:59.001Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(timestamp(unix_ms), expected);
+        }
+    }
+
+    #[test]
+    fn durations_show_two_units() {
+        assert_eq!(duration(999), "0 s");
+        assert_eq!(duration(61_000), "1 min 1 s");
+        assert_eq!(duration(3_720_000), "1 h 2 min");
+        assert_eq!(duration(90_000_000), "1 d 1 h");
+    }
+}

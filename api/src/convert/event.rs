@@ -1,0 +1,52 @@
+use rsm_proto::v1::{self, event};
+
+use crate::model::{Change, Event, RoutesChanged};
+
+impl From<RoutesChanged> for v1::RoutesChanged {
+    fn from(routes: RoutesChanged) -> Self {
+        v1::RoutesChanged {
+            switches: routes.switches,
+            blocks: routes.blocks,
+            entries: routes.entries,
+        }
+    }
+}
+
+impl From<Change> for event::Change {
+    fn from(change: Change) -> Self {
+        match change {
+            Change::StateChanged { state, reason } => {
+                event::Change::StateChanged(v1::StateChanged {
+                    state: v1::SubnetState::from(state).into(),
+                    reason,
+                })
+            }
+            Change::NodeAppeared(node) => event::Change::NodeAppeared(node.into()),
+            Change::NodeVanished(node) => event::Change::NodeVanished(node.into()),
+            Change::NodeChanged(node) => event::Change::NodeChanged(node.into()),
+            Change::PortAppeared(port) => event::Change::PortAppeared(port.into()),
+            Change::PortVanished(port) => event::Change::PortVanished(port.into()),
+            Change::PortChanged(port) => event::Change::PortChanged(port.into()),
+            Change::LinkAppeared(link) => event::Change::LinkAppeared(link.into()),
+            Change::LinkVanished(link) => event::Change::LinkVanished(link.into()),
+            Change::LinkChanged(link) => event::Change::LinkChanged(link.into()),
+            Change::RoutesChanged(routes) => event::Change::RoutesChanged(routes.into()),
+            Change::FindingRaised(finding) => event::Change::FindingRaised(finding.into()),
+            Change::FindingCleared(finding) => event::Change::FindingCleared(finding.into()),
+            Change::ConvergenceFinished(convergence) => {
+                event::Change::ConvergenceFinished(convergence.into())
+            }
+        }
+    }
+}
+
+impl From<&Event> for v1::Event {
+    fn from(event: &Event) -> Self {
+        v1::Event {
+            sequence: event.sequence,
+            generation: event.generation,
+            at_unix_ms: event.at_unix_ms,
+            change: Some(event.change.clone().into()),
+        }
+    }
+}

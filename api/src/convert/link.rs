@@ -1,0 +1,27 @@
+use rsm_proto::v1;
+
+use super::port::{speed, width};
+use crate::model::{Link, LinkEnd};
+
+impl From<LinkEnd> for v1::LinkEnd {
+    fn from(end: LinkEnd) -> Self {
+        v1::LinkEnd {
+            port: Some(end.key.into()),
+            description: end.description,
+            kind: v1::NodeKind::from(end.kind).into(),
+        }
+    }
+}
+
+impl From<Link> for v1::Link {
+    fn from(link: Link) -> Self {
+        v1::Link {
+            a: Some(link.a.into()),
+            b: Some(link.b.into()),
+            state: v1::PortState::from(link.state).into(),
+            width: width(link.width),
+            speed: speed(link.speed),
+            damped: link.damped,
+        }
+    }
+}

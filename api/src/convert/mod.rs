@@ -1,0 +1,18 @@
+//! From the model to messages: one file per resource.
+//!
+//! Messages are made from the model only; what clients send is parsed where it is used.
+
+mod convergence;
+mod event;
+mod finding;
+mod forwarding_table;
+mod link;
+mod node;
+mod port;
+mod route;
+mod status;
+
+/// Messages of a list of models.
+pub(crate) fn messages<M, T: From<M>>(models: Vec<M>) -> Vec<T> {
+    models.into_iter().map(T::from).collect()
+}

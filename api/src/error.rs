@@ -1,0 +1,96 @@
+//! Why the subnet manager could not answer, in its own terms.
+
+use rsm_ids::Lid;
+
+use crate::model::PortKey;
+
+/// A name that does not lead to one node or port.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// Nothing has this name.
+    #[error("nothing in the fabric is named `{selector}`: `rsmctl nodes` lists what is there")]
+    NotFound {
+        /// The name.
+        selector: String,
+    },
+    /// Several have this name.
+    #[error("`{selector}` names {total} things; use one of: {}{}", candidates.join(", "), if *total > candidates.len() { ", …" } else { "" })]
+    Ambiguous {
+        /// The name.
+        selector: String,
+        /// Names that are not ambiguous, at most [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES), in order of GUID and port.
+        candidates: Vec<String>,
+        /// How many there are.
+        total: usize,
+    },
+    /// The node has no such port.
+    #[error("{port} does not exist: `rsmctl ports --node {}` lists the ports of that node", port.node)]
+    NoSuchPort {
+        /// The port that was asked for.
+        port: PortKey,
+    },
+    /// A switch was expected.
+    #[error(
+        "`{selector}` is not a switch, so it has no forwarding table: `rsmctl nodes --kind switch` lists the switches"
+    )]
+    NotASwitch {
+        /// The name.
+        selector: String,
+    },
+    /// The port cannot be an end of a route.
+    #[error(
+        "{port} has no LID, so no route starts or ends there: name an end port (a switch's is port 0)"
+    )]
+    NoLid {
+        /// The port.
+        port: PortKey,
+    },
+}
+
+/// Why a request to act was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// Another subnet manager is master.
+    #[error("this subnet manager is standby and sends no Set: ask the master at LID {master}")]
+    Standby {
+        /// Where the master is.
+        master: Lid,
+    },
+    /// There is no subnet to manage.
+    #[error("the subnet manager is not attached to a subnet: {reason}")]
+    NotAttached {
+        /// Why, in a few words.
+        reason: String,
+    },
+    /// More requests wait than are queued.
+    #[error(
+        "too many requests are waiting already: ask again once a convergence has finished (`rsmctl watch`)"
+    )]
+    Busy,
+    /// The subnet manager is being stopped.
+    #[error("the subnet manager is stopping")]
+    Stopping,
+    /// It was carried out and failed.
+    #[error("the sweep failed: {reason}")]
+    Failed {
+        /// Why, in a few words.
+        reason: String,
+    },
+}
+
+/// Why something was not done to the simulated fabric.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimulationError {
+    /// The name does not lead to one node.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// The port never had a cable.
+    #[error("{port} has no cable in this simulation: `rsmctl links` lists the cables")]
+    NoCable {
+        /// The port.
+        port: PortKey,
+    },
+    /// The simulation has ended.
+    #[error("the simulation has ended")]
+    Ended,
+}

@@ -1,0 +1,20 @@
+//! The gRPC services of rsm.
+//!
+//! [`model`] says what the API speaks of, in plain Rust; [`Subnet`], [`Control`] and [`Simulation`] are
+//! what a subnet manager implements; [`Server`] serves them.
+
+pub mod client;
+pub mod error;
+pub mod limits;
+pub mod model;
+pub mod resolve;
+
+mod convert;
+mod journal;
+mod server;
+mod traits;
+
+pub use error::{ControlError, LookupError, SimulationError};
+pub use journal::Journal;
+pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
+pub use traits::{BoxFuture, Control, Simulation, Subnet};

@@ -1,0 +1,42 @@
+//! Every bound of the API, with its unit and reason.
+
+use std::time::Duration;
+
+/// Items of a page where the client does not say, a screenful or two.
+pub const DEFAULT_PAGE_SIZE: usize = 100;
+
+/// Most items of a page. A link, the largest item, takes below 400 bytes with two descriptions of
+/// 64 bytes, each at most three times as long in UTF-8, so a page stays well under [`MAX_RESPONSE_BYTES`].
+pub const MAX_PAGE_SIZE: usize = 1_000;
+
+/// Largest request in bytes. Requests carry names and numbers, never lists.
+pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
+
+/// Largest response in bytes: what gRPC clients accept unless told otherwise.
+pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Longest name of a node in bytes: a description of 64 bytes, three times as long where every byte
+/// was replaced in UTF-8, with prefix and port.
+pub const MAX_SELECTOR_BYTES: usize = 256;
+
+/// Longest filter text in bytes, by the same reasoning.
+pub const MAX_FILTER_BYTES: usize = 256;
+
+/// Candidates that an answer to an ambiguous name lists; the rest are counted.
+pub const MAX_CANDIDATES: usize = 8;
+
+/// Events that the subnet manager keeps for `ListEvents`, and that a watcher may lag behind before
+/// it loses some. A restart of a large switch makes some hundreds; at about 500 bytes each this is 4 MB.
+pub const EVENT_JOURNAL: usize = 8_192;
+
+/// Watchers served at the same time over all listeners; each costs a task and up to one HTTP/2 window.
+pub const MAX_WATCHERS: usize = 256;
+
+/// Requests served at the same time on one connection.
+pub const MAX_REQUESTS_PER_CONNECTION: usize = 64;
+
+/// Convergences that one answer holds; what is older is in the logs.
+pub const MAX_CONVERGENCES: usize = 1_000;
+
+/// How long open requests may take to end after a shutdown was asked for.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);

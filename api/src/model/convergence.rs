@@ -1,0 +1,50 @@
+use std::time::Duration;
+
+/// How long each stage took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timing {
+    /// Reading what the hardware says.
+    pub discover: Duration,
+    /// Deciding what it should hold, with the proof of it.
+    pub plan: Duration,
+    /// Writing what differs, until the last answer.
+    pub push: Duration,
+    /// From the cause to the last answer; the stages may overlap, so it need not be their sum.
+    pub total: Duration,
+}
+
+/// Subnet management packets, as they went out on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SmpCounts {
+    /// Gets sent, [`SmpCounts::retries`] of them included.
+    pub get: u64,
+    /// Sets sent, [`SmpCounts::retries`] of them included.
+    pub set: u64,
+    /// Packets sent again because no answer came in time.
+    pub retries: u64,
+    /// Packets that were not answered in time.
+    pub timeouts: u64,
+}
+
+/// One run of the pipeline, from its cause to the last answer of a switch. Its key is [`Convergence::sequence`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Convergence {
+    /// Counts up from 1 over the subnet manager's life.
+    pub sequence: u64,
+    /// The generation of the snapshot that it ended in.
+    pub generation: u64,
+    /// What set it off, for instance `start`, `trap 128 from 0x…`, `resweep`.
+    pub cause: String,
+    /// When it ended, in milliseconds since the Unix epoch.
+    pub finished_unix_ms: u64,
+    /// How long each stage took.
+    pub timing: Timing,
+    /// What it sent.
+    pub smps: SmpCounts,
+    /// Blocks of 64 entries of linear forwarding tables that were written.
+    pub lft_blocks: u64,
+    /// Ports that became Active.
+    pub ports_activated: u64,
+    /// Whether every Set was confirmed; otherwise a finding names what was left.
+    pub complete: bool,
+}

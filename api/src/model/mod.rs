@@ -1,0 +1,32 @@
+//! What the API speaks of, in plain Rust: one file per resource.
+//!
+//! These are the values that a [`Subnet`](crate::Subnet) answers with. They know nothing of
+//! Protocol Buffers; the module `convert` makes messages of them.
+
+mod convergence;
+mod event;
+mod finding;
+mod forwarding_table;
+mod link;
+mod node;
+mod page;
+mod port;
+mod route;
+mod selector;
+mod simulation;
+mod status;
+
+pub use convergence::{Convergence, SmpCounts, Timing};
+pub use event::{Change, Event, RoutesChanged};
+pub use finding::{Finding, FindingFilter, Severity};
+pub use forwarding_table::{ForwardingEntry, ForwardingTable};
+pub use link::{Link, LinkEnd, LinkFilter};
+pub use node::{Node, NodeFilter, NodeKind};
+pub use page::Page;
+pub use port::{LinkSpeed, LinkWidth, Peer, PhysicalState, Port, PortFilter, PortKey, PortState};
+pub use route::{Hop, Route, RouteOutcome};
+pub use selector::{ParseSelectorError, Selector};
+pub use simulation::SimulationAction;
+pub use status::{
+    EngineChoice, FindingCounts, Inventory, MasterElsewhere, Status, SubnetState, Verification,
+};

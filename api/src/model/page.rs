@@ -1,0 +1,8 @@
+/// A part of a list, all of it from one snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    /// The generation of the snapshot that the items come from.
+    pub generation: u64,
+    /// The items, ascending by the key of their kind.
+    pub items: Vec<T>,
+}

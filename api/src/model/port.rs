@@ -1,0 +1,153 @@
+use std::fmt;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use super::NodeKind;
+
+/// Names a port: the node it is on, and its number there. Orders by GUID, then by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortKey {
+    /// The GUID of the node.
+    pub node: Guid,
+    /// The number on the node; 0 is a switch's management port.
+    pub number: PortNum,
+}
+
+impl fmt::Display for PortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.node, self.number)
+    }
+}
+
+/// Logical state of a port (IBA 14.2.5.6, PortState).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PortState {
+    /// No link, or one that carries nothing.
+    Down,
+    /// The link is up; only subnet management packets pass.
+    Init,
+    /// Configured; passes data once a neighbour sends some.
+    Armed,
+    /// Carries data.
+    Active,
+}
+
+/// Physical state of a port (IBA 14.2.5.6, PortPhysicalState).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PhysicalState {
+    /// Not trying to bring a link up.
+    Sleep,
+    /// Looking for a neighbour.
+    Polling,
+    /// Switched off.
+    Disabled,
+    /// Agreeing on width and speed.
+    Training,
+    /// The physical link stands.
+    LinkUp,
+    /// Recovering from an error.
+    Recovery,
+    /// In a test mode of the physical layer.
+    PhyTest,
+}
+
+/// How many lanes a link runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinkWidth {
+    /// One lane.
+    X1,
+    /// Two lanes.
+    X2,
+    /// Four lanes.
+    X4,
+    /// Eight lanes.
+    X8,
+    /// Twelve lanes.
+    X12,
+}
+
+/// The signalling rate of one lane, by its trade name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinkSpeed {
+    /// 2.5 Gb/s.
+    Sdr,
+    /// 5 Gb/s.
+    Ddr,
+    /// 10 Gb/s.
+    Qdr,
+    /// 10.3125 Gb/s.
+    Fdr10,
+    /// 14.0625 Gb/s.
+    Fdr,
+    /// 25.78125 Gb/s.
+    Edr,
+    /// 53.125 Gb/s.
+    Hdr,
+    /// 106.25 Gb/s.
+    Ndr,
+    /// 212.5 Gb/s.
+    Xdr,
+}
+
+/// The other end of a port's cable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// The port at the other end.
+    pub key: PortKey,
+    /// What the other node says of itself.
+    pub description: String,
+}
+
+/// A port of a node. Its key is [`Port::key`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Node and number.
+    pub key: PortKey,
+    /// The port GUID; zero for external ports of a switch, which have none.
+    pub guid: Guid,
+    /// The node's description.
+    pub node_description: String,
+    /// What the node is.
+    pub node_kind: NodeKind,
+    /// The base LID; [`Lid::NONE`] for external ports of a switch and ports that were given none.
+    pub lid: Lid,
+    /// How many LIDs beside the base LID the port answers to.
+    pub lmc: Lmc,
+    /// Logical state.
+    pub state: PortState,
+    /// Physical state.
+    pub physical_state: PhysicalState,
+    /// Active width; none on a port that is down, or where hardware reports an unknown one.
+    pub width: Option<LinkWidth>,
+    /// Active speed; none on a port that is down, or where hardware reports an unknown one.
+    pub speed: Option<LinkSpeed>,
+    /// The MTU towards the neighbour in bytes, 256 to 4096; 0 where it is unknown.
+    pub mtu_bytes: u16,
+    /// How many data virtual lanes are in operation: 0 (unknown), 1, 2, 4, 8 or 15.
+    pub operational_vls: u8,
+    /// The other end of the cable, where there is one that answers.
+    pub peer: Option<Peer>,
+}
+
+/// Which ports are wanted; the default wants all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PortFilter {
+    /// Only ports of the node with this GUID.
+    pub node: Option<Guid>,
+    /// Only ports of nodes of this kind.
+    pub node_kind: Option<NodeKind>,
+    /// Only ports in this state.
+    pub state: Option<PortState>,
+    /// Only ports with a cable to a port that answers.
+    pub connected: bool,
+}
+
+impl PortFilter {
+    /// Whether `port` is wanted.
+    pub fn matches(&self, port: &Port) -> bool {
+        self.node.is_none_or(|node| node == port.key.node)
+            && self.node_kind.is_none_or(|kind| kind == port.node_kind)
+            && self.state.is_none_or(|state| state == port.state)
+            && (!self.connected || port.peer.is_some())
+    }
+}

@@ -1,0 +1,47 @@
+use rsm_ids::PortNum;
+
+use super::Selector;
+
+/// Something done to a simulated fabric.
+///
+/// Nodes are looked up among all that the simulation holds, so that one which the subnet manager
+/// lost sight of can be brought back.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SimulationAction {
+    /// Pull the cable out of a port.
+    Unlink {
+        /// The node at either end of the cable.
+        node: Selector,
+        /// The port on that node.
+        port: PortNum,
+    },
+    /// Put the cable back that the port had.
+    Relink {
+        /// The node at either end of the cable.
+        node: Selector,
+        /// The port on that node.
+        port: PortNum,
+    },
+    /// Restart a node: it forgets what it was told, and its links go down and up.
+    Reboot {
+        /// The node.
+        node: Selector,
+    },
+    /// Switch a node off.
+    PowerOff {
+        /// The node.
+        node: Selector,
+    },
+    /// Switch a node on that was off.
+    PowerOn {
+        /// The node.
+        node: Selector,
+    },
+    /// Lose a share of all subnet management packets.
+    SetLoss {
+        /// The share, 0 to 1.
+        rate: f64,
+        /// Only packets of the attribute with this identifier (IBA 14.2.5); all without.
+        attribute: Option<u16>,
+    },
+}

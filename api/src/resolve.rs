@@ -1,0 +1,272 @@
+//! From what a person writes to one node or port, the same way wherever names are looked up.
+
+use rsm_ids::{Guid, Lid, PortNum};
+
+use crate::error::LookupError;
+use crate::limits::MAX_CANDIDATES;
+use crate::model::{PortKey, Selector};
+
+/// What names are looked up in.
+pub trait Directory {
+    /// Whether a node has this GUID.
+    fn has_node(&self, guid: Guid) -> bool;
+
+    /// The port with this port GUID; a switch's port GUID leads to its port 0.
+    fn port_of_guid(&self, guid: Guid) -> Option<PortKey>;
+
+    /// The port that answers to this LID, by its base LID or one that its LMC adds.
+    fn port_of_lid(&self, lid: Lid) -> Option<PortKey>;
+
+    /// The nodes with exactly this description, by ascending GUID.
+    fn nodes_described(&self, description: &str) -> Vec<Guid>;
+
+    /// Whether the node has a port with this number; every switch has a port 0.
+    fn has_port(&self, port: PortKey) -> bool;
+
+    /// The ports of the node that hold a LID, ascending; a switch's is port 0.
+    fn end_ports(&self, node: Guid) -> Vec<PortNum>;
+}
+
+/// Where a name leads before anything is assumed about ports.
+struct Target {
+    node: Guid,
+    port: Option<PortNum>,
+}
+
+fn not_found(selector: &Selector) -> LookupError {
+    LookupError::NotFound {
+        selector: selector.to_string(),
+    }
+}
+
+fn ambiguous(selector: &Selector, mut candidates: Vec<String>) -> LookupError {
+    let total = candidates.len();
+    candidates.truncate(MAX_CANDIDATES);
+    LookupError::Ambiguous {
+        selector: selector.to_string(),
+        candidates,
+        total,
+    }
+}
+
+fn locate(
+    directory: &(impl Directory + ?Sized),
+    selector: &Selector,
+) -> Result<Target, LookupError> {
+    match selector {
+        Selector::Guid { guid, port } => {
+            if directory.has_node(*guid) {
+                return Ok(Target {
+                    node: *guid,
+                    port: *port,
+                });
+            }
+            match (directory.port_of_guid(*guid), port) {
+                (Some(found), None) => Ok(Target {
+                    node: found.node,
+                    port: Some(found.number),
+                }),
+                _ => Err(not_found(selector)),
+            }
+        }
+        // Only a unicast LID is anybody's; zero in particular is what ports without one hold.
+        Selector::Lid(lid) => Some(*lid)
+            .filter(|lid| lid.is_unicast())
+            .and_then(|lid| directory.port_of_lid(lid))
+            .map(|found| Target {
+                node: found.node,
+                port: Some(found.number),
+            })
+            .ok_or_else(|| not_found(selector)),
+        Selector::Description(text) => {
+            let whole = directory.nodes_described(text);
+            let (nodes, port) = match (whole.is_empty(), Selector::split_port(text)) {
+                (true, Some((name, port))) => (directory.nodes_described(name), Some(port)),
+                _ => (whole, None),
+            };
+            match *nodes.as_slice() {
+                [] => Err(not_found(selector)),
+                [node] => Ok(Target { node, port }),
+                _ => Err(ambiguous(
+                    selector,
+                    nodes
+                        .iter()
+                        .map(|&guid| Selector::Guid { guid, port }.to_string())
+                        .collect(),
+                )),
+            }
+        }
+    }
+}
+
+/// The node that `selector` names; a selector of a port leads to the port's node.
+///
+/// # Errors
+/// Nothing has this name, several nodes have it, or the node has no such port.
+pub fn resolve_node(
+    directory: &(impl Directory + ?Sized),
+    selector: &Selector,
+) -> Result<Guid, LookupError> {
+    let target = locate(directory, selector)?;
+    if let Some(number) = target.port {
+        existing(
+            directory,
+            PortKey {
+                node: target.node,
+                number,
+            },
+        )?;
+    }
+    Ok(target.node)
+}
+
+/// The port that `selector` names. A node without a port number stands for its one port with a LID,
+/// which is port 0 of a switch.
+///
+/// # Errors
+/// As [`resolve_node`]; besides, the node has several ports with a LID, or none.
+pub fn resolve_port(
+    directory: &(impl Directory + ?Sized),
+    selector: &Selector,
+) -> Result<PortKey, LookupError> {
+    let Target { node, port } = locate(directory, selector)?;
+    if let Some(number) = port {
+        return existing(directory, PortKey { node, number });
+    }
+    let ends = directory.end_ports(node);
+    match *ends.as_slice() {
+        [] => Err(LookupError::NoLid {
+            port: PortKey {
+                node,
+                number: PortNum::ZERO,
+            },
+        }),
+        [number] => Ok(PortKey { node, number }),
+        _ => Err(ambiguous(
+            selector,
+            ends.iter()
+                .map(|&number| PortKey { node, number }.to_string())
+                .collect(),
+        )),
+    }
+}
+
+fn existing(directory: &(impl Directory + ?Sized), port: PortKey) -> Result<PortKey, LookupError> {
+    if directory.has_port(port) {
+        Ok(port)
+    } else {
+        Err(LookupError::NoSuchPort { port })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Node GUID, description, and the ports with their LIDs (0 for none); port GUIDs count from the
+    /// node's on.
+    struct Few(&'static [FewNode]);
+
+    type FewNode = (u64, &'static str, &'static [(u8, u16)]);
+
+    impl Few {
+        fn ports(&self) -> impl Iterator<Item = (PortKey, Lid)> {
+            self.0.iter().flat_map(|&(guid, _, ports)| {
+                ports.iter().map(move |&(number, lid)| {
+                    let (node, number) = (Guid(guid), PortNum(number));
+                    (PortKey { node, number }, Lid(lid))
+                })
+            })
+        }
+    }
+
+    impl Directory for Few {
+        fn has_node(&self, guid: Guid) -> bool {
+            self.0.iter().any(|node| node.0 == guid.0)
+        }
+
+        fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
+            self.ports()
+                .map(|(key, _)| key)
+                .find(|key| key.node.0 + u64::from(key.number.0) == guid.0)
+        }
+
+        fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
+            self.ports()
+                .find(|&(_, own)| own == lid)
+                .map(|(key, _)| key)
+        }
+
+        fn nodes_described(&self, description: &str) -> Vec<Guid> {
+            let named = self.0.iter().filter(|node| node.1 == description);
+            named.map(|node| Guid(node.0)).collect()
+        }
+
+        fn has_port(&self, port: PortKey) -> bool {
+            self.ports().any(|(key, _)| key == port)
+        }
+
+        fn end_ports(&self, node: Guid) -> Vec<PortNum> {
+            self.ports()
+                .filter(|&(key, lid)| key.node == node && lid != Lid::NONE)
+                .map(|(key, _)| key.number)
+                .collect()
+        }
+    }
+
+    const FEW: Few = Few(&[
+        (0x10_0000, "sw", &[(0, 1), (1, 0), (2, 0)]),
+        (0x20_0000, "two-ports", &[(1, 2), (2, 3)]),
+        (0x30_0000, "rack:1", &[(1, 4)]),
+        (0x40_0000, "rack", &[(1, 5)]),
+        (0x50_0000, "dark", &[(1, 0)]),
+    ]);
+
+    fn port(text: &str) -> Result<(u64, u8), LookupError> {
+        resolve_port(&FEW, &text.parse().unwrap()).map(|key| (key.node.0, key.number.0))
+    }
+
+    #[test]
+    fn a_node_stands_for_its_one_end_port() {
+        assert_eq!(port("sw"), Ok((0x10_0000, 0)));
+        assert_eq!(port("sw:2"), Ok((0x10_0000, 2)));
+        assert!(matches!(port("dark"), Err(LookupError::NoLid { .. })));
+    }
+
+    #[test]
+    fn several_end_ports_are_offered_by_number() {
+        let Err(LookupError::Ambiguous {
+            candidates, total, ..
+        }) = port("two-ports")
+        else {
+            panic!("two ports hold a LID");
+        };
+        assert_eq!(total, 2);
+        let found: Vec<_> = candidates.iter().map(|name| port(name).unwrap()).collect();
+        assert_eq!(found, [(0x20_0000, 1), (0x20_0000, 2)]);
+    }
+
+    #[test]
+    fn a_description_is_looked_up_whole_before_it_is_split() {
+        assert_eq!(port("rack:1"), Ok((0x30_0000, 1)));
+        assert_eq!(port("rack:1:1"), Ok((0x30_0000, 1)));
+        assert_eq!(port("rack"), Ok((0x40_0000, 1)));
+        assert!(matches!(
+            port("rack:2"),
+            Err(LookupError::NoSuchPort { .. })
+        ));
+    }
+
+    #[test]
+    fn ports_have_guids_and_lids_of_their_own() {
+        assert_eq!(port("0x200002"), Ok((0x20_0000, 2)));
+        assert_eq!(port("3"), Ok((0x20_0000, 2)));
+        assert!(matches!(port("0"), Err(LookupError::NotFound { .. })));
+        assert!(matches!(
+            port("0x200002:1"),
+            Err(LookupError::NotFound { .. })
+        ));
+        let node = resolve_node(&FEW, &"3".parse().unwrap());
+        assert_eq!(node, Ok(Guid(0x20_0000)));
+    }
+}

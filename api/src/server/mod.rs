@@ -1,0 +1,320 @@
+//! The gRPC server: a Unix socket that serves everything, a TCP address that serves reading.
+
+mod access;
+mod convergence;
+mod fabric;
+mod paging;
+mod refusal;
+mod request;
+mod simulation;
+mod socket;
+mod watch;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
+use rsm_proto::v1::fabric_service_server::FabricServiceServer;
+use rsm_proto::v1::simulation_service_server::SimulationServiceServer;
+use rsm_proto::v1::watch_service_server::WatchServiceServer;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{Semaphore, watch as signal};
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::server::{Router, TcpIncoming};
+use tonic_health::server::{HealthReporter, health_reporter};
+
+pub use socket::SocketError;
+
+use crate::limits::{
+    MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES, MAX_WATCHERS,
+    SHUTDOWN_GRACE,
+};
+use crate::traits::{Control, Simulation, Subnet};
+use access::Access;
+use socket::Socket;
+
+/// How often a quiet connection is asked whether its client still lives, so that a watcher whose machine
+/// is gone gives its place back.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long the client may take to answer that.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What is served.
+#[derive(Clone)]
+pub struct Backend {
+    /// Reading.
+    pub subnet: Arc<dyn Subnet>,
+    /// Acting.
+    pub control: Arc<dyn Control>,
+    /// Acting on the fabric itself, where it is simulated.
+    pub simulation: Option<Arc<dyn Simulation>>,
+}
+
+/// Where it is served. At least one of socket and address should be given.
+#[derive(Debug, Clone, Default)]
+pub struct Listen {
+    /// The Unix socket, which serves everything to whoever may open it (mode 0660).
+    pub socket: Option<PathBuf>,
+    /// The TCP address, which serves reading to whoever reaches it.
+    pub tcp: Option<SocketAddr>,
+    /// Serve everything over TCP as well.
+    pub insecure_admin: bool,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The Unix socket could not be made.
+    #[error("cannot serve on the Unix socket")]
+    Socket(#[source] SocketError),
+    /// The TCP address could not be bound.
+    #[error("cannot listen on {address}: another server may be there; name another with --listen")]
+    Tcp {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The server's own files do not fit together.
+    #[error("cannot set up server reflection")]
+    Reflection(#[source] tonic_reflection::server::Error),
+    /// A listener failed while it was served.
+    #[error("the server failed")]
+    Transport(#[source] tonic::transport::Error),
+}
+
+/// Bound, and not yet served.
+#[derive(Debug)]
+pub struct Server {
+    unix: Option<(Socket, UnixListener)>,
+    tcp: Option<(SocketAddr, TcpListener)>,
+    insecure_admin: bool,
+}
+
+impl Server {
+    /// Binds socket and address. A socket that a dead server left behind is replaced.
+    ///
+    /// # Errors
+    /// A server answers there already, the name belongs to another file, or the system refuses.
+    pub async fn bind(listen: Listen) -> Result<Server, ServeError> {
+        let unix = match &listen.socket {
+            Some(path) => Some(Socket::bind(path).map_err(ServeError::Socket)?),
+            None => None,
+        };
+        let tcp = match listen.tcp {
+            Some(address) => {
+                let failed = |source| ServeError::Tcp { address, source };
+                let listener = TcpListener::bind(address).await.map_err(failed)?;
+                Some((listener.local_addr().map_err(failed)?, listener))
+            }
+            None => None,
+        };
+        Ok(Server {
+            unix,
+            tcp,
+            insecure_admin: listen.insecure_admin,
+        })
+    }
+
+    /// The socket that is bound.
+    pub fn socket(&self) -> Option<&Path> {
+        self.unix.as_ref().map(|(socket, _)| socket.path())
+    }
+
+    /// The TCP address that is bound, with the port that the system chose where 0 was asked for.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        self.tcp.as_ref().map(|&(address, _)| address)
+    }
+
+    /// Serves until `shutdown` is done, then lets open requests end, at most for [`SHUTDOWN_GRACE`].
+    /// Watch streams end at once.
+    ///
+    /// # Errors
+    /// A listener failed.
+    pub async fn run(
+        self,
+        backend: Backend,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let (stop, stopping) = signal::channel(false);
+        let (health, health_service) = health_reporter();
+        let services = Services {
+            backend,
+            places: Arc::new(Semaphore::new(MAX_WATCHERS)),
+            stopping: stopping.clone(),
+        };
+        let router = |access| Ok(services.router(access)?.add_service(health_service.clone()));
+        let stopped = || {
+            let mut stopping = stopping.clone();
+            async move {
+                // An error means that the sender is gone, and then it is over as well.
+                drop(stopping.wait_for(|stopping| *stopping).await);
+            }
+        };
+        let read_only = Access::ReadOnly {
+            socket: self.socket().map(Path::to_owned),
+        };
+
+        let mut listeners = JoinSet::new();
+        // Held until the end, for its file.
+        let _socket = match self.unix {
+            Some((socket, listener)) => {
+                let incoming = UnixListenerStream::new(listener);
+                let router = router(Access::Everything)?;
+                listeners.spawn(router.serve_with_incoming_shutdown(incoming, stopped()));
+                Some(socket)
+            }
+            None => None,
+        };
+        if let Some((_, listener)) = self.tcp {
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let access = if self.insecure_admin {
+                Access::Everything
+            } else {
+                read_only
+            };
+            let router = router(access)?;
+            listeners.spawn(router.serve_with_incoming_shutdown(incoming, stopped()));
+        }
+        set_serving(&health).await;
+
+        let failed = tokio::select! {
+            () = shutdown => None,
+            Some(ended) = listeners.join_next() => Some(ended),
+        };
+        drop(health);
+        stop.send_replace(true);
+        let mut outcome = failed.map_or(Ok(()), listener_outcome);
+        let drained = tokio::time::timeout(SHUTDOWN_GRACE, async {
+            while let Some(ended) = listeners.join_next().await {
+                let ended = listener_outcome(ended);
+                if outcome.is_ok() {
+                    outcome = ended;
+                }
+            }
+        })
+        .await;
+        if drained.is_err() {
+            tracing::warn!(
+                grace_ms = SHUTDOWN_GRACE.as_millis(),
+                "open requests were cut off"
+            );
+            listeners.shutdown().await;
+        }
+        outcome
+    }
+}
+
+/// Binds and serves in one step: [`Server::bind`], then [`Server::run`].
+///
+/// # Errors
+/// As these two.
+pub async fn serve(
+    listen: Listen,
+    backend: Backend,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    Server::bind(listen).await?.run(backend, shutdown).await
+}
+
+/// How a listener's task ended. A task is cancelled only by us, and a panic in one is passed on.
+fn listener_outcome(
+    ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
+) -> Result<(), ServeError> {
+    match ended {
+        Ok(served) => served.map_err(ServeError::Transport),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_cancelled) => Ok(()),
+    }
+}
+
+/// What all listeners share.
+struct Services {
+    backend: Backend,
+    places: Arc<Semaphore>,
+    stopping: signal::Receiver<bool>,
+}
+
+impl Services {
+    fn fabric(&self) -> FabricServiceServer<fabric::Fabric> {
+        FabricServiceServer::new(fabric::Fabric {
+            subnet: Arc::clone(&self.backend.subnet),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    fn convergence(&self, access: Access) -> ConvergenceServiceServer<convergence::Convergences> {
+        ConvergenceServiceServer::new(convergence::Convergences {
+            subnet: Arc::clone(&self.backend.subnet),
+            control: Arc::clone(&self.backend.control),
+            access,
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    fn watch(&self) -> WatchServiceServer<watch::Watch> {
+        WatchServiceServer::new(watch::Watch {
+            subnet: Arc::clone(&self.backend.subnet),
+            places: Arc::clone(&self.places),
+            stopping: self.stopping.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    fn simulation(&self, access: Access) -> SimulationServiceServer<simulation::Simulated> {
+        SimulationServiceServer::new(simulation::Simulated {
+            simulation: self.backend.simulation.clone(),
+            access,
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    fn router(&self, access: Access) -> Result<Router, ServeError> {
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(rsm_proto::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        // Clients in the field ask for either version.
+        let v1 = reflection().build_v1().map_err(ServeError::Reflection)?;
+        let v1alpha = reflection()
+            .build_v1alpha()
+            .map_err(ServeError::Reflection)?;
+        Ok(tonic::transport::Server::builder()
+            .concurrency_limit_per_connection(MAX_REQUESTS_PER_CONNECTION)
+            .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+            .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+            .add_service(self.fabric())
+            .add_service(self.convergence(access.clone()))
+            .add_service(self.watch())
+            .add_service(self.simulation(access))
+            .add_service(v1)
+            .add_service(v1alpha))
+    }
+}
+
+/// The services are there as long as the server is; whether the subnet is well is the status's to say.
+async fn set_serving(health: &HealthReporter) {
+    health
+        .set_serving::<FabricServiceServer<fabric::Fabric>>()
+        .await;
+    health
+        .set_serving::<ConvergenceServiceServer<convergence::Convergences>>()
+        .await;
+    health
+        .set_serving::<WatchServiceServer<watch::Watch>>()
+        .await;
+    health
+        .set_serving::<SimulationServiceServer<simulation::Simulated>>()
+        .await;
+}

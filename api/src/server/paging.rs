@@ -1,0 +1,239 @@
+//! Pages of lists, and the tokens that lead from one to the next.
+//!
+//! A token holds the key of the last item that was sent, so it needs no state on the server and
+//! survives a new generation; and a fingerprint of the request, so that it is refused with other filters.
+
+use prost::Message;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_proto::v1;
+use tonic::Status;
+
+use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
+use crate::model::PortKey;
+
+/// Digits of the fingerprint in a token.
+const FINGERPRINT_DIGITS: usize = 8;
+
+/// A key that a list ascends by, written as hexadecimal digits of fixed number.
+pub(super) trait Key: Sized {
+    fn write(&self) -> String;
+    fn read(digits: &str) -> Option<Self>;
+}
+
+/// The number that exactly `len` hexadecimal digits stand for.
+fn number(digits: &str, len: usize) -> Option<u64> {
+    if digits.len() != len || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok()
+}
+
+impl Key for u64 {
+    fn write(&self) -> String {
+        format!("{self:016x}")
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        number(digits, 16)
+    }
+}
+
+impl Key for Guid {
+    fn write(&self) -> String {
+        self.0.write()
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        u64::read(digits).map(Guid)
+    }
+}
+
+impl Key for Lid {
+    fn write(&self) -> String {
+        format!("{:04x}", self.0)
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        u16::try_from(number(digits, 4)?).ok().map(Lid)
+    }
+}
+
+impl Key for PortKey {
+    fn write(&self) -> String {
+        format!("{}{:02x}", self.node.write(), self.number.0)
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        let (node, port) = digits.split_at_checked(16)?;
+        Some(PortKey {
+            node: Guid::read(node)?,
+            number: PortNum(u8::try_from(number(port, 2)?).ok()?),
+        })
+    }
+}
+
+/// A request for a page; taking its page fields out leaves what the list is filtered by.
+pub(super) trait PageFields: Message {
+    /// Page size and token, which are cleared.
+    fn take(&mut self) -> (u32, String);
+}
+
+macro_rules! page_fields {
+    ($($request:ident),* $(,)?) => {$(
+        impl PageFields for v1::$request {
+            fn take(&mut self) -> (u32, String) {
+                (std::mem::take(&mut self.page_size), std::mem::take(&mut self.page_token))
+            }
+        }
+    )*};
+}
+
+page_fields!(
+    ListNodesRequest,
+    ListPortsRequest,
+    ListLinksRequest,
+    GetForwardingTableRequest,
+    ListFindingsRequest,
+    ListConvergencesRequest,
+    ListEventsRequest,
+);
+
+/// Which page of a list is wanted.
+#[derive(Debug)]
+pub(super) struct Cursor<K> {
+    /// The key of the last item of the page before.
+    pub(super) after: Option<K>,
+    size: usize,
+    fingerprint: u32,
+}
+
+impl<K: Key> Cursor<K> {
+    /// Takes the page fields out of a request to `method`.
+    pub(super) fn take(method: &str, request: &mut impl PageFields) -> Result<Self, Status> {
+        let (size, token) = request.take();
+        let fingerprint = fingerprint(method, &request.encode_to_vec());
+        let after = match token.as_str() {
+            "" => None,
+            token => Some(read(token, fingerprint)?),
+        };
+        let size = match usize::try_from(size) {
+            Ok(0) => DEFAULT_PAGE_SIZE,
+            Ok(size) => size.min(MAX_PAGE_SIZE),
+            Err(_) => MAX_PAGE_SIZE,
+        };
+        Ok(Cursor {
+            after,
+            size,
+            fingerprint,
+        })
+    }
+
+    /// How many items to ask for: one more than the page holds tells whether there is another.
+    pub(super) fn limit(&self) -> usize {
+        self.size + 1
+    }
+
+    /// Cuts the items down to the page; the token of the next one, empty where this is the last.
+    pub(super) fn cut<T>(&self, items: &mut Vec<T>, key: impl Fn(&T) -> K) -> String {
+        if items.len() <= self.size {
+            return String::new();
+        }
+        items.truncate(self.size);
+        items.last().map_or_else(String::new, |last| {
+            format!(
+                "{:0width$x}{}",
+                self.fingerprint,
+                key(last).write(),
+                width = FINGERPRINT_DIGITS
+            )
+        })
+    }
+}
+
+fn read<K: Key>(token: &str, fingerprint: u32) -> Result<K, Status> {
+    let parsed = token
+        .split_at_checked(FINGERPRINT_DIGITS)
+        .and_then(|(made_for, key)| Some((number(made_for, FINGERPRINT_DIGITS)?, K::read(key)?)));
+    match parsed {
+        Some((made_for, key)) if made_for == u64::from(fingerprint) => Ok(key),
+        Some(_) => Err(Status::invalid_argument(
+            "page_token was made for another list or other filters: \
+             repeat the request it came from, or begin again without a token",
+        )),
+        None => Err(Status::invalid_argument(
+            "page_token is not one that this server made: begin again without a token",
+        )),
+    }
+}
+
+/// FNV-1a over the method and its filters: it guards against mistakes, not against malice.
+fn fingerprint(method: &str, filters: &[u8]) -> u32 {
+    let bytes = method.bytes().chain([0]).chain(filters.iter().copied());
+    bytes.fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tonic::Code;
+
+    use super::*;
+
+    fn request(size: u32, token: &str) -> v1::ListNodesRequest {
+        v1::ListNodesRequest {
+            page_size: size,
+            page_token: token.to_owned(),
+            ..Default::default()
+        }
+    }
+
+    fn cursor(size: u32, token: &str) -> Result<Cursor<Guid>, Status> {
+        Cursor::take("ListNodes", &mut request(size, token))
+    }
+
+    #[test]
+    fn sizes_have_a_default_and_a_bound() {
+        assert_eq!(cursor(0, "").unwrap().limit(), DEFAULT_PAGE_SIZE + 1);
+        assert_eq!(cursor(7, "").unwrap().limit(), 8);
+        assert_eq!(cursor(u32::MAX, "").unwrap().limit(), MAX_PAGE_SIZE + 1);
+    }
+
+    #[test]
+    fn a_token_leads_on_from_the_last_item() {
+        let mut items: Vec<Guid> = (1..=3).map(Guid).collect();
+        let token = cursor(2, "").unwrap().cut(&mut items, |guid| *guid);
+        assert_eq!(items, [Guid(1), Guid(2)]);
+        assert_eq!(cursor(2, &token).unwrap().after, Some(Guid(2)));
+
+        let mut last = vec![Guid(3)];
+        assert_eq!(cursor(2, &token).unwrap().cut(&mut last, |guid| *guid), "");
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_own_request_only() {
+        let mut items = vec![Guid(1), Guid(2)];
+        let token = cursor(1, "").unwrap().cut(&mut items, |guid| *guid);
+        let mut other = request(1, &token);
+        other.kind = v1::NodeKind::Switch.into();
+        let refused = Cursor::<Guid>::take("ListNodes", &mut other).unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.message().contains("other filters"));
+        assert!(Cursor::<Guid>::take("ListSomethingElse", &mut request(1, &token)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_token_is_taken_or_refused(token in ".{1,40}") {
+            prop_assert!(cursor(1, &token).is_err());
+        }
+
+        #[test]
+        fn keys_round_trip(node: u64, port: u8, lid: u16) {
+            let key = PortKey { node: Guid(node), number: PortNum(port) };
+            prop_assert_eq!(PortKey::read(&key.write()), Some(key));
+            prop_assert_eq!(Lid::read(&Lid(lid).write()), Some(Lid(lid)));
+        }
+    }
+}

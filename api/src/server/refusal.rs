@@ -1,0 +1,47 @@
+//! What went wrong, as gRPC status codes. The messages say what to do, so they pass unchanged.
+
+use tonic::{Code, Status};
+
+use crate::error::{ControlError, LookupError, SimulationError};
+use crate::model::ParseSelectorError;
+
+impl From<ParseSelectorError> for Status {
+    fn from(error: ParseSelectorError) -> Self {
+        Status::invalid_argument(error.to_string())
+    }
+}
+
+impl From<LookupError> for Status {
+    fn from(error: LookupError) -> Self {
+        let code = match error {
+            LookupError::NotFound { .. } | LookupError::NoSuchPort { .. } => Code::NotFound,
+            LookupError::Ambiguous { .. } | LookupError::NotASwitch { .. } => Code::InvalidArgument,
+            LookupError::NoLid { .. } => Code::FailedPrecondition,
+        };
+        Status::new(code, error.to_string())
+    }
+}
+
+impl From<ControlError> for Status {
+    fn from(error: ControlError) -> Self {
+        let code = match error {
+            ControlError::Standby { .. } | ControlError::NotAttached { .. } => {
+                Code::FailedPrecondition
+            }
+            ControlError::Busy => Code::ResourceExhausted,
+            ControlError::Stopping => Code::Unavailable,
+            ControlError::Failed { .. } => Code::Internal,
+        };
+        Status::new(code, error.to_string())
+    }
+}
+
+impl From<SimulationError> for Status {
+    fn from(error: SimulationError) -> Self {
+        match error {
+            SimulationError::Lookup(lookup) => lookup.into(),
+            SimulationError::NoCable { .. } => Status::failed_precondition(error.to_string()),
+            SimulationError::Ended => Status::unavailable(error.to_string()),
+        }
+    }
+}

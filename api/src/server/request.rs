@@ -1,0 +1,88 @@
+//! What clients send, parsed.
+
+use rsm_ids::{Guid, PortNum};
+use rsm_proto::v1;
+use tonic::Status;
+
+use crate::limits::MAX_FILTER_BYTES;
+use crate::model::{NodeKind, PortState, Selector, Severity};
+use crate::traits::Subnet;
+
+/// The name that a request gives in `field`.
+pub(super) fn selector(field: &str, text: &str) -> Result<Selector, Status> {
+    text.parse::<Selector>()
+        .map_err(|error| Status::invalid_argument(format!("{field}: {error}")))
+}
+
+/// The GUID of the node that a filter names; none where the filter is empty.
+pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid>, Status> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(subnet.node(&selector("node", text)?)?.guid))
+}
+
+/// A filter by text; none where it is empty.
+pub(super) fn text_filter(field: &str, text: String) -> Result<Option<String>, Status> {
+    if text.len() > MAX_FILTER_BYTES {
+        return Err(Status::invalid_argument(format!(
+            "{field}: {} bytes are too long, at most {MAX_FILTER_BYTES} are compared",
+            text.len()
+        )));
+    }
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+/// The number of a port.
+pub(super) fn port_number(number: u32) -> Result<PortNum, Status> {
+    u8::try_from(number)
+        .ok()
+        .filter(|number| (1..=254).contains(number))
+        .map(PortNum)
+        .ok_or_else(|| {
+            Status::invalid_argument(format!("port: {number} is out of range, expected 1 to 254"))
+        })
+}
+
+fn unknown(field: &str, value: i32) -> Status {
+    Status::invalid_argument(format!(
+        "{field}: this server knows no value {value}; it may be older than the client"
+    ))
+}
+
+/// A filter by kind of node; none where it is unspecified.
+pub(super) fn node_kind(field: &str, value: i32) -> Result<Option<NodeKind>, Status> {
+    Ok(
+        match v1::NodeKind::try_from(value).map_err(|_| unknown(field, value))? {
+            v1::NodeKind::Unspecified => None,
+            v1::NodeKind::Ca => Some(NodeKind::Ca),
+            v1::NodeKind::Switch => Some(NodeKind::Switch),
+            v1::NodeKind::Router => Some(NodeKind::Router),
+        },
+    )
+}
+
+/// A filter by state of a port or link; none where it is unspecified.
+pub(super) fn port_state(field: &str, value: i32) -> Result<Option<PortState>, Status> {
+    Ok(
+        match v1::PortState::try_from(value).map_err(|_| unknown(field, value))? {
+            v1::PortState::Unspecified => None,
+            v1::PortState::Down => Some(PortState::Down),
+            v1::PortState::Init => Some(PortState::Init),
+            v1::PortState::Armed => Some(PortState::Armed),
+            v1::PortState::Active => Some(PortState::Active),
+        },
+    )
+}
+
+/// A filter by severity; none where it is unspecified.
+pub(super) fn severity(field: &str, value: i32) -> Result<Option<Severity>, Status> {
+    Ok(
+        match v1::Severity::try_from(value).map_err(|_| unknown(field, value))? {
+            v1::Severity::Unspecified => None,
+            v1::Severity::Info => Some(Severity::Info),
+            v1::Severity::Warning => Some(Severity::Warning),
+            v1::Severity::Error => Some(Severity::Error),
+        },
+    )
+}

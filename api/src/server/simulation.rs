@@ -1,0 +1,127 @@
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use rsm_proto::v1::simulation_service_server::SimulationService;
+use tonic::{Request, Response, Status};
+
+use super::access::Access;
+use super::request::{port_number, selector};
+use crate::model::{Selector, SimulationAction};
+use crate::traits::Simulation;
+
+/// Acting on a simulated fabric.
+#[derive(Clone)]
+pub(super) struct Simulated {
+    pub(super) simulation: Option<Arc<dyn Simulation>>,
+    pub(super) access: Access,
+}
+
+impl Simulated {
+    async fn act(&self, method: &str, action: SimulationAction) -> Result<(), Status> {
+        self.access.require_everything(method)?;
+        let simulation = self.simulation.as_ref().ok_or_else(|| {
+            Status::failed_precondition(format!(
+                "{method} works on a simulated fabric only: start the server with --fabric sim:SPEC"
+            ))
+        })?;
+        Ok(simulation.act(action).await?)
+    }
+}
+
+/// The simulation knows cables and nodes; LIDs are the subnet manager's.
+fn node(text: &str) -> Result<Selector, Status> {
+    match selector("node", text)? {
+        Selector::Lid(lid) => Err(Status::invalid_argument(format!(
+            "node: a simulated node is named by GUID or description, not by LID {lid}; \
+             where {lid} is its description, give `name:{text}`"
+        ))),
+        named => Ok(named),
+    }
+}
+
+#[tonic::async_trait]
+impl SimulationService for Simulated {
+    async fn unlink(
+        &self,
+        request: Request<v1::UnlinkRequest>,
+    ) -> Result<Response<v1::UnlinkResponse>, Status> {
+        let request = request.into_inner();
+        let action = SimulationAction::Unlink {
+            node: node(&request.node)?,
+            port: port_number(request.port)?,
+        };
+        self.act("Unlink", action).await?;
+        Ok(Response::new(v1::UnlinkResponse {}))
+    }
+
+    async fn relink(
+        &self,
+        request: Request<v1::RelinkRequest>,
+    ) -> Result<Response<v1::RelinkResponse>, Status> {
+        let request = request.into_inner();
+        let action = SimulationAction::Relink {
+            node: node(&request.node)?,
+            port: port_number(request.port)?,
+        };
+        self.act("Relink", action).await?;
+        Ok(Response::new(v1::RelinkResponse {}))
+    }
+
+    async fn reboot(
+        &self,
+        request: Request<v1::RebootRequest>,
+    ) -> Result<Response<v1::RebootResponse>, Status> {
+        let node = node(&request.get_ref().node)?;
+        self.act("Reboot", SimulationAction::Reboot { node })
+            .await?;
+        Ok(Response::new(v1::RebootResponse {}))
+    }
+
+    async fn power_off(
+        &self,
+        request: Request<v1::PowerOffRequest>,
+    ) -> Result<Response<v1::PowerOffResponse>, Status> {
+        let node = node(&request.get_ref().node)?;
+        self.act("PowerOff", SimulationAction::PowerOff { node })
+            .await?;
+        Ok(Response::new(v1::PowerOffResponse {}))
+    }
+
+    async fn power_on(
+        &self,
+        request: Request<v1::PowerOnRequest>,
+    ) -> Result<Response<v1::PowerOnResponse>, Status> {
+        let node = node(&request.get_ref().node)?;
+        self.act("PowerOn", SimulationAction::PowerOn { node })
+            .await?;
+        Ok(Response::new(v1::PowerOnResponse {}))
+    }
+
+    async fn set_loss(
+        &self,
+        request: Request<v1::SetLossRequest>,
+    ) -> Result<Response<v1::SetLossResponse>, Status> {
+        let request = request.into_inner();
+        // Written so that NaN is refused as well.
+        if !(0.0..=1.0).contains(&request.rate) {
+            return Err(Status::invalid_argument(format!(
+                "rate: {} is out of range, expected 0 (nothing is lost) to 1 (everything is)",
+                request.rate
+            )));
+        }
+        let attribute = match request.attribute_id {
+            Some(id) => Some(u16::try_from(id).map_err(|_| {
+                Status::invalid_argument(format!(
+                    "attribute_id: {id} is out of range, expected 0 to 65535"
+                ))
+            })?),
+            None => None,
+        };
+        let action = SimulationAction::SetLoss {
+            rate: request.rate,
+            attribute,
+        };
+        self.act("SetLoss", action).await?;
+        Ok(Response::new(v1::SetLossResponse {}))
+    }
+}

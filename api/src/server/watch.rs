@@ -1,0 +1,216 @@
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use rsm_proto::v1::watch_response::Message;
+use rsm_proto::v1::watch_service_server::WatchService;
+use tokio::sync::{Semaphore, broadcast, mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use super::paging::Cursor;
+use crate::limits::MAX_WATCHERS;
+use crate::model::Event;
+use crate::traits::Subnet;
+
+/// Messages made ahead of the connection's flow control; more would only hide that a client is slow.
+const AHEAD: usize = 16;
+
+/// Events read from the journal at a time when a watcher catches up.
+const REPLAY_BATCH: usize = 256;
+
+/// What happens in the subnet.
+#[derive(Clone)]
+pub(super) struct Watch {
+    pub(super) subnet: Arc<dyn Subnet>,
+    /// Free places for watchers.
+    pub(super) places: Arc<Semaphore>,
+    /// Becomes true when the server stops.
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+#[tonic::async_trait]
+impl WatchService for Watch {
+    async fn list_events(
+        &self,
+        request: Request<v1::ListEventsRequest>,
+    ) -> Result<Response<v1::ListEventsResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::<u64>::take("ListEvents", &mut request)?;
+        let after = cursor.after.unwrap_or(request.after_sequence);
+        let mut events = self.subnet.events(after, cursor.limit());
+        let next_page_token = cursor.cut(&mut events, |event| event.sequence);
+        Ok(Response::new(v1::ListEventsResponse {
+            events: events.iter().map(|event| event.as_ref().into()).collect(),
+            next_page_token,
+        }))
+    }
+
+    type WatchStream = ReceiverStream<Result<v1::WatchResponse, Status>>;
+
+    async fn watch(
+        &self,
+        request: Request<v1::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{MAX_WATCHERS} clients are watching already: end one, or poll ListEvents"
+            ))
+        })?;
+        // Subscribed before anything is read, so that nothing falls between.
+        let receiver = self.subnet.subscribe();
+        let (sender, stream) = mpsc::channel(AHEAD);
+        let watcher = Watcher {
+            subnet: Arc::clone(&self.subnet),
+            sender,
+            position: Position::default(),
+        };
+        let mut stopping = self.stopping.clone();
+        let after = request.get_ref().after_sequence;
+        tokio::spawn(async move {
+            let _place = place;
+            let sender = watcher.sender.clone();
+            tokio::select! {
+                _gone = watcher.run(receiver, after) => {}
+                _stopping = stopping.wait_for(|stopping| *stopping) => {
+                    // A client that does not read is not waited for: its stream just ends.
+                    drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+}
+
+/// The client has ended the stream.
+struct Gone;
+
+/// One stream and what it has got.
+struct Watcher {
+    subnet: Arc<dyn Subnet>,
+    sender: mpsc::Sender<Result<v1::WatchResponse, Status>>,
+    position: Position,
+}
+
+impl Watcher {
+    async fn run(
+        mut self,
+        mut receiver: broadcast::Receiver<Arc<Event>>,
+        after: Option<u64>,
+    ) -> Result<(), Gone> {
+        let generation = self.subnet.status().generation;
+        self.send(Message::Started(v1::WatchStarted { generation }))
+            .await?;
+        if let Some(after) = after {
+            self.replay(after).await?;
+        }
+        loop {
+            let received = tokio::select! {
+                received = receiver.recv() => received,
+                () = self.sender.closed() => return Err(Gone),
+            };
+            match received {
+                Ok(event) => self.deliver(&event).await?,
+                Err(broadcast::error::RecvError::Lagged(count)) => {
+                    if let Some(count) = self.position.lagged(count) {
+                        self.send(Message::Lost(v1::EventsLost { count })).await?;
+                    }
+                }
+                Err(broadcast::error::RecvError::Closed) => {
+                    let stopped = Status::unavailable("the subnet manager has stopped");
+                    return self.sender.send(Err(stopped)).await.map_err(|_| Gone);
+                }
+            }
+        }
+    }
+
+    /// Sends what the journal holds after `after`.
+    async fn replay(&mut self, mut after: u64) -> Result<(), Gone> {
+        self.position = Position::at(after);
+        let mut any = false;
+        loop {
+            let batch = self.subnet.events(after, REPLAY_BATCH);
+            let Some(last) = batch.last() else { break };
+            after = last.sequence;
+            any = true;
+            for event in &batch {
+                self.deliver(event).await?;
+            }
+        }
+        if !any {
+            // Nothing follows, or the number is from before a restart of the server, and then what
+            // comes has lower ones.
+            self.position = Position::default();
+        }
+        Ok(())
+    }
+
+    async fn deliver(&mut self, event: &Event) -> Result<(), Gone> {
+        let Some(lost) = self.position.advance(event.sequence) else {
+            return Ok(());
+        };
+        if lost > 0 {
+            self.send(Message::Lost(v1::EventsLost { count: lost }))
+                .await?;
+        }
+        self.send(Message::Event(event.into())).await
+    }
+
+    async fn send(&self, message: Message) -> Result<(), Gone> {
+        let response = v1::WatchResponse {
+            message: Some(message),
+        };
+        self.sender.send(Ok(response)).await.map_err(|_| Gone)
+    }
+}
+
+/// How far a stream has come in the sequence of events.
+#[derive(Debug, Default)]
+struct Position {
+    /// The sequence number of the last event delivered or asked to be left out.
+    last: Option<u64>,
+}
+
+impl Position {
+    fn at(sequence: u64) -> Position {
+        Position {
+            last: Some(sequence),
+        }
+    }
+
+    /// Moves on to an event: how many were lost before it, or nothing where it was delivered already.
+    fn advance(&mut self, sequence: u64) -> Option<u64> {
+        let lost = match self.last {
+            Some(last) if sequence <= last => return None,
+            Some(last) => sequence - last - 1,
+            None => 0,
+        };
+        self.last = Some(sequence);
+        Some(lost)
+    }
+
+    /// The receiver lost events: how many to tell of now. Once an event was delivered, the gap before
+    /// the next one is the truth, since some of the lost may have been delivered from the journal.
+    fn lagged(&self, count: u64) -> Option<u64> {
+        self.last.is_none().then_some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_counted_and_repetitions_left_out() {
+        let mut position = Position::default();
+        assert_eq!(position.lagged(4), Some(4));
+        assert_eq!(position.advance(10), Some(0));
+        assert_eq!(position.lagged(4), None);
+        assert_eq!(position.advance(15), Some(4));
+        assert_eq!(position.advance(15), None);
+        assert_eq!(position.advance(12), None);
+        assert_eq!(position.advance(16), Some(0));
+
+        assert_eq!(Position::at(7).advance(8), Some(0));
+        assert_eq!(Position::at(0).advance(3), Some(2));
+    }
+}

@@ -1,0 +1,86 @@
+//! What the API asks of a subnet manager.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid};
+use tokio::sync::broadcast;
+
+use crate::error::{ControlError, LookupError, SimulationError};
+use crate::model::{
+    Convergence, Event, Finding, FindingFilter, ForwardingTable, Link, LinkFilter, Node,
+    NodeFilter, Page, Port, PortFilter, PortKey, Route, Selector, SimulationAction, Status,
+};
+
+/// A boxed future that may move between threads, so that the traits stay object safe.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Reading a subnet.
+///
+/// Every method answers at once from an immutable snapshot and never waits for a sweep; one call is
+/// answered from one snapshot. Lists ascend by the key of their kind, begin after `after` and
+/// hold at most `limit` items that the filter matches.
+pub trait Subnet: Send + Sync + 'static {
+    /// The subnet and its manager at one glance.
+    fn status(&self) -> Status;
+
+    /// Nodes by ascending GUID.
+    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node>;
+
+    /// One node; a selector of a port leads to the port's node.
+    fn node(&self, selector: &Selector) -> Result<Node, LookupError>;
+
+    /// Ports by ascending node GUID and port number, a switch's port 0 included.
+    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port>;
+
+    /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
+    fn port(&self, selector: &Selector) -> Result<Port, LookupError>;
+
+    /// Links by ascending key of their end `a`.
+    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link>;
+
+    /// Entries of a switch's linear forwarding table by ascending LID.
+    fn forwarding_table(
+        &self,
+        switch: &Selector,
+        after: Option<Lid>,
+        limit: usize,
+    ) -> Result<ForwardingTable, LookupError>;
+
+    /// The way from one port to another, walked along the tables that the switches confirmed.
+    ///
+    /// Where `destination` is a LID, that very LID is walked, otherwise the port's base LID.
+    /// A walk that ends early is an answer, not an error.
+    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError>;
+
+    /// Findings that hold now, by ascending identifier.
+    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding>;
+
+    /// The newest `limit` convergences that are kept, oldest first.
+    fn convergences(&self, limit: usize) -> Page<Convergence>;
+
+    /// Kept events with a sequence number above `after`, oldest first, at most `limit`.
+    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>>;
+
+    /// Events from now on; a receiver that lags loses the oldest and is told how many.
+    ///
+    /// An event is in [`events`](Subnet::events) before it is sent here, so that subscribing first and
+    /// reading then misses none. [`Journal`](crate::Journal) keeps both.
+    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>>;
+}
+
+/// Acting on a subnet.
+pub trait Control: Send + Sync + 'static {
+    /// Sweeps again, and answers with the convergence that came of it.
+    ///
+    /// `full` reads everything anew; otherwise only what may have changed. A sweep that is under
+    /// way when the call comes does not count as the answer.
+    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+}
+
+/// Acting on a simulated fabric.
+pub trait Simulation: Send + Sync + 'static {
+    /// Does it, and answers once the simulated hardware has changed; what the subnet manager makes
+    /// of it comes as events.
+    fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>>;
+}

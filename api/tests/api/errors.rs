@@ -1,0 +1,179 @@
+//! What is refused, by which code, and that the message says what to do.
+
+use rsm_api::model::SubnetState;
+use rsm_proto::v1;
+use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
+use rsm_proto::v1::fabric_service_client::FabricServiceClient;
+use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
+use tonic::{Code, Status};
+
+use crate::fake::{Fake, HOST, guid};
+use crate::served::Served;
+
+fn check(refusal: &Status, code: Code, part: &str) {
+    assert_eq!(refusal.code(), code, "{refusal}");
+    assert!(refusal.message().contains(part), "{refusal}");
+}
+
+#[test]
+fn names_that_lead_nowhere_or_everywhere() {
+    let served = Served::start(Fake::tree(2, 2));
+    let mut client = FabricServiceClient::new(served.unix());
+    let long = "x".repeat(300);
+    for (node, code, part) in [
+        ("nobody", Code::NotFound, "`rsmctl nodes` lists"),
+        ("0x00000000deadbeef", Code::NotFound, "0x00000000deadbeef"),
+        ("4711", Code::NotFound, "4711"),
+        ("leaf-1:9", Code::NotFound, "does not exist"),
+        (
+            "twin",
+            Code::InvalidArgument,
+            "0x0002c90300200000, 0x0002c90300200001",
+        ),
+        ("twin:1", Code::InvalidArgument, "0x0002c90300200000:1"),
+        ("", Code::InvalidArgument, "no node is named"),
+        (long.as_str(), Code::InvalidArgument, "too long"),
+    ] {
+        let request = v1::GetNodeRequest {
+            node: node.to_owned(),
+        };
+        let refusal = served.block_on(client.get_node(request)).unwrap_err();
+        check(&refusal, code, part);
+    }
+}
+
+#[test]
+fn every_form_of_a_name_leads_to_the_port() {
+    let served = Served::start(Fake::tree(2, 2));
+    let mut client = FabricServiceClient::new(served.unix());
+    let host = guid(HOST, 1);
+    let port_guid = rsm_ids::Guid(host.0 + 1);
+    let lid = served.fake.nodes[&host].lids[0];
+    for port in [
+        "host-2".to_owned(),
+        "host-2:1".to_owned(),
+        "name:host-2".to_owned(),
+        format!("{host}:1"),
+        format!("lid:{lid}"),
+        lid.to_string(),
+    ] {
+        let request = v1::GetPortRequest { port: port.clone() };
+        let found = served
+            .block_on(client.get_port(request))
+            .unwrap()
+            .into_inner();
+        assert_eq!(found.port.unwrap().guid, port_guid.to_string(), "{port}");
+    }
+}
+
+#[test]
+fn what_cannot_be_routed() {
+    let served = Served::start(Fake::tree(2, 2));
+    let mut client = FabricServiceClient::new(served.unix());
+    for (source, destination, code, part) in [
+        (
+            "host-1",
+            "0x0002c90300200000",
+            Code::FailedPrecondition,
+            "has no LID",
+        ),
+        ("leaf-1:1", "host-1", Code::FailedPrecondition, "port 0"),
+        ("host-1", "", Code::InvalidArgument, "destination: "),
+    ] {
+        let request = v1::ResolveRouteRequest {
+            source: source.to_owned(),
+            destination: destination.to_owned(),
+        };
+        let refusal = served.block_on(client.resolve_route(request)).unwrap_err();
+        check(&refusal, code, part);
+    }
+    let request = v1::GetForwardingTableRequest {
+        switch: "host-1".to_owned(),
+        ..Default::default()
+    };
+    let refusal = served
+        .block_on(client.get_forwarding_table(request))
+        .unwrap_err();
+    check(&refusal, Code::InvalidArgument, "--kind switch");
+}
+
+#[test]
+fn filters_that_mean_nothing() {
+    let served = Served::start(Fake::tree(1, 1));
+    let mut client = FabricServiceClient::new(served.unix());
+    let request = v1::ListNodesRequest {
+        kind: 99,
+        ..Default::default()
+    };
+    let refusal = served.block_on(client.list_nodes(request)).unwrap_err();
+    check(&refusal, Code::InvalidArgument, "no value 99");
+    let request = v1::ListNodesRequest {
+        description_contains: "x".repeat(257),
+        ..Default::default()
+    };
+    let refusal = served.block_on(client.list_nodes(request)).unwrap_err();
+    check(&refusal, Code::InvalidArgument, "257 bytes");
+    let request = v1::ListPortsRequest {
+        node: "nobody".to_owned(),
+        ..Default::default()
+    };
+    let refusal = served.block_on(client.list_ports(request)).unwrap_err();
+    check(&refusal, Code::NotFound, "nobody");
+}
+
+#[test]
+fn a_request_beyond_the_bound_is_refused() {
+    let served = Served::start(Fake::tree(1, 1));
+    let mut client = FabricServiceClient::new(served.unix());
+    let request = v1::GetNodeRequest {
+        node: "x".repeat(rsm_api::limits::MAX_REQUEST_BYTES + 1),
+    };
+    let refusal = served.block_on(client.get_node(request)).unwrap_err();
+    assert_eq!(refusal.code(), Code::OutOfRange, "{refusal}");
+}
+
+#[test]
+fn simulations_refuse_what_is_not_there() {
+    let served = Served::start(Fake::tree(1, 1));
+    let mut client = SimulationServiceClient::new(served.unix());
+    for (node, port, code, part) in [
+        ("leaf-1", 0, Code::InvalidArgument, "1 to 254"),
+        ("leaf-1", 300, Code::InvalidArgument, "1 to 254"),
+        ("leaf-1", 77, Code::FailedPrecondition, "no cable"),
+        ("nobody", 1, Code::NotFound, "nobody"),
+        ("5", 1, Code::InvalidArgument, "name:5"),
+    ] {
+        let request = v1::UnlinkRequest {
+            node: node.to_owned(),
+            port,
+        };
+        let refusal = served.block_on(client.unlink(request)).unwrap_err();
+        check(&refusal, code, part);
+    }
+    for rate in [-0.1, 1.1, f64::NAN] {
+        let request = v1::SetLossRequest {
+            rate,
+            attribute_id: None,
+        };
+        let refusal = served.block_on(client.set_loss(request)).unwrap_err();
+        check(&refusal, Code::InvalidArgument, "expected 0");
+    }
+    let request = v1::SetLossRequest {
+        rate: 0.5,
+        attribute_id: Some(0x1_0000),
+    };
+    let refusal = served.block_on(client.set_loss(request)).unwrap_err();
+    check(&refusal, Code::InvalidArgument, "attribute_id");
+    assert!(served.fake.actions.lock().is_empty());
+}
+
+#[test]
+fn a_standby_names_the_master() {
+    let mut fake = Fake::tree(1, 1);
+    fake.state = SubnetState::Standby;
+    let served = Served::start(fake);
+    let mut client = ConvergenceServiceClient::new(served.unix());
+    let request = v1::ResweepRequest { full: false };
+    let refusal = served.block_on(client.resweep(request)).unwrap_err();
+    check(&refusal, Code::FailedPrecondition, "LID 9");
+}

@@ -1,0 +1,56 @@
+use rsm_api::model::{Convergence, PortKey, Selector, SimulationAction, SubnetState};
+use rsm_api::resolve::resolve_node;
+use rsm_api::{BoxFuture, Control, ControlError, Simulation, SimulationError};
+use rsm_ids::{Lid, PortNum};
+
+use super::Fake;
+
+impl Control for Fake {
+    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>> {
+        Box::pin(async move {
+            if self.state == SubnetState::Standby {
+                return Err(ControlError::Standby { master: Lid(9) });
+            }
+            let mut all = self.convergences.lock();
+            let last = all.last().unwrap();
+            let next = Convergence {
+                sequence: last.sequence + 1,
+                generation: last.generation + 1,
+                cause: if full { "full resweep" } else { "resweep" }.to_owned(),
+                lft_blocks: 0,
+                ..last.clone()
+            };
+            all.push(next.clone());
+            Ok(next)
+        })
+    }
+}
+
+impl Fake {
+    fn check(&self, node: &Selector, number: Option<PortNum>) -> Result<(), SimulationError> {
+        let node = resolve_node(self, node)?;
+        let Some(number) = number else { return Ok(()) };
+        let port = PortKey { node, number };
+        match self.ports.get(&port) {
+            Some(found) if found.peer.is_some() => Ok(()),
+            _ => Err(SimulationError::NoCable { port }),
+        }
+    }
+}
+
+impl Simulation for Fake {
+    fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>> {
+        Box::pin(async move {
+            match &action {
+                SimulationAction::Unlink { node, port }
+                | SimulationAction::Relink { node, port } => self.check(node, Some(*port))?,
+                SimulationAction::Reboot { node }
+                | SimulationAction::PowerOff { node }
+                | SimulationAction::PowerOn { node } => self.check(node, None)?,
+                SimulationAction::SetLoss { .. } => {}
+            }
+            self.actions.lock().push(action);
+            Ok(())
+        })
+    }
+}

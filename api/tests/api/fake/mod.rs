@@ -1,0 +1,36 @@
+//! A subnet manager in memory: a tree of switches and hosts that stays as it was made.
+
+mod control;
+mod subnet;
+mod tree;
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use rsm_api::Journal;
+use rsm_api::model::{
+    Convergence, Finding, Link, Node, Port, PortKey, SimulationAction, SubnetState,
+};
+use rsm_ids::{Guid, Lid, PortNum};
+
+pub(crate) use tree::{HOST, LEAF, guid};
+
+/// The generation that everything comes from.
+pub(crate) const GENERATION: u64 = 7;
+
+/// Events that the fake's journal keeps.
+pub(crate) const JOURNAL: usize = 64;
+
+/// A subnet that a test made.
+pub(crate) struct Fake {
+    pub(crate) nodes: BTreeMap<Guid, Node>,
+    pub(crate) ports: BTreeMap<PortKey, Port>,
+    pub(crate) links: BTreeMap<PortKey, Link>,
+    pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) state: SubnetState,
+    pub(crate) convergences: Mutex<Vec<Convergence>>,
+    /// What was done to the simulation.
+    pub(crate) actions: Mutex<Vec<SimulationAction>>,
+    pub(crate) journal: Journal,
+}

@@ -1,0 +1,274 @@
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_api::model::{
+    Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, ForwardingEntry,
+    ForwardingTable, Hop, Inventory, Link, LinkFilter, Node, NodeFilter, NodeKind, Page, Port,
+    PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
+};
+use rsm_api::resolve::{Directory, resolve_node, resolve_port};
+use rsm_api::{LookupError, Subnet};
+use rsm_ids::{Guid, Lid, PortNum};
+use tokio::sync::broadcast;
+
+use super::{Fake, GENERATION};
+
+/// Values of a map from behind `after` on that are wanted.
+fn page<K: Ord + Copy, V: Clone>(
+    map: &BTreeMap<K, V>,
+    after: Option<K>,
+    limit: usize,
+    wanted: impl Fn(&V) -> bool,
+) -> Page<V> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    Page {
+        generation: GENERATION,
+        items: map
+            .range((from, Bound::Unbounded))
+            .map(|(_, value)| value)
+            .filter(|value| wanted(value))
+            .take(limit)
+            .cloned()
+            .collect(),
+    }
+}
+
+impl Directory for Fake {
+    fn has_node(&self, guid: Guid) -> bool {
+        self.nodes.contains_key(&guid)
+    }
+
+    fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
+        let mut ports = self.ports.values();
+        ports.find(|port| port.guid == guid).map(|port| port.key)
+    }
+
+    fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
+        let mut ports = self.ports.values();
+        ports
+            .find(|port| lid != Lid::NONE && port.lid == lid)
+            .map(|port| port.key)
+    }
+
+    fn nodes_described(&self, description: &str) -> Vec<Guid> {
+        self.nodes
+            .values()
+            .filter(|node| node.description == description)
+            .map(|node| node.guid)
+            .collect()
+    }
+
+    fn has_port(&self, port: PortKey) -> bool {
+        self.ports.contains_key(&port)
+    }
+
+    fn end_ports(&self, node: Guid) -> Vec<PortNum> {
+        self.ports
+            .values()
+            .filter(|port| port.key.node == node && port.lid != Lid::NONE)
+            .map(|port| port.key.number)
+            .collect()
+    }
+}
+
+impl Fake {
+    fn end_port(&self, selector: &Selector) -> Result<&Port, LookupError> {
+        let key = resolve_port(self, selector)?;
+        let port = &self.ports[&key];
+        if port.lid == Lid::NONE {
+            return Err(LookupError::NoLid { port: key });
+        }
+        Ok(port)
+    }
+
+    fn count(&self, kind: NodeKind) -> u64 {
+        self.nodes.values().filter(|node| node.kind == kind).count() as u64
+    }
+}
+
+impl Subnet for Fake {
+    fn status(&self) -> Status {
+        let active = self.nodes.values().map(|node| u64::from(node.ports_active));
+        Status {
+            version: "0.0.0-test".to_owned(),
+            fabric: "sim:test".to_owned(),
+            simulated: true,
+            state: self.state,
+            state_reason: String::new(),
+            generation: GENERATION,
+            uptime: Duration::from_secs(125),
+            port_guid: Guid(super::HOST + 1),
+            lid: Lid(1),
+            priority: 4,
+            subnet_prefix: 0xfe80_0000_0000_0000,
+            master: None,
+            inventory: Inventory {
+                switches: self.count(NodeKind::Switch),
+                cas: self.count(NodeKind::Ca),
+                routers: self.count(NodeKind::Router),
+                links: self.links.len() as u64,
+                lids: self
+                    .ports
+                    .values()
+                    .filter(|port| port.lid != Lid::NONE)
+                    .count() as u64,
+                ports_active: active.sum(),
+                ports_not_active: 0,
+            },
+            engine: Some(EngineChoice {
+                name: "updn".to_owned(),
+                reason: "auto: any graph, never a credit loop".to_owned(),
+            }),
+            verification: Some(Verification {
+                reachable_pairs: 20,
+                unreachable_pairs: 0,
+                loop_free: true,
+                credit_loop_free: true,
+                max_hops: 2,
+            }),
+            findings: FindingCounts {
+                info: 0,
+                warning: self.findings.len() as u64,
+                error: 0,
+            },
+            smps: SmpCounts {
+                get: 120,
+                set: 34,
+                retries: 2,
+                timeouts: 0,
+            },
+            last_convergence: self.convergences.lock().last().cloned(),
+        }
+    }
+
+    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node> {
+        page(&self.nodes, after, limit, |node| filter.matches(node))
+    }
+
+    fn node(&self, selector: &Selector) -> Result<Node, LookupError> {
+        resolve_node(self, selector).map(|guid| self.nodes[&guid].clone())
+    }
+
+    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port> {
+        page(&self.ports, after, limit, |port| filter.matches(port))
+    }
+
+    fn port(&self, selector: &Selector) -> Result<Port, LookupError> {
+        resolve_port(self, selector).map(|key| self.ports[&key].clone())
+    }
+
+    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link> {
+        page(&self.links, after, limit, |link| filter.matches(link))
+    }
+
+    fn forwarding_table(
+        &self,
+        switch: &Selector,
+        after: Option<Lid>,
+        limit: usize,
+    ) -> Result<ForwardingTable, LookupError> {
+        let node = self.node(switch)?;
+        let table = self
+            .tables
+            .get(&node.guid)
+            .ok_or_else(|| LookupError::NotASwitch {
+                selector: switch.to_string(),
+            })?;
+        let entry = |(&lid, &port): (&Lid, &PortNum)| {
+            let destination = self.port_of_lid(lid);
+            ForwardingEntry {
+                lid,
+                port,
+                destination,
+                destination_description: destination
+                    .map(|key| self.nodes[&key.node].description.clone())
+                    .unwrap_or_default(),
+            }
+        };
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(ForwardingTable {
+            generation: GENERATION,
+            switch: node.guid,
+            description: node.description,
+            lid: node.lids[0],
+            top: *table.last_key_value().unwrap().0,
+            entries: table
+                .range((from, Bound::Unbounded))
+                .take(limit)
+                .map(entry)
+                .collect(),
+        })
+    }
+
+    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError> {
+        let source = self.end_port(source)?;
+        let destination = self.end_port(destination)?;
+        let lid = destination.lid;
+        let mut hops = Vec::new();
+        let (mut node, mut in_port) = (source.key.node, None);
+        let outcome = loop {
+            let out_port = match self.tables.get(&node) {
+                _ if node == destination.key.node => None,
+                Some(table) => table.get(&lid).copied(),
+                None => Some(source.key.number),
+            };
+            hops.push(Hop {
+                node,
+                description: self.nodes[&node].description.clone(),
+                kind: self.nodes[&node].kind,
+                in_port,
+                out_port,
+            });
+            let Some(number) = out_port else {
+                break if node == destination.key.node {
+                    RouteOutcome::Delivered
+                } else {
+                    RouteOutcome::Dropped {
+                        reason: format!("no entry for LID {lid}"),
+                    }
+                };
+            };
+            let peer = self.ports[&PortKey { node, number }].peer.as_ref().unwrap();
+            (node, in_port) = (peer.key.node, Some(peer.key.number));
+        };
+        Ok(Route {
+            generation: GENERATION,
+            source: source.key,
+            destination: destination.key,
+            lid,
+            hops,
+            outcome,
+        })
+    }
+
+    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {
+        let items = self.findings.iter();
+        Page {
+            generation: GENERATION,
+            items: items
+                .filter(|finding| after.is_none_or(|after| finding.id > after))
+                .filter(|finding| filter.matches(finding))
+                .take(limit)
+                .cloned()
+                .collect(),
+        }
+    }
+
+    fn convergences(&self, limit: usize) -> Page<Convergence> {
+        let all = self.convergences.lock();
+        Page {
+            generation: GENERATION,
+            items: all[all.len().saturating_sub(limit)..].to_vec(),
+        }
+    }
+
+    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
+        self.journal.events(after, limit)
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.journal.subscribe()
+    }
+}

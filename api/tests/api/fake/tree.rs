@@ -1,0 +1,270 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rsm_api::Journal;
+use rsm_api::model::{
+    Convergence, Finding, Link, LinkEnd, LinkSpeed, LinkWidth, Node, NodeKind, Peer, PhysicalState,
+    Port, PortKey, PortState, Severity, SmpCounts, SubnetState, Timing,
+};
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use super::{Fake, GENERATION, JOURNAL};
+
+/// What the GUIDs of each kind of node count from.
+pub(crate) const SPINE: u64 = 0x0002_c903_0000_0010;
+pub(crate) const LEAF: u64 = 0x0002_c903_0000_1000;
+pub(crate) const HOST: u64 = 0x0002_c903_0010_0000;
+/// Two hosts that nobody cabled, with the same description.
+pub(crate) const TWIN: u64 = 0x0002_c903_0020_0000;
+
+/// The GUID of the node of a kind with this index.
+pub(crate) fn guid(kind: u64, index: u64) -> Guid {
+    Guid(kind + index)
+}
+
+/// 2026-11-20T00:00:00Z.
+const BEGIN_UNIX_MS: u64 = 1_795_132_800_000;
+
+impl Fake {
+    /// One spine, `leaves` leaf switches under it with `hosts` hosts each, and the twins.
+    pub(crate) fn tree(leaves: u8, hosts: u8) -> Fake {
+        let mut fake = Fake {
+            nodes: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            links: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            findings: Vec::new(),
+            state: SubnetState::Up,
+            convergences: Mutex::new(vec![first_convergence()]),
+            actions: Mutex::new(Vec::new()),
+            journal: Journal::new(JOURNAL),
+        };
+        let spine = guid(SPINE, 0);
+        fake.add_node(spine, NodeKind::Switch, "spine-1", leaves, Some(0));
+        for leaf in 0..leaves {
+            let leaf_guid = guid(LEAF, leaf.into());
+            let description = format!("leaf-{}", leaf + 1);
+            fake.add_node(
+                leaf_guid,
+                NodeKind::Switch,
+                &description,
+                hosts + 1,
+                Some(1),
+            );
+            for host in 0..hosts {
+                let number = u64::from(leaf) * u64::from(hosts) + u64::from(host);
+                let host_guid = guid(HOST, number);
+                fake.add_node(
+                    host_guid,
+                    NodeKind::Ca,
+                    &format!("host-{}", number + 1),
+                    1,
+                    None,
+                );
+                fake.cable(leaf_guid, host + 1, host_guid, 1);
+            }
+            fake.cable(spine, leaf + 1, leaf_guid, hosts + 1);
+        }
+        for twin in 0..2 {
+            fake.add_node(guid(TWIN, twin), NodeKind::Ca, "twin", 1, None);
+        }
+        fake.assign_lids();
+        fake.route_all(leaves, hosts);
+        fake.findings.push(Finding {
+            id: 3,
+            kind: "duplicate-description".to_owned(),
+            severity: Severity::Warning,
+            node: Some(guid(TWIN, 1)),
+            port: Some(PortNum(1)),
+            message: "Two nodes call themselves `twin`: name one of them otherwise.".to_owned(),
+            generation: 1,
+            raised_unix_ms: BEGIN_UNIX_MS + 1,
+            occurrences: 2,
+        });
+        fake
+    }
+
+    fn add_node(
+        &mut self,
+        guid: Guid,
+        kind: NodeKind,
+        description: &str,
+        num_ports: u8,
+        rank: Option<u8>,
+    ) {
+        self.nodes.insert(
+            guid,
+            Node {
+                guid,
+                system_image_guid: guid,
+                kind,
+                description: description.to_owned(),
+                num_ports,
+                ports_active: 0,
+                lids: Vec::new(),
+                vendor_id: 0x02c9,
+                device_id: 0xd2f0,
+                revision: 0xa0,
+                distance: 1,
+                rank,
+                suspected: false,
+            },
+        );
+        let first = u8::from(kind != NodeKind::Switch);
+        for number in first..=num_ports {
+            let key = PortKey {
+                node: guid,
+                number: PortNum(number),
+            };
+            let management = number == 0;
+            let end = management || kind != NodeKind::Switch;
+            self.ports.insert(
+                key,
+                Port {
+                    key,
+                    guid: if end {
+                        Guid(guid.0 + u64::from(number))
+                    } else {
+                        Guid::ZERO
+                    },
+                    node_description: description.to_owned(),
+                    node_kind: kind,
+                    lid: Lid::NONE,
+                    lmc: Lmc::ZERO,
+                    state: if management {
+                        PortState::Active
+                    } else {
+                        PortState::Down
+                    },
+                    physical_state: if management {
+                        PhysicalState::LinkUp
+                    } else {
+                        PhysicalState::Polling
+                    },
+                    width: None,
+                    speed: None,
+                    mtu_bytes: 0,
+                    operational_vls: 0,
+                    peer: None,
+                },
+            );
+        }
+    }
+
+    fn cable(&mut self, a: Guid, a_port: u8, b: Guid, b_port: u8) {
+        let key = |node, number| PortKey {
+            node,
+            number: PortNum(number),
+        };
+        let (a, b) = (key(a, a_port), key(b, b_port));
+        for (near, far) in [(a, b), (b, a)] {
+            let description = self.nodes[&far.node].description.clone();
+            let port = self.ports.get_mut(&near).unwrap();
+            port.state = PortState::Active;
+            port.physical_state = PhysicalState::LinkUp;
+            port.width = Some(LinkWidth::X4);
+            port.speed = Some(LinkSpeed::Ndr);
+            port.mtu_bytes = 4096;
+            port.operational_vls = 4;
+            port.peer = Some(Peer {
+                key: far,
+                description,
+            });
+            self.nodes.get_mut(&near.node).unwrap().ports_active += 1;
+        }
+        let end = |key: PortKey| LinkEnd {
+            key,
+            description: self.nodes[&key.node].description.clone(),
+            kind: self.nodes[&key.node].kind,
+        };
+        let (first, second) = (a.min(b), a.max(b));
+        let link = Link {
+            a: end(first),
+            b: end(second),
+            state: PortState::Active,
+            width: Some(LinkWidth::X4),
+            speed: Some(LinkSpeed::Ndr),
+            damped: false,
+        };
+        self.links.insert(first, link);
+    }
+
+    /// LIDs from 1 on for every end port that is up, in order of GUIDs.
+    fn assign_lids(&mut self) {
+        let mut next = 1;
+        for port in self.ports.values_mut() {
+            let end = port.node_kind != NodeKind::Switch || port.key.number == PortNum::ZERO;
+            if end && port.state == PortState::Active {
+                port.lid = Lid(next);
+                next += 1;
+                self.nodes
+                    .get_mut(&port.key.node)
+                    .unwrap()
+                    .lids
+                    .push(port.lid);
+            }
+        }
+    }
+
+    fn route_all(&mut self, leaves: u8, hosts: u8) {
+        let up = PortNum(hosts + 1);
+        let lids: Vec<(Guid, Lid)> = self
+            .ports
+            .values()
+            .filter(|port| port.lid != Lid::NONE)
+            .map(|port| (port.key.node, port.lid))
+            .collect();
+        for (node, lid) in lids {
+            // The leaf that the destination is or hangs off, and the leaf's port towards it.
+            let below = match node.0 {
+                SPINE => None,
+                host if host >= HOST => {
+                    let index = host - HOST;
+                    let port = u8::try_from(index % u64::from(hosts)).unwrap() + 1;
+                    Some((index / u64::from(hosts), PortNum(port)))
+                }
+                leaf => Some((leaf - LEAF, PortNum::ZERO)),
+            };
+            let from_spine = below.map_or(PortNum::ZERO, |(leaf, _)| {
+                PortNum(u8::try_from(leaf).unwrap() + 1)
+            });
+            self.set_entry(guid(SPINE, 0), lid, from_spine);
+            for leaf in 0..u64::from(leaves) {
+                let port = match below {
+                    Some((home, down)) if home == leaf => down,
+                    _ => up,
+                };
+                self.set_entry(guid(LEAF, leaf), lid, port);
+            }
+        }
+    }
+
+    fn set_entry(&mut self, switch: Guid, lid: Lid, port: PortNum) {
+        self.tables.entry(switch).or_default().insert(lid, port);
+    }
+}
+
+fn first_convergence() -> Convergence {
+    Convergence {
+        sequence: 1,
+        generation: GENERATION,
+        cause: "start".to_owned(),
+        finished_unix_ms: BEGIN_UNIX_MS + 12,
+        timing: Timing {
+            discover: Duration::from_micros(4_500),
+            plan: Duration::from_micros(250),
+            push: Duration::from_micros(7_125),
+            total: Duration::from_micros(11_875),
+        },
+        smps: SmpCounts {
+            get: 120,
+            set: 34,
+            retries: 2,
+            timeouts: 0,
+        },
+        lft_blocks: 3,
+        ports_activated: 8,
+        complete: true,
+    }
+}

@@ -1,0 +1,11 @@
+//! The whole API against a subnet manager in memory: server, clients and `rsmctl` as a process.
+
+mod access;
+mod errors;
+mod fake;
+mod lists;
+mod reflection;
+mod rsmctl;
+mod served;
+mod shutdown;
+mod watch;

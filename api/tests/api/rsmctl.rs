@@ -1,0 +1,268 @@
+//! `rsmctl` as a process: what it prints, to the letter, and how it exits.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rsm_api::model::{Change, Node, RoutesChanged};
+
+use crate::fake::{Fake, GENERATION, HOST, LEAF, guid};
+use crate::served::Served;
+
+fn rsmctl() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rsmctl"));
+    command.env_clear();
+    command
+}
+
+fn run(served: &Served, arguments: &[&str]) -> Output {
+    rsmctl()
+        .env("RSM_SERVER", format!("unix:{}", served.socket.display()))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// Standard output of a run that must succeed.
+fn printed(served: &Served, arguments: &[&str]) -> String {
+    let output = run(served, arguments);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    assert_eq!(errors, "", "{arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Compares with a file; `RSM_UPDATE_GOLDEN=1` writes it instead.
+fn golden(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/api/golden")
+        .join(name);
+    if std::env::var_os("RSM_UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, actual).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(actual, expected, "{name}");
+}
+
+fn publish_some(fake: &Fake) {
+    let leaf: Node = fake.nodes[&guid(LEAF, 0)].clone();
+    let link = fake.links.values().next().unwrap().clone();
+    let finding = fake.findings[0].clone();
+    let convergence = fake.convergences.lock()[0].clone();
+    for (at, change) in [
+        Change::NodeAppeared(leaf),
+        Change::LinkVanished(link),
+        Change::RoutesChanged(RoutesChanged {
+            switches: 2,
+            blocks: 1,
+            entries: 5,
+        }),
+        Change::FindingRaised(finding),
+        Change::ConvergenceFinished(convergence),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fake.journal
+            .publish(GENERATION, 1_795_132_800_000 + at as u64, change);
+    }
+}
+
+#[test]
+fn every_subcommand_prints_what_it_should() {
+    let served = Served::start(Fake::tree(2, 1));
+    publish_some(&served.fake);
+    for (name, arguments) in [
+        ("status", &["status"][..]),
+        ("nodes", &["nodes"]),
+        (
+            "nodes-switch",
+            &["nodes", "--kind", "switch", "--description", "leaf"],
+        ),
+        ("node", &["nodes", "host-2"]),
+        ("ports", &["ports"]),
+        (
+            "ports-leaf",
+            &["ports", "--node", "leaf-1", "--state", "active"],
+        ),
+        ("links", &["links"]),
+        ("lft", &["lft", "leaf-1"]),
+        ("route", &["route", "host-1", "host-2:1"]),
+        ("findings", &["findings", "--severity", "warning"]),
+        ("history", &["history"]),
+        ("events", &["events"]),
+        ("sweep", &["sweep", "--full"]),
+        ("sim-unlink", &["sim", "unlink", "leaf-1", "1"]),
+        ("sim-loss", &["sim", "loss", "0.05", "--attribute", "0x15"]),
+    ] {
+        golden(&format!("{name}.txt"), &printed(&served, arguments));
+        // A sweep adds to the history, so that its second run is the next one.
+        let json = printed(&served, &[arguments, &["--format", "json"]].concat());
+        golden(&format!("{name}.json"), &json);
+    }
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let help = rsmctl().arg("--help").output().unwrap();
+    assert!(help.status.success());
+    let text = String::from_utf8(help.stdout).unwrap();
+    for part in ["Examples:", "Exit codes:", "/run/rsm/rsm.sock", "name:11"] {
+        assert!(text.contains(part), "{part}");
+    }
+    let completions = rsmctl().args(["completions", "bash"]).output().unwrap();
+    assert!(completions.status.success());
+    assert!(
+        String::from_utf8(completions.stdout)
+            .unwrap()
+            .contains("complete -F")
+    );
+}
+
+#[test]
+fn exit_codes_tell_what_went_wrong() {
+    let mut fake = Fake::tree(2, 1);
+    let lid = fake.nodes[&guid(HOST, 1)].lids[0];
+    let leaf = fake.tables.get_mut(&guid(LEAF, 1)).unwrap();
+    leaf.remove(&lid);
+    let served = Served::start(fake);
+
+    let refused = run(&served, &["nodes", "nobody"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(refused.stderr).unwrap(),
+        "rsmctl: nothing in the fabric is named `nobody`: `rsmctl nodes` lists what is there\n"
+    );
+
+    // The hops are shown all the same.
+    let dropped = run(&served, &["route", "host-1", "host-2"]);
+    assert_eq!(dropped.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(dropped.stdout).unwrap().lines().count(),
+        5
+    );
+    let errors = String::from_utf8(dropped.stderr).unwrap();
+    assert!(
+        errors.contains("dropped at 0x0002c90300001001 leaf-2"),
+        "{errors}"
+    );
+
+    for arguments in [
+        &["nodes", "--kind", "toaster"][..],
+        &["sim", "loss", "2"],
+        &["status", "--server", "https://host:1"],
+        &["no-such-command"],
+        &[],
+    ] {
+        let usage = run(&served, arguments);
+        assert_eq!(usage.status.code(), Some(2), "{arguments:?}");
+    }
+
+    let nowhere = run(
+        &served,
+        &["status", "--server", "unix:/nonexistent/rsm.sock"],
+    );
+    assert_eq!(nowhere.status.code(), Some(3));
+    let errors = String::from_utf8(nowhere.stderr).unwrap();
+    assert!(errors.contains("unix:/nonexistent/rsm.sock"), "{errors}");
+
+    let tcp = format!("http://{}", served.tcp);
+    let denied = run(&served, &["sweep", "--server", &tcp]);
+    assert_eq!(denied.status.code(), Some(1));
+    assert!(
+        String::from_utf8(denied.stderr)
+            .unwrap()
+            .contains("--insecure-admin")
+    );
+}
+
+#[test]
+fn the_socket_is_found_without_being_named() {
+    let served = Served::start(Fake::tree(1, 1));
+    let runtime_directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(runtime_directory.path().join("rsm")).unwrap();
+    std::os::unix::fs::symlink(
+        &served.socket,
+        runtime_directory.path().join("rsm/rsm.sock"),
+    )
+    .unwrap();
+    let found = rsmctl()
+        .env("XDG_RUNTIME_DIR", runtime_directory.path())
+        .args(["status", "--format", "json"])
+        .output()
+        .unwrap();
+    assert!(found.status.success());
+    let status: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    // A server of the machine itself would be found first; it is not what this test is about.
+    if !Path::new("/run/rsm/rsm.sock").exists() {
+        assert_eq!(status["fabric"], "sim:test");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let served = Served::start(Fake::tree(40, 60));
+    for format in ["text", "json"] {
+        let mut child = rsmctl()
+            .env("RSM_SERVER", format!("unix:{}", served.socket.display()))
+            .args(["ports", "--format", format])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Reads the beginning, as `head` does, and goes away; far more is to come than a pipe holds.
+        let mut beginning = [0; 64];
+        child
+            .stdout
+            .take()
+            .unwrap()
+            .read_exact(&mut beginning)
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{format}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{format}");
+    }
+}
+
+#[test]
+fn descriptions_cannot_steer_the_terminal() {
+    let mut fake = Fake::tree(1, 1);
+    fake.nodes.get_mut(&guid(HOST, 0)).unwrap().description = "\x1b[2J\u{9b}evil\n".to_owned();
+    let served = Served::start(fake);
+    let text = printed(&served, &["nodes", "--kind", "ca"]);
+    assert!(text.contains("evil"));
+    assert!(
+        !text.chars().any(|c| c.is_control() && c != '\n'),
+        "{text:?}"
+    );
+    assert_eq!(text.lines().count(), 4);
+}
+
+#[test]
+fn watch_prints_events_as_they_come_and_ends_with_the_server() {
+    let mut served = Served::start(Fake::tree(2, 1));
+    publish_some(&served.fake);
+    let mut child = rsmctl()
+        .env("RSM_SERVER", format!("unix:{}", served.socket.display()))
+        .args(["watch", "--after", "0", "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut next =
+        || -> serde_json::Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    for sequence in 1..=5 {
+        assert_eq!(next()["sequence"], sequence);
+    }
+    publish_some(&served.fake);
+    let event = next();
+    assert_eq!(event["sequence"], 6);
+    assert_eq!(event["node_appeared"]["description"], "leaf-1");
+    served.ask_to_stop();
+    served.wait().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("stopping"), "{errors}");
+}

@@ -1,0 +1,96 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rsm_api::client::{Endpoint, connect};
+use rsm_api::{Backend, Listen, ServeError, Server};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tonic::transport::Channel;
+
+use crate::fake::Fake;
+
+/// A server that runs while a test does.
+pub(crate) struct Served {
+    pub(crate) fake: Arc<Fake>,
+    pub(crate) socket: PathBuf,
+    pub(crate) tcp: SocketAddr,
+    runtime: Runtime,
+    /// None once the server was asked to stop.
+    stop: Option<oneshot::Sender<()>>,
+    server: JoinHandle<Result<(), ServeError>>,
+    _directory: TempDir,
+}
+
+/// What a test wants other than usual.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    pub(crate) hardware: bool,
+    pub insecure_admin: bool,
+}
+
+impl Served {
+    /// Serves `fake` as a simulated fabric.
+    pub(crate) fn start(fake: Fake) -> Served {
+        Served::start_as(fake, Wanted::default())
+    }
+
+    pub(crate) fn start_as(fake: Fake, wanted: Wanted) -> Served {
+        let runtime = Runtime::new().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let fake = Arc::new(fake);
+        let listen = Listen {
+            socket: Some(directory.path().join("rsm.sock")),
+            tcp: Some("127.0.0.1:0".parse().unwrap()),
+            insecure_admin: wanted.insecure_admin,
+        };
+        let server = runtime.block_on(Server::bind(listen)).unwrap();
+        let (socket, tcp) = (server.socket().unwrap().to_owned(), server.tcp().unwrap());
+        let backend = Backend {
+            subnet: fake.clone(),
+            control: fake.clone(),
+            simulation: (!wanted.hardware).then(|| fake.clone() as _),
+        };
+        let (stop, stopped) = oneshot::channel();
+        let server = runtime.spawn(server.run(backend, async {
+            stopped.await.unwrap();
+        }));
+        Served {
+            fake,
+            socket,
+            tcp,
+            runtime,
+            stop: Some(stop),
+            server,
+            _directory: directory,
+        }
+    }
+
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// A connection through the Unix socket.
+    pub(crate) fn unix(&self) -> Channel {
+        let endpoint = Endpoint::Unix(self.socket.clone());
+        self.block_on(connect(&endpoint)).unwrap()
+    }
+
+    /// A connection over TCP.
+    pub(crate) fn tcp(&self) -> Channel {
+        let endpoint = Endpoint::Http(format!("http://{}", self.tcp));
+        self.block_on(connect(&endpoint)).unwrap()
+    }
+
+    /// Asks the server to stop. Connections of the test live on, so that it can read what comes of it.
+    pub(crate) fn ask_to_stop(&mut self) {
+        self.stop.take().expect("asked once").send(()).unwrap();
+    }
+
+    /// Waits until the server has stopped.
+    pub(crate) fn wait(self) -> Result<(), ServeError> {
+        self.runtime.block_on(self.server).unwrap()
+    }
+}

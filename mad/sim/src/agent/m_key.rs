@@ -1,0 +1,70 @@
+//! The management key (IBA 14.2.4).
+
+use rsm_ids::Lid;
+use rsm_mad::wire::attr::{BadMKey, NoticeType, PortInfo, Trap};
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::smp::Smp;
+
+use super::{Effect, Request};
+use crate::trap::notice_of;
+
+/// Whether a request that states `key` gets through (IBA 14.2.4.1): everything does where no key is set, and Gets do
+/// without one up to protection level 1.
+pub(crate) fn allows(info: &PortInfo, method: Method, key: u64) -> bool {
+    info.m_key() == 0
+        || info.m_key() == key
+        || (method == Method::GET && info.m_key_protect_bits() <= 1)
+}
+
+impl Request<'_> {
+    /// Checks the key. A right one stops the countdown of the lease; a wrong one is counted, told of, and starts it.
+    pub(super) fn m_key_matches(&mut self, smp: &Smp, slid: Lid) -> bool {
+        let method = smp.header().method();
+        let address = self.address;
+        let port = self.fabric.port_mut(address);
+        let info = &mut port.info;
+        if allows(info, method, smp.m_key()) {
+            if port.lease_running && info.m_key() == smp.m_key() {
+                port.lease_running = false;
+                port.lease_generation += 1;
+            }
+            return true;
+        }
+        info.set_m_key_violations(info.m_key_violations().saturating_add(1));
+        if info.m_key_lease_period() != 0 && !port.lease_running {
+            port.lease_running = true;
+            self.effects.push(Effect::LeaseStart(address));
+        }
+        let notice = notice_of(
+            self.fabric,
+            address,
+            NoticeType::Security,
+            Trap::BAD_M_KEY,
+            &details(smp, slid),
+        );
+        self.effects.push(Effect::Trap(address, notice));
+        false
+    }
+}
+
+fn details(smp: &Smp, slid: Lid) -> BadMKey {
+    let header = smp.header();
+    let mut details = BadMKey::default();
+    details
+        .set_lid(slid)
+        .set_method(header.method())
+        .set_attribute(header.attribute())
+        .set_modifier(header.modifier())
+        .set_m_key(smp.m_key());
+    if smp.is_directed() {
+        let path = &smp.return_path()[1..];
+        let room = details.return_path().len();
+        details
+            .set_dr_slid(smp.dr_slid())
+            .set_dr_notice(true)
+            .set_dr_hop_count(smp.hop_count())
+            .set_dr_path_truncated(usize::from(smp.hop_count()) > room);
+        details.return_path_mut().copy_from_slice(&path[..room]);
+    }
+    details
+}

@@ -1,0 +1,142 @@
+//! What a node's subnet management agent answers (IBA 14.2.5), one file for each group of attributes.
+//!
+//! An agent changes the fabric's tables by itself. What takes time or concerns others (links that go down, traps,
+//! events for the host) it leaves as [`Effect`]s to whoever called it.
+
+mod forwarding;
+mod m_key;
+mod node;
+mod partition;
+mod port_info;
+mod qos;
+
+use rsm_mad::transport::PortEvent;
+use rsm_mad::wire::attr::Notice;
+use rsm_mad::wire::header::{AttrId, Class, Method, Status};
+use rsm_mad::wire::smp::{CLASS_VERSION, Smp};
+
+use crate::config::SimConfig;
+use crate::counters::DropReason;
+use crate::fabric::{Fabric, NONE};
+
+/// Something that follows from what an agent did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Effect {
+    /// The manager took the link at this port down. Where both ends can, it trains again.
+    LinkDown(u32),
+    /// Both ends of the link at this port may be able to train now.
+    Train(u32),
+    /// The host at this port is told.
+    Event(u32, PortEvent),
+    /// The countdown of this port's M_Key lease starts.
+    LeaseStart(u32),
+    /// The agent tells the manager.
+    Trap(u32, Notice),
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The data is the answer's.
+    Answer(Status),
+    /// There is no answer.
+    Discard(DropReason),
+    /// The client at the port answers.
+    Client,
+}
+
+/// One request at one agent.
+pub(crate) struct Request<'a> {
+    pub(crate) fabric: &'a mut Fabric,
+    pub(crate) config: &'a SimConfig,
+    pub(crate) effects: &'a mut Vec<Effect>,
+    /// The port the request came in by; port 0 on a switch when it came from the switch's own host.
+    pub(crate) entry: u32,
+    /// The node.
+    pub(crate) node: u32,
+    /// The port that holds the agent's LID and M_Key.
+    pub(crate) address: u32,
+}
+
+/// What a handler has to say: the data is the answer, or the status is.
+type Handled = Result<(), Status>;
+
+impl Request<'_> {
+    /// Handles a Get or a Set; the answer's data replaces the request's. `lids` are the packet's SLID and DLID, for
+    /// the trap that a wrong key raises.
+    pub(crate) fn handle(&mut self, smp: &mut Smp, slid: rsm_ids::Lid) -> Outcome {
+        let header = *smp.header();
+        if !self.m_key_matches(smp, slid) {
+            return Outcome::Discard(DropReason::MKey);
+        }
+        let known = matches!(
+            header.class(),
+            Class::SUBNET_LID_ROUTED | Class::SUBNET_DIRECTED
+        );
+        if !known || header.base_version() != 1 || header.class_version() != CLASS_VERSION {
+            return Outcome::Answer(Status::BAD_VERSION);
+        }
+        if header.attribute() == AttrId::SM_INFO {
+            return if self.fabric.port(self.address).client == NONE {
+                Outcome::Answer(Status::UNSUPPORTED_METHOD_ATTRIBUTE)
+            } else {
+                Outcome::Client
+            };
+        }
+        let handled = match header.method() {
+            Method::GET => self.get(smp),
+            Method::SET => self.set(smp),
+            _ => Err(Status::UNSUPPORTED_METHOD),
+        };
+        Outcome::Answer(handled.err().unwrap_or(Status::OK))
+    }
+
+    fn get(&mut self, smp: &mut Smp) -> Handled {
+        let modifier = smp.header().modifier();
+        match smp.header().attribute() {
+            AttrId::NODE_DESCRIPTION => self.get_node_description(smp.data_mut()),
+            AttrId::NODE_INFO => self.get_node_info(smp.data_mut()),
+            AttrId::SWITCH_INFO => self.get_switch_info(smp.data_mut()),
+            AttrId::GUID_INFO => self.get_guid_info(modifier, smp.data_mut()),
+            AttrId::PORT_INFO => self.get_port_info(smp),
+            AttrId::P_KEY_TABLE => self.get_p_keys(modifier, smp.data_mut()),
+            AttrId::SL_TO_VL_MAPPING => self.get_sl_to_vl(modifier, smp.data_mut()),
+            AttrId::VL_ARBITRATION => self.get_vl_arbitration(modifier, smp.data_mut()),
+            AttrId::LINEAR_FORWARDING_TABLE => self.get_lft(modifier, smp.data_mut()),
+            AttrId::MULTICAST_FORWARDING_TABLE => self.get_mft(modifier, smp.data_mut()),
+            _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
+        }
+    }
+
+    fn set(&mut self, smp: &mut Smp) -> Handled {
+        let modifier = smp.header().modifier();
+        match smp.header().attribute() {
+            AttrId::SWITCH_INFO => self.set_switch_info(smp.data_mut()),
+            AttrId::GUID_INFO => self.set_guid_info(modifier, smp.data_mut()),
+            AttrId::PORT_INFO => self.set_port_info(smp),
+            AttrId::P_KEY_TABLE => self.set_p_keys(modifier, smp.data_mut()),
+            AttrId::SL_TO_VL_MAPPING => self.set_sl_to_vl(modifier, smp.data_mut()),
+            AttrId::VL_ARBITRATION => self.set_vl_arbitration(modifier, smp.data_mut()),
+            AttrId::LINEAR_FORWARDING_TABLE => self.set_lft(modifier, smp.data_mut()),
+            AttrId::MULTICAST_FORWARDING_TABLE => self.set_mft(modifier, smp.data_mut()),
+            _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
+        }
+    }
+
+    fn is_switch(&self) -> bool {
+        self.fabric.node(self.node).is_switch()
+    }
+
+    /// The port that `number` means in a modifier: on a switch any of its ports, elsewhere the port that received the
+    /// request, whatever the number.
+    fn table_port(&self, number: u8) -> Result<u32, Status> {
+        if self.is_switch() {
+            self.fabric
+                .node(self.node)
+                .port(number)
+                .ok_or(Status::INVALID_FIELD)
+        } else {
+            Ok(self.entry)
+        }
+    }
+}

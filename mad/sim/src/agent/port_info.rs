@@ -1,0 +1,305 @@
+//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7.
+
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::transport::PortEvent;
+use rsm_mad::wire::attr::{
+    Attribute, LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Mtu, PortInfo,
+    PortPhysicalState, PortState, VlCap,
+};
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::smp::Smp;
+
+use super::{Effect, Handled, Request};
+use crate::fabric::NONE;
+
+/// In LinkSpeedExtEnabled2: whatever LinkSpeedExtSupported2 has.
+const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
+
+impl Request<'_> {
+    /// The port that the modifier names. On adapters 0 is the port that received the request.
+    fn info_port(&self, modifier: u32) -> Result<u32, Status> {
+        let number = PortInfo::modifier_port(modifier).0;
+        // Bits between the port number and the flag are reserved.
+        if modifier & 0x7FFF_FF00 != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        if number == 0 && !self.is_switch() {
+            return Ok(self.entry);
+        }
+        self.fabric
+            .node(self.node)
+            .port(number)
+            .ok_or(Status::INVALID_FIELD)
+    }
+
+    pub(super) fn get_port_info(&mut self, smp: &mut Smp) -> Handled {
+        let port = self.info_port(smp.header().modifier())?;
+        let key = smp.m_key();
+        *smp.data_mut() = *self.shown(port, key).as_data();
+        Ok(())
+    }
+
+    /// PortInfo as a requester that states `key` sees it.
+    fn shown(&self, port: u32, key: u64) -> PortInfo {
+        let mut info = self.fabric.port(port).info;
+        info.set_local_port_num(PortNum(self.fabric.port(self.entry).number));
+        // From protection level 1 on, the key is for those who know it (IBA 14.2.4.1).
+        if info.m_key_protect_bits() != 0 && key != info.m_key() {
+            info.set_m_key(0);
+        }
+        info
+    }
+
+    pub(super) fn set_port_info(&mut self, smp: &mut Smp) -> Handled {
+        let modifier = smp.header().modifier();
+        let port = self.info_port(modifier)?;
+        if !self.is_switch() && port != self.entry {
+            // A port of an adapter is set through itself.
+            return Err(Status::INVALID_FIELD);
+        }
+        let wanted = *PortInfo::from_data(smp.data());
+        let old = self.fabric.port(port).info;
+        let mut new = old;
+        if port == self.address {
+            self.set_address(&mut new, &wanted)?;
+        }
+        let has_link = port != self.address || !self.is_switch();
+        if has_link {
+            let extended = PortInfo::modifier_extended_speeds(modifier);
+            set_link(&mut new, &wanted, extended)?;
+        }
+        clear_violations(&mut new, &wanted);
+        self.set_state(port, &mut new, &wanted, has_link)?;
+
+        self.fabric.port_mut(port).info = new;
+        self.tell(port, &old, &new, &wanted);
+        if has_link {
+            self.move_link(port, &old, &wanted);
+        }
+        *smp.data_mut() = *self.shown(port, new.m_key()).as_data();
+        Ok(())
+    }
+
+    /// The fields that only ports with an address have.
+    fn set_address(&self, new: &mut PortInfo, wanted: &PortInfo) -> Handled {
+        let lid = wanted.lid();
+        if lid != Lid::NONE && !lid.is_unicast() {
+            return Err(Status::INVALID_FIELD);
+        }
+        let switch = &self.fabric.node(self.node).switch;
+        let base_port0 = switch
+            .as_ref()
+            .is_some_and(|switch| !switch.info.enhanced_port0());
+        if base_port0 && wanted.lmc().get() != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        new.set_m_key(wanted.m_key())
+            .set_gid_prefix(wanted.gid_prefix())
+            .set_lid(lid)
+            .set_lmc(wanted.lmc())
+            .set_master_sm_lid(wanted.master_sm_lid())
+            .set_master_sm_sl(wanted.master_sm_sl())
+            .set_m_key_lease_period(wanted.m_key_lease_period())
+            .set_m_key_protect_bits(wanted.m_key_protect_bits())
+            .set_subnet_timeout(wanted.subnet_timeout())
+            .set_multicast_p_key_trap_suppression_enabled(
+                wanted.multicast_p_key_trap_suppression_enabled(),
+            );
+        Ok(())
+    }
+
+    /// Changes of state that the manager may ask for: to Armed from Init, to Active from Armed, to Down from any.
+    fn set_state(
+        &self,
+        port: u32,
+        new: &mut PortInfo,
+        wanted: &PortInfo,
+        has_link: bool,
+    ) -> Handled {
+        let (state, physical) = (wanted.port_state(), wanted.port_physical_state());
+        if !has_link {
+            // Port 0 is always Active; saying so again is no change.
+            let nothing = matches!(state, PortState::NoChange | PortState::Active)
+                && matches!(
+                    physical,
+                    PortPhysicalState::NoChange | PortPhysicalState::LinkUp
+                );
+            return if nothing {
+                Ok(())
+            } else {
+                Err(Status::INVALID_FIELD)
+            };
+        }
+        let legal = match state {
+            PortState::NoChange | PortState::Down => true,
+            PortState::Armed => {
+                new.port_state() == PortState::Init && self.peer_allows(port, PortState::Init)
+            }
+            PortState::Active => {
+                new.port_state() == PortState::Armed && self.peer_allows(port, PortState::Armed)
+            }
+            PortState::Init | PortState::Unknown(_) => false,
+        };
+        if !legal {
+            return Err(Status::INVALID_FIELD);
+        }
+        let moving = matches!(state, PortState::Armed | PortState::Active);
+        if moving {
+            new.set_port_state(state);
+        }
+        match physical {
+            PortPhysicalState::NoChange => Ok(()),
+            PortPhysicalState::Sleep | PortPhysicalState::Polling | PortPhysicalState::Disabled
+                if !moving =>
+            {
+                new.set_port_physical_state(physical);
+                Ok(())
+            }
+            _ => Err(Status::INVALID_FIELD),
+        }
+    }
+
+    fn peer_allows(&self, port: u32, least: PortState) -> bool {
+        let peer = self.fabric.port(port).peer;
+        !self.config.check_peer_state
+            || (peer != NONE && self.fabric.port(peer).info.port_state() >= least)
+    }
+
+    /// Tells the host behind the port what changed.
+    fn tell(&mut self, port: u32, old: &PortInfo, new: &PortInfo, wanted: &PortInfo) {
+        if port != self.address {
+            return;
+        }
+        let changes = [
+            (
+                (old.lid(), old.lmc()) != (new.lid(), new.lmc()),
+                PortEvent::LidChanged,
+            ),
+            (
+                (old.master_sm_lid(), old.master_sm_sl())
+                    != (new.master_sm_lid(), new.master_sm_sl()),
+                PortEvent::SmChanged,
+            ),
+            (wanted.client_reregister(), PortEvent::ClientReregister),
+        ];
+        for (_, event) in changes.into_iter().filter(|(changed, _)| *changed) {
+            self.effects.push(Effect::Event(port, event));
+        }
+    }
+
+    /// What the request does to the link.
+    fn move_link(&mut self, port: u32, old: &PortInfo, wanted: &PortInfo) {
+        let goes_down = wanted.port_state() == PortState::Down
+            || wanted.port_physical_state() != PortPhysicalState::NoChange;
+        if goes_down && old.port_state() != PortState::Down {
+            self.effects.push(Effect::LinkDown(port));
+        } else if goes_down {
+            self.effects.push(Effect::Train(port));
+        }
+    }
+}
+
+/// The fields of a link.
+fn set_link(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
+    set_enabled(new, wanted, extended)?;
+    match wanted.neighbor_mtu() {
+        // Reserved: taken for "no change".
+        Mtu::Unknown(0) => {}
+        mtu if mtu.bytes().is_some() && mtu <= new.mtu_cap() => {
+            new.set_neighbor_mtu(mtu);
+        }
+        _ => return Err(Status::INVALID_FIELD),
+    }
+    match wanted.operational_vls() {
+        VlCap::NoChange => {}
+        vls if vls.data_vls().is_some() && vls <= new.vl_cap() => {
+            new.set_operational_vls(vls);
+        }
+        _ => return Err(Status::INVALID_FIELD),
+    }
+    match wanted.link_down_default_state() {
+        LinkDownDefault::NoChange => {}
+        LinkDownDefault::Unknown(_) => return Err(Status::INVALID_FIELD),
+        default => {
+            new.set_link_down_default_state(default);
+        }
+    }
+    new.set_vl_high_limit(wanted.vl_high_limit())
+        .set_init_type_reply(wanted.init_type_reply())
+        .set_vl_stall_count(wanted.vl_stall_count())
+        .set_hoq_life(wanted.hoq_life())
+        .set_partition_enforcement_inbound(wanted.partition_enforcement_inbound())
+        .set_partition_enforcement_outbound(wanted.partition_enforcement_outbound())
+        .set_filter_raw_inbound(wanted.filter_raw_inbound())
+        .set_filter_raw_outbound(wanted.filter_raw_outbound())
+        .set_local_phy_errors(wanted.local_phy_errors())
+        .set_overrun_errors(wanted.overrun_errors())
+        .set_link_round_trip_latency(wanted.link_round_trip_latency());
+    Ok(())
+}
+
+/// What the link may train to the next time.
+fn set_enabled(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
+    let widths = new.link_width_supported();
+    match wanted.link_width_enabled() {
+        LinkWidth::NONE => {}
+        LinkWidth::ALL_SUPPORTED => {
+            new.set_link_width_enabled(widths);
+        }
+        some if widths.contains(some) => {
+            new.set_link_width_enabled(some);
+        }
+        _ => return Err(Status::INVALID_FIELD),
+    }
+    let speeds = new.link_speed_supported();
+    match wanted.link_speed_enabled() {
+        LinkSpeed::NONE => {}
+        LinkSpeed::ALL_SUPPORTED => {
+            new.set_link_speed_enabled(speeds);
+        }
+        some if speeds.contains(some) => {
+            new.set_link_speed_enabled(some);
+        }
+        _ => return Err(Status::INVALID_FIELD),
+    }
+    if !extended {
+        // The sender does not know these fields.
+        return Ok(());
+    }
+    let speeds = new.link_speed_ext_supported();
+    match wanted.link_speed_ext_enabled() {
+        LinkSpeedExt::NONE => {}
+        LinkSpeedExt::ALL_SUPPORTED => {
+            new.set_link_speed_ext_enabled(speeds);
+        }
+        some if some == LinkSpeedExt::DISABLED || speeds.contains(some) => {
+            new.set_link_speed_ext_enabled(some);
+        }
+        _ => return Err(Status::INVALID_FIELD),
+    }
+    let speeds = new.link_speed_ext_supported2();
+    match wanted.link_speed_ext_enabled2() {
+        LinkSpeedExt2::NONE => {}
+        ALL_EXT2 => {
+            new.set_link_speed_ext_enabled2(speeds);
+        }
+        some if speeds.contains(some) => {
+            new.set_link_speed_ext_enabled2(some);
+        }
+        _ => return Err(Status::INVALID_FIELD),
+    }
+    Ok(())
+}
+
+/// Counters of violations go back to zero when zero is written, and take no other value.
+fn clear_violations(new: &mut PortInfo, wanted: &PortInfo) {
+    if wanted.m_key_violations() == 0 {
+        new.set_m_key_violations(0);
+    }
+    if wanted.p_key_violations() == 0 {
+        new.set_p_key_violations(0);
+    }
+    if wanted.q_key_violations() == 0 {
+        new.set_q_key_violations(0);
+    }
+}

@@ -1,0 +1,129 @@
+//! SLtoVLMappingTable and VLArbitrationTable (IBA 14.2.5.8, 14.2.5.9).
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::attr::{Attribute, SlToVlMapping, VlArbitration, VlArbitrationBlock};
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::smp::SMP_DATA_LEN;
+
+use super::{Handled, Request};
+use crate::fabric::default_lane;
+
+type Data = [u8; SMP_DATA_LEN];
+
+/// The bytes of an SLtoVLMappingTable that are not reserved.
+const MAPPING_LEN: usize = SlToVlMapping::ENTRIES / 2;
+
+impl Request<'_> {
+    /// Whether port 0 of this switch sends packets of its own, so that it has tables for them.
+    fn has_enhanced_port0(&self) -> bool {
+        let switch = &self.fabric.node(self.node).switch;
+        switch
+            .as_ref()
+            .is_some_and(|switch| switch.info.enhanced_port0())
+    }
+
+    fn all_ports_at_once(&self) -> bool {
+        let switch = &self.fabric.node(self.node).switch;
+        switch
+            .as_ref()
+            .is_some_and(|switch| switch.info.optimized_sl_to_vl_mapping_programming() != 0)
+    }
+
+    /// The port numbers that a part of a modifier stands for.
+    fn mapping_ports(
+        &self,
+        named: Option<PortNum>,
+    ) -> Result<std::ops::RangeInclusive<u8>, Status> {
+        let num_ports = self.fabric.node(self.node).num_ports;
+        match named {
+            None if self.all_ports_at_once() => Ok(0..=num_ports),
+            Some(port) if port.0 <= num_ports => Ok(port.0..=port.0),
+            _ => Err(Status::INVALID_FIELD),
+        }
+    }
+
+    pub(super) fn get_sl_to_vl(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        let (port, input) = if self.is_switch() {
+            let input = SlToVlMapping::modifier_input(modifier);
+            let output = SlToVlMapping::modifier_output(modifier);
+            let (Some(input), Some(output)) = (input, output) else {
+                return Err(Status::INVALID_FIELD);
+            };
+            self.mapping_ports(Some(input))?;
+            (self.table_port(output.0)?, input.0)
+        } else {
+            (self.entry, 0)
+        };
+        let tables = self.fabric.port(port).tables.as_ref();
+        let row = tables.and_then(|tables| tables.sl_to_vl.get(&input));
+        let mut mapping = SlToVlMapping::default();
+        mapping.set_vls(std::array::from_fn(|sl| default_lane(sl as u8)));
+        *data = *mapping.as_data();
+        if let Some(row) = row {
+            data[..MAPPING_LEN].copy_from_slice(row);
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_sl_to_vl(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        let mut row = [0; MAPPING_LEN];
+        row.copy_from_slice(&data[..MAPPING_LEN]);
+        data[MAPPING_LEN..].fill(0);
+        if !self.is_switch() {
+            let port = self.fabric.port_mut(self.entry);
+            port.tables_mut().sl_to_vl.insert(0, row);
+            return Ok(());
+        }
+        let inputs = self.mapping_ports(SlToVlMapping::modifier_input(modifier))?;
+        let outputs = self.mapping_ports(SlToVlMapping::modifier_output(modifier))?;
+        for output in outputs {
+            let port = self.table_port(output)?;
+            let tables = self.fabric.port_mut(port).tables_mut();
+            tables
+                .sl_to_vl
+                .extend(inputs.clone().map(|input| (input, row)));
+        }
+        Ok(())
+    }
+
+    /// The port, the block and how many bytes of it there are.
+    fn arbitration_block(&self, modifier: u32) -> Result<(u32, u8, usize), Status> {
+        let number = VlArbitration::modifier_port(modifier).0;
+        if self.is_switch() && number == 0 && !self.has_enhanced_port0() {
+            return Err(Status::INVALID_FIELD);
+        }
+        let port = self.table_port(number)?;
+        let block = VlArbitration::modifier_block(modifier).ok_or(Status::INVALID_FIELD)?;
+        let info = &self.fabric.port(port).info;
+        let (capacity, before) = match block {
+            VlArbitrationBlock::LowPriorityLower => (info.vl_arbitration_low_cap(), 0),
+            VlArbitrationBlock::LowPriorityUpper => (info.vl_arbitration_low_cap(), 32),
+            VlArbitrationBlock::HighPriorityLower => (info.vl_arbitration_high_cap(), 0),
+            VlArbitrationBlock::HighPriorityUpper => (info.vl_arbitration_high_cap(), 32),
+        };
+        let entries = usize::from(capacity.saturating_sub(before)).min(VlArbitration::ENTRIES);
+        if entries == 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        Ok((port, block as u8, entries * size_of::<u16>()))
+    }
+
+    pub(super) fn get_vl_arbitration(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        let (port, block, _) = self.arbitration_block(modifier)?;
+        let tables = self.fabric.port(port).tables.as_ref();
+        *data = tables
+            .and_then(|tables| tables.vl_arbitration.get(&block))
+            .copied()
+            .unwrap_or([0; SMP_DATA_LEN]);
+        Ok(())
+    }
+
+    pub(super) fn set_vl_arbitration(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        let (port, block, len) = self.arbitration_block(modifier)?;
+        // What is beyond the table is not kept.
+        data[len..].fill(0);
+        let tables = self.fabric.port_mut(port).tables_mut();
+        tables.vl_arbitration.insert(block, *data);
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use crate::error::SimError;
+
+/// What the simulated hardware is like. The defaults describe a current fabric (HDR to NDR); every time is virtual.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimConfig {
+    /// From one end of a cable to the far side of the next switch's crossbar: 300 ns, 20 m of fibre and one switch.
+    pub hop_latency: Duration,
+    /// How long a host takes to hand one datagram to its adapter; datagrams leave no closer together. 1 µs, a system
+    /// call and a doorbell.
+    pub host_send_interval: Duration,
+    /// From the arrival of a datagram at an adapter until the host's program has it: 2 µs, an interrupt and a copy.
+    pub host_receive_latency: Duration,
+    /// How long an agent is busy with passing a directed-route SMP on: 400 ns; switches do it in firmware.
+    pub forward_time: Duration,
+    /// How long a switch's agent is busy with answering: 5 µs, the fast end of what switch processors show.
+    pub switch_service_time: Duration,
+    /// How long a channel adapter's or router's agent is busy with answering: 3 µs.
+    pub ca_service_time: Duration,
+    /// How many SMPs can wait at one agent, what is on the wire towards it included: 64. VL15 has no flow control
+    /// (IBA 7.6.4), so the next one is lost.
+    pub agent_buffer: u16,
+    /// From both ends being able until the link is up in Init: 20 ms. Copper at HDR takes about that; long optics
+    /// take seconds.
+    pub link_training: Duration,
+    /// How long a rebooting node is dark before its links train again: 2 s. Real switches take a minute; nobody
+    /// watching a simulation wants to.
+    pub reboot_time: Duration,
+    /// How long an agent waits for TrapRepress before it sends a trap again: 4.096 µs · 2^18 = 1.07 s, the interval
+    /// that the usual SubnetTimeOut of 18 stands for (IBA 14.2.5.6, 14.4.5).
+    pub trap_interval: Duration,
+    /// How often an unanswered trap is repeated: 20 times. Real agents go on for ever; a bound lets a simulation
+    /// become quiet.
+    pub trap_repeats: u16,
+    /// How late a late answer is at most (uniform from 0): 1 s, beyond any sensible time-out.
+    pub late_by: Duration,
+    /// How many packets can be under way at once: 2^20, 300 MB. More are dropped and counted as
+    /// [`DropReason::FabricFull`](crate::DropReason::FabricFull).
+    pub max_in_flight: usize,
+    /// How many outputs can wait to be polled: 2^16. More are dropped and counted as
+    /// [`DropReason::ClientFull`](crate::DropReason::ClientFull).
+    pub max_output: usize,
+    /// LinearFDBCap of every switch: 49152 entries, every unicast LID.
+    pub linear_fdb_cap: u16,
+    /// MulticastFDBCap of every switch: 4096 multicast LIDs.
+    pub multicast_fdb_cap: u16,
+    /// PartitionCap of channel adapters, routers and switch port 0: 128 P_Keys.
+    pub partition_cap: u16,
+    /// PartitionEnforcementCap, the P_Keys of a switch's external port: 32.
+    pub partition_enforcement_cap: u16,
+    /// GUIDCap of end ports: 8 GUIDs, one block.
+    pub guid_cap: u8,
+    /// VLCap of all ports, as the specification codes it: 4, VL0 to VL7.
+    pub vl_cap: u8,
+    /// VLArbitrationLowCap and VLArbitrationHighCap of all ports: 8 entries.
+    pub vl_arb_cap: u8,
+    /// MTUCap of all ports, as the specification codes it: 5, 4096 bytes.
+    pub mtu_cap: u8,
+    /// Whether switches take one SLtoVLMappingTable for all ports at once (OptimizedSLtoVLMappingProgramming).
+    pub optimized_sl_to_vl: bool,
+    /// Whether ports begin with the LIDs and LMCs that the netlist saw on them, as ports of a fabric do that another
+    /// manager left running; false: as after power-on.
+    pub keep_lids: bool,
+    /// Whether a Set of PortState is refused until the port across the cable is at most one state behind. The
+    /// specification looks at the own port only (false); another well-known simulator looks at both.
+    pub check_peer_state: bool,
+}
+
+impl Default for SimConfig {
+    fn default() -> Self {
+        SimConfig {
+            hop_latency: Duration::from_nanos(300),
+            host_send_interval: Duration::from_micros(1),
+            host_receive_latency: Duration::from_micros(2),
+            forward_time: Duration::from_nanos(400),
+            switch_service_time: Duration::from_micros(5),
+            ca_service_time: Duration::from_micros(3),
+            agent_buffer: 64,
+            link_training: Duration::from_millis(20),
+            reboot_time: Duration::from_secs(2),
+            trap_interval: Duration::from_nanos(4_096 << 18),
+            trap_repeats: 20,
+            late_by: Duration::from_secs(1),
+            max_in_flight: 1 << 20,
+            max_output: 1 << 16,
+            linear_fdb_cap: 0xC000,
+            multicast_fdb_cap: 4096,
+            partition_cap: 128,
+            partition_enforcement_cap: 32,
+            guid_cap: 8,
+            vl_cap: 4,
+            vl_arb_cap: 8,
+            mtu_cap: 5,
+            optimized_sl_to_vl: true,
+            keep_lids: false,
+            check_peer_state: false,
+        }
+    }
+}
+
+impl SimConfig {
+    /// Whether every value fits its attribute.
+    pub(crate) fn check(&self) -> Result<(), SimError> {
+        let checks = [
+            (
+                "linear_fdb_cap",
+                u64::from(self.linear_fdb_cap),
+                (1..=0xC000).contains(&self.linear_fdb_cap),
+                "1 to 49152",
+            ),
+            (
+                "vl_cap",
+                u64::from(self.vl_cap),
+                (1..=5).contains(&self.vl_cap),
+                "1 to 5",
+            ),
+            (
+                "vl_arb_cap",
+                u64::from(self.vl_arb_cap),
+                self.vl_arb_cap <= 64,
+                "0 to 64",
+            ),
+            (
+                "mtu_cap",
+                u64::from(self.mtu_cap),
+                (1..=5).contains(&self.mtu_cap),
+                "1 to 5",
+            ),
+            (
+                "agent_buffer",
+                u64::from(self.agent_buffer),
+                self.agent_buffer > 0,
+                "at least 1",
+            ),
+            (
+                "max_in_flight",
+                self.max_in_flight as u64,
+                self.max_in_flight < u32::MAX as usize,
+                "less than 2^32 - 1",
+            ),
+        ];
+        match checks.into_iter().find(|&(_, _, fits, _)| !fits) {
+            None => Ok(()),
+            Some((field, value, _, expected)) => Err(SimError::Config {
+                field,
+                value,
+                expected,
+            }),
+        }
+    }
+}

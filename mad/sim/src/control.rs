@@ -1,0 +1,361 @@
+//! What people do to the hardware, and what goes wrong by itself.
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{CapabilityMask, LocalChanges, NodeDescription, Notice, NoticeType};
+use rsm_mad::wire::attr::{PortThreshold, Trap};
+use rsm_mad::wire::header::AttrId;
+use rsm_routing::netlist::{self, LinkSpeed, LinkWidth, MAX_DESCRIPTION, Netlist};
+
+use crate::error::SimError;
+use crate::fabric::{NONE, Silence, USUAL, rate_up_to};
+use crate::queue::Event;
+use crate::rng::Chance;
+use crate::sim::{AttachId, Sim};
+use crate::trap;
+
+fn chance(value: f64) -> Result<Chance, SimError> {
+    Chance::new(value).ok_or(SimError::NotAProbability { value })
+}
+
+impl Sim {
+    /// Pulls the cable in a port. Both ends go down at once.
+    ///
+    /// # Errors
+    /// There is no such port, or no cable in it.
+    pub fn unlink(&mut self, node: Guid, port: PortNum) -> Result<(), SimError> {
+        let index = self.fabric.find_cabled(node, port)?;
+        for end in [index, self.fabric.port(index).peer] {
+            self.fabric.port_mut(end).unplugged = true;
+        }
+        self.take_down(index, None);
+        Ok(())
+    }
+
+    /// Puts the cable that was pulled from a port back. The link trains.
+    ///
+    /// # Errors
+    /// There is no such port, or there never was a cable in it.
+    pub fn relink(&mut self, node: Guid, port: PortNum) -> Result<(), SimError> {
+        let index = self.fabric.find_cabled(node, port)?;
+        for end in [index, self.fabric.port(index).peer] {
+            self.fabric.port_mut(end).unplugged = false;
+        }
+        self.train(index);
+        Ok(())
+    }
+
+    /// Reboots a node: it forgets its tables, LIDs, keys and states, is dark for
+    /// [`reboot_time`](crate::SimConfig::reboot_time), and comes back.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn reboot(&mut self, node: Guid) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        self.power_down(index);
+        let up = Event::PowerUp {
+            node: index,
+            epoch: self.fabric.node(index).epoch,
+        };
+        self.queue.push(self.now + self.config.reboot_time, up);
+        Ok(())
+    }
+
+    /// Takes the power from a node. It forgets what was programmed into it.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn power_off(&mut self, node: Guid) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        self.power_down(index);
+        Ok(())
+    }
+
+    /// Gives a node its power back. Its links train.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn power_on(&mut self, node: Guid) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        self.power_up(index);
+        Ok(())
+    }
+
+    fn power_down(&mut self, index: u32) {
+        self.fabric.node_mut(index).powered = false;
+        for port in self.fabric.node(index).ports() {
+            if self.fabric.port(port).peer != NONE {
+                self.take_down(port, None);
+            }
+        }
+        self.fabric.reset_node(index, &self.config);
+    }
+
+    pub(crate) fn power_up(&mut self, index: u32) {
+        self.fabric.node_mut(index).powered = true;
+        for port in self.fabric.node(index).ports() {
+            self.train(port);
+        }
+    }
+
+    /// Adds a node that has power and no cables. Its ports can do what `rate` says, or 4x HDR.
+    ///
+    /// # Errors
+    /// The node is not valid, or its GUID is taken.
+    pub fn add_node(
+        &mut self,
+        node: &netlist::Node,
+        rate: Option<(LinkWidth, LinkSpeed)>,
+    ) -> Result<(), SimError> {
+        // The netlist knows what a valid node is.
+        Netlist::new(vec![node.clone()], Vec::new())?;
+        if self.fabric.find_node(node.guid).is_ok() {
+            return Err(SimError::GuidTaken { guid: node.guid });
+        }
+        let (width, speed) = rate.unwrap_or(USUAL);
+        self.fabric
+            .add_node(node, rate_up_to(width, speed), &self.config)?;
+        Ok(())
+    }
+
+    /// Puts a new cable between two ports. The link trains.
+    ///
+    /// # Errors
+    /// There is no such port, or a cable in it.
+    pub fn add_cable(
+        &mut self,
+        a: (Guid, PortNum),
+        b: (Guid, PortNum),
+        width: LinkWidth,
+        speed: LinkSpeed,
+    ) -> Result<(), SimError> {
+        let mut ends = [NONE; 2];
+        for ((guid, port), end) in [a, b].into_iter().zip(&mut ends) {
+            *end = self.fabric.find_port(guid, port)?;
+            if port == PortNum::ZERO {
+                return Err(SimError::NoSuchPort {
+                    guid,
+                    port,
+                    num_ports: self.fabric.node_of(*end).num_ports,
+                });
+            }
+            if self.fabric.port(*end).peer != NONE {
+                return Err(SimError::AlreadyCabled { guid, port });
+            }
+        }
+        self.fabric
+            .connect(ends[0], ends[1], rate_up_to(width, speed));
+        self.train(ends[0]);
+        Ok(())
+    }
+
+    /// Makes the cable in a port carry no more than this, as a damaged one does. The link trains again.
+    ///
+    /// # Errors
+    /// There is no such port, or no cable in it.
+    pub fn set_cable_rate(
+        &mut self,
+        node: Guid,
+        port: PortNum,
+        width: LinkWidth,
+        speed: LinkSpeed,
+    ) -> Result<(), SimError> {
+        let index = self.fabric.find_cabled(node, port)?;
+        for end in [index, self.fabric.port(index).peer] {
+            self.fabric.port_mut(end).cable = rate_up_to(width, speed);
+        }
+        self.take_down(index, None);
+        Ok(())
+    }
+
+    /// How likely any packet is lost on its way, request or answer. Packets that stay at their node are never lost.
+    ///
+    /// # Errors
+    /// Not a probability.
+    pub fn set_loss(&mut self, probability: f64) -> Result<(), SimError> {
+        self.faults.loss = chance(probability)?;
+        Ok(())
+    }
+
+    /// How likely a packet with this attribute is lost, besides.
+    ///
+    /// # Errors
+    /// Not a probability.
+    pub fn set_attribute_loss(
+        &mut self,
+        attribute: AttrId,
+        probability: f64,
+    ) -> Result<(), SimError> {
+        let chance = chance(probability)?;
+        self.faults.attribute_loss.insert(attribute, chance);
+        Ok(())
+    }
+
+    /// How likely a packet is lost each time it crosses the link at a port, in either direction.
+    ///
+    /// # Errors
+    /// Not a probability, no such port, or no cable in it.
+    pub fn set_link_loss(
+        &mut self,
+        node: Guid,
+        port: PortNum,
+        probability: f64,
+    ) -> Result<(), SimError> {
+        let chance = chance(probability)?;
+        let index = self.fabric.find_cabled(node, port)?;
+        for end in [index, self.fabric.port(index).peer] {
+            self.fabric.port_mut(end).loss = chance;
+        }
+        Ok(())
+    }
+
+    /// How likely a packet is lost each time it reaches a node's agent, to be answered or passed on.
+    ///
+    /// # Errors
+    /// Not a probability, or no such node.
+    pub fn set_node_loss(&mut self, node: Guid, probability: f64) -> Result<(), SimError> {
+        let chance = chance(probability)?;
+        let index = self.fabric.find_node(node)?;
+        self.fabric.node_mut(index).loss = chance;
+        Ok(())
+    }
+
+    /// How likely an agent's answer is sent twice.
+    ///
+    /// # Errors
+    /// Not a probability.
+    pub fn set_duplicates(&mut self, probability: f64) -> Result<(), SimError> {
+        self.faults.duplicate = chance(probability)?;
+        Ok(())
+    }
+
+    /// How likely an agent's answer is late, by up to [`late_by`](crate::SimConfig::late_by).
+    ///
+    /// # Errors
+    /// Not a probability.
+    pub fn set_late(&mut self, probability: f64) -> Result<(), SimError> {
+        self.faults.late = chance(probability)?;
+        Ok(())
+    }
+
+    /// Makes a node's agent fail to do its work, or do it again.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn set_silence(&mut self, node: Guid, silence: Silence) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        self.fabric.node_mut(index).silence = silence;
+        Ok(())
+    }
+
+    /// Makes a node's agent answer its next `requests` requests with BUSY.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn set_busy(&mut self, node: Guid, requests: u32) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        self.fabric.node_mut(index).busy_answers = requests;
+        Ok(())
+    }
+
+    /// Changes a node's description, which its ports tell the manager of by trap 144.
+    ///
+    /// # Errors
+    /// There is no such node, or the description has more than 64 bytes.
+    pub fn set_description(&mut self, node: Guid, description: &[u8]) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        if description.len() > MAX_DESCRIPTION {
+            return Err(SimError::DescriptionTooLong {
+                len: description.len(),
+            });
+        }
+        let node = self.fabric.node_mut(index);
+        node.description = NodeDescription::new(description);
+        let first = *node.ports().start();
+        let end_ports = if node.is_switch() {
+            first..=first
+        } else {
+            node.ports()
+        };
+        for port in end_ports {
+            let notice = trap::local_change(&self.fabric, port, LocalChanges::NODE_DESCRIPTION);
+            self.raise(port, notice);
+        }
+        Ok(())
+    }
+
+    /// Makes a node report other GUIDs than it has, as clones and unprogrammed hardware do: `node_guid` in NodeInfo, and
+    /// `port_guid` at each of its ports. For operations on the model it keeps the GUID it has.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn set_reported_guids(
+        &mut self,
+        node: Guid,
+        node_guid: Guid,
+        port_guid: Guid,
+    ) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        let node = self.fabric.node_mut(index);
+        node.info.set_node_guid(node_guid);
+        for port in node.ports() {
+            self.fabric.port_mut(port).guid = port_guid;
+        }
+        Ok(())
+    }
+
+    /// Sets or clears IsSM in the CapabilityMask of a client's port, which is told by trap 144.
+    pub fn set_is_sm(&mut self, client: AttachId, on: bool) {
+        let Some(port) = self.client_port(client) else {
+            return;
+        };
+        let info = &mut self.fabric.port_mut(port).info;
+        let before = info.capability_mask();
+        let after = if on {
+            before | CapabilityMask::IS_SM
+        } else {
+            before.without(CapabilityMask::IS_SM)
+        };
+        info.set_capability_mask(after);
+        if after != before {
+            let notice = trap::local_change(&self.fabric, port, LocalChanges::NONE);
+            self.raise(port, notice);
+        }
+    }
+
+    /// Makes the agent at an end port send a trap, as often as it takes. Sent by a port without a LID or without a
+    /// manager's LID it goes nowhere.
+    ///
+    /// # Errors
+    /// There is no such port, or it has no address.
+    pub fn inject_notice(
+        &mut self,
+        node: Guid,
+        port: PortNum,
+        notice: Notice,
+    ) -> Result<(), SimError> {
+        let index = self.fabric.find_end_port(node, port)?;
+        self.raise(index, notice);
+        Ok(())
+    }
+
+    /// Makes a node send trap 129, 130 or 131 about one of its ports.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn inject_threshold(
+        &mut self,
+        node: Guid,
+        port: PortNum,
+        trap: Trap,
+    ) -> Result<(), SimError> {
+        let index = self.fabric.find_port(node, port)?;
+        let address = self.fabric.address_port(index);
+        let mut details = PortThreshold::default();
+        details
+            .set_lid(self.fabric.port(address).info.lid())
+            .set_port_num(port);
+        let notice = trap::notice_of(&self.fabric, address, NoticeType::Urgent, trap, &details);
+        self.raise(address, notice);
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+use std::fmt;
+
+use rsm_mad::wire::header::{AttrId, Method};
+
+/// Why a packet was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum DropReason {
+    /// A fault that was asked for: loss on the fabric, an attribute, a link or a node.
+    Loss,
+    /// The exit port has no link that is up.
+    LinkDown,
+    /// The port does not exist.
+    NoSuchPort,
+    /// The state of the port does not let this kind of packet pass (IBA 7.2.7).
+    PortState,
+    /// The hop pointer, hop count or path of a directed-route SMP is not valid here (IBA 14.2.2).
+    BadPath,
+    /// A directed-route SMP with a LID-routed part, which this fabric does not model.
+    MixedRoute,
+    /// The DLID is above LinearFDBTop or its entry says drop.
+    NoRoute,
+    /// The packet arrived at an end port that does not hold its DLID.
+    WrongPort,
+    /// The packet crossed more than 64 switches.
+    Loop,
+    /// The agent's VL15 buffer was full.
+    BufferFull,
+    /// The node is off, or was when the packet was in its agent.
+    NodeOff,
+    /// The node is silent.
+    Silent,
+    /// The M_Key did not match (IBA 14.2.4).
+    MKey,
+    /// Nothing at the destination takes this kind of datagram.
+    NoClient,
+    /// An answer or a trap had no way back: the LID it should go to, or its own, is not set.
+    NoAddress,
+    /// A response came after the time-out of its request, or without one.
+    TooLate,
+    /// SLtoVL maps the packet to VL15, or to a lane that is not in operation.
+    VirtualLane,
+    /// The packet is larger than the link's MTU.
+    Mtu,
+    /// More packets under way than the configuration allows.
+    FabricFull,
+    /// The client has not polled for too long.
+    ClientFull,
+}
+
+impl DropReason {
+    /// Every reason.
+    pub const ALL: [DropReason; 20] = [
+        DropReason::Loss,
+        DropReason::LinkDown,
+        DropReason::NoSuchPort,
+        DropReason::PortState,
+        DropReason::BadPath,
+        DropReason::MixedRoute,
+        DropReason::NoRoute,
+        DropReason::WrongPort,
+        DropReason::Loop,
+        DropReason::BufferFull,
+        DropReason::NodeOff,
+        DropReason::Silent,
+        DropReason::MKey,
+        DropReason::NoClient,
+        DropReason::NoAddress,
+        DropReason::TooLate,
+        DropReason::VirtualLane,
+        DropReason::Mtu,
+        DropReason::FabricFull,
+        DropReason::ClientFull,
+    ];
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            DropReason::Loss => "loss",
+            DropReason::LinkDown => "link down",
+            DropReason::NoSuchPort => "no such port",
+            DropReason::PortState => "port state",
+            DropReason::BadPath => "bad path",
+            DropReason::MixedRoute => "mixed route",
+            DropReason::NoRoute => "no route",
+            DropReason::WrongPort => "wrong port",
+            DropReason::Loop => "loop",
+            DropReason::BufferFull => "buffer full",
+            DropReason::NodeOff => "node off",
+            DropReason::Silent => "silent",
+            DropReason::MKey => "M_Key",
+            DropReason::NoClient => "no client",
+            DropReason::NoAddress => "no address",
+            DropReason::TooLate => "too late",
+            DropReason::VirtualLane => "virtual lane",
+            DropReason::Mtu => "MTU",
+            DropReason::FabricFull => "fabric full",
+            DropReason::ClientFull => "client full",
+        })
+    }
+}
+
+/// Attributes that are counted by name; all others share one more slot.
+const COUNTED: [AttrId; 14] = [
+    AttrId::NOTICE,
+    AttrId::NODE_DESCRIPTION,
+    AttrId::NODE_INFO,
+    AttrId::SWITCH_INFO,
+    AttrId::GUID_INFO,
+    AttrId::PORT_INFO,
+    AttrId::P_KEY_TABLE,
+    AttrId::SL_TO_VL_MAPPING,
+    AttrId::VL_ARBITRATION,
+    AttrId::LINEAR_FORWARDING_TABLE,
+    AttrId::RANDOM_FORWARDING_TABLE,
+    AttrId::MULTICAST_FORWARDING_TABLE,
+    AttrId::SM_INFO,
+    AttrId::MLNX_EXT_PORT_INFO,
+];
+
+const fn slot(attribute: AttrId) -> usize {
+    let mut index = 0;
+    while index < COUNTED.len() {
+        if COUNTED[index].0 == attribute.0 {
+            return index;
+        }
+        index += 1;
+    }
+    COUNTED.len()
+}
+
+/// What happened on the fabric so far.
+///
+/// Every packet that was ever made is accounted for:
+/// `sent + traps + duplicates == delivered + consumed + dropped() + in_flight`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Datagrams that clients sent.
+    pub sent: u64,
+    /// Traps that agents sent, repetitions included.
+    pub traps: u64,
+    /// Answers that were doubled by a fault.
+    pub duplicates: u64,
+    /// Datagrams that clients received.
+    pub delivered: u64,
+    /// Datagrams that agents received and that have no answer: TrapRepress.
+    pub consumed: u64,
+    /// Packets under way.
+    pub in_flight: u64,
+    /// Requests that agents answered.
+    pub answered: u64,
+    get: [u64; COUNTED.len() + 1],
+    set: [u64; COUNTED.len() + 1],
+    dropped: [u64; DropReason::ALL.len()],
+}
+
+impl Counters {
+    /// Requests that reached agents, by attribute and method. Attributes without a name in
+    /// [`AttrId`] are counted together, and methods other than Get and Set not at all.
+    pub fn received(&self, attribute: AttrId, method: Method) -> u64 {
+        match method {
+            Method::GET => self.get[slot(attribute)],
+            Method::SET => self.set[slot(attribute)],
+            _ => 0,
+        }
+    }
+
+    /// All Gets that reached agents.
+    pub fn gets(&self) -> u64 {
+        self.get.iter().sum()
+    }
+
+    /// All Sets that reached agents.
+    pub fn sets(&self) -> u64 {
+        self.set.iter().sum()
+    }
+
+    /// Packets lost for one reason.
+    pub fn dropped_for(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize]
+    }
+
+    /// Packets lost.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    /// What is not zero of the requests received: attribute, Gets, Sets. Attributes without a name come last, as
+    /// `None`.
+    pub fn by_attribute(&self) -> impl Iterator<Item = (Option<AttrId>, u64, u64)> + '_ {
+        (0..=COUNTED.len())
+            .map(|index| {
+                (
+                    COUNTED.get(index).copied(),
+                    self.get[index],
+                    self.set[index],
+                )
+            })
+            .filter(|&(_, get, set)| get + set > 0)
+    }
+
+    pub(crate) fn count_request(&mut self, attribute: AttrId, method: Method) {
+        match method {
+            Method::GET => self.get[slot(attribute)] += 1,
+            Method::SET => self.set[slot(attribute)] += 1,
+            _ => {}
+        }
+    }
+
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.dropped[reason as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_index_their_own_counters() {
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+        }
+    }
+
+    #[test]
+    fn attributes_without_a_name_are_counted_together() {
+        let mut counters = Counters::default();
+        counters.count_request(AttrId(0xFFFF), Method::GET);
+        counters.count_request(AttrId::PORT_INFO, Method::SET);
+        assert_eq!(counters.received(AttrId(0xFF00), Method::GET), 1);
+        let seen: Vec<_> = counters.by_attribute().collect();
+        assert_eq!(seen, [(Some(AttrId::PORT_INFO), 0, 1), (None, 1, 0)]);
+    }
+}

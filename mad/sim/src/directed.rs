@@ -1,0 +1,201 @@
+//! How one node treats a directed-route SMP (IBA 14.2.2).
+//!
+//! Both ends of the route have to be permissive: a directed-route SMP with a LID-routed part before or after
+//! (DrSLID or DrDLID set) is refused as [`DropReason::MixedRoute`], for no subnet manager of today sends one.
+
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::wire::smp::Smp;
+
+use crate::counters::DropReason;
+
+/// What becomes of the packet at this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It leaves by this port.
+    Exit(PortNum),
+    /// It is for this node.
+    Here,
+    /// It is lost.
+    Discard(DropReason),
+}
+
+/// The highest valid HopCount: the paths have 64 entries and entry 0 is not used.
+const MAX_HOPS: u8 = 63;
+
+/// Advances a packet that starts at this node: a request (D clear) or an answer (D set).
+pub(crate) fn originate(smp: &mut Smp) -> Step {
+    if let Some(reason) = refused(smp) {
+        return Step::Discard(reason);
+    }
+    let (pointer, count) = (smp.hop_pointer(), smp.hop_count());
+    if smp.is_returning() {
+        if pointer != count + 1 {
+            return Step::Discard(DropReason::BadPath);
+        }
+        smp.set_hop_pointer(count);
+        match count {
+            0 => Step::Here,
+            _ => exit(smp.return_path()[usize::from(count)]),
+        }
+    } else {
+        if pointer != 0 {
+            return Step::Discard(DropReason::BadPath);
+        }
+        smp.set_hop_pointer(1);
+        match count {
+            0 => Step::Here,
+            _ => exit(smp.initial_path()[1]),
+        }
+    }
+}
+
+/// Whether a packet that comes in is on its last hop, before [`arrive`] says so.
+pub(crate) fn ends_here(smp: &Smp) -> bool {
+    if smp.is_returning() {
+        smp.hop_pointer() <= 1
+    } else {
+        smp.hop_pointer() >= smp.hop_count()
+    }
+}
+
+/// Advances a packet that came in by `entry`.
+pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
+    if let Some(reason) = refused(smp) {
+        return Step::Discard(reason);
+    }
+    let (pointer, count) = (smp.hop_pointer(), smp.hop_count());
+    if smp.is_returning() {
+        match pointer {
+            1 => {
+                smp.set_hop_pointer(0);
+                Step::Here
+            }
+            2.. if pointer <= count && is_switch => {
+                smp.set_hop_pointer(pointer - 1);
+                exit(smp.return_path()[usize::from(pointer - 1)])
+            }
+            _ => Step::Discard(DropReason::BadPath),
+        }
+    } else {
+        match pointer {
+            1.. if pointer < count && is_switch => {
+                smp.return_path_mut()[usize::from(pointer)] = entry.0;
+                smp.set_hop_pointer(pointer + 1);
+                exit(smp.initial_path()[usize::from(pointer + 1)])
+            }
+            1.. if pointer == count => {
+                smp.return_path_mut()[usize::from(pointer)] = entry.0;
+                smp.set_hop_pointer(pointer + 1);
+                Step::Here
+            }
+            _ => Step::Discard(DropReason::BadPath),
+        }
+    }
+}
+
+fn refused(smp: &Smp) -> Option<DropReason> {
+    if smp.hop_count() > MAX_HOPS {
+        Some(DropReason::BadPath)
+    } else if smp.dr_slid() != Lid::PERMISSIVE || smp.dr_dlid() != Lid::PERMISSIVE {
+        Some(DropReason::MixedRoute)
+    } else {
+        None
+    }
+}
+
+fn exit(port: u8) -> Step {
+    // Port 0 is no way out of anything.
+    match port {
+        0 => Step::Discard(DropReason::BadPath),
+        _ => Step::Exit(PortNum(port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rsm_mad::ids::{DirectedPath, Tid};
+    use rsm_mad::wire::header::{AttrId, Method, Status};
+    use rsm_mad::wire::smp::SmpRequest;
+
+    fn request(hops: &[u8]) -> Smp {
+        let hops: Vec<_> = hops.iter().map(|&hop| PortNum(hop)).collect();
+        Smp::directed(
+            &DirectedPath::from_hops(&hops).unwrap(),
+            &SmpRequest {
+                method: Method::GET,
+                attribute: AttrId::NODE_INFO,
+                modifier: 0,
+                tid: Tid(1),
+                m_key: 0,
+                data: [0; 64],
+            },
+        )
+    }
+
+    #[test]
+    fn a_round_trip_over_two_switches_walks_both_paths_exactly() {
+        let mut smp = request(&[1, 7, 9]);
+        assert_eq!(originate(&mut smp), Step::Exit(PortNum(1)));
+        assert_eq!(smp.hop_pointer(), 1);
+        assert_eq!(arrive(&mut smp, PortNum(20), true), Step::Exit(PortNum(7)));
+        assert_eq!(smp.hop_pointer(), 2);
+        assert_eq!(arrive(&mut smp, PortNum(30), true), Step::Exit(PortNum(9)));
+        assert!(ends_here(&smp));
+        assert_eq!(arrive(&mut smp, PortNum(2), false), Step::Here);
+        assert_eq!(smp.hop_pointer(), 4);
+        assert_eq!(smp.return_path()[..5], [0, 20, 30, 2, 0]);
+
+        smp.make_response(Status::OK);
+        assert_eq!(originate(&mut smp), Step::Exit(PortNum(2)));
+        assert_eq!(smp.hop_pointer(), 3);
+        assert_eq!(arrive(&mut smp, PortNum(9), true), Step::Exit(PortNum(30)));
+        assert_eq!(arrive(&mut smp, PortNum(7), true), Step::Exit(PortNum(20)));
+        assert!(ends_here(&smp));
+        assert_eq!(arrive(&mut smp, PortNum(1), false), Step::Here);
+        assert_eq!(smp.hop_pointer(), 0);
+    }
+
+    #[test]
+    fn no_hops_stay_at_home() {
+        let mut smp = request(&[]);
+        assert_eq!(originate(&mut smp), Step::Here);
+        smp.make_response(Status::OK);
+        assert_eq!(originate(&mut smp), Step::Here);
+        assert_eq!(smp.hop_pointer(), 0);
+    }
+
+    #[test]
+    fn adapters_do_not_forward() {
+        let mut smp = request(&[1, 2]);
+        originate(&mut smp);
+        let step = arrive(&mut smp, PortNum(1), false);
+        assert_eq!(step, Step::Discard(DropReason::BadPath));
+    }
+
+    #[test]
+    fn a_lid_routed_part_is_refused() {
+        let mut smp = request(&[1]);
+        smp.set_dr_slid(Lid(4));
+        let step = originate(&mut smp);
+        assert_eq!(step, Step::Discard(DropReason::MixedRoute));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes: [u8; 32], pointer: u8, count: u8, switch: bool, entry: u8) {
+            let mut mad = [0; 256];
+            for (index, byte) in mad.iter_mut().enumerate() {
+                *byte = bytes[index % 32].wrapping_add(index as u8);
+            }
+            let smp = Smp::from_bytes_mut(&mut mad);
+            smp.set_hop_pointer(pointer).set_hop_count(count);
+            smp.set_dr_slid(Lid::PERMISSIVE).set_dr_dlid(Lid::PERMISSIVE);
+            let mut other = *smp;
+            originate(&mut other);
+            ends_here(smp);
+            arrive(smp, PortNum(entry), switch);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::netlist::NetlistError;
+
+/// An operation on the simulated fabric that cannot be done. The fabric is as it was.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SimError {
+    /// No node has this GUID.
+    #[error("no node has the GUID {guid}")]
+    NoSuchNode {
+        /// What was asked for.
+        guid: Guid,
+    },
+    /// No node has this name.
+    #[error(
+        "no node is called `{name}`: expected a GUID, S-, H- or R- with a GUID, or a description"
+    )]
+    NoSuchName {
+        /// What was asked for.
+        name: String,
+    },
+    /// Several nodes have this description.
+    #[error("`{name}` describes {count} nodes: name one by its GUID")]
+    AmbiguousName {
+        /// What was asked for.
+        name: String,
+        /// How many nodes are called so.
+        count: usize,
+    },
+    /// The node has no such port.
+    #[error("node {guid} has no port {port}: it has {num_ports} external ports")]
+    NoSuchPort {
+        /// The node.
+        guid: Guid,
+        /// What was asked for.
+        port: PortNum,
+        /// How many external ports there are.
+        num_ports: u8,
+    },
+    /// The port has no address of its own, so nothing can be attached to it or sent from it.
+    #[error("port {port} of node {guid} is not an end port")]
+    NotAnEndPort {
+        /// The node.
+        guid: Guid,
+        /// The port.
+        port: PortNum,
+    },
+    /// The node is not a switch.
+    #[error("node {guid} is not a switch")]
+    NotASwitch {
+        /// The node.
+        guid: Guid,
+    },
+    /// There is no cable in the port.
+    #[error("port {port} of node {guid} is not cabled")]
+    NotCabled {
+        /// The node.
+        guid: Guid,
+        /// The port.
+        port: PortNum,
+    },
+    /// There is a cable in the port already.
+    #[error("port {port} of node {guid} is cabled already")]
+    AlreadyCabled {
+        /// The node.
+        guid: Guid,
+        /// The port.
+        port: PortNum,
+    },
+    /// Something is attached to the port already.
+    #[error("port {port} of node {guid} has a client already")]
+    AlreadyAttached {
+        /// The node.
+        guid: Guid,
+        /// The port.
+        port: PortNum,
+    },
+    /// Another node has the GUID already.
+    #[error("there is a node with the GUID {guid} already")]
+    GuidTaken {
+        /// The GUID.
+        guid: Guid,
+    },
+    /// The node cannot be part of this fabric.
+    #[error("the node cannot be added")]
+    BadNode(#[from] NetlistError),
+    /// The description does not fit.
+    #[error("a description has at most 64 bytes, this one has {len}")]
+    DescriptionTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// Not a probability.
+    #[error("{value} is not a probability: expected 0 to 1")]
+    NotAProbability {
+        /// What was given.
+        value: f64,
+    },
+    /// A value of the configuration is outside what the attributes can hold.
+    #[error("configuration: {field} is {value}, expected {expected}")]
+    Config {
+        /// The field of [`SimConfig`](crate::SimConfig).
+        field: &'static str,
+        /// What was given.
+        value: u64,
+        /// What it can be.
+        expected: &'static str,
+    },
+    /// More ports than the model can number.
+    #[error("the fabric has more than {max} ports")]
+    TooManyPorts {
+        /// The bound.
+        max: u32,
+    },
+}

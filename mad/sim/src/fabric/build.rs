@@ -1,0 +1,298 @@
+//! From a netlist to hardware as it is after power-on.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::attr::{
+    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkWidth, Mtu, NodeDescription, NodeInfo,
+    NodeType, PortInfo, PortPhysicalState, PortState, SwitchInfo, VlCap,
+};
+use rsm_routing::netlist::{self, LinkSpeed, Netlist, NodeKind};
+
+use super::node::{Node, Silence, Switch};
+use super::port::{NONE, Port, Rate};
+use super::{Fabric, MAX_PORTS};
+use crate::config::SimConfig;
+use crate::error::SimError;
+use crate::rng::Chance;
+
+/// What the ports of a node can do that no cable says anything about: 4x HDR.
+pub(crate) const USUAL: (netlist::LinkWidth, LinkSpeed) = (netlist::LinkWidth::X4, LinkSpeed::Hdr);
+
+/// NeighborMTU after power-on: 256 bytes, the least there is, so that a manager that forgets it is found out.
+const FIRST_MTU: Mtu = Mtu::Bytes256;
+
+impl Fabric {
+    pub(crate) fn build(netlist: &Netlist, config: &SimConfig) -> Result<Fabric, SimError> {
+        let mut fabric = Fabric::default();
+        // Every port of a node can do what its best cable does.
+        let mut best = vec![None; netlist.nodes().len()];
+        for cable in netlist.cables() {
+            for (node, _) in [cable.a, cable.b] {
+                let (width, speed) = best[node].unwrap_or((cable.width, cable.speed));
+                best[node] = Some((width.max(cable.width), speed.max(cable.speed)));
+            }
+        }
+        for (node, &best) in netlist.nodes().iter().zip(&best) {
+            let (width, speed) = best.unwrap_or(USUAL);
+            fabric.add_node(node, rate_up_to(width, speed), config)?;
+        }
+        for cable in netlist.cables() {
+            let end =
+                |(node, port): netlist::CableEnd| fabric.nodes[node].first_port + u32::from(port.0);
+            let (a, b) = (end(cable.a), end(cable.b));
+            fabric.connect(a, b, rate_up_to(cable.width, cable.speed));
+        }
+        Ok(fabric)
+    }
+
+    /// Adds a node, powered, without cables.
+    pub(crate) fn add_node(
+        &mut self,
+        spec: &netlist::Node,
+        supported: Rate,
+        config: &SimConfig,
+    ) -> Result<u32, SimError> {
+        let first_port = self.ports.len();
+        let after = first_port + usize::from(spec.num_ports) + 1;
+        if after > MAX_PORTS as usize {
+            return Err(SimError::TooManyPorts { max: MAX_PORTS });
+        }
+        let index = self.nodes.len() as u32;
+        let node = Node {
+            guid: spec.guid,
+            kind: spec.kind,
+            first_port: first_port as u32,
+            num_ports: spec.num_ports,
+            powered: true,
+            silence: Silence::None,
+            busy_answers: 0,
+            loss: Chance::NEVER,
+            epoch: 0,
+            busy_until: Time::ZERO,
+            queued: 0,
+            sets: 0,
+            info: node_info(spec, config),
+            description: NodeDescription::new(&spec.description),
+            switch: (spec.kind == NodeKind::Switch)
+                .then(|| Box::new(blank_switch(spec.enhanced_port0, config))),
+            traps: Vec::new(),
+            traps_begun: 0,
+        };
+        for number in 0..=spec.num_ports {
+            let mut port = Port {
+                info: PortInfo::default(),
+                guid: spec.port(PortNum(number)).guid,
+                tables: None,
+                peer: NONE,
+                node: index,
+                link_generation: 0,
+                lease_generation: 0,
+                client: NONE,
+                loss: Chance::NEVER,
+                number,
+                unplugged: false,
+                lease_running: false,
+                cable: supported,
+            };
+            reset_port(&mut port, &node, supported, config);
+            if config.keep_lids && (number != 0) != node.is_switch() {
+                let spec = spec.port(PortNum(number));
+                port.info.set_lid(spec.lid).set_lmc(spec.lmc);
+            }
+            self.ports.push(port);
+        }
+        self.nodes.push(node);
+        self.by_guid.insert(spec.guid, index);
+        Ok(index)
+    }
+
+    /// Puts a cable between two ports.
+    pub(crate) fn connect(&mut self, a: u32, b: u32, cable: Rate) {
+        for (end, peer) in [(a, b), (b, a)] {
+            let port = self.port_mut(end);
+            port.peer = peer;
+            port.cable = cable;
+            port.unplugged = false;
+        }
+    }
+
+    /// Makes a node as it is after power-on: no tables, no LIDs, no keys. Its links are down.
+    pub(crate) fn reset_node(&mut self, index: u32, config: &SimConfig) {
+        let node = &mut self.nodes[index as usize];
+        if let Some(switch) = &mut node.switch {
+            **switch = blank_switch(switch.info.enhanced_port0(), config);
+        }
+        node.traps.clear();
+        node.queued = 0;
+        node.busy_until = Time::ZERO;
+        node.epoch += 1;
+        let node = &self.nodes[index as usize];
+        for port in node.ports() {
+            let port = &mut self.ports[port as usize];
+            let supported = port.supported();
+            let is_sm = port.info.capability_mask() & CapabilityMask::IS_SM;
+            port.tables = None;
+            port.lease_running = false;
+            port.lease_generation += 1;
+            reset_port(port, node, supported, config);
+            // Whether a manager runs here is the host's affair.
+            let capabilities = port.info.capability_mask() | is_sm;
+            port.info.set_capability_mask(capabilities);
+        }
+    }
+}
+
+/// All rates up to a width and a speed.
+pub(crate) fn rate_up_to(width: netlist::LinkWidth, speed: LinkSpeed) -> Rate {
+    let widths = match width {
+        netlist::LinkWidth::X1 => LinkWidth::X1,
+        netlist::LinkWidth::X2 => LinkWidth::X1 | LinkWidth::X2,
+        netlist::LinkWidth::X4 => LinkWidth::X1 | LinkWidth::X2 | LinkWidth::X4,
+        netlist::LinkWidth::X8 => LinkWidth::X1 | LinkWidth::X4 | LinkWidth::X8,
+        netlist::LinkWidth::X12 => LinkWidth::X1 | LinkWidth::X4 | LinkWidth::X12,
+    };
+    let highest = match speed {
+        LinkSpeed::Sdr => 0x01,
+        LinkSpeed::Ddr => 0x02,
+        // FDR10 is QDR to everything but a vendor's attribute.
+        LinkSpeed::Qdr | LinkSpeed::Fdr10 => 0x04,
+        LinkSpeed::Fdr => 0x08,
+        LinkSpeed::Edr => 0x10,
+        LinkSpeed::Hdr => 0x20,
+        LinkSpeed::Ndr => 0x40,
+        LinkSpeed::Xdr => 0x80u8,
+    };
+    Rate {
+        widths,
+        speeds: highest | (highest - 1),
+    }
+}
+
+fn node_info(spec: &netlist::Node, config: &SimConfig) -> NodeInfo {
+    let system = if spec.system_image_guid == Guid::ZERO {
+        spec.guid
+    } else {
+        spec.system_image_guid
+    };
+    let mut info = NodeInfo::default();
+    info.set_base_version(1)
+        .set_class_version(1)
+        .set_node_type(match spec.kind {
+            NodeKind::Ca => NodeType::Ca,
+            NodeKind::Switch => NodeType::Switch,
+            NodeKind::Router => NodeType::Router,
+        })
+        .set_num_ports(spec.num_ports)
+        .set_system_image_guid(system)
+        .set_node_guid(spec.guid)
+        .set_partition_cap(config.partition_cap)
+        .set_device_id(spec.device_id)
+        .set_vendor_id(spec.vendor_id);
+    info
+}
+
+fn blank_switch(enhanced_port0: bool, config: &SimConfig) -> Switch {
+    let mut info = SwitchInfo::default();
+    info.set_linear_fdb_cap(config.linear_fdb_cap)
+        .set_multicast_fdb_cap(config.multicast_fdb_cap)
+        .set_partition_enforcement_cap(config.partition_enforcement_cap)
+        .set_inbound_enforcement_cap(true)
+        .set_outbound_enforcement_cap(true)
+        .set_optimized_sl_to_vl_mapping_programming(u8::from(config.optimized_sl_to_vl))
+        .set_enhanced_port0(enhanced_port0);
+    Switch {
+        info,
+        lft: Vec::new(),
+        mft: BTreeMap::new(),
+    }
+}
+
+fn reset_port(port: &mut Port, node: &Node, supported: Rate, config: &SimConfig) {
+    let port0 = node.is_switch() && port.number == 0;
+    let enhanced = node
+        .switch
+        .as_ref()
+        .is_some_and(|switch| switch.info.enhanced_port0());
+    let mut capabilities = CapabilityMask::IS_TRAP_SUPPORTED
+        | CapabilityMask::IS_SYSTEM_IMAGE_GUID_SUPPORTED
+        | CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED
+        | CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED
+        | CapabilityMask::IS_CAPABILITY_MASK_NOTICE_SUPPORTED
+        | CapabilityMask::IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED;
+    if node.is_switch() {
+        capabilities = capabilities | CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED;
+    } else {
+        capabilities = capabilities
+            | CapabilityMask::IS_AUTOMATIC_MIGRATION_SUPPORTED
+            | CapabilityMask::IS_COMMUNICATION_MANAGEMENT_SUPPORTED;
+    }
+    if !port0 || enhanced {
+        capabilities = capabilities
+            | CapabilityMask::IS_SL_MAPPING_SUPPORTED
+            | CapabilityMask::IS_CLIENT_REREGISTRATION_SUPPORTED;
+    }
+    let mut capabilities2 = CapabilityMask2::NONE;
+    for (held, bit) in [
+        (
+            supported.widths.contains(LinkWidth::X2),
+            CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
+        ),
+        (
+            supported.speeds & 0x20 != 0,
+            CapabilityMask2::IS_LINK_SPEED_HDR_SUPPORTED,
+        ),
+        (
+            supported.speeds & 0x40 != 0,
+            CapabilityMask2::IS_LINK_SPEED_NDR_SUPPORTED,
+        ),
+        (
+            supported.speeds & 0x80 != 0,
+            CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED
+                | CapabilityMask2::IS_LINK_SPEED_XDR_SUPPORTED,
+        ),
+    ] {
+        if held {
+            capabilities2 = capabilities2 | bit;
+        }
+    }
+    let mut info = PortInfo::default();
+    info.set_gid_prefix(DEFAULT_GID_PREFIX)
+        .set_lid(Lid::NONE)
+        .set_capability_mask(capabilities)
+        .set_capability_mask2(capabilities2)
+        .set_link_width_supported(supported.widths)
+        .set_link_width_enabled(supported.widths)
+        .set_link_speed_supported(supported.base())
+        .set_link_speed_enabled(supported.base())
+        .set_link_speed_ext_supported(supported.ext())
+        .set_link_speed_ext_enabled(supported.ext())
+        .set_link_speed_ext_supported2(supported.ext2())
+        .set_link_speed_ext_enabled2(supported.ext2())
+        .set_link_down_default_state(LinkDownDefault::Polling)
+        .set_vl_cap(VlCap::from_code(config.vl_cap))
+        .set_operational_vls(VlCap::Vl0)
+        .set_vl_arbitration_high_cap(config.vl_arb_cap)
+        .set_vl_arbitration_low_cap(config.vl_arb_cap)
+        .set_mtu_cap(Mtu::from_code(config.mtu_cap))
+        .set_neighbor_mtu(FIRST_MTU)
+        .set_guid_cap(if port0 || !node.is_switch() {
+            config.guid_cap
+        } else {
+            0
+        });
+    if port0 {
+        // A base port 0 is no more than the management interface; it has no link that could be down (IBA 18.2.4.1).
+        info.set_port_state(PortState::Active)
+            .set_port_physical_state(PortPhysicalState::LinkUp)
+            .set_neighbor_mtu(Mtu::from_code(config.mtu_cap));
+    } else {
+        info.set_port_state(PortState::Down)
+            .set_port_physical_state(PortPhysicalState::Polling);
+    }
+    port.info = info;
+}
+
+/// The prefix of GIDs before a manager sets one (IBA 4.1.1).
+const DEFAULT_GID_PREFIX: u64 = 0xFE80_0000_0000_0000;

@@ -1,0 +1,115 @@
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::ids::Tid;
+use rsm_mad::wire::attr::{NodeDescription, NodeInfo, Notice, SwitchInfo};
+use rsm_routing::netlist::NodeKind;
+
+use crate::rng::Chance;
+
+/// How a node's agent fails to do its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Silence {
+    /// It does its work.
+    #[default]
+    None,
+    /// It passes directed-route SMPs on but answers none.
+    Answers,
+    /// It does nothing, so that directed routes through the node are broken too. What is routed by LID still
+    /// passes: that is the hardware's work.
+    Everything,
+}
+
+/// One node.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) guid: Guid,
+    pub(crate) kind: NodeKind,
+    /// Index of the node's port 0 among the fabric's ports; there is one even where the number is not used.
+    pub(crate) first_port: u32,
+    /// The number of external ports.
+    pub(crate) num_ports: u8,
+    pub(crate) powered: bool,
+    pub(crate) silence: Silence,
+    /// How many more requests are answered with BUSY.
+    pub(crate) busy_answers: u32,
+    /// How likely a packet that reaches the agent is lost.
+    pub(crate) loss: Chance,
+    /// Counts losses of power: what was in the agent before is gone.
+    pub(crate) epoch: u32,
+    /// When the agent is done with everything it has.
+    pub(crate) busy_until: Time,
+    /// How many packets the agent has, those on the wire to it included.
+    pub(crate) queued: u16,
+    /// Sets that took effect.
+    pub(crate) sets: u64,
+    /// What Get(NodeInfo) answers, but for the port.
+    pub(crate) info: NodeInfo,
+    pub(crate) description: NodeDescription,
+    /// What only a switch has.
+    pub(crate) switch: Option<Box<Switch>>,
+    /// Traps sent and not repressed.
+    pub(crate) traps: Vec<Outstanding>,
+    /// The number of traps begun, for their transactions.
+    pub(crate) traps_begun: u32,
+}
+
+/// What only a switch has.
+#[derive(Debug, Clone)]
+pub(crate) struct Switch {
+    pub(crate) info: SwitchInfo,
+    /// Exit port by LID, as far as it was ever written; beyond is "drop".
+    pub(crate) lft: Vec<u8>,
+    /// Blocks of the multicast table by modifier, as far as they were ever written; beyond is "nowhere".
+    pub(crate) mft: BTreeMap<u32, [u8; 64]>,
+}
+
+/// The entry of a forwarding table that drops (IBA 14.2.5.10).
+pub(crate) const DROP: u8 = 255;
+
+/// A trap that was sent and not repressed.
+#[derive(Debug, Clone)]
+pub(crate) struct Outstanding {
+    pub(crate) serial: u32,
+    pub(crate) tid: Tid,
+    /// Index of the port it is sent from.
+    pub(crate) port: u32,
+    pub(crate) notice: Notice,
+    pub(crate) repeats_left: u16,
+    /// The same happened again since it was sent, so that another trap follows when this one is repressed.
+    pub(crate) again: bool,
+}
+
+impl Node {
+    pub(crate) fn is_switch(&self) -> bool {
+        self.switch.is_some()
+    }
+
+    /// The index of a port, if the node has it. A switch has port 0, other nodes do not.
+    pub(crate) fn port(&self, number: u8) -> Option<u32> {
+        let lowest = u8::from(!self.is_switch());
+        (lowest..=self.num_ports)
+            .contains(&number)
+            .then(|| self.first_port + u32::from(number))
+    }
+
+    /// The indices of all ports, port 0 of a switch included.
+    pub(crate) fn ports(&self) -> std::ops::RangeInclusive<u32> {
+        let lowest = u32::from(!self.is_switch());
+        self.first_port + lowest..=self.first_port + u32::from(self.num_ports)
+    }
+}
+
+impl Switch {
+    /// Where a packet to this LID leaves; `None` where it is dropped.
+    pub(crate) fn exit(&self, lid: rsm_ids::Lid) -> Option<u8> {
+        if lid > self.info.linear_fdb_top() {
+            return None;
+        }
+        self.lft
+            .get(lid.index())
+            .copied()
+            .filter(|&exit| exit != DROP)
+    }
+}

@@ -1,0 +1,225 @@
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::{
+    LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, PortInfo, PortPhysicalState, PortState,
+};
+
+use crate::rng::Chance;
+
+/// No port, no client, no node: the niche of the model's 32-bit indices.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// One port: 120 bytes, for there are a quarter of a million of them in a fabric of 45,056 hosts.
+#[derive(Debug, Clone)]
+pub(crate) struct Port {
+    /// What Get(PortInfo) answers.
+    pub(crate) info: PortInfo,
+    /// The port's GUID; the node's on a switch.
+    pub(crate) guid: Guid,
+    /// What was written to the port's tables; `None` while all of them are as after power-on.
+    pub(crate) tables: Option<Box<PortTables>>,
+    /// The port across the cable, or [`NONE`]. A port can be cabled to itself.
+    pub(crate) peer: u32,
+    /// The node it belongs to.
+    pub(crate) node: u32,
+    /// Counts what happened to the link, so that a training that was overtaken by events is recognised. Kept at the
+    /// lower of the two ends.
+    pub(crate) link_generation: u32,
+    /// Counts starts and stops of the M_Key lease countdown.
+    pub(crate) lease_generation: u32,
+    /// The client attached here, or [`NONE`].
+    pub(crate) client: u32,
+    /// How likely a packet that leaves by this port is lost.
+    pub(crate) loss: Chance,
+    /// The port's number on its node.
+    pub(crate) number: u8,
+    /// The cable is there but pulled.
+    pub(crate) unplugged: bool,
+    /// The countdown of the M_Key lease runs.
+    pub(crate) lease_running: bool,
+    /// What the cable can carry; the same at both ends.
+    pub(crate) cable: Rate,
+}
+
+/// What was written to a port's tables. Empty parts are as after power-on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PortTables {
+    pub(crate) p_keys: BTreeMap<u16, [u8; 64]>,
+    pub(crate) guids: BTreeMap<u32, [u8; 64]>,
+    pub(crate) vl_arbitration: BTreeMap<u8, [u8; 64]>,
+    /// By input port, 0 on what is not a switch's external port.
+    pub(crate) sl_to_vl: BTreeMap<u8, [u8; 8]>,
+}
+
+/// Sets of widths and speeds. Speeds are ranked bits: SDR 0x01, DDR, QDR, FDR, EDR, HDR, NDR, XDR 0x80.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub(crate) widths: LinkWidth,
+    pub(crate) speeds: u8,
+}
+
+/// Where the bits of LinkSpeedExt begin among the ranked ones.
+const EXT_SHIFT: u32 = 3;
+/// Where the bit of LinkSpeedExt2 is among the ranked ones.
+const EXT2_SHIFT: u32 = 7;
+
+impl Rate {
+    pub(crate) fn base(self) -> LinkSpeed {
+        LinkSpeed(self.speeds & 0x7)
+    }
+
+    pub(crate) fn ext(self) -> LinkSpeedExt {
+        LinkSpeedExt((self.speeds >> EXT_SHIFT) & 0xF)
+    }
+
+    pub(crate) fn ext2(self) -> LinkSpeedExt2 {
+        LinkSpeedExt2(self.speeds >> EXT2_SHIFT)
+    }
+
+    /// The best of what both have.
+    fn best_with(self, other: Rate) -> Rate {
+        // From the widest to the narrowest; the bits are not in the order of the lanes.
+        const WIDEST_FIRST: [LinkWidth; 5] = [
+            LinkWidth::X12,
+            LinkWidth::X8,
+            LinkWidth::X4,
+            LinkWidth::X2,
+            LinkWidth::X1,
+        ];
+        let widths = self.widths & other.widths;
+        let speeds = self.speeds & other.speeds;
+        Rate {
+            widths: WIDEST_FIRST
+                .into_iter()
+                .find(|&width| widths.contains(width))
+                .unwrap_or(LinkWidth::NONE),
+            speeds: speeds.checked_ilog2().map_or(0, |highest| 1 << highest),
+        }
+    }
+}
+
+/// The three fields of a speed as ranked bits.
+fn ranked(base: LinkSpeed, ext: LinkSpeedExt, ext2: LinkSpeedExt2) -> u8 {
+    (base.0 & 0x7) | ((ext.0 & 0xF) << EXT_SHIFT) | ((ext2.0 & 1) << EXT2_SHIFT)
+}
+
+impl Port {
+    /// What the port was built for.
+    pub(crate) fn supported(&self) -> Rate {
+        let info = &self.info;
+        Rate {
+            widths: info.link_width_supported(),
+            speeds: ranked(
+                info.link_speed_supported(),
+                info.link_speed_ext_supported(),
+                info.link_speed_ext_supported2(),
+            ),
+        }
+    }
+
+    /// What the port's enabled widths and speeds allow.
+    fn enabled(&self) -> Rate {
+        let info = &self.info;
+        let ext = match info.link_speed_ext_enabled() {
+            LinkSpeedExt::DISABLED => LinkSpeedExt::NONE,
+            enabled => enabled & info.link_speed_ext_supported(),
+        };
+        let ext2 = info.link_speed_ext_enabled2() & info.link_speed_ext_supported2();
+        Rate {
+            widths: info.link_width_enabled(),
+            speeds: ranked(info.link_speed_enabled(), ext, ext2),
+        }
+    }
+
+    /// What a link between two ports comes up with; `None` where they have no width or no speed in common.
+    pub(crate) fn train_with(&self, peer: &Port) -> Option<Rate> {
+        let common = Rate {
+            widths: self.enabled().widths & self.cable.widths,
+            speeds: self.enabled().speeds & self.cable.speeds,
+        };
+        let rate = common.best_with(peer.enabled());
+        (!rate.widths.is_empty() && rate.speeds != 0).then_some(rate)
+    }
+
+    /// The link came up.
+    pub(crate) fn come_up(&mut self, rate: Rate) {
+        self.info
+            .set_port_state(PortState::Init)
+            .set_port_physical_state(PortPhysicalState::LinkUp)
+            .set_link_width_active(rate.widths)
+            .set_link_speed_active(rate.base())
+            .set_link_speed_ext_active(rate.ext())
+            .set_link_speed_ext_active2(rate.ext2());
+    }
+
+    /// The link went down. A disabled port stays disabled.
+    pub(crate) fn go_down(&mut self) {
+        self.info.set_port_state(PortState::Down);
+        if self.info.port_physical_state() != PortPhysicalState::Disabled {
+            self.info
+                .set_port_physical_state(PortPhysicalState::Polling);
+        }
+    }
+
+    /// Whether the port is physically up, so that VL15 passes (IBA 7.2.7).
+    pub(crate) fn is_up(&self) -> bool {
+        !matches!(
+            self.info.port_state(),
+            PortState::Down | PortState::NoChange
+        )
+    }
+
+    /// Whether the port holds this LID.
+    pub(crate) fn holds(&self, lid: rsm_ids::Lid) -> bool {
+        let base = self.info.lid().0;
+        base != 0 && lid.0.wrapping_sub(base) < self.info.lmc().lids()
+    }
+
+    /// The tables, to be written to.
+    pub(crate) fn tables_mut(&mut self) -> &mut PortTables {
+        self.tables.get_or_insert_default()
+    }
+
+    /// The VL for a service level; `input` is the port a packet came into the switch by, 0 elsewhere.
+    pub(crate) fn virtual_lane(&self, input: u8, sl: u8) -> u8 {
+        let sl = sl & 0xF;
+        let row = self
+            .tables
+            .as_ref()
+            .and_then(|tables| tables.sl_to_vl.get(&input));
+        match row {
+            Some(row) => {
+                let pair = row[usize::from(sl / 2)];
+                if sl & 1 == 0 { pair >> 4 } else { pair & 0xF }
+            }
+            None => default_lane(sl),
+        }
+    }
+}
+
+/// SLtoVLMapping after power-on: the service levels around the eight lanes most ports have.
+pub(crate) const fn default_lane(sl: u8) -> u8 {
+    sl % 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_small() {
+        assert!(size_of::<Port>() <= 120, "{}", size_of::<Port>());
+    }
+
+    #[test]
+    fn two_rates_meet_at_their_best() {
+        let rate = |widths, speeds| Rate { widths, speeds };
+        let wide = rate(LinkWidth::X12 | LinkWidth::X4 | LinkWidth::X1, 0x3F);
+        let narrow = rate(LinkWidth::X4 | LinkWidth::X2 | LinkWidth::X1, 0x1F);
+        let best = wide.best_with(narrow);
+        assert_eq!(best, rate(LinkWidth::X4, 0x10));
+        assert_eq!(best.ext(), LinkSpeedExt::EDR);
+        assert_eq!(best.base(), LinkSpeed::NONE);
+    }
+}

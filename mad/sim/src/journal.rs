@@ -1,0 +1,75 @@
+use std::collections::VecDeque;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::header::AttrId;
+use rsm_mad::wire::smp::SMP_DATA_LEN;
+
+/// A Set that took effect.
+///
+/// Replayed in order on the state that a recording began with, entries give every state that was ever in the fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalEntry {
+    /// When.
+    pub time: Time,
+    /// The node whose agent took it.
+    pub node: Guid,
+    /// The port it came in by; 0 at a switch.
+    pub port: PortNum,
+    /// What was set.
+    pub attribute: AttrId,
+    /// Which part of it: port or block.
+    pub modifier: u32,
+    /// The attribute as the agent has it afterwards, which is also what its answer says.
+    pub data: [u8; SMP_DATA_LEN],
+}
+
+/// The Sets that took effect since recording began, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Journal {
+    entries: VecDeque<JournalEntry>,
+    capacity: usize,
+    /// How many entries were lost, because there were more than fit. The oldest go first.
+    pub overwritten: u64,
+}
+
+impl Journal {
+    pub(crate) fn with_capacity(capacity: usize) -> Journal {
+        Journal {
+            entries: VecDeque::new(),
+            capacity,
+            overwritten: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, entry: JournalEntry) {
+        if self.entries.len() >= self.capacity {
+            self.overwritten += 1;
+            if self.entries.pop_front().is_none() {
+                return;
+            }
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// What there is, which leaves an empty journal of the same capacity.
+    pub(crate) fn take(&mut self) -> Journal {
+        let empty = Journal::with_capacity(self.capacity);
+        std::mem::replace(self, empty)
+    }
+
+    /// The entries, oldest first.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &JournalEntry> {
+        self.entries.iter()
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing was set.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}

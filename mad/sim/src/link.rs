@@ -1,0 +1,133 @@
+//! Links that come and go (IBA 5.6.4, 7.2.7), and what follows from what agents did.
+
+use std::time::Duration;
+
+use rsm_mad::transport::PortEvent;
+use rsm_mad::wire::attr::PortPhysicalState;
+
+use crate::agent::Effect;
+use crate::fabric::NONE;
+use crate::queue::Event;
+use crate::sim::Sim;
+use crate::trap;
+
+impl Sim {
+    /// Does what agents left to be done.
+    pub(crate) fn take_effects(&mut self) {
+        // An effect can leave nothing further: agents are not involved.
+        let mut effects = std::mem::take(&mut self.effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::LinkDown(port) => self.take_down(port, Some(port)),
+                Effect::Train(port) => self.train(port),
+                Effect::Event(port, event) => self.tell_host(port, event),
+                Effect::Trap(port, notice) => self.raise(port, notice),
+                Effect::LeaseStart(port) => {
+                    let state = self.fabric.port_mut(port);
+                    state.lease_generation += 1;
+                    let generation = state.lease_generation;
+                    let lease = Duration::from_secs(u64::from(state.info.m_key_lease_period()));
+                    let end = Event::LeaseEnd { port, generation };
+                    self.queue.push(self.now + lease, end);
+                }
+            }
+        }
+        self.effects = effects;
+    }
+
+    /// Whether this end of a link would train.
+    fn able(&self, port: u32) -> bool {
+        let state = self.fabric.port(port);
+        self.fabric.node_of(port).powered
+            && !state.unplugged
+            && !matches!(
+                state.info.port_physical_state(),
+                PortPhysicalState::Disabled | PortPhysicalState::Sleep
+            )
+    }
+
+    /// Begins training, if there is a link that is down and both ends are able.
+    pub(crate) fn train(&mut self, port: u32) {
+        let peer = self.fabric.port(port).peer;
+        if peer == NONE || self.fabric.port(port).is_up() || !self.able(port) || !self.able(peer) {
+            return;
+        }
+        let link = self.fabric.link_of(port);
+        let state = self.fabric.port_mut(link);
+        state.link_generation += 1;
+        let up = Event::LinkUp {
+            port: link,
+            generation: state.link_generation,
+        };
+        self.queue.push(self.now + self.config.link_training, up);
+    }
+
+    /// Training ended.
+    pub(crate) fn link_trained(&mut self, port: u32, generation: u32) {
+        if self.fabric.port(port).link_generation != generation {
+            return;
+        }
+        for end in self.bring_up(port).into_iter().flatten() {
+            self.note_change(end, PortEvent::Up);
+        }
+    }
+
+    /// Brings the link at a port up, if it is down and can be. Returns its ends if it did, each once.
+    pub(crate) fn bring_up(&mut self, port: u32) -> Option<Vec<u32>> {
+        let peer = self.fabric.port(port).peer;
+        if peer == NONE || self.fabric.port(port).is_up() || !self.able(port) || !self.able(peer) {
+            return None;
+        }
+        let rate = self.fabric.port(port).train_with(self.fabric.port(peer))?;
+        let ends = if port == peer {
+            vec![port]
+        } else {
+            vec![port, peer]
+        };
+        for &end in &ends {
+            self.fabric.port_mut(end).come_up(rate);
+            let node = self.fabric.port(end).node;
+            if let Some(switch) = &mut self.fabric.node_mut(node).switch {
+                switch.info.set_port_state_change(true);
+            }
+        }
+        Some(ends)
+    }
+
+    /// Takes the link at a port down and lets it train again where it can. `by_set` is the port whose manager asked
+    /// for it: the switch there does not count it as a change of its own (IBA 14.2.5.4).
+    pub(crate) fn take_down(&mut self, port: u32, by_set: Option<u32>) {
+        let peer = self.fabric.port(port).peer;
+        if peer == NONE {
+            self.fabric.port_mut(port).go_down();
+            return;
+        }
+        let link = self.fabric.link_of(port);
+        self.fabric.port_mut(link).link_generation += 1;
+        for end in [port, peer] {
+            let was_up = self.fabric.port(end).is_up();
+            self.fabric.port_mut(end).go_down();
+            if was_up && by_set == Some(end) {
+                self.tell_host(end, PortEvent::Down);
+            } else if was_up {
+                self.note_change(end, PortEvent::Down);
+            }
+        }
+        self.train(port);
+    }
+
+    /// The state of a port changed without a manager's asking.
+    fn note_change(&mut self, port: u32, event: PortEvent) {
+        let node_index = self.fabric.port(port).node;
+        let node = self.fabric.node_mut(node_index);
+        let first_port = node.first_port;
+        match &mut node.switch {
+            Some(switch) => {
+                switch.info.set_port_state_change(true);
+                let notice = trap::link_state_change(&self.fabric, first_port);
+                self.raise(first_port, notice);
+            }
+            None => self.tell_host(port, event),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! A simulated fabric in real time, behind the trait that hardware is behind.
+//!
+//! A thread owns the [`Sim`] and lets it follow the clock. Clients send through a bounded channel; what reaches a client
+//! goes to its sink on the simulation's thread, so that a slow sink stops the simulation, as a full receive queue
+//! would. Sending never waits for the simulation, so that a client that handles what it receives on the thread that
+//! sends cannot lock itself up. The thread ends when the last [`SimHandle`] and [`SimTransport`] are dropped.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{RwLock, RwLockUpgradableReadGuard};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::transport::{Datagram, Inbound, IsSmError, LocalPort, SendError, Sink, Transport};
+
+use crate::error::SimError;
+use crate::sim::{AttachId, Sim};
+
+/// How many commands can wait for the simulation: 4096 datagrams, 1.3 MB. Beyond, datagrams are refused as a full send
+/// queue of an operating system refuses them; operations wait.
+const MAX_COMMANDS: usize = 4096;
+
+/// How many commands are taken before the simulation goes on, so that senders cannot hold it up.
+const COMMANDS_AT_ONCE: usize = 256;
+
+/// The shortest time to sleep for: below it the thread yields instead, for the operating system would oversleep.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
+
+type Operation = Box<dyn FnOnce(&mut Sim) + Send>;
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are datagrams; a box each would cost more than the copy"
+)]
+enum Command {
+    Send {
+        client: AttachId,
+        datagram: Datagram,
+        timeout: Duration,
+    },
+    Operate(Operation),
+    Attach {
+        client: AttachId,
+        sink: Sink,
+        port: Arc<RwLock<LocalPort>>,
+    },
+    Detach(AttachId),
+}
+
+/// The simulation's thread cannot be started, or a client cannot be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The operating system has no thread to give.
+    #[error("cannot start the thread of the simulated fabric")]
+    Thread(#[source] io::Error),
+    /// The port cannot have a client.
+    #[error("cannot attach to port {port} of node {node}")]
+    Attach {
+        /// The node.
+        node: Guid,
+        /// The port.
+        port: PortNum,
+        /// Why.
+        source: SimError,
+    },
+    /// The simulation's thread has ended, because a sink panicked.
+    #[error("the simulated fabric has stopped")]
+    Stopped,
+}
+
+/// Runs `sim` in real time on a thread of its own.
+///
+/// Its virtual time goes on from where it is, at the pace of the clock.
+///
+/// # Errors
+/// [`LiveError::Thread`].
+pub fn spawn(sim: Sim) -> Result<SimHandle, LiveError> {
+    let (commands, inbox) = sync_channel(MAX_COMMANDS);
+    thread::Builder::new()
+        .name("simulated-fabric".to_owned())
+        .spawn(move || Runner::new(sim).run(&inbox))
+        .map_err(LiveError::Thread)?;
+    Ok(SimHandle { commands })
+}
+
+/// Operates a simulated fabric that runs in real time.
+#[derive(Clone, Debug)]
+pub struct SimHandle {
+    commands: SyncSender<Command>,
+}
+
+impl SimHandle {
+    /// Does something with the fabric on its own thread, and returns what came of it: an operation of [`Sim`] such as
+    /// [`Sim::unlink`], or a look at its state. Blocks until it is done; must not be called from a sink.
+    ///
+    /// # Errors
+    /// [`LiveError::Stopped`].
+    pub fn with<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Sim) -> R + Send + 'static,
+    ) -> Result<R, LiveError> {
+        let (answer, result) = sync_channel(1);
+        let operation = Box::new(move |sim: &mut Sim| {
+            // Whoever asked waits below, or is gone and does not care.
+            let _ = answer.send(operation(sim));
+        });
+        self.commands
+            .send(Command::Operate(operation))
+            .map_err(|_| LiveError::Stopped)?;
+        result.recv().map_err(|_| LiveError::Stopped)
+    }
+
+    /// Attaches a client to an end port. `sink` is called on the simulation's thread.
+    ///
+    /// # Errors
+    /// [`LiveError::Attach`], [`LiveError::Stopped`].
+    pub fn attach(&self, node: Guid, port: PortNum, sink: Sink) -> Result<SimTransport, LiveError> {
+        let attached = self.with(move |sim| {
+            let client = sim.attach(node, port)?;
+            Ok::<_, SimError>((client, sim.local_port(client)))
+        })?;
+        let (client, local) =
+            attached.map_err(|source| LiveError::Attach { node, port, source })?;
+        // The client was attached an instant ago, so that it has a port.
+        let local = Arc::new(RwLock::new(local.ok_or(LiveError::Stopped)?));
+        let attach = Command::Attach {
+            client,
+            sink,
+            port: Arc::clone(&local),
+        };
+        self.commands.send(attach).map_err(|_| LiveError::Stopped)?;
+        Ok(SimTransport {
+            commands: self.commands.clone(),
+            client,
+            local,
+        })
+    }
+}
+
+/// One client's way into a simulated fabric that runs in real time. Dropping it detaches the client.
+#[derive(Debug)]
+pub struct SimTransport {
+    commands: SyncSender<Command>,
+    client: AttachId,
+    local: Arc<RwLock<LocalPort>>,
+}
+
+impl SimTransport {
+    /// The client.
+    pub fn client(&self) -> AttachId {
+        self.client
+    }
+
+    /// Adapter and port, for messages.
+    fn device(&self) -> String {
+        let local = self.local.read();
+        format!("{}:{}", local.ca, local.port)
+    }
+
+    /// Operates the fabric.
+    pub fn handle(&self) -> SimHandle {
+        SimHandle {
+            commands: self.commands.clone(),
+        }
+    }
+}
+
+impl Transport for SimTransport {
+    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        let command = Command::Send {
+            client: self.client,
+            datagram: *datagram,
+            timeout,
+        };
+        self.commands
+            .try_send(command)
+            .map_err(|error| match error {
+                TrySendError::Full(_) => SendError::Io {
+                    device: self.device(),
+                    source: io::ErrorKind::WouldBlock.into(),
+                },
+                TrySendError::Disconnected(_) => SendError::Closed,
+            })
+    }
+
+    fn local_port(&self) -> LocalPort {
+        self.local.read().clone()
+    }
+
+    fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError> {
+        let client = self.client;
+        let command = Command::Operate(Box::new(move |sim| sim.set_is_sm(client, on)));
+        self.commands
+            .try_send(command)
+            .map_err(|error| match error {
+                TrySendError::Full(_) => IsSmError::Io {
+                    device: self.device(),
+                    on,
+                    source: io::ErrorKind::WouldBlock.into(),
+                },
+                TrySendError::Disconnected(_) => IsSmError::Closed,
+            })
+    }
+}
+
+impl Drop for SimTransport {
+    fn drop(&mut self) {
+        // Where the channel is full, the runner sees by the shared port that nobody is left.
+        let _ = self.commands.try_send(Command::Detach(self.client));
+    }
+}
+
+struct Outlet {
+    client: AttachId,
+    sink: Sink,
+    port: Arc<RwLock<LocalPort>>,
+}
+
+/// The simulation's thread.
+struct Runner {
+    sim: Sim,
+    outlets: Vec<Outlet>,
+    started: Instant,
+    /// The simulation's time when it was started.
+    origin: Time,
+}
+
+impl Runner {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this thread is what ties virtual time to the clock"
+    )]
+    fn new(sim: Sim) -> Runner {
+        Runner {
+            origin: sim.now(),
+            sim,
+            outlets: Vec::new(),
+            started: Instant::now(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.origin + self.started.elapsed()
+    }
+
+    fn run(mut self, inbox: &Receiver<Command>) {
+        loop {
+            for _ in 0..COMMANDS_AT_ONCE {
+                match inbox.try_recv() {
+                    Ok(command) => self.command(command),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            self.catch_up();
+            self.refresh();
+            let idle = match self.sim.next_event() {
+                Some(next) => next.since(self.now()),
+                None => Duration::MAX,
+            };
+            if idle < SHORTEST_SLEEP {
+                thread::yield_now();
+                continue;
+            }
+            let received = if idle == Duration::MAX {
+                inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                inbox.recv_timeout(idle)
+            };
+            match received {
+                Ok(command) => self.command(command),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Send {
+                client,
+                datagram,
+                timeout,
+            } => {
+                let now = self.now();
+                self.sim.send_with_timeout(client, &datagram, timeout, now);
+            }
+            Command::Operate(operation) => {
+                self.catch_up();
+                operation(&mut self.sim);
+            }
+            Command::Attach { client, sink, port } => {
+                self.outlets.push(Outlet { client, sink, port });
+            }
+            Command::Detach(client) => {
+                self.sim.detach(client);
+                self.outlets.retain(|outlet| outlet.client != client);
+            }
+        }
+    }
+
+    /// Lets everything happen that happens up to now. Operations happen at the simulation's time, which is behind the
+    /// clock after a sleep.
+    fn catch_up(&mut self) {
+        let now = self.now();
+        while let Some((client, inbound)) = self.sim.poll(now) {
+            self.hand_out(client, inbound);
+        }
+    }
+
+    fn hand_out(&mut self, client: AttachId, inbound: Inbound) {
+        if matches!(inbound, Inbound::Port(_)) {
+            // Whoever hears of a change finds it done.
+            self.refresh();
+        }
+        let outlet = self
+            .outlets
+            .iter_mut()
+            .find(|outlet| outlet.client == client);
+        if let Some(outlet) = outlet {
+            (outlet.sink)(inbound);
+        }
+    }
+
+    /// Lets the transports know how their ports are, and detaches clients whose transport is gone.
+    fn refresh(&mut self) {
+        let sim = &mut self.sim;
+        self.outlets.retain(|outlet| {
+            if Arc::strong_count(&outlet.port) == 1 {
+                sim.detach(outlet.client);
+                return false;
+            }
+            let Some(info) = sim.client_info(outlet.client) else {
+                return true;
+            };
+            let known = outlet.port.upgradable_read();
+            let changed = (known.lid, known.sm_lid, known.state)
+                != (info.lid(), info.master_sm_lid(), info.port_state());
+            if changed {
+                let mut known = RwLockUpgradableReadGuard::upgrade(known);
+                known.lid = info.lid();
+                known.sm_lid = info.master_sm_lid();
+                known.state = info.port_state();
+            }
+            true
+        });
+    }
+}

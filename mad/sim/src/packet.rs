@@ -1,0 +1,111 @@
+//! Packets under way.
+
+use rsm_ids::Lid;
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{Class, MadHeader, Method};
+use rsm_mad::wire::smp::Smp;
+
+use crate::fabric::NONE;
+
+/// A management datagram with what its packet headers say, and where it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Packet {
+    pub(crate) mad: MadBytes,
+    /// [`Lid::PERMISSIVE`] in directed-route SMPs.
+    pub(crate) slid: Lid,
+    /// [`Lid::PERMISSIVE`] in directed-route SMPs.
+    pub(crate) dlid: Lid,
+    /// Index of the port it starts from, came in by, or is at.
+    pub(crate) at: u32,
+    /// The epoch of the node whose agent has it.
+    pub(crate) epoch: u32,
+    pub(crate) sl: u8,
+    /// Whether it has not left the node it starts from.
+    pub(crate) origin: bool,
+    /// Whether it answers a request that never left this node, whatever LIDs it has.
+    pub(crate) home: bool,
+}
+
+impl Packet {
+    /// A packet that is nowhere yet, addressed to whoever gets it.
+    pub(crate) fn new(mad: MadBytes) -> Packet {
+        Packet {
+            mad,
+            slid: Lid::PERMISSIVE,
+            dlid: Lid::PERMISSIVE,
+            at: NONE,
+            epoch: 0,
+            sl: 0,
+            origin: true,
+            home: false,
+        }
+    }
+
+    pub(crate) fn header(&self) -> &MadHeader {
+        MadHeader::of(&self.mad)
+    }
+
+    pub(crate) fn smp(&self) -> &Smp {
+        Smp::from_bytes(&self.mad)
+    }
+
+    pub(crate) fn smp_mut(&mut self) -> &mut Smp {
+        Smp::from_bytes_mut(&mut self.mad)
+    }
+
+    pub(crate) fn is_directed(&self) -> bool {
+        self.header().class() == Class::SUBNET_DIRECTED
+    }
+
+    pub(crate) fn is_smp(&self) -> bool {
+        self.header().class().is_subnet_management()
+    }
+
+    /// Whether an agent rather than a client is the first to look at it at its destination.
+    pub(crate) fn is_for_agent(&self) -> bool {
+        let method = self.header().method();
+        self.is_smp()
+            && !method.is_response()
+            && matches!(method, Method::GET | Method::SET | Method::TRAP_REPRESS)
+    }
+}
+
+/// Packets by index; slots are used again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Packets {
+    slots: Vec<Packet>,
+    free: Vec<u32>,
+}
+
+impl Packets {
+    pub(crate) fn insert(&mut self, packet: Packet) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = packet;
+                index
+            }
+            None => {
+                // The caller bounds the number of packets far below 2^32.
+                self.slots.push(packet);
+                (self.slots.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Gives a slot back. Every index is given back once, by whoever ends the packet's way.
+    pub(crate) fn remove(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    pub(crate) fn get(&self, index: u32) -> &Packet {
+        &self.slots[index as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, index: u32) -> &mut Packet {
+        &mut self.slots[index as usize]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}

@@ -1,0 +1,89 @@
+use rsm_ids::{Guid, Lid, PortNum};
+
+use crate::counters::DropReason;
+use crate::error::SimError;
+use crate::route::{self, Traffic};
+use crate::sim::Sim;
+
+/// What became of a data packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// It reached the port that holds the LID.
+    Delivered {
+        /// The node.
+        node: Guid,
+        /// The port; 0 on a switch.
+        port: PortNum,
+        /// How many links it crossed.
+        hops: u32,
+    },
+    /// It was lost.
+    Dropped {
+        /// The node that dropped it, or whose link did not take it.
+        node: Guid,
+        /// The port it should have left by, or came in by where there was no way out.
+        port: PortNum,
+        /// How many links it crossed before.
+        hops: u32,
+        /// Why.
+        why: DropReason,
+    },
+    /// It goes round and round.
+    Loop {
+        /// A switch on the loop.
+        node: Guid,
+    },
+}
+
+impl Probe {
+    /// Whether the packet arrived.
+    pub fn is_delivered(&self) -> bool {
+        matches!(self, Probe::Delivered { .. })
+    }
+}
+
+/// The payload of a probe where none is stated: 256 bytes, a management datagram.
+const PAYLOAD: u16 = 256;
+
+impl Sim {
+    /// Sends a data packet of 256 bytes from an end port to a LID, and says what becomes of it. It takes no time and
+    /// changes nothing.
+    ///
+    /// A packet needs Active ports, entries in the forwarding tables up to LinearFDBTop, virtual lanes in operation, and
+    /// NeighborMTU. Partitions and loss are not looked at.
+    ///
+    /// # Errors
+    /// The source does not exist or has no address.
+    pub fn probe(&self, source: (Guid, PortNum), dlid: Lid, sl: u8) -> Result<Probe, SimError> {
+        self.probe_with(source, dlid, sl, PAYLOAD)
+    }
+
+    /// As [`probe`](Sim::probe), with a payload of so many bytes.
+    ///
+    /// # Errors
+    /// The source does not exist or has no address.
+    pub fn probe_with(
+        &self,
+        (guid, port): (Guid, PortNum),
+        dlid: Lid,
+        sl: u8,
+        payload: u16,
+    ) -> Result<Probe, SimError> {
+        let start = self.fabric.find_end_port(guid, port)?;
+        let traffic = Traffic::Data { sl, payload };
+        let way = route::follow(&self.fabric, start, dlid, traffic, |_| Ok(()));
+        let node = self.fabric.node_of(way.port).guid;
+        let port = PortNum(self.fabric.port(way.port).number);
+        let hops = way.hops;
+        Ok(match way.result {
+            Ok(()) => Probe::Delivered { node, port, hops },
+            Err(DropReason::Loop) => Probe::Loop { node },
+            Err(why) => Probe::Dropped {
+                node,
+                port,
+                hops,
+                why,
+            },
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! The way of a packet that is routed by LID, through whatever is programmed into the switches.
+
+use rsm_ids::Lid;
+use rsm_mad::wire::attr::PortState;
+
+use crate::counters::DropReason;
+use crate::fabric::{Fabric, NONE};
+
+/// How many switches a packet crosses before it is taken to be in a loop. The hardware would let it go round until a
+/// time-out of the switch ends it.
+pub(crate) const MAX_SWITCHES: u32 = 64;
+
+/// What travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// An SMP: VL15, which passes wherever a link is up.
+    Management,
+    /// Anything else: needs Active links, lanes in operation, and room for its payload.
+    Data { sl: u8, payload: u16 },
+}
+
+/// Where a packet ended up, or was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The port that holds the DLID, or the one at which the packet was lost: the exit port of the node if it was
+    /// found, the entry port otherwise.
+    pub(crate) port: u32,
+    /// How many links it crossed.
+    pub(crate) hops: u32,
+    pub(crate) result: Result<(), DropReason>,
+}
+
+/// Follows a packet from an end port to the port that holds `dlid`.
+///
+/// `cross` is asked at each link, with the port that the packet leaves by, whether it gets across.
+pub(crate) fn follow(
+    fabric: &Fabric,
+    start: u32,
+    dlid: Lid,
+    traffic: Traffic,
+    mut cross: impl FnMut(u32) -> Result<(), DropReason>,
+) -> Way {
+    let mut at = start;
+    let mut hops = 0u32;
+    let way = |port, hops, result| Way { port, hops, result };
+    if fabric.port(start).holds(dlid) {
+        return way(start, hops, Ok(()));
+    }
+    loop {
+        let node = fabric.node_of(at);
+        let exit = match &node.switch {
+            None if hops == 0 => at,
+            None => {
+                let result = if fabric.port(at).holds(dlid) {
+                    Ok(())
+                } else {
+                    Err(DropReason::WrongPort)
+                };
+                return way(at, hops, result);
+            }
+            Some(switch) => {
+                if hops > MAX_SWITCHES {
+                    return way(at, hops, Err(DropReason::Loop));
+                }
+                let Some(number) = switch.exit(dlid) else {
+                    return way(at, hops, Err(DropReason::NoRoute));
+                };
+                if number == 0 {
+                    let port0 = node.first_port;
+                    let result = if fabric.port(port0).holds(dlid) {
+                        Ok(())
+                    } else {
+                        Err(DropReason::WrongPort)
+                    };
+                    return way(port0, hops, result);
+                }
+                let Some(exit) = node.port(number) else {
+                    return way(at, hops, Err(DropReason::NoSuchPort));
+                };
+                exit
+            }
+        };
+        let passed = pass(fabric, at, exit, traffic).and_then(|()| cross(exit));
+        if let Err(reason) = passed {
+            return way(exit, hops, Err(reason));
+        }
+        at = fabric.port(exit).peer;
+        hops += 1;
+    }
+}
+
+/// Whether a packet that came in by `entry` of a node can leave by `exit` and be taken at the other end.
+fn pass(fabric: &Fabric, entry: u32, exit: u32, traffic: Traffic) -> Result<(), DropReason> {
+    let port = fabric.port(exit);
+    if port.peer == NONE || !port.is_up() {
+        return Err(DropReason::LinkDown);
+    }
+    let Traffic::Data { sl, payload } = traffic else {
+        return Ok(());
+    };
+    // Data leaves Active ports and is taken by Armed and Active ones (IBA 7.2.7).
+    let far = fabric.port(port.peer).info.port_state();
+    if port.info.port_state() != PortState::Active
+        || !matches!(far, PortState::Armed | PortState::Active)
+    {
+        return Err(DropReason::PortState);
+    }
+    if port
+        .info
+        .neighbor_mtu()
+        .bytes()
+        .is_none_or(|mtu| payload > mtu)
+    {
+        return Err(DropReason::Mtu);
+    }
+    let input = if entry == exit {
+        0
+    } else {
+        fabric.port(entry).number
+    };
+    let lane = port.virtual_lane(input, sl);
+    let lanes = port.info.operational_vls().data_vls().unwrap_or(1);
+    if lane >= lanes {
+        return Err(DropReason::VirtualLane);
+    }
+    Ok(())
+}

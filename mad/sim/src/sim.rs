@@ -1,0 +1,332 @@
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{Datagram, Inbound, PortEvent, SendFailure};
+use rsm_mad::wire::header::MadHeader;
+use rsm_routing::netlist::Netlist;
+
+use crate::agent::Effect;
+use crate::config::SimConfig;
+use crate::counters::{Counters, DropReason};
+use crate::error::SimError;
+use crate::fabric::{Fabric, NONE};
+use crate::fault::Faults;
+use crate::journal::Journal;
+use crate::packet::{Packet, Packets};
+use crate::queue::{Event, EventQueue};
+use crate::rng::Rng;
+
+/// A client that is attached to a port of the fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttachId(pub(crate) u32);
+
+/// A program behind a port: what a host's kernel keeps for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) port: u32,
+    /// When the host is done with handing over what it was given to send.
+    send_free: Time,
+    /// Whether responses are only for requests that wait for one.
+    matches: bool,
+    /// Requests that wait, by the low half of their transaction. Only ever looked up, never walked.
+    waiting: HashMap<u32, u64>,
+    serial: u64,
+}
+
+/// A simulated fabric: nodes, cables and what goes on between them, in virtual time.
+///
+/// It does nothing by itself. Datagrams go in by [`send`](Sim::send); everything up to a time happens in
+/// [`poll`](Sim::poll), which also hands out what reaches the clients; [`next_event`](Sim::next_event) says how long
+/// nothing will happen. Operations on the hardware, like [`unlink`](Sim::unlink), happen at [`now`](Sim::now).
+///
+/// A run is a function of the netlist, the configuration, the seed and the calls with their times.
+#[derive(Clone)]
+pub struct Sim {
+    pub(crate) config: SimConfig,
+    pub(crate) fabric: Fabric,
+    pub(crate) queue: EventQueue,
+    pub(crate) packets: Packets,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) counters: Counters,
+    pub(crate) faults: Faults,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) rng: Rng,
+    pub(crate) now: Time,
+    output: VecDeque<(AttachId, Inbound)>,
+    /// What agents left to be done; kept for its memory.
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Sim {
+    /// The fabric of a netlist, as it is after power-on: every link whose both ends are cabled is up and in Init, and
+    /// nothing is programmed.
+    ///
+    /// # Errors
+    /// [`SimError::Config`] where a value of the configuration does not fit its attribute, [`SimError::TooManyPorts`]
+    /// beyond four billion ports.
+    pub fn new(netlist: &Netlist, config: SimConfig, seed: u64) -> Result<Sim, SimError> {
+        config.check()?;
+        let mut sim = Sim {
+            fabric: Fabric::build(netlist, &config)?,
+            config,
+            queue: EventQueue::new(),
+            packets: Packets::default(),
+            clients: Vec::new(),
+            counters: Counters::default(),
+            faults: Faults::default(),
+            journal: None,
+            rng: Rng::new(seed),
+            now: Time::ZERO,
+            output: VecDeque::new(),
+            effects: Vec::new(),
+        };
+        for port in 0..sim.fabric.ports.len() as u32 {
+            sim.bring_up(port);
+        }
+        Ok(sim)
+    }
+
+    /// Attaches a client to a port: port 0 of a switch, an external port of another node.
+    ///
+    /// # Errors
+    /// There is no such port, it has no address, or it has a client.
+    pub fn attach(&mut self, node: Guid, port: PortNum) -> Result<AttachId, SimError> {
+        let index = self.fabric.find_end_port(node, port)?;
+        let slot = &mut self.fabric.port_mut(index).client;
+        if *slot != NONE {
+            return Err(SimError::AlreadyAttached { guid: node, port });
+        }
+        *slot = self.clients.len() as u32;
+        let id = AttachId(*slot);
+        self.clients.push(Client {
+            port: index,
+            send_free: Time::ZERO,
+            matches: false,
+            waiting: HashMap::new(),
+            serial: 0,
+        });
+        Ok(id)
+    }
+
+    /// Detaches a client: nothing more reaches it, and its port no longer says that a manager is behind it.
+    pub fn detach(&mut self, client: AttachId) {
+        if let Some(index) = self.client_port(client) {
+            self.set_is_sm(client, false);
+            self.fabric.port_mut(index).client = NONE;
+            self.clients[client.0 as usize].port = NONE;
+            self.output.retain(|(to, _)| *to != client);
+        }
+    }
+
+    /// Sends a datagram from a client at `now`. Responses are delivered whenever they come.
+    ///
+    /// What is addressed to the client's own port (no hops, or its own LID) is answered by that node's agent.
+    pub fn send(&mut self, client: AttachId, datagram: &Datagram, now: Time) {
+        let Some(port) = self.client_port(client) else {
+            return;
+        };
+        let mut packet = Packet::new(datagram.mad);
+        packet.at = port;
+        if !packet.is_directed() {
+            let base = self.fabric.port(port).info.lid();
+            packet.dlid = datagram.remote.lid;
+            packet.slid = Lid(base.0 | u16::from(datagram.remote.path_bits));
+            packet.sl = datagram.remote.sl;
+        }
+        if let Some(index) = self.admit(packet) {
+            self.counters.sent += 1;
+            let client = &mut self.clients[client.0 as usize];
+            let start = now.max(self.now).max(client.send_free);
+            client.send_free = start + self.config.host_send_interval;
+            self.queue.push(client.send_free, Event::Depart(index));
+        }
+    }
+
+    /// Sends a datagram as an operating system does: where `timeout` is not zero a response is waited for, and when it
+    /// does not come in time the client is told [`Inbound::SendFailed`].
+    ///
+    /// From the first use on, responses that nothing waits for do not reach this client; they are counted as
+    /// [`DropReason::TooLate`].
+    pub fn send_with_timeout(
+        &mut self,
+        client: AttachId,
+        datagram: &Datagram,
+        timeout: Duration,
+        now: Time,
+    ) {
+        if self.client_port(client).is_none() {
+            return;
+        }
+        let state = &mut self.clients[client.0 as usize];
+        state.matches = true;
+        if !timeout.is_zero() {
+            state.serial += 1;
+            let (serial, tid) = (state.serial, MadHeader::of(&datagram.mad).tid().low());
+            state.waiting.insert(tid, serial);
+            let over = Event::SendTimeout {
+                client: client.0,
+                tid,
+                serial,
+            };
+            self.queue.push(now.max(self.now) + timeout, over);
+        }
+        self.send(client, datagram, now);
+    }
+
+    /// Lets everything happen that happens up to `now`, or up to the next thing that reaches a client, which it
+    /// returns. Call it until there is nothing.
+    pub fn poll(&mut self, now: Time) -> Option<(AttachId, Inbound)> {
+        loop {
+            if let Some(output) = self.output.pop_front() {
+                return Some(output);
+            }
+            match self.queue.pop_until(now) {
+                Some((time, event)) => {
+                    self.now = self.now.max(time);
+                    self.happen(event);
+                }
+                None => {
+                    self.now = self.now.max(now);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// When [`poll`](Sim::poll) has something to do next; `None` while nothing is under way.
+    pub fn next_event(&self) -> Option<Time> {
+        if self.output.is_empty() {
+            self.queue.next_time()
+        } else {
+            Some(self.now)
+        }
+    }
+
+    /// How far the simulation has come.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What the hardware is like.
+    pub fn config(&self) -> &SimConfig {
+        &self.config
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.counters.clone();
+        counters.in_flight = self.packets.len() as u64;
+        counters
+    }
+
+    /// Records every Set that takes effect from now on, the last `capacity` of them. A recording that runs ends.
+    pub fn start_journal(&mut self, capacity: usize) {
+        self.journal = Some(Journal::with_capacity(capacity));
+    }
+
+    /// Takes what was recorded; recording goes on. `None` where it was not started.
+    pub fn take_journal(&mut self) -> Option<Journal> {
+        self.journal.as_mut().map(Journal::take)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::AgentDone(packet) => self.agent_done(packet),
+            Event::Depart(packet) => self.depart(packet),
+            Event::Deliver(packet) => self.deliver(packet),
+            Event::LinkUp { port, generation } => self.link_trained(port, generation),
+            Event::PowerUp { node, epoch } => {
+                if self.fabric.node(node).epoch == epoch {
+                    self.power_up(node);
+                }
+            }
+            Event::TrapDue { node, serial } => self.trap_due(node, serial),
+            Event::SendTimeout {
+                client,
+                tid,
+                serial,
+            } => self.send_timed_out(client, tid, serial),
+            Event::LeaseEnd { port, generation } => {
+                let port = self.fabric.port_mut(port);
+                if port.lease_running && port.lease_generation == generation {
+                    port.lease_running = false;
+                    // The key can be read again, and a manager that lost it can recover (IBA 14.2.4.2).
+                    port.info.set_m_key_protect_bits(0);
+                }
+            }
+        }
+    }
+
+    /// Makes room for a packet, or counts its loss.
+    pub(crate) fn admit(&mut self, packet: Packet) -> Option<u32> {
+        if self.packets.len() < self.config.max_in_flight {
+            return Some(self.packets.insert(packet));
+        }
+        // It counts as sent and lost; nobody else knows of it.
+        self.counters.sent += 1;
+        self.counters.count_drop(DropReason::FabricFull);
+        None
+    }
+
+    /// The end of a packet's way.
+    pub(crate) fn lose(&mut self, index: u32, reason: DropReason) {
+        self.counters.count_drop(reason);
+        self.packets.remove(index);
+    }
+
+    pub(crate) fn client_port(&self, client: AttachId) -> Option<u32> {
+        let port = self.clients.get(client.0 as usize)?.port;
+        (port != NONE).then_some(port)
+    }
+
+    /// Whether a response may reach a client: one that nothing waits for may not, where the client's host looks.
+    pub(crate) fn claim_response(&mut self, client: u32, tid: Tid) -> bool {
+        let client = &mut self.clients[client as usize];
+        !client.matches || client.waiting.remove(&tid.low()).is_some()
+    }
+
+    fn send_timed_out(&mut self, client: u32, tid: u32, serial: u64) {
+        let state = &mut self.clients[client as usize];
+        if state.waiting.get(&tid) == Some(&serial) {
+            state.waiting.remove(&tid);
+            let failed = Inbound::SendFailed {
+                tid: Tid(u64::from(tid)),
+                kind: SendFailure::TimedOut,
+            };
+            self.put_out(client, failed);
+        }
+    }
+
+    /// Tells the client at a port, if there is one.
+    pub(crate) fn tell_host(&mut self, port: u32, event: PortEvent) {
+        let client = self.fabric.port(port).client;
+        if client != NONE {
+            self.put_out(client, Inbound::Port(event));
+        }
+    }
+
+    /// Hands something to a client. Whether there was room for it.
+    pub(crate) fn put_out(&mut self, client: u32, inbound: Inbound) -> bool {
+        let room = self.output.len() < self.config.max_output;
+        if room {
+            self.output.push_back((AttachId(client), inbound));
+        }
+        room
+    }
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sim")
+            .field("now", &self.now)
+            .field("nodes", &self.fabric.nodes.len())
+            .field("ports", &self.fabric.ports.len())
+            .field("clients", &self.clients.len())
+            .field("in_flight", &self.packets.len())
+            .finish_non_exhaustive()
+    }
+}

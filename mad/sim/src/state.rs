@@ -1,0 +1,201 @@
+//! What is programmed where, for tests and displays.
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::transport::LocalPort;
+use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable};
+use rsm_mad::wire::attr::{NodeInfo, PKey, PKeyTable, PortInfo, SwitchInfo};
+use rsm_routing::netlist::NodeKind;
+
+use crate::error::SimError;
+use crate::fabric::{NONE, Switch};
+use crate::sim::{AttachId, Sim};
+
+impl Sim {
+    /// The node that people call `name`: its GUID, its identifier (`S-0002c90300001234`), or its description where no
+    /// other node has the same.
+    ///
+    /// # Errors
+    /// There is no such node, or several are described so.
+    pub fn find(&self, name: &str) -> Result<Guid, SimError> {
+        let index = self.fabric.find_name(name)?;
+        Ok(self.fabric.node(index).guid)
+    }
+
+    /// All nodes, in the order of the netlist and then of being added.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (Guid, NodeKind)> + '_ {
+        self.fabric.nodes.iter().map(|node| (node.guid, node.kind))
+    }
+
+    /// How many nodes there are of a kind.
+    pub fn count(&self, kind: NodeKind) -> usize {
+        self.fabric.count(kind)
+    }
+
+    /// All ports with addresses of their own, node by node: port 0 of switches, external ports of others. Those
+    /// without a cable are among them.
+    pub fn end_ports(&self) -> impl Iterator<Item = (Guid, PortNum)> + '_ {
+        self.fabric.nodes.iter().flat_map(|node| {
+            let numbers = if node.is_switch() {
+                0..=0
+            } else {
+                1..=node.num_ports
+            };
+            numbers.map(|number| (node.guid, PortNum(number)))
+        })
+    }
+
+    /// The number of external ports of a node.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn num_ports(&self, node: Guid) -> Result<u8, SimError> {
+        Ok(self.fabric.node(self.fabric.find_node(node)?).num_ports)
+    }
+
+    /// A node's description, without padding.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn description(&self, node: Guid) -> Result<&[u8], SimError> {
+        let index = self.fabric.find_node(node)?;
+        Ok(self.fabric.node(index).description.text())
+    }
+
+    /// A node's NodeInfo, without what depends on the port it is asked by.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn node_info(&self, node: Guid) -> Result<NodeInfo, SimError> {
+        Ok(self.fabric.node(self.fabric.find_node(node)?).info)
+    }
+
+    /// Whether a node has power.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn is_powered(&self, node: Guid) -> Result<bool, SimError> {
+        Ok(self.fabric.node(self.fabric.find_node(node)?).powered)
+    }
+
+    /// How many Sets took effect at a node.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn sets_at(&self, node: Guid) -> Result<u64, SimError> {
+        Ok(self.fabric.node(self.fabric.find_node(node)?).sets)
+    }
+
+    /// A port's PortInfo, port 0 of switches included.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn port_info(&self, node: Guid, port: PortNum) -> Result<&PortInfo, SimError> {
+        let index = self.fabric.find_port(node, port)?;
+        Ok(&self.fabric.port(index).info)
+    }
+
+    /// The port across the cable in a port, if there is a cable, plugged or not.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn peer(&self, node: Guid, port: PortNum) -> Result<Option<(Guid, PortNum)>, SimError> {
+        let peer = self.fabric.port(self.fabric.find_port(node, port)?).peer;
+        Ok((peer != NONE).then(|| {
+            let number = self.fabric.port(peer).number;
+            (self.fabric.node_of(peer).guid, PortNum(number))
+        }))
+    }
+
+    fn switch(&self, guid: Guid) -> Result<&Switch, SimError> {
+        let node = self.fabric.node(self.fabric.find_node(guid)?);
+        node.switch.as_deref().ok_or(SimError::NotASwitch { guid })
+    }
+
+    /// A switch's SwitchInfo.
+    ///
+    /// # Errors
+    /// There is no such node, or it is no switch.
+    pub fn switch_info(&self, switch: Guid) -> Result<&SwitchInfo, SimError> {
+        Ok(&self.switch(switch)?.info)
+    }
+
+    /// A switch's forwarding table: the exit port by LID, 255 for "drop". It ends with the last block that was ever
+    /// written; beyond is "drop". LinearFDBTop is in [`switch_info`](Sim::switch_info).
+    ///
+    /// # Errors
+    /// There is no such node, or it is no switch.
+    pub fn lft(&self, switch: Guid) -> Result<&[u8], SimError> {
+        Ok(&self.switch(switch)?.lft)
+    }
+
+    /// Whether a switch passes packets to a multicast LID on to a port.
+    ///
+    /// # Errors
+    /// There is no such node, or it is no switch.
+    pub fn multicasts_to(&self, switch: Guid, lid: Lid, port: PortNum) -> Result<bool, SimError> {
+        let mft = &self.switch(switch)?.mft;
+        let Some((block, index)) = MulticastForwardingTable::block_and_index_of(lid) else {
+            return Ok(false);
+        };
+        let position = port.0 / MulticastForwardingTable::PORTS_PER_POSITION;
+        let modifier = MulticastForwardingTable::modifier(block, position);
+        let mask = mft
+            .get(&modifier)
+            .and_then(|data| MulticastForwardingTable::from_data(data).mask(index))
+            .unwrap_or(0);
+        let bit = port.0 % MulticastForwardingTable::PORTS_PER_POSITION;
+        Ok(mask >> bit & 1 != 0)
+    }
+
+    /// The P_Keys that were written to a port's table, block by block up to the last one that was written. Empty as
+    /// long as the table is as after power-on: 0xFFFF alone.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn p_keys(&self, node: Guid, port: PortNum) -> Result<Vec<PKey>, SimError> {
+        let port = self.fabric.port(self.fabric.find_port(node, port)?);
+        let mut keys = Vec::new();
+        for (&block, data) in port.tables.iter().flat_map(|tables| &tables.p_keys) {
+            keys.resize(usize::from(block) * PKeyTable::ENTRIES, PKey::default());
+            keys.extend(PKeyTable::from_data(data).p_keys());
+        }
+        Ok(keys)
+    }
+
+    /// The virtual lane of each service level at a port, for packets that came into the switch by `input` (0 on what is
+    /// no switch).
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn virtual_lanes(
+        &self,
+        node: Guid,
+        input: PortNum,
+        output: PortNum,
+    ) -> Result<[u8; 16], SimError> {
+        let port = self.fabric.port(self.fabric.find_port(node, output)?);
+        Ok(std::array::from_fn(|sl| {
+            port.virtual_lane(input.0, sl as u8)
+        }))
+    }
+
+    /// The PortInfo of a client's port.
+    pub(crate) fn client_info(&self, client: AttachId) -> Option<&PortInfo> {
+        Some(&self.fabric.port(self.client_port(client)?).info)
+    }
+
+    /// What a client knows of its own port. `None` for a client that was detached.
+    pub fn local_port(&self, client: AttachId) -> Option<LocalPort> {
+        let port = self.fabric.port(self.client_port(client)?);
+        let info = &port.info;
+        Some(LocalPort {
+            ca: format!("sim{}", client.0),
+            port: PortNum(port.number),
+            node_guid: self.fabric.node(port.node).guid,
+            port_guid: port.guid,
+            lid: info.lid(),
+            sm_lid: info.master_sm_lid(),
+            state: info.port_state(),
+        })
+    }
+}

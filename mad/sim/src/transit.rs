@@ -1,0 +1,343 @@
+//! The life of a packet: it departs, crosses links, waits for agents, is answered or delivered.
+
+use std::time::Duration;
+
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::transport::{Datagram, GENERAL_SERVICE_QKEY, Inbound, RemoteAddress};
+use rsm_mad::wire::MAD_LEN;
+use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::header::{Method, Status};
+
+use crate::agent::{Outcome, Request};
+use crate::counters::DropReason;
+use crate::directed::{self, Step};
+use crate::fabric::{NONE, Silence};
+use crate::journal::JournalEntry;
+use crate::queue::Event;
+use crate::route::{self, Traffic};
+use crate::sim::Sim;
+
+impl Sim {
+    /// A packet leaves the port it starts from.
+    ///
+    /// What is routed by LID crosses the whole fabric in this instant, as it is now, and only arrives later: a few
+    /// microseconds of difference, against an event for every switch.
+    pub(crate) fn depart(&mut self, index: u32) {
+        let packet = self.packets.get_mut(index);
+        let node = self.fabric.node_of(packet.at);
+        if !node.powered {
+            return self.lose(index, DropReason::NodeOff);
+        }
+        if !packet.is_directed() {
+            return self.depart_by_lid(index);
+        }
+        let is_switch = node.is_switch();
+        let own = self.fabric.port(packet.at).number;
+        match directed::originate(packet.smp_mut()) {
+            // An adapter's port is a node to itself: the way out is the port that the client has.
+            Step::Exit(exit) if !is_switch && exit.0 != own => {
+                self.lose(index, DropReason::BadPath);
+            }
+            Step::Exit(exit) => {
+                if self
+                    .faults
+                    .lose(&mut self.rng, self.packets.get(index).header())
+                {
+                    return self.lose(index, DropReason::Loss);
+                }
+                self.leave(index, exit);
+            }
+            Step::Here => self.reach(index, Duration::ZERO),
+            Step::Discard(reason) => self.lose(index, reason),
+        }
+    }
+
+    fn depart_by_lid(&mut self, index: u32) {
+        let packet = self.packets.get_mut(index);
+        if packet.home || (packet.dlid == Lid::PERMISSIVE && packet.is_smp()) {
+            packet.home = true;
+            return self.reach(index, Duration::ZERO);
+        }
+        if packet.dlid == Lid::NONE || packet.slid == Lid::NONE {
+            return self.lose(index, DropReason::NoAddress);
+        }
+        if self.faults.lose(&mut self.rng, packet.header()) {
+            return self.lose(index, DropReason::Loss);
+        }
+        let traffic = if packet.is_smp() {
+            Traffic::Management
+        } else {
+            Traffic::Data {
+                sl: packet.sl,
+                payload: MAD_LEN as u16,
+            }
+        };
+        let (start, dlid) = (packet.at, packet.dlid);
+        let rng = &mut self.rng;
+        let fabric = &self.fabric;
+        let mut armed = [NONE; 4];
+        let way = route::follow(fabric, start, dlid, traffic, |exit| {
+            let port = fabric.port(exit);
+            if traffic != Traffic::Management
+                && fabric.port(port.peer).info.port_state() == PortState::Armed
+                && let Some(slot) = armed.iter_mut().find(|slot| **slot == NONE)
+            {
+                *slot = port.peer;
+            }
+            if rng.happens(port.loss) {
+                return Err(DropReason::Loss);
+            }
+            Ok(())
+        });
+        // A data packet makes the Armed port that takes it Active (IBA 7.2.7).
+        for port in armed.into_iter().filter(|&port| port != NONE) {
+            self.fabric
+                .port_mut(port)
+                .info
+                .set_port_state(PortState::Active);
+        }
+        if let Err(reason) = way.result {
+            return self.lose(index, reason);
+        }
+        let packet = self.packets.get_mut(index);
+        packet.at = way.port;
+        packet.home = way.hops == 0;
+        self.reach(index, self.config.hop_latency * way.hops);
+    }
+
+    /// A directed-route packet leaves its node.
+    fn leave(&mut self, index: u32, exit: PortNum) {
+        let packet = self.packets.get_mut(index);
+        let Some(exit) = self.fabric.node_of(packet.at).port(exit.0) else {
+            return self.lose(index, DropReason::NoSuchPort);
+        };
+        let port = self.fabric.port(exit);
+        if port.peer == NONE || !port.is_up() {
+            return self.lose(index, DropReason::LinkDown);
+        }
+        if self.rng.happens(port.loss) {
+            return self.lose(index, DropReason::Loss);
+        }
+        packet.at = port.peer;
+        packet.origin = false;
+        self.reach(index, self.config.hop_latency);
+    }
+
+    /// A packet will be at the node of its port after `delay`: the agent has to pass it on or to answer it, or a
+    /// client gets it.
+    fn reach(&mut self, index: u32, delay: Duration) {
+        let packet = self.packets.get_mut(index);
+        let is_switch = self.fabric.node_of(packet.at).is_switch();
+        let passes = packet.is_directed() && !packet.origin && !directed::ends_here(packet.smp());
+        let busy = if passes {
+            self.config.forward_time
+        } else if packet.is_for_agent() {
+            if is_switch {
+                self.config.switch_service_time
+            } else {
+                self.config.ca_service_time
+            }
+        } else {
+            if packet.is_directed() && !packet.origin {
+                let entry = PortNum(self.fabric.port(packet.at).number);
+                match directed::arrive(packet.smp_mut(), entry, is_switch) {
+                    Step::Here => {}
+                    Step::Discard(reason) => return self.lose(index, reason),
+                    // `ends_here` said that there is no further hop.
+                    Step::Exit(_) => return self.lose(index, DropReason::BadPath),
+                }
+            }
+            let due = self.now + delay + self.config.host_receive_latency;
+            return self.queue.push(due, Event::Deliver(index));
+        };
+        self.queue_at_agent(index, delay, busy);
+    }
+
+    /// Puts a packet into the buffer of the agent it is on its way to. It holds its place from now on, so that the
+    /// wire is part of the buffer.
+    fn queue_at_agent(&mut self, index: u32, delay: Duration, busy: Duration) {
+        let packet = self.packets.get_mut(index);
+        let node = &mut self.fabric.nodes[self.fabric.ports[packet.at as usize].node as usize];
+        if !node.powered {
+            return self.lose(index, DropReason::NodeOff);
+        }
+        if self.rng.happens(node.loss) {
+            return self.lose(index, DropReason::Loss);
+        }
+        if node.queued >= self.config.agent_buffer {
+            return self.lose(index, DropReason::BufferFull);
+        }
+        node.queued += 1;
+        node.busy_until = node.busy_until.max(self.now + delay) + busy;
+        packet.epoch = node.epoch;
+        self.queue.push(node.busy_until, Event::AgentDone(index));
+    }
+
+    /// An agent is done with a packet.
+    pub(crate) fn agent_done(&mut self, index: u32) {
+        let packet = self.packets.get_mut(index);
+        let port = &self.fabric.ports[packet.at as usize];
+        let node = &mut self.fabric.nodes[port.node as usize];
+        if packet.epoch != node.epoch || !node.powered {
+            return self.lose(index, DropReason::NodeOff);
+        }
+        node.queued -= 1;
+        if node.silence == Silence::Everything {
+            return self.lose(index, DropReason::Silent);
+        }
+        let step = if packet.is_directed() && !packet.origin {
+            directed::arrive(packet.smp_mut(), PortNum(port.number), node.is_switch())
+        } else {
+            Step::Here
+        };
+        match step {
+            Step::Exit(exit) => self.leave(index, exit),
+            Step::Discard(reason) => self.lose(index, reason),
+            Step::Here => self.at_destination(index),
+        }
+    }
+
+    /// A request or TrapRepress is at the agent that it is for.
+    fn at_destination(&mut self, index: u32) {
+        let packet = self.packets.get_mut(index);
+        let node_index = self.fabric.port(packet.at).node;
+        let header = *packet.header();
+        if header.method() == Method::TRAP_REPRESS {
+            let smp = *packet.smp();
+            if self.repress(node_index, &smp) {
+                self.counters.consumed += 1;
+                self.packets.remove(index);
+            } else {
+                let due = self.now + self.config.host_receive_latency;
+                self.queue.push(due, Event::Deliver(index));
+            }
+            return;
+        }
+        self.counters
+            .count_request(header.attribute(), header.method());
+        let node = self.fabric.node_mut(node_index);
+        if node.silence == Silence::Answers {
+            return self.lose(index, DropReason::Silent);
+        }
+        let outcome = if node.busy_answers > 0 {
+            node.busy_answers -= 1;
+            Outcome::Answer(Status::BUSY)
+        } else {
+            let (entry, slid) = (packet.at, packet.slid);
+            let address = self.fabric.address_port(entry);
+            Request {
+                fabric: &mut self.fabric,
+                config: &self.config,
+                effects: &mut self.effects,
+                entry,
+                node: node_index,
+                address,
+            }
+            .handle(packet.smp_mut(), slid)
+        };
+        match outcome {
+            Outcome::Discard(reason) => self.lose(index, reason),
+            Outcome::Client => {
+                let due = self.now + self.config.host_receive_latency;
+                self.queue.push(due, Event::Deliver(index));
+            }
+            Outcome::Answer(status) => {
+                if status.is_ok() && header.method() == Method::SET {
+                    self.note_set(index, node_index);
+                }
+                self.answer(index, status);
+            }
+        }
+        self.take_effects();
+    }
+
+    fn note_set(&mut self, index: u32, node_index: u32) {
+        let packet = self.packets.get(index);
+        let node = self.fabric.node_mut(node_index);
+        node.sets += 1;
+        if let Some(journal) = &mut self.journal {
+            let address = self.fabric.address_port(packet.at);
+            let smp = packet.smp();
+            journal.push(JournalEntry {
+                time: self.now,
+                node: self.fabric.node(node_index).guid,
+                port: PortNum(self.fabric.port(address).number),
+                attribute: smp.header().attribute(),
+                modifier: smp.header().modifier(),
+                data: *smp.data(),
+            });
+        }
+    }
+
+    /// Turns a request around.
+    fn answer(&mut self, index: u32, status: Status) {
+        let packet = self.packets.get_mut(index);
+        packet.smp_mut().make_response(status);
+        if packet.is_directed() {
+            packet.origin = true;
+        } else {
+            packet.at = self.fabric.address_port(packet.at);
+            std::mem::swap(&mut packet.slid, &mut packet.dlid);
+        }
+        self.counters.answered += 1;
+        if self.rng.happens(self.faults.duplicate) {
+            let double = self.packets.get(index).clone();
+            if self.packets.len() < self.config.max_in_flight {
+                let double = self.packets.insert(double);
+                self.counters.duplicates += 1;
+                self.queue.push(self.now, Event::Depart(double));
+            }
+        }
+        if self.rng.happens(self.faults.late) {
+            let most = u64::try_from(self.config.late_by.as_nanos()).unwrap_or(u64::MAX);
+            let delay = Duration::from_nanos(self.rng.below(most));
+            self.queue.push(self.now + delay, Event::Depart(index));
+        } else {
+            self.depart(index);
+        }
+    }
+
+    /// A packet is handed to the client at its port.
+    pub(crate) fn deliver(&mut self, index: u32) {
+        let packet = self.packets.get(index);
+        let port = self.fabric.address_port(packet.at);
+        let client = self.fabric.port(port).client;
+        if !self.fabric.node_of(port).powered {
+            return self.lose(index, DropReason::NodeOff);
+        }
+        if client == NONE {
+            return self.lose(index, DropReason::NoClient);
+        }
+        let header = *packet.header();
+        let is_response = header.method().is_response() || header.method() == Method::TRAP_REPRESS;
+        if is_response && !self.claim_response(client, header.tid()) {
+            return self.lose(index, DropReason::TooLate);
+        }
+        let packet = self.packets.get(index);
+        let remote = if packet.is_directed() {
+            RemoteAddress::directed()
+        } else {
+            let base = self.fabric.port(port).info.lid().0;
+            RemoteAddress {
+                lid: packet.slid,
+                qpn: u32::from(!packet.is_smp()),
+                qkey: if packet.is_smp() {
+                    0
+                } else {
+                    GENERAL_SERVICE_QKEY
+                },
+                sl: packet.sl,
+                pkey_index: 0,
+                // The LIDs of a port are at most 128.
+                path_bits: (packet.dlid.0.wrapping_sub(base) & 0x7F) as u8,
+            }
+        };
+        let mad = packet.mad;
+        if self.put_out(client, Inbound::Mad(Datagram { mad, remote })) {
+            self.counters.delivered += 1;
+            self.packets.remove(index);
+        } else {
+            self.lose(index, DropReason::ClientFull);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+use std::time::Duration;
+
+use super::MAX_PENDING;
+
+/// What the operator may change about the client. [`Default`] says why each value is what it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientConfig {
+    /// How many requests may be out at the start.
+    pub initial_window: u32,
+    /// Below how many the window never shrinks, 1 or more.
+    pub min_window: u32,
+    /// Above how many the window never grows, up to [`MAX_PENDING`].
+    pub max_window: u32,
+    /// How many requests may be out to one target, 1 or more.
+    pub target_cap: u16,
+    /// How often a request is sent again before it is given up, up to [`ClientConfig::MAX_RETRIES`].
+    pub retries: u8,
+    /// How long the first attempt of a request is waited for before any answer has shown how long that takes.
+    pub initial_timeout: Duration,
+    /// The least that an attempt is waited for.
+    pub timeout_floor: Duration,
+    /// The most that an attempt is waited for.
+    pub timeout_ceiling: Duration,
+    /// How long to leave a target alone that answered BUSY, doubled with every further attempt; also how long to
+    /// wait after the transport failed to send. Not above the ceiling.
+    pub busy_delay: Duration,
+    /// The generation before the first of transaction identifiers. A process that starts at a random one is not
+    /// confused by answers to its predecessor.
+    pub first_generation: u16,
+}
+
+impl ClientConfig {
+    /// The most retries: with more, doubled timeouts would outlast any patience.
+    pub const MAX_RETRIES: u8 = 30;
+
+    /// Whether the values are in range and agree.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let windows = [self.min_window, self.initial_window, self.max_window];
+        if self.min_window == 0 || !windows.is_sorted() || self.max_window as usize > MAX_PENDING {
+            return Err(ConfigError::Window {
+                min: self.min_window,
+                initial: self.initial_window,
+                max: self.max_window,
+            });
+        }
+        if self.target_cap == 0 {
+            return Err(ConfigError::TargetCap);
+        }
+        if self.retries > Self::MAX_RETRIES {
+            return Err(ConfigError::Retries(self.retries));
+        }
+        let timeouts = [
+            self.timeout_floor,
+            self.initial_timeout,
+            self.timeout_ceiling,
+        ];
+        if self.timeout_floor.is_zero() || !timeouts.is_sorted() {
+            return Err(ConfigError::Timeout {
+                floor: self.timeout_floor,
+                initial: self.initial_timeout,
+                ceiling: self.timeout_ceiling,
+            });
+        }
+        if self.busy_delay.is_zero() || self.busy_delay > self.timeout_ceiling {
+            return Err(ConfigError::BusyDelay(self.busy_delay));
+        }
+        Ok(())
+    }
+}
+
+impl Default for ClientConfig {
+    /// * Window 32, from 4 to 512: agents answer in 10 to 1000 µs, most of it their own time, so that 32 keep a small
+    ///   fabric busy at once, and 512 over a thousand switches are still less than one for each; 4 always make
+    ///   progress beside a few silent ones.
+    /// * Two out to one target: the next is there when an agent has answered one, and its receive queue, which may
+    ///   hold as few as four, has room for traps and the other subnet manager's requests.
+    /// * Timeouts from 25 ms to 1 s, 100 ms before anything is known: 25 ms are 25 slow answers and longer than a
+    ///   scheduler delays this process, but a lost SMP costs little more than noticing it; a switch whose processor
+    ///   boots, or programs tables, is deaf for up to seconds, which six retries with doubled timeouts outlast
+    ///   (25, 50, 100, 200, 400, 800, 1000 ms: 2.6 s in all). A timeout that was too short
+    ///   harms little, because an answer to an earlier attempt counts as well and lifts the estimate.
+    fn default() -> ClientConfig {
+        ClientConfig {
+            initial_window: 32,
+            min_window: 4,
+            max_window: 512,
+            target_cap: 2,
+            retries: 6,
+            initial_timeout: Duration::from_millis(100),
+            timeout_floor: Duration::from_millis(25),
+            timeout_ceiling: Duration::from_secs(1),
+            busy_delay: Duration::from_millis(25),
+            first_generation: 0,
+        }
+    }
+}
+
+/// The values of a [`ClientConfig`] are out of range or contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The windows are not in order.
+    #[error(
+        "windows of {min} to {max} requests from {initial} at first: expected 1 <= least <= first <= most <= {MAX_PENDING}"
+    )]
+    Window {
+        /// [`ClientConfig::min_window`].
+        min: u32,
+        /// [`ClientConfig::initial_window`].
+        initial: u32,
+        /// [`ClientConfig::max_window`].
+        max: u32,
+    },
+    /// No request may be out to a target.
+    #[error("0 requests to a target at a time: expected 1 or more")]
+    TargetCap,
+    /// Too many retries.
+    #[error("{0} retries: expected 0 to {max}", max = ClientConfig::MAX_RETRIES)]
+    Retries(u8),
+    /// The timeouts are not in order.
+    #[error(
+        "timeouts of {floor:?} to {ceiling:?} from {initial:?} at first: expected 0 < floor <= first <= ceiling"
+    )]
+    Timeout {
+        /// [`ClientConfig::timeout_floor`].
+        floor: Duration,
+        /// [`ClientConfig::initial_timeout`].
+        initial: Duration,
+        /// [`ClientConfig::timeout_ceiling`].
+        ceiling: Duration,
+    },
+    /// The delay after BUSY is out of range.
+    #[error(
+        "a delay of {0:?} after BUSY: expected more than 0, and no more than the ceiling of timeouts"
+    )]
+    BusyDelay(Duration),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        assert_eq!(ClientConfig::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn every_rule_is_checked() {
+        let broken: [fn(&mut ClientConfig); 8] = [
+            |config| config.min_window = 0,
+            |config| config.initial_window = 3,
+            |config| config.max_window = 31,
+            |config| config.max_window = MAX_PENDING as u32 + 1,
+            |config| config.target_cap = 0,
+            |config| config.retries = 31,
+            |config| config.timeout_floor = Duration::from_secs(2),
+            |config| config.busy_delay = Duration::ZERO,
+        ];
+        for (rule, breaks) in broken.into_iter().enumerate() {
+            let mut config = ClientConfig::default();
+            breaks(&mut config);
+            assert!(config.validate().is_err(), "rule {rule}");
+        }
+    }
+}

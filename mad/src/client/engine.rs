@@ -1,0 +1,425 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::rtt::RoundTrip;
+use super::scheduler::Scheduler;
+use super::slab::Slab;
+use super::tids::{Owner, Tids};
+use super::timers::Timers;
+use super::window::Window;
+use super::{
+    ClientConfig, ClientStats, Completion, Failure, MAX_PENDING, Rejected, Request, Response,
+    Transmit,
+};
+use crate::Time;
+use crate::ids::Tid;
+use crate::transport::SendFailure;
+use crate::wire::MadBytes;
+use crate::wire::header::{MadHeader, Method};
+use crate::wire::smp::{Smp, SmpRequest};
+
+/// Where a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the scheduler's queues: never sent, or to be sent again.
+    Waiting,
+    /// Out, with a timer, counted by the window and by its target.
+    Out,
+    /// Put off, with a timer, counted by its target only: a busy target is not asked anything else meanwhile.
+    Deferred,
+}
+
+#[derive(Debug)]
+struct Transaction<C> {
+    request: Request<C>,
+    target: u32,
+    place: Place,
+    /// Attempts sent.
+    attempts: u8,
+    /// Its slot among the transaction identifiers, once it was sent.
+    slot: Option<u16>,
+    /// When the last attempt was sent.
+    sent: Time,
+    /// When the attempt before was.
+    sent_before: Time,
+    /// When the last attempt was sent that timed out, until it is known whether it was lost.
+    unanswered: Option<Time>,
+}
+
+/// What became of a datagram given to [`Client::handle`].
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are completions; a box each would cost more than the copy"
+)]
+pub enum Handled<C> {
+    /// It answers a request, which is complete.
+    Completed(Completion<C>),
+    /// The target is busy. The request will be sent again.
+    Deferred,
+    /// It is a response, but to nothing that is pending; it is counted and otherwise ignored.
+    Stale,
+    /// It is no response to a subnet management request: a trap, another subnet manager's request, another class.
+    /// It is the caller's.
+    Unsolicited,
+}
+
+/// The transaction client. See the [module](super) for what it does.
+#[derive(Debug)]
+pub struct Client<C> {
+    config: ClientConfig,
+    transactions: Slab<Transaction<C>>,
+    scheduler: Scheduler,
+    timers: Timers,
+    tids: Tids,
+    window: Window,
+    round_trip: RoundTrip,
+    completions: VecDeque<Completion<C>>,
+    in_flight: u32,
+    last_answer: Option<Time>,
+    /// Only the counters; the rest is filled in by [`Client::stats`].
+    counters: ClientStats,
+}
+
+impl<C> Client<C> {
+    /// A client without requests.
+    ///
+    /// # Panics
+    /// `config` is not [valid](ClientConfig::validate).
+    pub fn new(config: ClientConfig) -> Client<C> {
+        if let Err(error) = config.validate() {
+            panic!("{error}");
+        }
+        Client {
+            transactions: Slab::new(),
+            scheduler: Scheduler::new(config.target_cap),
+            timers: Timers::default(),
+            tids: Tids::new(config.first_generation),
+            window: Window::new(&config),
+            round_trip: RoundTrip::new(&config),
+            completions: VecDeque::new(),
+            in_flight: 0,
+            last_answer: None,
+            counters: ClientStats::default(),
+            config,
+        }
+    }
+
+    /// Takes a request on.
+    ///
+    /// # Errors
+    /// [`MAX_PENDING`] requests are pending: the request comes back, and can be submitted after a completion.
+    pub fn submit(&mut self, request: Request<C>) -> Result<(), Rejected<C>> {
+        if self.transactions.len() >= MAX_PENDING {
+            self.counters.rejected += 1;
+            return Err(Rejected(Box::new(request)));
+        }
+        let (key, priority) = (request.target, request.priority);
+        let index = self.transactions.insert(Transaction {
+            request,
+            target: 0,
+            place: Place::Waiting,
+            attempts: 0,
+            slot: None,
+            sent: Time::ZERO,
+            sent_before: Time::ZERO,
+            unanswered: None,
+        });
+        self.transactions[index].target = self.scheduler.enqueue(key, priority, index);
+        Ok(())
+    }
+
+    /// The next datagram to send, if one may be sent now. Call it until there is none.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        if self.in_flight >= self.window.size() {
+            if self.scheduler.waiting() > 0 {
+                self.window.note_limited();
+            }
+            return None;
+        }
+        let index = self.scheduler.take()?;
+        let transaction = &mut self.transactions[index];
+        let attempt = transaction.attempts;
+        let slot = *transaction
+            .slot
+            .get_or_insert_with(|| self.tids.open(index));
+        transaction.attempts += 1;
+        transaction.place = Place::Out;
+        transaction.sent_before = transaction.sent;
+        transaction.sent = now;
+
+        let request = &transaction.request;
+        match request.method {
+            Method::GET => self.counters.sent_get += 1,
+            Method::SET => self.counters.sent_set += 1,
+            _ => self.counters.sent_other += 1,
+        }
+        self.counters.retries += u64::from(attempt > 0);
+        let datagram = request.routes.of_attempt(attempt).datagram(&SmpRequest {
+            method: request.method,
+            attribute: request.attribute,
+            modifier: request.modifier,
+            tid: Tid(u64::from(self.tids.next(slot))),
+            m_key: request.m_key,
+            data: request.data,
+        });
+        let patience = self.round_trip.timeout(attempt);
+        self.in_flight += 1;
+        self.timers.set(index, now + patience);
+        let timeout = if attempt < self.config.retries {
+            patience + self.round_trip.timeout(attempt + 1)
+        } else {
+            patience
+        };
+        Some(Transmit { datagram, timeout })
+    }
+
+    /// Takes a datagram that arrived.
+    pub fn handle(&mut self, mad: &MadBytes, now: Time) -> Handled<C> {
+        let header = MadHeader::of(mad);
+        if !header.class().is_subnet_management() || !header.method().is_response() {
+            return Handled::Unsolicited;
+        }
+        let (index, age) = match self.tids.owner(header.tid().low()) {
+            Owner::Live { index, age } => (index, age),
+            Owner::Answered => {
+                self.counters.duplicate += 1;
+                return Handled::Stale;
+            }
+            Owner::Gone => {
+                self.counters.late += 1;
+                return Handled::Stale;
+            }
+        };
+        let transaction = &self.transactions[index];
+        let request = &transaction.request;
+        let attempt = transaction.attempts - 1 - age;
+        if Some(header.method()) != request.method.response()
+            || header.class() != request.routes.of_attempt(attempt).class()
+            || header.attribute() != request.attribute
+            || header.modifier() != request.modifier
+        {
+            self.counters.mismatched += 1;
+            return Handled::Stale;
+        }
+        self.last_answer = Some(now);
+        let status = Smp::from_bytes(mad).status();
+        if status.is_busy() {
+            if age > 0 || transaction.place != Place::Out {
+                // The present attempt decides.
+                self.counters.slow += 1;
+                return Handled::Stale;
+            }
+            self.counters.busy += 1;
+            return match self.defer(index, Failure::Rejected(status), now) {
+                Some(completion) => Handled::Completed(completion),
+                None => Handled::Deferred,
+            };
+        }
+        Handled::Completed(self.answered(index, age, mad, now))
+    }
+
+    /// The transport failed to send what was handed out with the transaction identifier `tid`, or gave up waiting for
+    /// its answer. Completions are left for [`Client::poll_completion`].
+    pub fn handle_send_failed(&mut self, tid: Tid, kind: SendFailure, now: Time) {
+        // Only the present attempt matters, and only while it is out.
+        let Owner::Live { index, age: 0 } = self.tids.owner(tid.low()) else {
+            return;
+        };
+        if self.transactions[index].place != Place::Out {
+            return;
+        }
+        let completion = match kind {
+            SendFailure::TimedOut => {
+                self.timers.cancel(index);
+                self.timed_out(index, now)
+            }
+            SendFailure::Flushed | SendFailure::Other(_) => {
+                self.counters.send_failures += 1;
+                self.defer(index, Failure::SendFailed, now)
+            }
+        };
+        self.completions.extend(completion);
+    }
+
+    /// Does all that is due at `now`. Completions are left for [`Client::poll_completion`].
+    pub fn handle_deadline(&mut self, now: Time) {
+        while let Some(index) = self.timers.pop_due(now) {
+            let transaction = &mut self.transactions[index];
+            if transaction.place == Place::Out {
+                let completion = self.timed_out(index, now);
+                self.completions.extend(completion);
+            } else {
+                transaction.place = Place::Waiting;
+                let (target, priority) = (transaction.target, transaction.request.priority);
+                self.scheduler.requeue(target, priority, index);
+            }
+        }
+    }
+
+    /// When [`Client::handle_deadline`] has something to do next. Set anew after every other call.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// The next completion that came about otherwise than by [`Client::handle`].
+    pub fn poll_completion(&mut self) -> Option<Completion<C>> {
+        self.completions.pop_front()
+    }
+
+    /// Takes back the requests that were never sent and whose context `unwanted` says so of; they get no completion.
+    /// Returns how many.
+    pub fn cancel_queued(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> usize {
+        let before = self.transactions.len();
+        for index in 0..self.transactions.end() {
+            let Some(transaction) = self.transactions.get(index) else {
+                continue;
+            };
+            if transaction.attempts == 0 && unwanted(&transaction.request.context) {
+                let (target, priority) = (transaction.target, transaction.request.priority);
+                self.scheduler.withdraw(target, priority, index);
+                self.transactions.remove(index);
+            }
+        }
+        let cancelled = before - self.transactions.len();
+        self.counters.cancelled += cancelled as u64;
+        cancelled
+    }
+
+    /// How many requests are pending: waiting, out, or put off.
+    pub fn pending(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// Whether there is nothing to do and nothing to fetch.
+    pub fn is_idle(&self) -> bool {
+        self.pending() == 0 && self.completions.is_empty()
+    }
+
+    /// Counters since the client was made, and its present state.
+    pub fn stats(&self) -> ClientStats {
+        ClientStats {
+            in_flight: self.in_flight,
+            queued: self.scheduler.waiting() as u32,
+            window: self.window.size(),
+            window_halvings: self.window.halvings(),
+            srtt: Duration::from_nanos(self.round_trip.smoothed().unwrap_or(0)),
+            timeout: self.round_trip.timeout(0),
+            ..self.counters
+        }
+    }
+
+    /// The attempt that `age` others followed was answered.
+    fn answered(&mut self, index: u32, age: u8, mad: &MadBytes, now: Time) -> Completion<C> {
+        let transaction = &self.transactions[index];
+        let (sent, known) = match age {
+            0 => (transaction.sent, true),
+            1 => (transaction.sent_before, true),
+            // When it was sent is forgotten; it was before this.
+            _ => (transaction.sent_before, false),
+        };
+        let rtt = now.since(sent);
+        if known {
+            self.round_trip.sample(rtt);
+        }
+        match transaction.unanswered {
+            // A later attempt was answered sooner.
+            Some(lost) if age == 0 && transaction.place == Place::Out => {
+                self.counters.losses += 1;
+                self.window.lost(lost, now);
+            }
+            // The attempt that timed out was slow, not lost.
+            Some(_) => self.counters.slow += 1,
+            None => {}
+        }
+        if let Some(smoothed) = self.round_trip.smoothed() {
+            self.window.answered(smoothed);
+        }
+        self.counters.answered += 1;
+        self.finish(index, age, Ok(Response::new(mad)), rtt)
+    }
+
+    /// The present attempt, whose timer is gone, was not answered.
+    fn timed_out(&mut self, index: u32, now: Time) -> Option<Completion<C>> {
+        self.counters.timeouts += 1;
+        let transaction = &mut self.transactions[index];
+        let sent = transaction.sent;
+        // That this one stays silent may be its own matter. If nobody has answered since, and the window was in use,
+        // the fabric is taken to be flooded.
+        let silence = self.last_answer.is_none_or(|answer| answer < sent);
+        if silence && self.in_flight.saturating_mul(2) >= self.window.size() {
+            self.window.lost(sent, now);
+        }
+        if transaction.attempts > self.config.retries {
+            self.counters.failed += 1;
+            return Some(self.finish(index, 0, Err(Failure::TimedOut), now.since(sent)));
+        }
+        transaction.unanswered = Some(sent);
+        transaction.place = Place::Waiting;
+        self.in_flight -= 1;
+        let (target, priority) = (transaction.target, transaction.request.priority);
+        self.scheduler.requeue(target, priority, index);
+        None
+    }
+
+    /// Puts the request off whose present attempt is out, or ends it with `failure` if it was the last.
+    fn defer(&mut self, index: u32, failure: Failure, now: Time) -> Option<Completion<C>> {
+        let transaction = &mut self.transactions[index];
+        if transaction.attempts > self.config.retries {
+            self.counters.failed += 1;
+            let waited = now.since(transaction.sent);
+            return Some(self.finish(index, 0, Err(failure), waited));
+        }
+        let doublings = u32::from(transaction.attempts - 1);
+        let delay = self
+            .config
+            .busy_delay
+            .saturating_mul(1 << doublings)
+            .min(self.config.timeout_ceiling);
+        transaction.place = Place::Deferred;
+        self.in_flight -= 1;
+        self.timers.cancel(index);
+        self.timers.set(index, now + delay);
+        None
+    }
+
+    /// Ends a request that was sent, wherever it is, and counts it out.
+    fn finish(
+        &mut self,
+        index: u32,
+        age: u8,
+        outcome: Result<Response, Failure>,
+        rtt: Duration,
+    ) -> Completion<C> {
+        let transaction = self.transactions.remove(index);
+        match transaction.place {
+            Place::Waiting => {
+                let priority = transaction.request.priority;
+                self.scheduler.withdraw(transaction.target, priority, index);
+            }
+            Place::Out => {
+                self.in_flight -= 1;
+                self.timers.cancel(index);
+                self.scheduler.release(transaction.target);
+            }
+            Place::Deferred => {
+                self.timers.cancel(index);
+                self.scheduler.release(transaction.target);
+            }
+        }
+        if let Some(slot) = transaction.slot {
+            self.tids.close(slot, outcome.is_ok());
+        }
+        let request = transaction.request;
+        Completion {
+            outcome,
+            attempts: transaction.attempts,
+            route_index: request
+                .routes
+                .index_of_attempt(transaction.attempts - 1 - age),
+            rtt,
+            modifier: request.modifier,
+            context: request.context,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+use std::collections::HashMap;
+
+use super::Priority;
+use super::list::{Links, List};
+use super::slab::Slab;
+
+const PRIORITIES: usize = Priority::ALL.len();
+
+/// What one target has waiting and out.
+#[derive(Debug)]
+struct Target {
+    key: u64,
+    outstanding: u16,
+    /// Requests that wait, for each priority, next first.
+    waiting: [List; PRIORITIES],
+    /// Whether the target is in the ready list of each priority.
+    ready: [bool; PRIORITIES],
+}
+
+/// Decides which request goes next.
+///
+/// Higher priorities go first; within one, targets take turns, and requests to one target keep their order. A target
+/// with as many requests out as it may have is in no ready list, so that what is parked behind it costs nothing to
+/// pass over. Requests and targets are small indices; all lists are intrusive.
+#[derive(Debug)]
+pub(super) struct Scheduler {
+    cap: u16,
+    targets: Slab<Target>,
+    /// Never iterated, so that its order shows nowhere.
+    index: HashMap<u64, u32>,
+    requests: Links,
+    /// Links of the ready lists, by target; one set for each priority, for a target can be in all of them.
+    ready_links: [Links; PRIORITIES],
+    ready: [List; PRIORITIES],
+    waiting: usize,
+}
+
+impl Scheduler {
+    pub(super) fn new(cap: u16) -> Scheduler {
+        Scheduler {
+            cap,
+            targets: Slab::new(),
+            index: HashMap::new(),
+            requests: Links::default(),
+            ready_links: Default::default(),
+            ready: [List::EMPTY; PRIORITIES],
+            waiting: 0,
+        }
+    }
+
+    /// How many requests wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Queues a new request last of its target's, and returns the target.
+    pub(super) fn enqueue(&mut self, key: u64, priority: Priority, request: u32) -> u32 {
+        let target = match self.index.get(&key) {
+            Some(&target) => target,
+            None => {
+                let target = self.targets.insert(Target {
+                    key,
+                    outstanding: 0,
+                    waiting: [List::EMPTY; PRIORITIES],
+                    ready: [false; PRIORITIES],
+                });
+                self.index.insert(key, target);
+                target
+            }
+        };
+        let level = priority as usize;
+        self.requests
+            .push_back(&mut self.targets[target].waiting[level], request);
+        self.waiting += 1;
+        self.make_ready(target, level, false);
+        target
+    }
+
+    /// Takes the request to send next; its target's place is taken until [`Scheduler::release`].
+    pub(super) fn take(&mut self) -> Option<u32> {
+        for level in 0..PRIORITIES {
+            let Some(target) = self.ready[level].head() else {
+                continue;
+            };
+            self.remove_ready(target, level);
+            let state = &mut self.targets[target];
+            let request = self.requests.pop_front(&mut state.waiting[level]);
+            debug_assert!(request.is_some(), "a ready target has something waiting");
+            state.outstanding += 1;
+            self.waiting -= 1;
+            if state.outstanding < self.cap {
+                self.make_ready(target, level, false);
+            } else {
+                for level in 0..PRIORITIES {
+                    self.remove_ready(target, level);
+                }
+            }
+            return request;
+        }
+        None
+    }
+
+    /// Gives a place of `target` back.
+    pub(super) fn release(&mut self, target: u32) {
+        self.targets[target].outstanding -= 1;
+        for level in 0..PRIORITIES {
+            self.make_ready(target, level, false);
+        }
+        self.forget_if_idle(target);
+    }
+
+    /// Gives the place of `request` back and queues it again before all else of its target and priority.
+    pub(super) fn requeue(&mut self, target: u32, priority: Priority, request: u32) {
+        let level = priority as usize;
+        let state = &mut self.targets[target];
+        state.outstanding -= 1;
+        self.requests.push_front(&mut state.waiting[level], request);
+        self.waiting += 1;
+        // A retry has waited for a timeout already: its target's turn is now.
+        self.remove_ready(target, level);
+        self.make_ready(target, level, true);
+        for level in 0..PRIORITIES {
+            self.make_ready(target, level, false);
+        }
+    }
+
+    /// Takes a waiting request out of the queues.
+    pub(super) fn withdraw(&mut self, target: u32, priority: Priority, request: u32) {
+        let level = priority as usize;
+        self.requests
+            .unlink(&mut self.targets[target].waiting[level], request);
+        self.waiting -= 1;
+        if self.targets[target].waiting[level].is_empty() {
+            self.remove_ready(target, level);
+        }
+        self.forget_if_idle(target);
+    }
+
+    /// Lists `target` as ready if it is and was not.
+    fn make_ready(&mut self, target: u32, level: usize, first: bool) {
+        let state = &mut self.targets[target];
+        if state.ready[level] || state.outstanding >= self.cap || state.waiting[level].is_empty() {
+            return;
+        }
+        state.ready[level] = true;
+        let (links, list) = (&mut self.ready_links[level], &mut self.ready[level]);
+        if first {
+            links.push_front(list, target);
+        } else {
+            links.push_back(list, target);
+        }
+    }
+
+    fn remove_ready(&mut self, target: u32, level: usize) {
+        let listed = &mut self.targets[target].ready[level];
+        if std::mem::take(listed) {
+            self.ready_links[level].unlink(&mut self.ready[level], target);
+        }
+    }
+
+    fn forget_if_idle(&mut self, target: u32) {
+        let state = &self.targets[target];
+        if state.outstanding == 0 && state.waiting.iter().all(List::is_empty) {
+            let state = self.targets.remove(target);
+            self.index.remove(&state.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(scheduler: &mut Scheduler) -> Vec<u32> {
+        std::iter::from_fn(|| scheduler.take()).collect()
+    }
+
+    #[test]
+    fn targets_take_turns_and_keep_their_order() {
+        let mut scheduler = Scheduler::new(8);
+        for (request, key) in [(0, 100), (1, 100), (2, 100), (3, 200), (4, 300), (5, 200)] {
+            scheduler.enqueue(key, Priority::Normal, request);
+        }
+        assert_eq!(drain(&mut scheduler), [0, 3, 4, 1, 5, 2]);
+    }
+
+    #[test]
+    fn priorities_go_first_and_the_cap_holds_over_all_of_them() {
+        let mut scheduler = Scheduler::new(2);
+        let target = scheduler.enqueue(7, Priority::Background, 0);
+        scheduler.enqueue(7, Priority::Urgent, 1);
+        scheduler.enqueue(7, Priority::Normal, 2);
+        scheduler.enqueue(8, Priority::Background, 3);
+        assert_eq!(drain(&mut scheduler), [1, 2, 3]);
+        scheduler.release(target);
+        assert_eq!(drain(&mut scheduler), [0]);
+    }
+
+    #[test]
+    fn a_retry_goes_before_all_of_its_priority() {
+        let mut scheduler = Scheduler::new(1);
+        let target = scheduler.enqueue(7, Priority::Normal, 0);
+        scheduler.enqueue(7, Priority::Normal, 1);
+        assert_eq!(scheduler.take(), Some(0));
+        scheduler.enqueue(8, Priority::Normal, 2);
+        scheduler.requeue(target, Priority::Normal, 0);
+        assert_eq!(drain(&mut scheduler), [0, 2]);
+    }
+
+    #[test]
+    fn idle_targets_are_forgotten() {
+        let mut scheduler = Scheduler::new(1);
+        let first = scheduler.enqueue(7, Priority::Normal, 0);
+        let second = scheduler.enqueue(8, Priority::Urgent, 1);
+        assert_eq!(scheduler.targets.len(), 2);
+        scheduler.withdraw(first, Priority::Normal, 0);
+        assert_eq!(scheduler.targets.len(), 1);
+        assert_eq!(scheduler.take(), Some(1));
+        assert_eq!(scheduler.waiting(), 0);
+        scheduler.release(second);
+        assert_eq!(scheduler.targets.len(), 0);
+        assert_eq!(scheduler.take(), None);
+    }
+}

@@ -1,0 +1,92 @@
+/// "No index", where an index is stored in a field.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Values at stable small indices. The index freed last is used first, so that a steady state stays in the cache.
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    values: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    pub(super) fn new() -> Slab<T> {
+        Slab {
+            values: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Stores `value`; the caller bounds how many there are, far below `u32::MAX`.
+    pub(super) fn insert(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.values[index as usize] = Some(value);
+                index
+            }
+            None => {
+                self.values.push(Some(value));
+                (self.values.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Takes the value at `index` out.
+    ///
+    /// # Panics
+    /// Nothing is there: the caller kept an index beyond its value's life.
+    pub(super) fn remove(&mut self, index: u32) -> T {
+        let value = self.values[index as usize].take();
+        self.free.push(index);
+        value.expect("an index is given up when its value is removed")
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.len() - self.free.len()
+    }
+
+    /// One past the highest index ever used.
+    pub(super) fn end(&self) -> u32 {
+        self.values.len() as u32
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&T> {
+        self.values.get(index as usize)?.as_ref()
+    }
+}
+
+impl<T> std::ops::Index<u32> for Slab<T> {
+    type Output = T;
+
+    fn index(&self, index: u32) -> &T {
+        self.values[index as usize]
+            .as_ref()
+            .expect("an index is given up when its value is removed")
+    }
+}
+
+impl<T> std::ops::IndexMut<u32> for Slab<T> {
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        self.values[index as usize]
+            .as_mut()
+            .expect("an index is given up when its value is removed")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_reused_last_freed_first() {
+        let mut slab = Slab::new();
+        let indices: Vec<u32> = ["a", "b", "c"].map(|v| slab.insert(v)).to_vec();
+        assert_eq!(indices, [0, 1, 2]);
+        assert_eq!(slab.remove(0), "a");
+        assert_eq!(slab.remove(2), "c");
+        assert_eq!(slab.len(), 1);
+        assert_eq!(slab.insert("d"), 2);
+        assert_eq!(slab.insert("e"), 0);
+        assert_eq!((slab[0], slab[1], slab[2]), ("e", "b", "d"));
+        assert_eq!(slab.end(), 3);
+    }
+}

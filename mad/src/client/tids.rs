@@ -1,0 +1,177 @@
+use std::collections::VecDeque;
+
+use super::slab::NONE;
+
+/// How many transaction slots there are from the start.
+///
+/// Slots are used in turn, and each has 2^16 generations, so that a transaction identifier repeats after 2^28 requests
+/// at the earliest: three quarters of an hour at 100 000 a second, where packets live seconds.
+const INITIAL_SLOTS: u16 = 4096;
+
+/// Slots kept free, so that turns stay long even when most are held by requests that wait for a retry.
+const SPARE_SLOTS: usize = 1024;
+
+/// Who a transaction identifier belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The transaction at this index of the slab, which is not complete; `age` attempts were sent after this one.
+    Live { index: u32, age: u8 },
+    /// A transaction that was answered already.
+    Answered,
+    /// A transaction that was given up, or one too long ago to tell.
+    Gone,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    /// The generation sent last.
+    generation: u16,
+    /// How many generations up to that one belong to the slot's present or last transaction.
+    attempts: u8,
+    answered: bool,
+    /// The slab index of the present transaction, or [`NONE`].
+    index: u32,
+}
+
+/// Hands out transaction identifiers and tells whose an answer is.
+///
+/// An identifier is 32 bits, for the kernel takes the other 32: the low 16 name a slot, the high 16 are the slot's
+/// generation, one for each datagram sent. So every attempt has an identifier of its own: a retry is never taken for
+/// a duplicate by the kernel, an answer tells which attempt it answers, and what comes late meets a newer generation.
+#[derive(Debug)]
+pub(super) struct Tids {
+    slots: Vec<Slot>,
+    free: VecDeque<u16>,
+    first_generation: u16,
+}
+
+impl Tids {
+    pub(super) fn new(first_generation: u16) -> Tids {
+        let mut tids = Tids {
+            slots: Vec::new(),
+            free: VecDeque::new(),
+            first_generation,
+        };
+        // Slot 0 is never used, so that no identifier is 0, which some agents take for "none".
+        tids.add_slot();
+        tids.free.clear();
+        tids.grow(INITIAL_SLOTS);
+        tids
+    }
+
+    fn add_slot(&mut self) {
+        self.free.push_back(self.slots.len() as u16);
+        self.slots.push(Slot {
+            generation: self.first_generation,
+            attempts: 0,
+            answered: false,
+            index: NONE,
+        });
+    }
+
+    fn grow(&mut self, count: u16) {
+        let room = usize::from(u16::MAX) + 1 - self.slots.len();
+        for _ in 0..usize::from(count).min(room) {
+            self.add_slot();
+        }
+    }
+
+    /// A slot for the transaction at `index` of the slab. The client bounds those to half of what there can be.
+    pub(super) fn open(&mut self, index: u32) -> u16 {
+        if self.free.len() <= SPARE_SLOTS {
+            self.grow(INITIAL_SLOTS);
+        }
+        let slot = self
+            .free
+            .pop_front()
+            .expect("there are twice as many slots as transactions");
+        let state = &mut self.slots[usize::from(slot)];
+        state.index = index;
+        state.attempts = 0;
+        slot
+    }
+
+    /// The identifier of the next attempt.
+    pub(super) fn next(&mut self, slot: u16) -> u32 {
+        let state = &mut self.slots[usize::from(slot)];
+        state.generation = state.generation.wrapping_add(1);
+        state.attempts += 1;
+        u32::from(state.generation) << 16 | u32::from(slot)
+    }
+
+    /// The transaction is complete.
+    pub(super) fn close(&mut self, slot: u16, answered: bool) {
+        let state = &mut self.slots[usize::from(slot)];
+        state.index = NONE;
+        state.answered = answered;
+        self.free.push_back(slot);
+    }
+
+    pub(super) fn owner(&self, tid: u32) -> Owner {
+        let Some(slot) = self.slots.get((tid & 0xFFFF) as usize) else {
+            return Owner::Gone;
+        };
+        let age = slot.generation.wrapping_sub((tid >> 16) as u16);
+        if age >= u16::from(slot.attempts) {
+            return Owner::Gone;
+        }
+        match slot.index {
+            NONE if slot.answered => Owner::Answered,
+            NONE => Owner::Gone,
+            index => Owner::Live {
+                index,
+                age: age as u8,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_to_any_attempt_finds_its_transaction() {
+        let mut tids = Tids::new(0xFFFE);
+        let slot = tids.open(7);
+        let attempts = [(); 4].map(|()| tids.next(slot));
+        for (tid, age) in attempts.into_iter().zip([3, 2, 1, 0]) {
+            assert_eq!(tids.owner(tid), Owner::Live { index: 7, age });
+        }
+        tids.close(slot, true);
+        assert_eq!(tids.owner(attempts[0]), Owner::Answered);
+        assert_eq!(
+            tids.owner(attempts[3].wrapping_add(1 << 16)),
+            Owner::Gone,
+            "never sent"
+        );
+    }
+
+    #[test]
+    fn a_newer_transaction_in_the_same_slot_is_never_mistaken() {
+        let mut tids = Tids::new(1);
+        let slot = tids.open(1);
+        let old = [(); 3].map(|()| tids.next(slot));
+        tids.close(slot, false);
+        assert_eq!(tids.owner(old[2]), Owner::Gone);
+        while tids.open(2) != slot {}
+        assert_eq!(
+            tids.owner(old[2]),
+            Owner::Gone,
+            "before the newer one is sent"
+        );
+        let new = tids.next(slot);
+        assert_eq!(tids.owner(new), Owner::Live { index: 2, age: 0 });
+        assert!(old.iter().all(|&tid| tids.owner(tid) == Owner::Gone));
+    }
+
+    #[test]
+    fn slots_grow_and_none_is_given_twice() {
+        let mut tids = Tids::new(1);
+        let mut seen: Vec<u16> = (0..32_768).map(|index| tids.open(index)).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 32_768);
+        assert!(!seen.contains(&0));
+    }
+}

@@ -1,0 +1,154 @@
+use super::slab::NONE;
+use crate::Time;
+
+/// When something is due for an index, and the order it was asked for in, which settles ties.
+#[derive(Debug, Clone, Copy)]
+struct Timer {
+    at: Time,
+    order: u64,
+    index: u32,
+}
+
+impl Timer {
+    fn before(&self, other: &Timer) -> bool {
+        (self.at, self.order) < (other.at, other.order)
+    }
+}
+
+/// One timer for each index at most, in a binary heap that knows where each is, so that a timer can be taken
+/// back: nearly all of them are, because nearly every request is answered before its deadline.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    heap: Vec<Timer>,
+    /// The heap position of each index's timer.
+    position: Vec<u32>,
+    next_order: u64,
+}
+
+impl Timers {
+    pub(super) fn next(&self) -> Option<Time> {
+        self.heap.first().map(|timer| timer.at)
+    }
+
+    /// Sets the timer of `index`, which has none.
+    pub(super) fn set(&mut self, index: u32, at: Time) {
+        if self.position.len() <= index as usize {
+            self.position.resize(index as usize + 1, NONE);
+        }
+        debug_assert_eq!(
+            self.position[index as usize], NONE,
+            "one timer for each index"
+        );
+        let order = self.next_order;
+        self.next_order += 1;
+        let place = self.heap.len();
+        self.heap.push(Timer { at, order, index });
+        self.position[index as usize] = place as u32;
+        self.rise(place);
+    }
+
+    /// Takes back the timer of `index`, if it has one.
+    pub(super) fn cancel(&mut self, index: u32) {
+        let Some(&place) = self.position.get(index as usize) else {
+            return;
+        };
+        if place != NONE {
+            self.remove_at(place as usize);
+        }
+    }
+
+    /// Takes out the earliest timer that is due at `now`.
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<u32> {
+        let first = self.heap.first()?;
+        if first.at > now {
+            return None;
+        }
+        let index = first.index;
+        self.remove_at(0);
+        Some(index)
+    }
+
+    fn remove_at(&mut self, place: usize) {
+        let removed = self.heap.swap_remove(place);
+        self.position[removed.index as usize] = NONE;
+        if let Some(moved) = self.heap.get(place) {
+            self.position[moved.index as usize] = place as u32;
+            // What was last may belong above or below the gap it fills.
+            self.rise(place);
+            self.sink(place);
+        }
+    }
+
+    fn rise(&mut self, mut place: usize) {
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            if !self.heap[place].before(&self.heap[parent]) {
+                break;
+            }
+            self.swap(place, parent);
+            place = parent;
+        }
+    }
+
+    fn sink(&mut self, mut place: usize) {
+        loop {
+            let left = 2 * place + 1;
+            let Some(left_timer) = self.heap.get(left) else {
+                break;
+            };
+            let child = match self.heap.get(left + 1) {
+                Some(right_timer) if right_timer.before(left_timer) => left + 1,
+                _ => left,
+            };
+            if !self.heap[child].before(&self.heap[place]) {
+                break;
+            }
+            self.swap(place, child);
+            place = child;
+        }
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.heap.swap(a, b);
+        self.position[self.heap[a].index as usize] = a as u32;
+        self.position[self.heap[b].index as usize] = b as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        /// The heap behaves as an ordered map from (time, order of setting) to index.
+        #[test]
+        fn timers_come_in_order(steps in prop::collection::vec((0_u8..3, 0_u32..20, 0_u64..50), 0..300)) {
+            let mut timers = Timers::default();
+            let mut model: BTreeMap<(u64, usize), u32> = BTreeMap::new();
+            for (order, (action, index, at)) in steps.into_iter().enumerate() {
+                match action {
+                    0 if !model.values().any(|&other| other == index) => {
+                        timers.set(index, Time::from_nanos(at));
+                        model.insert((at, order), index);
+                    }
+                    1 => {
+                        timers.cancel(index);
+                        model.retain(|_, &mut other| other != index);
+                    }
+                    _ => {
+                        let due = model.first_key_value().filter(|((due, _), _)| *due <= at);
+                        let expected = due.map(|(&key, &index)| (key, index));
+                        if let Some((key, _)) = expected {
+                            model.remove(&key);
+                        }
+                        prop_assert_eq!(timers.pop_due(Time::from_nanos(at)), expected.map(|(_, index)| index));
+                    }
+                }
+                let next = model.first_key_value().map(|((at, _), _)| Time::from_nanos(*at));
+                prop_assert_eq!(timers.next(), next);
+            }
+        }
+    }
+}

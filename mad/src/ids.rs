@@ -1,0 +1,178 @@
+//! Names of things that only exist between a manager and the agents it talks to.
+
+mod gid;
+
+use std::fmt;
+
+use rsm_ids::PortNum;
+
+pub use gid::Gid;
+
+/// A transaction identifier (IBA 13.4.6.4): ties a response to its request.
+///
+/// The Linux MAD layer replaces the upper 32 bits with its own agent number on the way out, so that a
+/// match may rely on [`Tid::low`] only.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Tid(pub u64);
+
+impl Tid {
+    /// The half that survives the Linux MAD layer.
+    pub const fn low(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl fmt::Display for Tid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Tid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A route given hop by hop: the exit port at the local node first, then at every switch on the way (IBA 14.2.2).
+///
+/// The empty path is the local node itself. Paths order by length first, then by their ports,
+/// so that sorting puts near nodes before far ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirectedPath {
+    len: u8,
+    /// Entries from `len` on are port 0, so that equal paths are equal bytes.
+    hops: [PortNum; DirectedPath::MAX_HOPS],
+}
+
+impl DirectedPath {
+    /// The longest path an SMP can carry: 64 path bytes, of which the first is not used (IBA 14.2.1.2).
+    pub const MAX_HOPS: usize = 63;
+
+    /// The path to the local node.
+    pub const fn new() -> DirectedPath {
+        DirectedPath {
+            len: 0,
+            hops: [PortNum::ZERO; Self::MAX_HOPS],
+        }
+    }
+
+    /// The path that leaves by each of `hops` in turn.
+    ///
+    /// # Errors
+    /// [`PathTooLong`] when there are more than [`DirectedPath::MAX_HOPS`].
+    pub fn from_hops(hops: &[PortNum]) -> Result<DirectedPath, PathTooLong> {
+        let mut path = DirectedPath::new();
+        for &hop in hops {
+            path.push(hop)?;
+        }
+        Ok(path)
+    }
+
+    /// Extends the path by one hop, leaving its present end through `exit`.
+    ///
+    /// # Errors
+    /// [`PathTooLong`] when it has [`DirectedPath::MAX_HOPS`] already; the path is then unchanged.
+    pub fn push(&mut self, exit: PortNum) -> Result<(), PathTooLong> {
+        let slot = self
+            .hops
+            .get_mut(usize::from(self.len))
+            .ok_or(PathTooLong)?;
+        *slot = exit;
+        self.len += 1;
+        Ok(())
+    }
+
+    /// This path and one hop more.
+    ///
+    /// # Errors
+    /// [`PathTooLong`] as for [`DirectedPath::push`].
+    pub fn child(&self, exit: PortNum) -> Result<DirectedPath, PathTooLong> {
+        let mut path = *self;
+        path.push(exit)?;
+        Ok(path)
+    }
+
+    /// The path without its last hop; `None` for the empty path.
+    pub fn parent(&self) -> Option<DirectedPath> {
+        let last = self.len.checked_sub(1)?;
+        let mut path = *self;
+        path.len = last;
+        path.hops[usize::from(last)] = PortNum::ZERO;
+        Some(path)
+    }
+
+    /// The exit ports in order from the local node.
+    pub fn hops(&self) -> &[PortNum] {
+        &self.hops[..usize::from(self.len)]
+    }
+
+    /// The number of hops, 0 to [`DirectedPath::MAX_HOPS`].
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether this is the local node itself.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Default for DirectedPath {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for DirectedPath {
+    /// As `smpquery -D` takes it: `0,1,5`; the leading 0 is the local node.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("0")?;
+        self.hops().iter().try_for_each(|hop| write!(f, ",{hop}"))
+    }
+}
+
+impl fmt::Debug for DirectedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{self}]")
+    }
+}
+
+/// A directed path cannot be longer than [`DirectedPath::MAX_HOPS`] hops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a directed path has at most {} hops", DirectedPath::MAX_HOPS)]
+pub struct PathTooLong;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_grow_to_their_bound_and_no_further() {
+        let mut path = DirectedPath::new();
+        for port in 1..=63 {
+            path.push(PortNum(port)).unwrap();
+        }
+        let full = path;
+        assert_eq!(path.push(PortNum(1)), Err(PathTooLong));
+        assert_eq!(path, full);
+        assert_eq!(path.len(), 63);
+        assert_eq!(path.hops()[62], PortNum(63));
+    }
+
+    #[test]
+    fn a_parent_equals_the_path_it_was_made_from() {
+        let path = DirectedPath::from_hops(&[PortNum(1), PortNum(5)]).unwrap();
+        let child = path.child(PortNum(9)).unwrap();
+        assert_eq!(child.parent(), Some(path));
+        assert_eq!(DirectedPath::new().parent(), None);
+        assert_eq!(child.to_string(), "0,1,5,9");
+    }
+
+    #[test]
+    fn near_sorts_before_far() {
+        let far = DirectedPath::from_hops(&[PortNum(1), PortNum(1)]).unwrap();
+        let near = DirectedPath::from_hops(&[PortNum(36)]).unwrap();
+        assert!(DirectedPath::new() < near && near < far);
+    }
+}

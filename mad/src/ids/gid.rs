@@ -1,0 +1,57 @@
+use std::fmt;
+use std::net::Ipv6Addr;
+
+use rsm_ids::Guid;
+
+/// A global identifier of a port or a multicast group: an IPv6 address (IBA 4.1.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Gid(pub u128);
+
+impl Gid {
+    /// The GID of the port `guid` in the subnet `prefix`.
+    pub const fn new(prefix: u64, guid: Guid) -> Gid {
+        Gid((prefix as u128) << 64 | guid.0 as u128)
+    }
+
+    /// The upper half: the subnet, in the GID of a port.
+    pub const fn prefix(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    /// The lower half: the port, in the GID of a port.
+    pub const fn guid(self) -> Guid {
+        Guid(self.0 as u64)
+    }
+
+    /// Whether this names a multicast group.
+    pub const fn is_multicast(self) -> bool {
+        self.0 >> 120 == 0xFF
+    }
+}
+
+impl fmt::Display for Gid {
+    /// As an IPv6 address: `fe80::2:c903:0:1234`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Ipv6Addr::from_bits(self.0), f)
+    }
+}
+
+impl fmt::Debug for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_prefix_and_guid() {
+        let gid = Gid::new(0xFE80_0000_0000_0000, Guid(0x0002_C903_0000_1234));
+        assert_eq!(gid.prefix(), 0xFE80_0000_0000_0000);
+        assert_eq!(gid.guid(), Guid(0x0002_C903_0000_1234));
+        assert_eq!(gid.to_string(), "fe80::2:c903:0:1234");
+        assert!(!gid.is_multicast() && Gid(0xFF << 120).is_multicast());
+    }
+}

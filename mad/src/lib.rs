@@ -1,0 +1,9 @@
+//! InfiniBand management datagrams: wire formats, transactions, transports.
+
+pub mod client;
+pub mod ids;
+mod time;
+pub mod transport;
+pub mod wire;
+
+pub use time::Time;

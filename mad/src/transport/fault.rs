@@ -1,0 +1,261 @@
+//! A transport that misbehaves on purpose, the same way for the same seed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::{Datagram, Inbound, IsSmError, LocalPort, SendError, Sink, Transport};
+use crate::wire::MadBytes;
+use crate::wire::header::{AttrId, MadHeader};
+
+/// A chance, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Chance(u32);
+
+impl Chance {
+    /// Never.
+    pub const NEVER: Chance = Chance(0);
+    /// Always.
+    pub const ALWAYS: Chance = Chance(1_000_000);
+
+    /// `percent` out of a hundred; more than a hundred is always.
+    pub fn percent(percent: u8) -> Chance {
+        Chance(u32::from(percent.min(100)) * 10_000)
+    }
+
+    /// `millionths` out of a million; more than that is always.
+    pub fn millionths(millionths: u32) -> Chance {
+        Chance(millionths.min(Self::ALWAYS.0))
+    }
+}
+
+/// What happens to datagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FaultRates {
+    /// Outgoing ones vanish.
+    pub drop_out: Chance,
+    /// Incoming ones vanish.
+    pub drop_in: Chance,
+    /// Outgoing ones go twice.
+    pub duplicate_out: Chance,
+    /// Incoming ones come twice.
+    pub duplicate_in: Chance,
+    /// Incoming ones are held back until [`FaultPlan::hold`] others have come.
+    pub delay_in: Chance,
+}
+
+/// What happens to which datagrams.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FaultPlan {
+    /// The same seed gives the same faults for the same datagrams in the same order.
+    pub seed: u64,
+    /// Rates for datagrams of one attribute; the first entry for an attribute counts.
+    pub by_attribute: Vec<(AttrId, FaultRates)>,
+    /// Rates for all others.
+    pub others: FaultRates,
+    /// How many datagrams overtake one that is held back. While nothing comes, it stays.
+    pub hold: u32,
+}
+
+impl FaultPlan {
+    fn rates(&self, mad: &MadBytes) -> FaultRates {
+        let attribute = MadHeader::of(mad).attribute();
+        let own = self.by_attribute.iter().find(|(id, _)| *id == attribute);
+        own.map_or(self.others, |&(_, rates)| rates)
+    }
+}
+
+/// How often what happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FaultCounts {
+    /// Outgoing datagrams, before any fault.
+    pub sent: u64,
+    /// Incoming datagrams, before any fault.
+    pub received: u64,
+    /// Outgoing datagrams that vanished.
+    pub dropped_out: u64,
+    /// Incoming datagrams that vanished.
+    pub dropped_in: u64,
+    /// Outgoing datagrams that went twice.
+    pub duplicated_out: u64,
+    /// Incoming datagrams that came twice.
+    pub duplicated_in: u64,
+    /// Incoming datagrams that were held back.
+    pub delayed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    sent: AtomicU64,
+    received: AtomicU64,
+    dropped_out: AtomicU64,
+    dropped_in: AtomicU64,
+    duplicated_out: AtomicU64,
+    duplicated_in: AtomicU64,
+    delayed: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// SplitMix64. Each half has its own, so that what one half does never depends on the other's timing.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn hits(&mut self, chance: Chance) -> bool {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        mixed % u64::from(Chance::ALWAYS.0) < u64::from(chance.0)
+    }
+}
+
+/// Faults to wrap both halves of a transport in.
+#[derive(Debug, Clone)]
+pub struct Faults {
+    plan: Arc<FaultPlan>,
+    counters: Arc<Counters>,
+}
+
+impl Faults {
+    /// Faults by `plan`.
+    pub fn new(plan: FaultPlan) -> Faults {
+        Faults {
+            plan: Arc::new(plan),
+            counters: Arc::default(),
+        }
+    }
+
+    /// Wraps the receiving half.
+    pub fn sink(&self, sink: Sink) -> Sink {
+        let mut half = InboundHalf {
+            faults: self.clone(),
+            random: Random(!self.plan.seed),
+            held: Vec::new(),
+            sink,
+        };
+        Box::new(move |inbound| half.take(inbound))
+    }
+
+    /// Wraps the sending half.
+    pub fn transport<T: Transport>(&self, transport: T) -> Faulty<T> {
+        Faulty {
+            transport,
+            faults: self.clone(),
+            random: Random(self.plan.seed),
+        }
+    }
+
+    /// How often what happened so far.
+    pub fn counts(&self) -> FaultCounts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        FaultCounts {
+            sent: read(&self.counters.sent),
+            received: read(&self.counters.received),
+            dropped_out: read(&self.counters.dropped_out),
+            dropped_in: read(&self.counters.dropped_in),
+            duplicated_out: read(&self.counters.duplicated_out),
+            duplicated_in: read(&self.counters.duplicated_in),
+            delayed: read(&self.counters.delayed),
+        }
+    }
+}
+
+struct InboundHalf {
+    faults: Faults,
+    random: Random,
+    /// Held back, with how many are still to overtake each. Few: each leaves after `hold` others.
+    held: Vec<(u32, Datagram)>,
+    sink: Sink,
+}
+
+impl InboundHalf {
+    fn take(&mut self, inbound: Inbound) {
+        let Inbound::Mad(datagram) = inbound else {
+            (self.sink)(inbound);
+            return;
+        };
+        let counters = Arc::clone(&self.faults.counters);
+        let plan = Arc::clone(&self.faults.plan);
+        count(&counters.received);
+        let rates = plan.rates(&datagram.mad);
+        // All are drawn every time, so that one rate does not change what another does.
+        let [dropped, duplicated, delayed] =
+            [rates.drop_in, rates.duplicate_in, rates.delay_in].map(|rate| self.random.hits(rate));
+        if dropped {
+            count(&counters.dropped_in);
+        } else if delayed && plan.hold > 0 {
+            count(&counters.delayed);
+            self.held.push((plan.hold + 1, datagram));
+        } else {
+            if duplicated {
+                count(&counters.duplicated_in);
+                (self.sink)(Inbound::Mad(datagram));
+            }
+            (self.sink)(Inbound::Mad(datagram));
+        }
+        for (overtaking, _) in &mut self.held {
+            *overtaking -= 1;
+        }
+        while self
+            .held
+            .first()
+            .is_some_and(|&(overtaking, _)| overtaking == 0)
+        {
+            let (_, datagram) = self.held.remove(0);
+            (self.sink)(Inbound::Mad(datagram));
+        }
+    }
+}
+
+/// A transport that loses and doubles what it sends.
+#[derive(Debug)]
+pub struct Faulty<T> {
+    transport: T,
+    faults: Faults,
+    random: Random,
+}
+
+impl<T> Faulty<T> {
+    /// The transport that is wrapped.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// How often what happened so far, in both halves.
+    pub fn counts(&self) -> FaultCounts {
+        self.faults.counts()
+    }
+}
+
+impl<T: Transport> Transport for Faulty<T> {
+    /// A datagram that vanishes counts as sent, and no [`Inbound::SendFailed`] follows: the sender's own timeouts tell.
+    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        let counters = &self.faults.counters;
+        count(&counters.sent);
+        let rates = self.faults.plan.rates(&datagram.mad);
+        let [dropped, duplicated] =
+            [rates.drop_out, rates.duplicate_out].map(|rate| self.random.hits(rate));
+        if dropped {
+            count(&counters.dropped_out);
+            return Ok(());
+        }
+        if duplicated {
+            count(&counters.duplicated_out);
+            self.transport.send(datagram, timeout)?;
+        }
+        self.transport.send(datagram, timeout)
+    }
+
+    fn local_port(&self) -> LocalPort {
+        self.transport.local_port()
+    }
+
+    fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError> {
+        self.transport.set_is_sm(on)
+    }
+}

@@ -1,0 +1,104 @@
+//! How datagrams leave and reach this process.
+//!
+//! A transport has two halves. The sending half is a value that implements [`Transport`]; the receiving half is a
+//! [`Sink`], given when the transport is opened and called from a thread of the transport's own. Decorators wrap
+//! both: they implement [`Transport`] around another one and wrap the sink before it is handed on.
+
+mod datagram;
+pub mod fault;
+pub mod trace;
+pub mod umad;
+#[cfg(feature = "verbs")]
+pub mod verbs;
+
+use std::io;
+use std::time::Duration;
+
+pub use datagram::{
+    Datagram, GENERAL_SERVICE_QKEY, Inbound, LocalPort, PortEvent, RemoteAddress, SendFailure,
+};
+
+use crate::wire::header::Class;
+
+/// The receiving half: called for everything that arrives, in order, on the transport's receive thread.
+///
+/// It may block; the transport then stops reading, and the kernel's receive queue takes the load.
+pub type Sink = Box<dyn FnMut(Inbound) + Send>;
+
+/// The sending half.
+pub trait Transport: Send {
+    /// Sends one datagram.
+    ///
+    /// `timeout` is how long a response is of use: until then it is delivered, and when it passes without one,
+    /// [`Inbound::SendFailed`] is. Zero means that no response is expected, as for responses, TrapRepress and Send;
+    /// a response that came nevertheless would be lost.
+    /// The upper 32 bits of the transaction identifier are the transport's, except in responses.
+    ///
+    /// # Errors
+    /// Nothing was sent; no [`Inbound::SendFailed`] follows.
+    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError>;
+
+    /// The port it sends from, as last known.
+    fn local_port(&self) -> LocalPort;
+
+    /// Sets or clears the IsSM bit in the CapabilityMask of the local port (IBA 14.2.5.6), by which other
+    /// subnet managers find this one. It is cleared when the transport closes.
+    ///
+    /// # Errors
+    /// The bit is as it was.
+    fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError>;
+}
+
+/// A datagram could not be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The transport has no agent for the datagram's class.
+    #[error("no agent is registered for datagrams of class {class}")]
+    UnsupportedClass {
+        /// The class.
+        class: Class,
+    },
+    /// The transport is closed, because the device vanished or it was shut down.
+    #[error("the transport is closed")]
+    Closed,
+    /// The operating system refused.
+    #[error("cannot send a datagram through {device}")]
+    Io {
+        /// Adapter and port: `mlx5_0:1`.
+        device: String,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// The IsSM bit of the local port could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum IsSmError {
+    /// The device that stands for the bit has no path, or could not be opened or closed.
+    #[error("cannot {} IsSM on {device}", if *.on { "set" } else { "clear" })]
+    Io {
+        /// Adapter and port: `mlx5_0:1`.
+        device: String,
+        /// Whether it was to be set.
+        on: bool,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The transport is closed.
+    #[error("the transport is closed")]
+    Closed,
+}
+
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        (**self).send(datagram, timeout)
+    }
+
+    fn local_port(&self) -> LocalPort {
+        (**self).local_port()
+    }
+
+    fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError> {
+        (**self).set_is_sm(on)
+    }
+}

@@ -1,0 +1,149 @@
+//! A record of all datagrams, for Wireshark.
+//!
+//! Captures are pcapng with link type ERF (197) and records of type InfiniBand (21), nanosecond times and the direction of
+//! every packet. Wireshark and tshark dissect them down to the fields of attributes, without any preference
+//! set; `infiniband.mad.attributeid == 0x15` filters one attribute. A datagram takes 352 bytes.
+//!
+//! Both halves of a transport are wrapped:
+//!
+//! ```no_run
+//! # use rsm_mad::transport::{Sink, umad, trace::{PcapngWriter, Trace}};
+//! # fn open(sink: Sink, clock: fn() -> rsm_mad::Time) -> Result<(), Box<dyn std::error::Error>> {
+//! let file = std::io::BufWriter::new(std::fs::File::create("sm.pcapng")?);
+//! let trace = Trace::new(PcapngWriter::new(file, "mlx5_0:1")?, clock);
+//! let transport = umad::open(&umad::UmadSelector::default(), trace.sink(sink))?;
+//! let transport = trace.transport(transport);
+//! # Ok(())
+//! # }
+//! ```
+
+mod packet;
+mod pcapng;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rsm_ids::Lid;
+
+pub use packet::Direction;
+pub use pcapng::PcapngWriter;
+
+use super::{Datagram, Inbound, IsSmError, LocalPort, SendError, Sink, Transport};
+use crate::Time;
+
+/// What both halves write to. A clone writes to the same capture.
+///
+/// A capture that cannot be written must not stop a subnet manager: after the first error nothing more is written, and
+/// the error is logged.
+#[derive(Clone)]
+pub struct Trace {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    clock: Box<dyn Fn() -> Time + Send + Sync>,
+}
+
+struct State {
+    /// `None` after an error.
+    writer: Option<PcapngWriter<Box<dyn Write + Send>>>,
+    local_lid: Lid,
+}
+
+impl Trace {
+    /// Records to `writer`, with times from `clock`, whose origin should be 1970 for them to mean something to people.
+    pub fn new(
+        writer: PcapngWriter<impl Write + Send + 'static>,
+        clock: impl Fn() -> Time + Send + Sync + 'static,
+    ) -> Trace {
+        let state = State {
+            writer: Some(writer.boxed()),
+            local_lid: Lid::NONE,
+        };
+        Trace {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                clock: Box::new(clock),
+            }),
+        }
+    }
+
+    /// Wraps the receiving half.
+    pub fn sink(&self, mut sink: Sink) -> Sink {
+        let trace = self.clone();
+        Box::new(move |inbound| {
+            if let Inbound::Mad(datagram) = &inbound {
+                trace.record(Direction::Inbound, datagram);
+            }
+            sink(inbound);
+        })
+    }
+
+    /// Wraps the sending half.
+    pub fn transport<T: Transport>(&self, transport: T) -> Traced<T> {
+        self.shared.state.lock().local_lid = transport.local_port().lid;
+        Traced {
+            transport,
+            trace: self.clone(),
+        }
+    }
+
+    /// Hands on what the output has buffered.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn flush(&self) -> io::Result<()> {
+        match &mut self.shared.state.lock().writer {
+            Some(writer) => writer.flush(),
+            None => Ok(()),
+        }
+    }
+
+    fn record(&self, direction: Direction, datagram: &Datagram) {
+        let mut state = self.shared.state.lock();
+        let local_lid = state.local_lid;
+        let Some(writer) = &mut state.writer else {
+            return;
+        };
+        // Read under the lock, so that times in the capture never go back.
+        let at = (self.shared.clock)();
+        if let Err(error) = writer.write(at, direction, datagram, local_lid) {
+            tracing::error!(%error, "cannot write the trace; it ends here");
+            state.writer = None;
+        }
+    }
+}
+
+/// A transport that records what it is given to send, whether it succeeds or not.
+pub struct Traced<T> {
+    transport: T,
+    trace: Trace,
+}
+
+impl<T> Traced<T> {
+    /// The transport that is wrapped.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+}
+
+impl<T: Transport> Transport for Traced<T> {
+    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        // Before it is sent, or its answer might be recorded first.
+        self.trace.record(Direction::Outbound, datagram);
+        self.transport.send(datagram, timeout)
+    }
+
+    fn local_port(&self) -> LocalPort {
+        let port = self.transport.local_port();
+        self.trace.shared.state.lock().local_lid = port.lid;
+        port
+    }
+
+    fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError> {
+        self.transport.set_is_sm(on)
+    }
+}

@@ -1,0 +1,103 @@
+use std::io;
+
+use super::ffi::OpenPort;
+use crate::wire::header::{Class, Method};
+
+/// A class to register for.
+struct AgentSpec {
+    class: Class,
+    version: u8,
+    /// Unsolicited methods to be given; the kernel gives each to one agent of a port only.
+    methods: &'static [u8],
+}
+
+const GET_TABLE: u8 = 0x12;
+const GET_TRACE_TABLE: u8 = 0x13;
+const GET_MULTI: u8 = 0x14;
+const DELETE: u8 = 0x15;
+
+const MANAGER_METHODS: &[u8] = &[
+    Method::GET.0,
+    Method::SET.0,
+    Method::TRAP.0,
+    Method::REPORT.0,
+    Method::TRAP_REPRESS.0,
+];
+
+/// What a subnet manager needs. In performance management it only asks.
+const AGENTS: [AgentSpec; 4] = [
+    AgentSpec {
+        class: Class::SUBNET_DIRECTED,
+        version: 1,
+        methods: MANAGER_METHODS,
+    },
+    AgentSpec {
+        class: Class::SUBNET_LID_ROUTED,
+        version: 1,
+        methods: MANAGER_METHODS,
+    },
+    AgentSpec {
+        class: Class::SUBNET_ADMINISTRATION,
+        version: 2,
+        methods: &[
+            Method::GET.0,
+            Method::SET.0,
+            Method::TRAP.0,
+            Method::REPORT.0,
+            Method::TRAP_REPRESS.0,
+            GET_TABLE,
+            GET_TRACE_TABLE,
+            GET_MULTI,
+            DELETE,
+        ],
+    },
+    AgentSpec {
+        class: Class::PERFORMANCE,
+        version: 1,
+        methods: &[],
+    },
+];
+
+/// The classes of `ibping` and `ibsysstat`. ibsim's client library crashes the process that one of them asks
+/// unless it registered for the class; a kernel delivers nothing to an agent without methods.
+const TOOL_CLASSES: [u8; 2] = [0x32, 0x33];
+const TOOL_OUI: [u8; 3] = [0x00, 0x14, 0x05];
+
+/// Registration for a class was refused.
+#[derive(Debug)]
+pub(super) struct RegisterError {
+    pub(super) class: Class,
+    pub(super) source: io::Error,
+}
+
+/// The agents of an open port.
+#[derive(Debug)]
+pub(super) struct Agents {
+    ids: [(Class, u32); AGENTS.len()],
+}
+
+impl Agents {
+    pub(super) fn register(port: &OpenPort) -> Result<Agents, RegisterError> {
+        let mut ids = AGENTS.map(|spec| (spec.class, 0));
+        for (spec, (class, id)) in AGENTS.iter().zip(&mut ids) {
+            *id = port
+                .register(class.0, spec.version, spec.methods)
+                .map_err(|source| RegisterError {
+                    class: *class,
+                    source,
+                })?;
+        }
+        for class in TOOL_CLASSES {
+            if let Err(error) = port.register_vendor(class, TOOL_OUI) {
+                tracing::debug!(class, %error, "cannot register for the class of a diagnostic tool");
+            }
+        }
+        Ok(Agents { ids })
+    }
+
+    /// The agent that sends datagrams of `class`.
+    pub(super) fn for_class(&self, class: Class) -> Option<u32> {
+        let found = self.ids.iter().find(|(other, _)| *other == class);
+        found.map(|&(_, id)| id)
+    }
+}

@@ -1,0 +1,528 @@
+//! libibumad, bound by hand to the dozen functions that are needed, and loaded when first used.
+//!
+//! The only module here with unsafe code; what it exports is safe. Every call goes through the library to `open`,
+//! `read`, `write`, `ioctl` and `poll` of the C library, which a simulator may have put its own in front of.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
+use std::io;
+use std::sync::OnceLock;
+
+use libloading::Library;
+use rsm_ids::{Guid, Lid, PortNum};
+
+use crate::transport::{Datagram, RemoteAddress};
+use crate::wire::{MAD_LEN, MadBytes};
+
+const LIBRARY: &str = "libibumad.so.3";
+
+/// UMAD_CA_NAME_LEN, with the terminating zero.
+const NAME_LEN: usize = 20;
+/// UMAD_MAX_DEVICES.
+const MAX_DEVICES: usize = 32;
+/// UMAD_CA_MAX_PORTS, port 0 included.
+const MAX_PORTS: usize = 10;
+/// The longest path of a device file this asks for.
+const PATH_LEN: usize = 256;
+/// Methods in a mask, as a mask of the kernel's has them (IB_MGMT_MAX_METHODS rounded up).
+const METHODS: usize = 128;
+const WORD_BITS: usize = c_long::BITS as usize;
+/// The longest header the library puts before a datagram: `sizeof(struct ib_user_mad)`.
+const MAX_HEADER: usize = 64;
+/// Room behind structures that the library fills in, should a newer one have longer ones.
+const SPARE_WORDS: usize = 32;
+
+/// `struct ib_mad_addr`; the fields marked so are big-endian.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct MadAddress {
+    qpn_be: u32,
+    qkey_be: u32,
+    lid_be: u16,
+    sl: u8,
+    path_bits: u8,
+    grh_present: u8,
+    gid_index: u8,
+    hop_limit: u8,
+    traffic_class: u8,
+    gid: [u8; 16],
+    flow_label_be: u32,
+    pkey_index: u16,
+    reserved: [u8; 6],
+}
+
+/// `struct umad_port`.
+#[repr(C)]
+struct RawPort {
+    ca_name: [c_char; NAME_LEN],
+    portnum: c_int,
+    base_lid: c_uint,
+    lmc: c_uint,
+    sm_lid: c_uint,
+    sm_sl: c_uint,
+    state: c_uint,
+    phys_state: c_uint,
+    rate: c_uint,
+    capmask_be: u32,
+    gid_prefix_be: u64,
+    port_guid_be: u64,
+    pkeys_size: c_uint,
+    pkeys: *mut u16,
+    link_layer: [c_char; NAME_LEN],
+    spare: [u64; SPARE_WORDS],
+}
+
+/// `struct umad_ca`.
+#[repr(C)]
+struct RawCa {
+    ca_name: [c_char; NAME_LEN],
+    node_type: c_uint,
+    numports: c_int,
+    fw_ver: [c_char; 20],
+    ca_type: [c_char; 40],
+    hw_ver: [c_char; 20],
+    node_guid_be: u64,
+    system_guid_be: u64,
+    ports: [*mut RawPort; MAX_PORTS],
+    spare: [u64; SPARE_WORDS],
+}
+
+const _: () = assert!(size_of::<MadAddress>() == 44);
+
+/// A header and a datagram, aligned for the header.
+#[repr(C, align(8))]
+struct Buffer([u8; MAX_HEADER + MAD_LEN]);
+
+impl Buffer {
+    fn zeroed() -> Buffer {
+        Buffer([0; MAX_HEADER + MAD_LEN])
+    }
+
+    fn as_mut_ptr(&mut self) -> *mut c_void {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// What the system says of a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PortAttributes {
+    pub(super) port_guid: Guid,
+    pub(super) lid: Lid,
+    pub(super) lmc: u8,
+    pub(super) sm_lid: Lid,
+    pub(super) sm_sl: u8,
+    /// PortState of IBA 14.2.5.6.
+    pub(super) state: u8,
+    pub(super) link_layer: String,
+}
+
+/// What the system says of a channel adapter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CaAttributes {
+    pub(super) node_guid: Guid,
+    pub(super) ports: Vec<PortNum>,
+}
+
+/// What was read from an open port.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// Zero for what arrived; an error number for what was sent and had no response.
+    pub(super) status: i32,
+    pub(super) datagram: Datagram,
+}
+
+type Name = *const c_char;
+
+/// The functions, valid as long as the library is loaded.
+struct Functions {
+    get_cas_names: unsafe extern "C" fn(*mut [c_char; NAME_LEN], c_int) -> c_int,
+    get_ca: unsafe extern "C" fn(Name, *mut RawCa) -> c_int,
+    release_ca: unsafe extern "C" fn(*mut RawCa) -> c_int,
+    get_port: unsafe extern "C" fn(Name, c_int, *mut RawPort) -> c_int,
+    release_port: unsafe extern "C" fn(*mut RawPort) -> c_int,
+    get_issm_path: unsafe extern "C" fn(Name, c_int, *mut c_char, c_int) -> c_int,
+    open_port: unsafe extern "C" fn(Name, c_int) -> c_int,
+    close_port: unsafe extern "C" fn(c_int) -> c_int,
+    size: unsafe extern "C" fn() -> usize,
+    get_mad: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    get_mad_addr: unsafe extern "C" fn(*mut c_void) -> *mut MadAddress,
+    set_addr: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, c_int) -> c_int,
+    set_pkey: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    status: unsafe extern "C" fn(*mut c_void) -> c_int,
+    register: unsafe extern "C" fn(c_int, c_int, c_int, u8, *mut c_long) -> c_int,
+    register_oui: unsafe extern "C" fn(c_int, c_int, u8, *const u8, *mut c_long) -> c_int,
+    send: unsafe extern "C" fn(c_int, c_int, *mut c_void, c_int, c_int, c_int) -> c_int,
+    recv: unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, c_int) -> c_int,
+    poll: unsafe extern "C" fn(c_int, c_int) -> c_int,
+}
+
+/// The loaded library.
+pub(super) struct Umad {
+    functions: Functions,
+    /// Never unloaded: the library keeps state for the process, and threads may be inside it.
+    _library: Library,
+}
+
+/// The error number that a call left, or `fallback` when it left none.
+fn last_error(fallback: c_int) -> io::Error {
+    match io::Error::last_os_error() {
+        error if error.raw_os_error().unwrap_or(0) != 0 => error,
+        _ => io::Error::from_raw_os_error(fallback),
+    }
+}
+
+/// The error that a negative return value states.
+fn returned_error(value: c_int) -> io::Error {
+    io::Error::from_raw_os_error(value.saturating_neg())
+}
+
+fn text(chars: &[c_char]) -> String {
+    let bytes: Vec<u8> = chars
+        .iter()
+        .map(|&char| char as u8)
+        .take_while(|&byte| byte != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A name as the library takes it; its own names are shorter than `NAME_LEN`.
+fn c_name(name: &str) -> io::Result<CString> {
+    if name.len() >= NAME_LEN {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+impl Umad {
+    /// Loads the library, once in a process.
+    pub(super) fn load() -> Result<&'static Umad, libloading::Error> {
+        static LOADED: OnceLock<Umad> = OnceLock::new();
+        if let Some(umad) = LOADED.get() {
+            return Ok(umad);
+        }
+        let umad = Umad::load_now()?;
+        Ok(LOADED.get_or_init(|| umad))
+    }
+
+    fn load_now() -> Result<Umad, libloading::Error> {
+        // SAFETY: libibumad has no initialisation routine with requirements of its own.
+        let library = unsafe { Library::new(LIBRARY) }?;
+        macro_rules! symbol {
+            ($name:literal) => {{
+                // SAFETY: the type of the field it is stored in is the one that infiniband/umad.h declares, with
+                // structures no shorter than declared there; the library outlives the pointer in `Umad`.
+                *unsafe { library.get($name) }?
+            }};
+        }
+        let functions = Functions {
+            get_cas_names: symbol!(b"umad_get_cas_names\0"),
+            get_ca: symbol!(b"umad_get_ca\0"),
+            release_ca: symbol!(b"umad_release_ca\0"),
+            get_port: symbol!(b"umad_get_port\0"),
+            release_port: symbol!(b"umad_release_port\0"),
+            get_issm_path: symbol!(b"umad_get_issm_path\0"),
+            open_port: symbol!(b"umad_open_port\0"),
+            close_port: symbol!(b"umad_close_port\0"),
+            size: symbol!(b"umad_size\0"),
+            get_mad: symbol!(b"umad_get_mad\0"),
+            get_mad_addr: symbol!(b"umad_get_mad_addr\0"),
+            set_addr: symbol!(b"umad_set_addr\0"),
+            set_pkey: symbol!(b"umad_set_pkey\0"),
+            status: symbol!(b"umad_status\0"),
+            register: symbol!(b"umad_register\0"),
+            register_oui: symbol!(b"umad_register_oui\0"),
+            send: symbol!(b"umad_send\0"),
+            recv: symbol!(b"umad_recv\0"),
+            poll: symbol!(b"umad_poll\0"),
+        };
+        Ok(Umad {
+            functions,
+            _library: library,
+        })
+    }
+
+    /// The names of the channel adapters. One of them may be a guess of the library's that cannot be opened.
+    pub(super) fn ca_names(&self) -> Vec<String> {
+        let mut names = [[0; NAME_LEN]; MAX_DEVICES];
+        // SAFETY: there is room for as many names as the second argument says.
+        let count =
+            unsafe { (self.functions.get_cas_names)(names.as_mut_ptr(), MAX_DEVICES as c_int) };
+        let count = usize::try_from(count).unwrap_or(0).min(MAX_DEVICES);
+        names[..count].iter().map(|name| text(name)).collect()
+    }
+
+    pub(super) fn ca(&self, name: &str) -> io::Result<CaAttributes> {
+        let name = c_name(name)?;
+        // SAFETY: every field of `RawCa` may be zero.
+        let mut raw: RawCa = unsafe { std::mem::zeroed() };
+        // SAFETY: the name is terminated, and the structure is as long as declared or longer.
+        let result = unsafe { (self.functions.get_ca)(name.as_ptr(), &raw mut raw) };
+        if result < 0 {
+            return Err(returned_error(result));
+        }
+        let ports = (0..)
+            .zip(raw.ports)
+            .filter(|(_, port)| !port.is_null())
+            .map(|(number, _)| PortNum(number))
+            .collect();
+        let node_guid = Guid(u64::from_be(raw.node_guid_be));
+        // SAFETY: the library filled it in, and it is released once.
+        unsafe { (self.functions.release_ca)(&raw mut raw) };
+        Ok(CaAttributes { node_guid, ports })
+    }
+
+    pub(super) fn port(&self, ca: &str, port: PortNum) -> io::Result<PortAttributes> {
+        let name = c_name(ca)?;
+        // SAFETY: every field of `RawPort` may be zero.
+        let mut raw: RawPort = unsafe { std::mem::zeroed() };
+        // SAFETY: the name is terminated, and the structure is as long as declared or longer.
+        let result =
+            unsafe { (self.functions.get_port)(name.as_ptr(), c_int::from(port.0), &raw mut raw) };
+        if result < 0 {
+            return Err(returned_error(result));
+        }
+        let attributes = PortAttributes {
+            port_guid: Guid(u64::from_be(raw.port_guid_be)),
+            lid: Lid(raw.base_lid as u16),
+            lmc: raw.lmc as u8,
+            sm_lid: Lid(raw.sm_lid as u16),
+            sm_sl: raw.sm_sl as u8,
+            state: raw.state as u8,
+            link_layer: text(&raw.link_layer),
+        };
+        // SAFETY: the library filled it in, and it is released once.
+        unsafe { (self.functions.release_port)(&raw mut raw) };
+        Ok(attributes)
+    }
+
+    /// Opens the device file that sets IsSM on the port as long as it is open.
+    pub(super) fn open_is_sm(&self, ca: &str, port: PortNum) -> io::Result<IsSm> {
+        let name = c_name(ca)?;
+        let mut path = [0; PATH_LEN];
+        // SAFETY: the name is terminated; there is room for as many bytes as the last argument says.
+        let result = unsafe {
+            (self.functions.get_issm_path)(
+                name.as_ptr(),
+                c_int::from(port.0),
+                path.as_mut_ptr(),
+                PATH_LEN as c_int,
+            )
+        };
+        if result < 0 {
+            return Err(returned_error(result));
+        }
+        path[PATH_LEN - 1] = 0;
+        // SAFETY: the path is terminated, and the flags need no mode. Without O_NONBLOCK the call would wait for
+        // another subnet manager to close the file.
+        let file = unsafe {
+            libc::open(
+                CStr::from_ptr(path.as_ptr()).as_ptr(),
+                libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC,
+            )
+        };
+        if file < 0 {
+            return Err(last_error(libc::EIO));
+        }
+        Ok(IsSm { file })
+    }
+
+    /// Opens a port for sending and receiving.
+    pub(super) fn open(&'static self, ca: &str, port: PortNum) -> io::Result<OpenPort> {
+        let name = c_name(ca)?;
+        // SAFETY: the name is terminated.
+        let id = unsafe { (self.functions.open_port)(name.as_ptr(), c_int::from(port.0)) };
+        if id < 0 {
+            return Err(returned_error(id));
+        }
+        // SAFETY: takes nothing. It depends on what opening negotiated with the kernel, and so comes after it.
+        let header = unsafe { (self.functions.size)() };
+        let port = OpenPort { umad: self, id };
+        if header > MAX_HEADER {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        Ok(port)
+    }
+}
+
+/// IsSM is set as long as this lives.
+///
+/// Not an `OwnedFd`: a simulator hands out numbers that the kernel does not know.
+#[derive(Debug)]
+pub(super) struct IsSm {
+    file: c_int,
+}
+
+impl Drop for IsSm {
+    fn drop(&mut self) {
+        // SAFETY: opened by `open_is_sm` and closed once.
+        unsafe { libc::close(self.file) };
+    }
+}
+
+/// An open port. Reading and writing may happen on different threads: either is one system call.
+pub(super) struct OpenPort {
+    umad: &'static Umad,
+    id: c_int,
+}
+
+impl OpenPort {
+    /// Registers for a class: for responses to what is sent with the agent that is returned, and for unsolicited
+    /// datagrams of `methods`.
+    pub(super) fn register(&self, class: u8, version: u8, methods: &[u8]) -> io::Result<u32> {
+        let mut mask = method_mask(methods);
+        // SAFETY: the mask has 16 bytes, as declared. RMPP version 0: segments are ours to handle.
+        let agent = unsafe {
+            (self.umad.functions.register)(
+                self.id,
+                c_int::from(class),
+                c_int::from(version),
+                0,
+                mask.as_mut_ptr(),
+            )
+        };
+        // A failed registration returns the error number, or only -1 from older libraries.
+        u32::try_from(agent).map_err(|_| last_error(libc::EPERM))
+    }
+
+    /// Registers for responses of a vendor's class, 0x30 to 0x4F.
+    pub(super) fn register_vendor(&self, class: u8, oui: [u8; 3]) -> io::Result<u32> {
+        let mut mask = method_mask(&[]);
+        // SAFETY: the identifier has 3 bytes and the mask 16, as declared.
+        let agent = unsafe {
+            (self.umad.functions.register_oui)(
+                self.id,
+                c_int::from(class),
+                0,
+                oui.as_ptr(),
+                mask.as_mut_ptr(),
+            )
+        };
+        u32::try_from(agent).map_err(|_| last_error(libc::EPERM))
+    }
+
+    /// Sends a datagram and has the kernel wait `timeout_ms` for its response; 0 for not at all.
+    pub(super) fn send(&self, agent: u32, datagram: &Datagram, timeout_ms: u32) -> io::Result<()> {
+        let functions = &self.umad.functions;
+        let remote = &datagram.remote;
+        let mut buffer = Buffer::zeroed();
+        let umad = buffer.as_mut_ptr();
+        // SAFETY: the buffer holds the library's header, whose length was checked when the port was opened, and a
+        // datagram behind it; both pointers the library returns are inside. Values are in host order.
+        let result = unsafe {
+            (functions.set_addr)(
+                umad,
+                c_int::from(remote.lid.0),
+                remote.qpn as c_int,
+                c_int::from(remote.sl),
+                remote.qkey as c_int,
+            );
+            (functions.set_pkey)(umad, c_int::from(remote.pkey_index));
+            (*(functions.get_mad_addr)(umad)).path_bits = remote.path_bits;
+            (functions.get_mad)(umad)
+                .cast::<MadBytes>()
+                .write_unaligned(datagram.mad);
+            (functions.send)(
+                self.id,
+                agent as c_int,
+                umad,
+                MAD_LEN as c_int,
+                c_int::try_from(timeout_ms).unwrap_or(c_int::MAX),
+                0,
+            )
+        };
+        if result < 0 {
+            return Err(last_error(libc::EIO));
+        }
+        Ok(())
+    }
+
+    /// Takes the next datagram if there is one.
+    ///
+    /// # Errors
+    /// The device is of no use any more.
+    pub(super) fn receive(&self) -> io::Result<Option<Received>> {
+        let functions = &self.umad.functions;
+        let mut buffer = Buffer::zeroed();
+        let umad = buffer.as_mut_ptr();
+        let mut length = MAD_LEN as c_int;
+        // SAFETY: the buffer holds the library's header, whose length was checked when the port was opened, and
+        // `length` bytes behind it. Timeout 0: it does not wait.
+        let result = unsafe { (functions.recv)(self.id, umad, &raw mut length, 0) };
+        if result < 0 {
+            return match last_error(-result) {
+                error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+                // The simulator returns the number without setting it.
+                _ if result == -libc::EWOULDBLOCK => Ok(None),
+                error => Err(error),
+            };
+        }
+        // SAFETY: the library filled the header in; the pointers it returns are inside the buffer, behind which the
+        // datagram was zero where it was received short.
+        let (status, address, mad) = unsafe {
+            (
+                (functions.status)(umad),
+                (functions.get_mad_addr)(umad).read_unaligned(),
+                (functions.get_mad)(umad)
+                    .cast::<MadBytes>()
+                    .read_unaligned(),
+            )
+        };
+        let remote = RemoteAddress {
+            lid: Lid(u16::from_be(address.lid_be)),
+            qpn: u32::from_be(address.qpn_be),
+            qkey: u32::from_be(address.qkey_be),
+            sl: address.sl,
+            pkey_index: address.pkey_index,
+            path_bits: address.path_bits,
+        };
+        Ok(Some(Received {
+            status,
+            datagram: Datagram { mad, remote },
+        }))
+    }
+
+    /// Waits until there may be something to receive, `timeout_ms` at most. Whether there is, and whether the device
+    /// still works, [`OpenPort::receive`] tells: a simulator wakes up for nothing and calls it an error.
+    pub(super) fn wait(&self, timeout_ms: u16) {
+        // SAFETY: takes numbers only.
+        unsafe { (self.umad.functions.poll)(self.id, c_int::from(timeout_ms)) };
+    }
+}
+
+impl Drop for OpenPort {
+    fn drop(&mut self) {
+        // SAFETY: opened by `Umad::open` and closed once; agents go with it.
+        unsafe { (self.umad.functions.close_port)(self.id) };
+    }
+}
+
+fn method_mask(methods: &[u8]) -> [c_long; METHODS / WORD_BITS] {
+    let mut mask = [0; METHODS / WORD_BITS];
+    for &method in methods {
+        let bit = usize::from(method & 0x7F);
+        mask[bit / WORD_BITS] |= 1 << (bit % WORD_BITS);
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_has_a_bit_for_each_method() {
+        let mask = method_mask(&[0x01, 0x15]);
+        let bits = |word: usize| mask[word / WORD_BITS] >> (word % WORD_BITS) & 1;
+        let set: Vec<usize> = (0..METHODS).filter(|&bit| bits(bit) == 1).collect();
+        assert_eq!(set, [1, 0x15]);
+    }
+
+    #[test]
+    fn names_that_the_library_has_no_room_for_are_refused() {
+        assert!(c_name("mlx5_0").is_ok());
+        assert!(c_name("a-name-of-twenty-chars").is_err());
+        assert!(c_name("mlx5\0").is_err());
+    }
+}

@@ -1,0 +1,330 @@
+//! The Linux MAD device, through libibumad.
+//!
+//! The library is loaded when first used, so that a program built with this runs where it is missing, as long
+//! as it opens nothing. One thread waits and reads; the caller's thread writes.
+//!
+//! # When the device vanishes
+//!
+//! A link that goes down leaves the port open: it is an event, and so is its coming back. When reading fails because the
+//! adapter was removed, or its driver reset, the thread reports [`PortEvent::Gone`](super::PortEvent::Gone) and ends;
+//! from then on sending fails with [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], as often and as
+//! seldom as its own clock tells it to, until that succeeds.
+
+mod agents;
+mod ffi;
+mod ports;
+mod receiver;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use self::agents::Agents;
+use self::ffi::{IsSm, Umad};
+use self::receiver::Shared;
+use super::{Datagram, IsSmError, LocalPort, SendError, Sink, Transport};
+use crate::wire::header::{Class, MadHeader};
+
+pub use ports::UmadSelector;
+
+/// A port could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum UmadError {
+    /// The library is not there, or not the one it is taken for.
+    #[error("cannot load libibumad.so.3 (package libibumad3)")]
+    Library(#[source] libloading::Error),
+    /// No port is like the one that was asked for.
+    #[error("no InfiniBand port matches {wanted}; there are: {seen}")]
+    NoPort {
+        /// The selector, `*` for what it leaves open.
+        wanted: String,
+        /// The ports that there are, with their states.
+        seen: String,
+    },
+    /// The port could not be opened.
+    #[error("cannot open {device}")]
+    Open {
+        /// Adapter and port: `mlx5_0:1`.
+        device: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Another process, most likely another subnet manager, has the class.
+    #[error(
+        "cannot register for datagrams of class {class} on {device}; is another subnet manager running here?"
+    )]
+    Register {
+        /// Adapter and port: `mlx5_0:1`.
+        device: String,
+        /// The class.
+        class: Class,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The receive thread could not be started.
+    #[error("cannot start the receive thread of {device}")]
+    Thread {
+        /// Adapter and port: `mlx5_0:1`.
+        device: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The sink panicked, and nothing can be delivered any more.
+    #[error("the receive thread of {device} panicked")]
+    SinkLost {
+        /// Adapter and port: `mlx5_0:1`.
+        device: String,
+    },
+}
+
+/// The InfiniBand ports of this host, whatever their state.
+///
+/// # Errors
+/// [`UmadError::Library`].
+pub fn list_ports() -> Result<Vec<LocalPort>, UmadError> {
+    Ok(ports::list(Umad::load().map_err(UmadError::Library)?))
+}
+
+/// Opens the port that `selector` asks for, and delivers to `sink` on a thread of its own.
+///
+/// # Errors
+/// See [`UmadError`]. When several ports are suitable, the error is the last one's.
+pub fn open(selector: &UmadSelector, sink: Sink) -> Result<UmadTransport, UmadError> {
+    let umad = Umad::load().map_err(UmadError::Library)?;
+    let candidates = ports::candidates(selector, ports::list(umad))?;
+    let (opened, local) = first_that_opens(umad, candidates)?;
+    let mut transport = UmadTransport {
+        umad,
+        local,
+        opened: None,
+        sink: Some(sink),
+        is_sm: None,
+    };
+    transport.start(opened)?;
+    Ok(transport)
+}
+
+fn device(local: &LocalPort) -> String {
+    format!("{}:{}", local.ca, local.port)
+}
+
+fn first_that_opens(
+    umad: &'static Umad,
+    candidates: Vec<LocalPort>,
+) -> Result<(ffi::OpenPort, LocalPort), UmadError> {
+    let mut last = None;
+    for local in candidates {
+        match umad.open(&local.ca, local.port) {
+            Ok(opened) => return Ok((opened, local)),
+            Err(source) => {
+                let device = device(&local);
+                tracing::warn!(device, error = %source, "cannot open the port");
+                last = Some(UmadError::Open { device, source });
+            }
+        }
+    }
+    Err(last.expect("there is a candidate, or there was an error before"))
+}
+
+/// An open port.
+pub struct UmadTransport {
+    umad: &'static Umad,
+    /// As it was when it was last opened.
+    local: LocalPort,
+    opened: Option<Opened>,
+    /// The receiving half, while no thread has it.
+    sink: Option<Sink>,
+    is_sm: Option<IsSm>,
+}
+
+struct Opened {
+    shared: Arc<Shared>,
+    agents: Agents,
+    thread: JoinHandle<Sink>,
+}
+
+impl UmadTransport {
+    /// Registers on an open port and starts the thread. The sink is there.
+    fn start(&mut self, port: ffi::OpenPort) -> Result<(), UmadError> {
+        let device = device(&self.local);
+        let agents = Agents::register(&port).map_err(|error| UmadError::Register {
+            device: device.clone(),
+            class: error.class,
+            source: error.source,
+        })?;
+        let known = self
+            .umad
+            .port(&self.local.ca, self.local.port)
+            .map_err(|source| UmadError::Open {
+                device: device.clone(),
+                source,
+            })?;
+        let shared = Arc::new(Shared {
+            port,
+            local: RwLock::new(self.local.clone()),
+            closing: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+        });
+        let sink = self.sink.take().ok_or_else(|| UmadError::SinkLost {
+            device: device.clone(),
+        })?;
+        let for_thread = Arc::clone(&shared);
+        let umad = self.umad;
+        let thread = std::thread::Builder::new()
+            .name(format!("umad {device}"))
+            .spawn(move || receiver::run(umad, &for_thread, known, sink))
+            .map_err(|source| UmadError::Thread { device, source })?;
+        self.opened = Some(Opened {
+            shared,
+            agents,
+            thread,
+        });
+        Ok(())
+    }
+
+    /// Ends the thread and takes the sink back.
+    fn stop(&mut self) {
+        let Some(opened) = self.opened.take() else {
+            return;
+        };
+        opened.shared.closing.store(true, Ordering::Release);
+        self.local = opened.shared.local.read().clone();
+        self.sink = opened.thread.join().ok();
+    }
+
+    /// Opens the port again, wherever the same port GUID now is; IsSM is set again if it was.
+    ///
+    /// It may be called in any state, but not while the sink waits for the caller: it waits for the receive thread.
+    /// What was sent before and not answered is lost without notice; the caller's own timeouts tell.
+    ///
+    /// # Errors
+    /// See [`UmadError`]; the transport is then closed, and another attempt may be made.
+    pub fn reopen(&mut self) -> Result<(), UmadError> {
+        self.stop();
+        let was_sm = self.is_sm.take().is_some();
+        let same_port = |local: &LocalPort| local.port_guid == self.local.port_guid;
+        let found = ports::list(self.umad).into_iter().find(same_port);
+        let Some(local) = found else {
+            return Err(UmadError::NoPort {
+                wanted: format!("port GUID {}", self.local.port_guid),
+                seen: "others only".to_owned(),
+            });
+        };
+        let (opened, local) = first_that_opens(self.umad, vec![local])?;
+        self.local = local;
+        self.start(opened)?;
+        if was_sm && let Err(error) = self.set_is_sm(true) {
+            tracing::warn!(device = device(&self.local), %error, "cannot set IsSM again");
+        }
+        Ok(())
+    }
+
+    /// The open port, unless the device vanished.
+    fn live(&self) -> Option<&Opened> {
+        self.opened
+            .as_ref()
+            .filter(|opened| !opened.shared.gone.load(Ordering::Acquire))
+    }
+}
+
+impl Transport for UmadTransport {
+    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        let opened = self.live().ok_or(SendError::Closed)?;
+        let class = MadHeader::of(&datagram.mad).class();
+        let agent = opened
+            .agents
+            .for_class(class)
+            .ok_or(SendError::UnsupportedClass { class })?;
+        opened
+            .shared
+            .port
+            .send(agent, datagram, whole_milliseconds(timeout))
+            .map_err(|source| SendError::Io {
+                device: device(&self.local),
+                source,
+            })
+    }
+
+    fn local_port(&self) -> LocalPort {
+        match &self.opened {
+            Some(opened) => opened.shared.local.read().clone(),
+            None => self.local.clone(),
+        }
+    }
+
+    fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError> {
+        if !on {
+            self.is_sm = None;
+            return Ok(());
+        }
+        if self.is_sm.is_some() {
+            return Ok(());
+        }
+        self.live().ok_or(IsSmError::Closed)?;
+        let opened = self.umad.open_is_sm(&self.local.ca, self.local.port);
+        self.is_sm = Some(opened.map_err(|source| IsSmError::Io {
+            device: device(&self.local),
+            on,
+            source,
+        })?);
+        Ok(())
+    }
+}
+
+/// How long dropping waits for the receive thread: it ends at once unless its sink blocks.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
+const CLOSE_STEP: Duration = Duration::from_millis(5);
+
+impl Drop for UmadTransport {
+    fn drop(&mut self) {
+        self.is_sm = None;
+        let Some(opened) = self.opened.take() else {
+            return;
+        };
+        opened.shared.closing.store(true, Ordering::Release);
+        for _ in 0..CLOSE_PATIENCE.as_millis() / CLOSE_STEP.as_millis() {
+            if opened.thread.is_finished() {
+                return;
+            }
+            std::thread::sleep(CLOSE_STEP);
+        }
+        // The port closes when the sink returns.
+        tracing::warn!(
+            device = device(&self.local),
+            "the receive thread is held up by its sink"
+        );
+    }
+}
+
+impl std::fmt::Debug for UmadTransport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UmadTransport")
+            .field("local", &self.local_port())
+            .field("open", &self.live().is_some())
+            .field("is_sm", &self.is_sm.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The kernel counts in milliseconds. Rounded up, for 0 means that no response is expected.
+fn whole_milliseconds(timeout: Duration) -> u32 {
+    let milliseconds = timeout.as_nanos().div_ceil(1_000_000);
+    u32::try_from(milliseconds).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_never_becomes_none() {
+        assert_eq!(whole_milliseconds(Duration::ZERO), 0);
+        assert_eq!(whole_milliseconds(Duration::from_nanos(1)), 1);
+        assert_eq!(whole_milliseconds(Duration::from_millis(25)), 25);
+        assert_eq!(whole_milliseconds(Duration::MAX), u32::MAX);
+    }
+}

@@ -1,0 +1,191 @@
+use std::fmt;
+
+use rsm_ids::{Guid, PortNum};
+
+use super::UmadError;
+use super::ffi::{PortAttributes, Umad};
+use crate::transport::LocalPort;
+use crate::wire::attr::PortState;
+
+/// Which port to open.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UmadSelector {
+    /// The name of the channel adapter; the first with a suitable port when absent.
+    pub ca: Option<String>,
+    /// The number of the port. When absent, the first Active one, or else the first whose link is up, or else, on an adapter
+    /// given by name, the first.
+    pub port: Option<PortNum>,
+}
+
+impl fmt::Display for UmadSelector {
+    /// `mlx5_0:1`, with `*` for what is left open.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.ca.as_deref().unwrap_or("*"))?;
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => f.write_str(":*"),
+        }
+    }
+}
+
+impl PortAttributes {
+    pub(super) fn port_state(&self) -> PortState {
+        PortState::from_code(self.state)
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(
+            self.port_state(),
+            PortState::Init | PortState::Armed | PortState::Active
+        )
+    }
+
+    /// Older kernels do not say and have no other.
+    fn is_infiniband(&self) -> bool {
+        matches!(self.link_layer.as_str(), "" | "IB" | "InfiniBand")
+    }
+}
+
+pub(super) fn local_port(
+    ca: &str,
+    port: PortNum,
+    node_guid: Guid,
+    attributes: &PortAttributes,
+) -> LocalPort {
+    LocalPort {
+        ca: ca.to_owned(),
+        port,
+        node_guid,
+        port_guid: attributes.port_guid,
+        lid: attributes.lid,
+        sm_lid: attributes.sm_lid,
+        state: attributes.port_state(),
+    }
+}
+
+/// The InfiniBand ports of this host, adapters in the library's order, ports in ascending order. What cannot be
+/// asked is left out with a warning: the library may name an adapter that is not there.
+pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
+    let mut ports = Vec::new();
+    for name in umad.ca_names() {
+        let ca = match umad.ca(&name) {
+            Ok(ca) => ca,
+            Err(error) => {
+                tracing::warn!(ca = name, %error, "cannot ask the channel adapter");
+                continue;
+            }
+        };
+        for number in ca.ports {
+            match umad.port(&name, number) {
+                Ok(port) if port.is_infiniband() => {
+                    ports.push(local_port(&name, number, ca.node_guid, &port));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(ca = name, port = number.0, %error, "cannot ask the port");
+                }
+            }
+        }
+    }
+    ports
+}
+
+/// The ports that `selector` admits, the one to try first first.
+pub(super) fn candidates(
+    selector: &UmadSelector,
+    ports: Vec<LocalPort>,
+) -> Result<Vec<LocalPort>, UmadError> {
+    let seen = ports
+        .iter()
+        .map(|port| format!("{}:{} {}", port.ca, port.port, port.state))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let mut admitted: Vec<LocalPort> = ports
+        .into_iter()
+        .filter(|port| selector.ca.as_ref().is_none_or(|ca| *ca == port.ca))
+        .filter(|port| selector.port.is_none_or(|number| number == port.port))
+        .filter(|port| selector.ca.is_some() || preference(port.state) < DOWN)
+        .collect();
+    if admitted.is_empty() {
+        return Err(UmadError::NoPort {
+            wanted: selector.to_string(),
+            seen: if seen.is_empty() {
+                "none".to_owned()
+            } else {
+                seen
+            },
+        });
+    }
+    // Stable: adapters and ports keep their order.
+    admitted.sort_by_key(|port| preference(port.state));
+    Ok(admitted)
+}
+
+const DOWN: u8 = 2;
+
+fn preference(state: PortState) -> u8 {
+    match state {
+        PortState::Active => 0,
+        PortState::Init | PortState::Armed => 1,
+        _ => DOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rsm_ids::Lid;
+
+    fn port(ca: &str, number: u8, state: PortState) -> LocalPort {
+        LocalPort {
+            ca: ca.to_owned(),
+            port: PortNum(number),
+            node_guid: Guid(1),
+            port_guid: Guid(2),
+            lid: Lid::NONE,
+            sm_lid: Lid::NONE,
+            state,
+        }
+    }
+
+    fn chosen(ca: Option<&str>, number: Option<u8>) -> Option<(String, u8)> {
+        let selector = UmadSelector {
+            ca: ca.map(str::to_owned),
+            port: number.map(PortNum),
+        };
+        let ports = vec![
+            port("mlx5_0", 1, PortState::Down),
+            port("mlx5_0", 2, PortState::Init),
+            port("mlx5_1", 1, PortState::Active),
+            port("mlx5_2", 1, PortState::Down),
+        ];
+        let first = candidates(&selector, ports).ok()?.swap_remove(0);
+        Some((first.ca, first.port.0))
+    }
+
+    #[test]
+    fn the_best_port_that_the_selector_admits_is_chosen() {
+        let found = |ca: &str, number| Some((ca.to_owned(), number));
+        assert_eq!(chosen(None, None), found("mlx5_1", 1));
+        assert_eq!(chosen(None, Some(2)), found("mlx5_0", 2));
+        assert_eq!(chosen(Some("mlx5_0"), None), found("mlx5_0", 2));
+        assert_eq!(chosen(Some("mlx5_0"), Some(1)), found("mlx5_0", 1));
+        assert_eq!(chosen(Some("mlx5_2"), None), found("mlx5_2", 1));
+        assert_eq!(chosen(Some("mlx5_3"), None), None);
+        assert_eq!(chosen(None, Some(3)), None);
+    }
+
+    #[test]
+    fn what_was_seen_is_in_the_error() {
+        let selector = UmadSelector {
+            ca: Some("mlx5_7".to_owned()),
+            port: None,
+        };
+        let error = candidates(&selector, vec![port("mlx5_0", 1, PortState::Down)]).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("mlx5_7:*") && text.contains("mlx5_0:1 Down"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! libibverbs, by way of rdma-sys. The only module of this feature with unsafe code; what it exports is safe.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int};
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, addr_of};
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use super::{Device, DevicePort};
+use crate::ids::Gid;
+use crate::wire::attr::PortState;
+
+/// IBV_LINK_LAYER_ETHERNET; the others are InfiniBand and "unspecified", which is what InfiniBand drivers say.
+const LINK_LAYER_ETHERNET: u8 = 2;
+
+/// The devices of this host, listed once.
+struct DeviceList {
+    list: NonNull<*mut rdma_sys::ibv_device>,
+    len: usize,
+}
+
+impl DeviceList {
+    fn new() -> io::Result<Option<DeviceList>> {
+        let mut len: c_int = 0;
+        // SAFETY: takes a place for the length.
+        let list = unsafe { rdma_sys::ibv_get_device_list(&raw mut len) };
+        match NonNull::new(list) {
+            Some(list) => Ok(Some(DeviceList {
+                list,
+                len: usize::try_from(len).unwrap_or(0),
+            })),
+            None => match io::Error::last_os_error() {
+                // A kernel without the RDMA modules has no devices.
+                error if error.raw_os_error() == Some(libc::ENOSYS) => Ok(None),
+                error => Err(error),
+            },
+        }
+    }
+
+    fn devices(&self) -> impl Iterator<Item = *mut rdma_sys::ibv_device> {
+        // SAFETY: the library says how many entries there are; they live as long as the list.
+        unsafe { std::slice::from_raw_parts(self.list.as_ptr(), self.len) }
+            .iter()
+            .copied()
+            .filter(|device| !device.is_null())
+    }
+}
+
+impl Drop for DeviceList {
+    fn drop(&mut self) {
+        // SAFETY: from `ibv_get_device_list`, freed once; devices that are open stay valid.
+        unsafe { rdma_sys::ibv_free_device_list(self.list.as_ptr()) };
+    }
+}
+
+/// The name of a device of a list that is alive.
+fn name_of(device: *mut rdma_sys::ibv_device) -> String {
+    // SAFETY: the device is alive, and so is its name, which is terminated.
+    unsafe { CStr::from_ptr(rdma_sys::ibv_get_device_name(device)) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// An open device.
+pub(super) struct Context {
+    context: NonNull<rdma_sys::ibv_context>,
+}
+
+// SAFETY: libibverbs may be called from any thread.
+unsafe impl Send for Context {}
+
+impl Context {
+    /// Opens the device called `name`; `None` when there is none.
+    pub(super) fn open(name: &str) -> io::Result<Option<Context>> {
+        let Some(list) = DeviceList::new()? else {
+            return Ok(None);
+        };
+        let found = list.devices().find(|&device| name_of(device) == name);
+        found.map(Context::open_device).transpose()
+    }
+
+    /// Opens a device of a list that is alive.
+    fn open_device(device: *mut rdma_sys::ibv_device) -> io::Result<Context> {
+        // SAFETY: the device is alive.
+        let context = unsafe { rdma_sys::ibv_open_device(device) };
+        NonNull::new(context)
+            .map(|context| Context { context })
+            .ok_or_else(io::Error::last_os_error)
+    }
+
+    fn ports(&self) -> io::Result<u8> {
+        let mut attributes = MaybeUninit::<rdma_sys::ibv_device_attr>::zeroed();
+        // SAFETY: the context is open; the structure, of integers only, is filled in.
+        let attributes = unsafe {
+            check(rdma_sys::ibv_query_device(
+                self.context.as_ptr(),
+                attributes.as_mut_ptr(),
+            ))?;
+            attributes.assume_init()
+        };
+        Ok(attributes.phys_port_cnt)
+    }
+
+    fn port(&self, port: PortNum) -> io::Result<DevicePort> {
+        let mut attributes = MaybeUninit::<rdma_sys::ibv_port_attr>::zeroed();
+        // SAFETY: the context is open; the structure, of integers only, is filled in.
+        let attributes = unsafe {
+            check(rdma_sys::___ibv_query_port(
+                self.context.as_ptr(),
+                port.0,
+                attributes.as_mut_ptr(),
+            ))?;
+            attributes.assume_init()
+        };
+        Ok(DevicePort {
+            port,
+            infiniband: attributes.link_layer != LINK_LAYER_ETHERNET,
+            state: PortState::from_code(attributes.state as u8),
+            lid: Lid(attributes.lid),
+            lmc: Lmc::from_bits(attributes.lmc),
+            sm_lid: Lid(attributes.sm_lid),
+            gids: self.gids(port, attributes.gid_tbl_len),
+        })
+    }
+
+    /// The table without its empty entries and those that cannot be read.
+    fn gids(&self, port: PortNum, len: c_int) -> Vec<Gid> {
+        let gid = |index| {
+            let mut gid = rdma_sys::ibv_gid { raw: [0; 16] };
+            // SAFETY: the context is open; all 16 bytes are set either way.
+            let raw = unsafe {
+                let result =
+                    rdma_sys::ibv_query_gid(self.context.as_ptr(), port.0, index, &raw mut gid);
+                (result == 0).then_some(gid.raw)
+            };
+            raw.map(|raw| Gid(u128::from_be_bytes(raw)))
+        };
+        (0..len)
+            .filter_map(gid)
+            .filter(|gid| gid.guid() != Guid::ZERO)
+            .collect()
+    }
+
+    /// Makes reading events fail rather than wait.
+    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
+        let file = self.event_file();
+        // SAFETY: changes flags of a file that the open context owns.
+        unsafe {
+            let flags = libc::fcntl(file, libc::F_GETFL);
+            if flags < 0 || libc::fcntl(file, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    }
+
+    fn event_file(&self) -> c_int {
+        // SAFETY: the context is open.
+        unsafe { self.context.as_ref() }.async_fd
+    }
+
+    /// Waits until there may be an event, `timeout_ms` at most.
+    pub(super) fn wait(&self, timeout_ms: u16) -> io::Result<()> {
+        let mut file = libc::pollfd {
+            fd: self.event_file(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one descriptor, as the second argument says.
+        let result = unsafe { libc::poll(&raw mut file, 1, c_int::from(timeout_ms)) };
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next event, if there is one: its number and, where it is a port's, the port.
+    pub(super) fn event(&self) -> io::Result<Option<(u32, c_int)>> {
+        let mut event = MaybeUninit::<rdma_sys::ibv_async_event>::zeroed();
+        // SAFETY: the context is open; the structure is filled in, and given back below.
+        let result =
+            unsafe { rdma_sys::ibv_get_async_event(self.context.as_ptr(), event.as_mut_ptr()) };
+        if result != 0 {
+            return match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+                error => Err(error),
+            };
+        }
+        // SAFETY: a newer kernel may give numbers that the enumeration in rdma-sys lacks, so the field is never read
+        // as one; an integer can have any value. The union holds a pointer or a number; both have the bytes of a number.
+        let read = unsafe {
+            let number = addr_of!((*event.as_ptr()).event_type).cast::<u32>().read();
+            let port = addr_of!((*event.as_ptr()).element).cast::<c_int>().read();
+            (number, port)
+        };
+        // SAFETY: this event came from `ibv_get_async_event`, and is given back once.
+        unsafe { rdma_sys::ibv_ack_async_event(event.as_mut_ptr()) };
+        Ok(Some(read))
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: from `ibv_open_device`, closed once.
+        unsafe { rdma_sys::ibv_close_device(self.context.as_ptr()) };
+    }
+}
+
+/// The error number that most of the library returns.
+fn check(result: c_int) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        result if result > 0 => Err(io::Error::from_raw_os_error(result)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The devices of this host; one that cannot be asked is left out with a warning.
+pub(super) fn devices() -> io::Result<Vec<Device>> {
+    let Some(list) = DeviceList::new()? else {
+        return Ok(Vec::new());
+    };
+    let mut devices = Vec::new();
+    for device in list.devices() {
+        let name = name_of(device);
+        // SAFETY: the device is alive.
+        let node_guid = Guid(u64::from_be(unsafe {
+            rdma_sys::ibv_get_device_guid(device)
+        }));
+        let ports = Context::open_device(device).and_then(|context| {
+            let count = context.ports()?;
+            (1..=count)
+                .map(|number| context.port(PortNum(number)))
+                .collect()
+        });
+        match ports {
+            Ok(ports) => devices.push(Device {
+                name,
+                node_guid,
+                ports,
+            }),
+            Err(error) => tracing::warn!(ca = name, %error, "cannot ask the device"),
+        }
+    }
+    Ok(devices)
+}

@@ -1,0 +1,228 @@
+//! The local adapter's own view of its ports, through libibverbs (feature `verbs`).
+//!
+//! The MAD device says nothing of the port's fate but what its owner finds out by looking once a second. The adapter
+//! tells at once when its port goes down, when its LID, its subnet manager's LID or its P_Key table changes, and
+//! when clients are to register again. One thing it does not tell: that a link came up to Init, for only
+//! Active counts as up here. Both sources together are what a subnet manager wants; an event from both is harmless.
+
+mod ffi;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use self::ffi::Context;
+use super::{Inbound, PortEvent, Sink};
+use crate::ids::Gid;
+use crate::wire::attr::PortState;
+
+/// How long the thread waits for an event before it looks whether it shall end.
+const WAIT_MS: u16 = 100;
+
+/// A channel adapter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its name: `mlx5_0`.
+    pub name: String,
+    /// The node GUID.
+    pub node_guid: Guid,
+    /// Its ports in ascending order.
+    pub ports: Vec<DevicePort>,
+}
+
+/// A port of a channel adapter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevicePort {
+    /// Its number.
+    pub port: PortNum,
+    /// Whether its link is InfiniBand rather than Ethernet.
+    pub infiniband: bool,
+    /// What the link lets through.
+    pub state: PortState,
+    /// The base LID.
+    pub lid: Lid,
+    /// How many LIDs it has.
+    pub lmc: Lmc,
+    /// The LID of its subnet manager.
+    pub sm_lid: Lid,
+    /// Its GIDs, without those whose lower half is zero.
+    pub gids: Vec<Gid>,
+}
+
+/// The adapters could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum VerbsError {
+    /// The list of devices is not to be had.
+    #[error("cannot list the RDMA devices")]
+    List(#[source] io::Error),
+    /// No device has the name.
+    #[error("there is no RDMA device {ca}")]
+    NoDevice {
+        /// The name.
+        ca: String,
+    },
+    /// The device could not be opened.
+    #[error("cannot open the RDMA device {ca}")]
+    Open {
+        /// Its name.
+        ca: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The thread that waits for events could not be started.
+    #[error("cannot start the event thread of {ca}")]
+    Thread {
+        /// The device's name.
+        ca: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+/// The RDMA devices of this host, in the library's order.
+///
+/// # Errors
+/// [`VerbsError::List`]; a host without any is no error.
+pub fn list_devices() -> Result<Vec<Device>, VerbsError> {
+    ffi::devices().map_err(VerbsError::List)
+}
+
+/// Delivers [`Inbound::Port`] to `sink` for what happens to `port` of the device `ca`, until the value that is returned is
+/// dropped.
+///
+/// After [`PortEvent::Gone`] nothing more comes.
+///
+/// # Errors
+/// See [`VerbsError`].
+pub fn watch(ca: &str, port: PortNum, sink: Sink) -> Result<EventWatch, VerbsError> {
+    let failed = |source| VerbsError::Open {
+        ca: ca.to_owned(),
+        source,
+    };
+    let context = Context::open(ca)
+        .map_err(failed)?
+        .ok_or_else(|| VerbsError::NoDevice { ca: ca.to_owned() })?;
+    context.set_nonblocking().map_err(failed)?;
+    let closing = Arc::new(AtomicBool::new(false));
+    let for_thread = Arc::clone(&closing);
+    let thread = std::thread::Builder::new()
+        .name(format!("verbs {ca}"))
+        .spawn(move || run(&context, port, &for_thread, sink))
+        .map_err(|source| VerbsError::Thread {
+            ca: ca.to_owned(),
+            source,
+        })?;
+    Ok(EventWatch {
+        closing,
+        thread: Some(thread),
+    })
+}
+
+/// Events are delivered as long as this lives.
+#[derive(Debug)]
+pub struct EventWatch {
+    closing: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for EventWatch {
+    /// Waits for the thread, and so for the sink.
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // A panic in the sink was reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(context: &Context, port: PortNum, closing: &AtomicBool, mut sink: Sink) {
+    while !closing.load(Ordering::Acquire) {
+        let event = context.wait(WAIT_MS).and_then(|()| context.event());
+        match event {
+            Ok(Some((number, of_port))) => {
+                let Some(event) = classify(number, of_port, port) else {
+                    continue;
+                };
+                sink(Inbound::Port(event));
+                if event == PortEvent::Gone {
+                    return;
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot read the adapter's events any more");
+                sink(Inbound::Port(PortEvent::Gone));
+                return;
+            }
+        }
+    }
+}
+
+/// What event `number`, of the port `of_port` if of any, means to the owner of `port`.
+fn classify(number: u32, of_port: i32, port: PortNum) -> Option<PortEvent> {
+    use rdma_sys::ibv_event_type as kind;
+
+    const DEVICE_FATAL: u32 = kind::IBV_EVENT_DEVICE_FATAL as u32;
+    const PORT_ACTIVE: u32 = kind::IBV_EVENT_PORT_ACTIVE as u32;
+    const PORT_ERR: u32 = kind::IBV_EVENT_PORT_ERR as u32;
+    const LID_CHANGE: u32 = kind::IBV_EVENT_LID_CHANGE as u32;
+    const PKEY_CHANGE: u32 = kind::IBV_EVENT_PKEY_CHANGE as u32;
+    const SM_CHANGE: u32 = kind::IBV_EVENT_SM_CHANGE as u32;
+    const CLIENT_REREGISTER: u32 = kind::IBV_EVENT_CLIENT_REREGISTER as u32;
+
+    if number == DEVICE_FATAL {
+        return Some(PortEvent::Gone);
+    }
+    let event = match number {
+        PORT_ACTIVE => PortEvent::Up,
+        PORT_ERR => PortEvent::Down,
+        LID_CHANGE => PortEvent::LidChanged,
+        PKEY_CHANGE => PortEvent::PkeyChanged,
+        SM_CHANGE => PortEvent::SmChanged,
+        CLIENT_REREGISTER => PortEvent::ClientReregister,
+        _ => return None,
+    };
+    (of_port == i32::from(port.0)).then_some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers as in `enum ibv_event_type` of infiniband/verbs.h.
+    #[test]
+    fn events_of_the_port_and_of_the_device_count() {
+        let event = |number| classify(number, 1, PortNum(1));
+        let expected = [
+            (8, PortEvent::Gone),
+            (9, PortEvent::Up),
+            (10, PortEvent::Down),
+            (11, PortEvent::LidChanged),
+            (12, PortEvent::PkeyChanged),
+            (13, PortEvent::SmChanged),
+            (17, PortEvent::ClientReregister),
+        ];
+        for number in 0..40 {
+            let expected = expected.iter().find(|(known, _)| *known == number);
+            assert_eq!(event(number), expected.map(|&(_, event)| event), "{number}");
+        }
+    }
+
+    #[test]
+    fn another_ports_events_do_not_count() {
+        assert_eq!(classify(10, 2, PortNum(1)), None);
+        assert_eq!(classify(8, 2, PortNum(1)), Some(PortEvent::Gone));
+    }
+
+    #[test]
+    fn a_host_without_the_device_says_so() {
+        let devices = list_devices().unwrap();
+        assert!(devices.iter().all(|device| device.name != "absent0"));
+        let error = watch("absent0", PortNum(1), Box::new(|_| {})).unwrap_err();
+        assert!(matches!(error, VerbsError::NoDevice { .. }), "{error}");
+    }
+}

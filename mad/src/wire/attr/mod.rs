@@ -1,0 +1,99 @@
+//! The attributes of subnet management, one file each (IBA 14.2.5).
+//!
+//! All of them are views of the 64 data bytes of an [`Smp`](super::smp::Smp); see the [contract](super) of the
+//! whole module. `Default` is all zeroes. The diagrams number bits 7 to 0 in each byte, most significant first;
+//! `-` is reserved.
+
+mod capability;
+mod guid_info;
+mod linear_forwarding_table;
+mod link;
+mod mlnx_ext_port_info;
+mod multicast_forwarding_table;
+mod node_description;
+mod node_info;
+mod notice;
+mod p_key_table;
+mod port_info;
+mod sl_to_vl_mapping;
+mod sm_info;
+mod switch_info;
+mod trap;
+mod vl_arbitration;
+
+pub use capability::{CapabilityMask, CapabilityMask2};
+pub use guid_info::GuidInfo;
+pub use linear_forwarding_table::LinearForwardingTable;
+pub use link::{LinkRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Speed};
+pub use mlnx_ext_port_info::{MlnxExtPortInfo, MlnxLinkSpeed};
+pub use multicast_forwarding_table::MulticastForwardingTable;
+pub use node_description::NodeDescription;
+pub use node_info::{NodeInfo, NodeType};
+pub use notice::{Notice, NoticeType, ProducerType, Trap};
+pub use p_key_table::{PKey, PKeyTable};
+pub use port_info::{LinkDownDefault, Mtu, PortInfo, PortPhysicalState, PortState, VlCap};
+pub use sl_to_vl_mapping::SlToVlMapping;
+pub use sm_info::{SmControl, SmInfo, SmState};
+pub use switch_info::SwitchInfo;
+pub use trap::{
+    BadKeys, BadMKey, BadPKeyAtSwitch, Details, GidChange, LinkStateChange, LocalChange,
+    LocalChanges, PortThreshold, SystemImageGuidChange, TrapDetails,
+};
+pub use vl_arbitration::{VlArbitration, VlArbitrationBlock, VlArbitrationEntry};
+
+use super::header::AttrId;
+use super::smp::SMP_DATA_LEN;
+
+/// A view of the data bytes of an SMP.
+pub trait Attribute: Copy + Default {
+    /// The identifier that names the attribute in the header.
+    const ID: AttrId;
+    /// The specification's name.
+    const NAME: &'static str;
+
+    /// The attribute in `data`. Any bytes are one.
+    fn from_data(data: &[u8; SMP_DATA_LEN]) -> &Self;
+
+    /// The attribute in `data`, to be changed in place.
+    fn from_data_mut(data: &mut [u8; SMP_DATA_LEN]) -> &mut Self;
+
+    /// The bytes as they are sent.
+    fn as_data(&self) -> &[u8; SMP_DATA_LEN];
+}
+
+/// Makes a 64-byte zerocopy structure an [`Attribute`].
+macro_rules! attribute {
+    ($view:ident, $id:ident, $name:literal) => {
+        const _: () = assert!(size_of::<$view>() == $crate::wire::smp::SMP_DATA_LEN);
+
+        impl $crate::wire::attr::Attribute for $view {
+            const ID: $crate::wire::header::AttrId = $crate::wire::header::AttrId::$id;
+            const NAME: &'static str = $name;
+
+            fn from_data(data: &[u8; $crate::wire::smp::SMP_DATA_LEN]) -> &Self {
+                zerocopy::transmute_ref!(data)
+            }
+
+            fn from_data_mut(data: &mut [u8; $crate::wire::smp::SMP_DATA_LEN]) -> &mut Self {
+                zerocopy::transmute_mut!(data)
+            }
+
+            fn as_data(&self) -> &[u8; $crate::wire::smp::SMP_DATA_LEN] {
+                zerocopy::transmute_ref!(self)
+            }
+        }
+
+        impl Default for $view {
+            fn default() -> Self {
+                zerocopy::FromZeros::new_zeroed()
+            }
+        }
+
+        impl std::fmt::Debug for $view {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                $crate::wire::dissect::debug_attribute(self, f)
+            }
+        }
+    };
+}
+use attribute;

@@ -1,0 +1,78 @@
+use rsm_ids::{Guid, PortNum};
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::attribute;
+use crate::wire::bits::bits;
+use crate::wire::codes::code_enum;
+
+code_enum! {
+    /// What a node is (IBA 14.2.5.3).
+    NodeType {
+        /// A channel adapter.
+        Ca = 1 "CA",
+        /// A switch.
+        Switch = 2 "switch",
+        /// A router.
+        Router = 3 "router",
+    }
+}
+
+/// NodeInfo (IBA 14.2.5.3): what kind of node answered, and through which of its ports. Read only.
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
+///    0  BaseVersion     | ClassVersion    | NodeType        | NumPorts
+///    4  SystemImageGUID
+///   12  NodeGUID
+///   20  PortGUID
+///   28  PartitionCap                      | DeviceID
+///   32  Revision
+///   36  LocalPortNum    | VendorID
+///   40  - to byte 63
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct NodeInfo {
+    base_version: u8,
+    class_version: u8,
+    node_type: u8,
+    num_ports: u8,
+    system_image_guid: U64,
+    node_guid: U64,
+    port_guid: U64,
+    partition_cap: U16,
+    device_id: U16,
+    revision: U32,
+    port_and_vendor: U32,
+    reserved: [u8; 24],
+}
+
+attribute!(NodeInfo, NODE_INFO, "NodeInfo");
+
+bits! { NodeInfo {
+    /// The MAD base version that the node supports.
+    base_version, set_base_version: u8 = base_version;
+    /// The subnet management class version that the node supports.
+    class_version, set_class_version: u8 = class_version;
+    /// What the node is.
+    node_type, set_node_type: NodeType = node_type;
+    /// The number of physical ports, without a switch's port 0.
+    num_ports, set_num_ports: u8 = num_ports;
+    /// What nodes of one enclosure under one supervision share; zero when not supported.
+    system_image_guid, set_system_image_guid: Guid = system_image_guid;
+    /// The node itself.
+    node_guid, set_node_guid: Guid = node_guid;
+    /// The port that received the request; on a switch, port 0 whichever it was.
+    port_guid, set_port_guid: Guid = port_guid;
+    /// The number of P_KeyTable entries of each CA or router port, or of switch port 0.
+    partition_cap, set_partition_cap: u16 = partition_cap;
+    /// The device, as the vendor counts.
+    device_id, set_device_id: u16 = device_id;
+    /// The device's revision, as the vendor counts.
+    revision, set_revision: u32 = revision;
+    /// The port that received the request.
+    local_port_num, set_local_port_num: PortNum = port_and_vendor[31, 24];
+    /// The vendor, as the IEEE counts; 24 bits.
+    vendor_id, set_vendor_id: u32 = port_and_vendor[23, 0];
+} }

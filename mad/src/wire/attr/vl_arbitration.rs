@@ -1,0 +1,119 @@
+use rsm_ids::PortNum;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::attribute;
+use crate::wire::bits::bits;
+
+/// One turn of a virtual lane.
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
+///    0  - - - - | VL    | Weight
+/// ```
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Debug,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+#[repr(C)]
+pub struct VlArbitrationEntry {
+    vl: u8,
+    weight: u8,
+}
+
+impl VlArbitrationEntry {
+    /// A turn of `vl`, 0 to 14, of up to `weight` units of 64 bytes; 0 skips it.
+    pub fn new(vl: u8, weight: u8) -> VlArbitrationEntry {
+        let mut entry = VlArbitrationEntry::default();
+        entry.set_vl(vl).set_weight(weight);
+        entry
+    }
+}
+
+bits! { VlArbitrationEntry {
+    /// The virtual lane; 0 to 15, of which 15 is not valid.
+    vl, set_vl: u8 = vl[3, 0];
+    /// How much may be sent in this turn, in units of 64 bytes; 0 skips it.
+    weight, set_weight: u8 = weight;
+} }
+
+/// Which 32 entries of the two arbitration tables an attribute modifier names.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u16)]
+pub enum VlArbitrationBlock {
+    /// Entries 0 to 31 of low priority.
+    LowPriorityLower = 1,
+    /// Entries 32 to 63 of low priority.
+    LowPriorityUpper = 2,
+    /// Entries 0 to 31 of high priority.
+    HighPriorityLower = 3,
+    /// Entries 32 to 63 of high priority.
+    HighPriorityUpper = 4,
+}
+
+impl VlArbitrationBlock {
+    /// All blocks, in the order of their numbers.
+    pub const ALL: [VlArbitrationBlock; 4] = [
+        Self::LowPriorityLower,
+        Self::LowPriorityUpper,
+        Self::HighPriorityLower,
+        Self::HighPriorityUpper,
+    ];
+}
+
+/// One block of a port's VLArbitrationTable (IBA 14.2.5.9): 32 turns that lanes take in sending.
+///
+/// ```text
+/// byte 2 × i .. 2 × i + 1  entry i of the block
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct VlArbitration {
+    entries: [VlArbitrationEntry; Self::ENTRIES],
+}
+
+attribute!(VlArbitration, VL_ARBITRATION, "VLArbitrationTable");
+
+impl VlArbitration {
+    /// The number of entries in a block.
+    pub const ENTRIES: usize = 32;
+
+    /// The attribute modifier for `block` of `port`; 0 is the port of a CA or router that receives the request.
+    pub const fn modifier(port: PortNum, block: VlArbitrationBlock) -> u32 {
+        (block as u32) << 16 | port.0 as u32
+    }
+
+    /// The port that a modifier names.
+    pub const fn modifier_port(modifier: u32) -> PortNum {
+        PortNum(modifier as u8)
+    }
+
+    /// The block that a modifier names, if there is such a one.
+    pub const fn modifier_block(modifier: u32) -> Option<VlArbitrationBlock> {
+        match modifier >> 16 {
+            1 => Some(VlArbitrationBlock::LowPriorityLower),
+            2 => Some(VlArbitrationBlock::LowPriorityUpper),
+            3 => Some(VlArbitrationBlock::HighPriorityLower),
+            4 => Some(VlArbitrationBlock::HighPriorityUpper),
+            _ => None,
+        }
+    }
+
+    /// The entries, in the order of their turns.
+    pub fn entries(&self) -> &[VlArbitrationEntry; Self::ENTRIES] {
+        &self.entries
+    }
+
+    /// The entries, to be changed in place.
+    pub fn entries_mut(&mut self) -> &mut [VlArbitrationEntry; Self::ENTRIES] {
+        &mut self.entries
+    }
+}

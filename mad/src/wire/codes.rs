@@ -1,0 +1,192 @@
+//! Makers of the small types that fields are turned into: enumerations that keep unknown codes, and bit masks that
+//! print by name.
+
+/// An enumeration over a code of up to 8 bits. A code without a name is `Unknown`, which keeps it.
+macro_rules! code_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $code:literal $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum $name {
+            $($(#[$vdoc])* $variant,)*
+            /// A code that the specification gives no name. Never holds one that has a name when it comes from
+            /// [`Self::from_code`].
+            Unknown(u8),
+        }
+
+        impl $name {
+            /// What `code` stands for.
+            pub const fn from_code(code: u8) -> Self {
+                match code {
+                    $($code => Self::$variant,)*
+                    other => Self::Unknown(other),
+                }
+            }
+
+            /// The code on the wire.
+            pub const fn code(self) -> u8 {
+                match self {
+                    $(Self::$variant => $code,)*
+                    Self::Unknown(code) => code,
+                }
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::from_code(0)
+            }
+        }
+
+        /// Orders by code.
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+                self.code().cmp(&other.code())
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $(Self::$variant => f.pad($text),)*
+                    Self::Unknown(code) => write!(f, "{code:#x}"),
+                }
+            }
+        }
+
+        impl $crate::wire::bits::Field for $name {
+            fn from_bits(bits: u64) -> Self {
+                Self::from_code(bits as u8)
+            }
+
+            fn to_bits(self) -> u64 {
+                u64::from(self.code())
+            }
+        }
+    };
+}
+pub(crate) use code_enum;
+
+/// A set of bits, some of which have names. The others are kept.
+macro_rules! bit_mask {
+    ($(#[$doc:meta])* $name:ident($native:ty) { $($(#[$vdoc:meta])* $constant:ident = $value:literal $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub $native);
+
+        impl $name {
+            $($(#[$vdoc])* pub const $constant: Self = Self($value);)*
+
+            /// No bit.
+            pub const NONE: Self = Self(0);
+
+            const NAMES: &'static [(Self, &'static str)] = &[$((Self::$constant, $text),)*];
+
+            /// Whether every bit of `other` is in this set.
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// Whether no bit is set.
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
+
+            /// The bits of this set that are not in `other`.
+            pub const fn without(self, other: Self) -> Self {
+                Self(self.0 & !other.0)
+            }
+        }
+
+        impl std::ops::BitOr for $name {
+            type Output = Self;
+
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+
+        impl std::ops::BitAnd for $name {
+            type Output = Self;
+
+            fn bitand(self, other: Self) -> Self {
+                Self(self.0 & other.0)
+            }
+        }
+
+        /// The names of the bits that have one and the rest in hexadecimal, joined by `|`; `0` for the empty set.
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut rest = *self;
+                let mut separator = "";
+                for &(bit, text) in Self::NAMES {
+                    if rest.contains(bit) {
+                        write!(f, "{separator}{text}")?;
+                        separator = "|";
+                        rest = rest.without(bit);
+                    }
+                }
+                if rest.is_empty() && !self.is_empty() {
+                    return Ok(());
+                }
+                if rest.is_empty() {
+                    f.write_str("0")
+                } else {
+                    write!(f, "{separator}{:#x}", rest.0)
+                }
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+
+        $crate::wire::bits::newtype_fields!($name: $native);
+    };
+}
+pub(crate) use bit_mask;
+
+#[cfg(test)]
+mod tests {
+    use crate::wire::attr::{LinkSpeed, LinkWidth, NodeType};
+
+    #[test]
+    fn every_code_survives() {
+        for code in 0..=u8::MAX {
+            assert_eq!(NodeType::from_code(code).code(), code);
+        }
+        assert_eq!(NodeType::from_code(2), NodeType::Switch);
+        assert_eq!(NodeType::default(), NodeType::Unknown(0));
+        assert_eq!(NodeType::Unknown(7).to_string(), "0x7");
+    }
+
+    #[test]
+    fn codes_order_as_numbers() {
+        assert!(NodeType::Unknown(0) < NodeType::Ca);
+        assert!(NodeType::Router < NodeType::Unknown(4));
+    }
+
+    #[test]
+    fn masks_print_what_they_know_and_what_they_do_not() {
+        assert_eq!(LinkSpeed::NONE.to_string(), "0");
+        assert_eq!((LinkSpeed::SDR | LinkSpeed::QDR).to_string(), "SDR|QDR");
+        assert_eq!(LinkSpeed(0x9).to_string(), "SDR|0x8");
+        assert_eq!(LinkSpeed(0x8).to_string(), "0x8");
+    }
+
+    #[test]
+    fn masks_are_sets() {
+        let both = LinkWidth::X1 | LinkWidth::X4;
+        assert!(both.contains(LinkWidth::X4) && !both.contains(LinkWidth::X2));
+        assert_eq!(both.without(LinkWidth::X1), LinkWidth::X4);
+        assert_eq!(both & LinkWidth::X12, LinkWidth::NONE);
+        assert!((both & LinkWidth::X12).is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! Datagrams as text for people, driven by the field tables.
+
+use std::fmt::{self, Formatter};
+
+use super::MadBytes;
+use super::attr::{Attribute, Notice};
+use super::fields::{self, FieldSpec};
+use super::header::{AttrId, MadHeader};
+use super::smp::Smp;
+
+/// All that a datagram says, a field to a line; made by [`dissect`].
+///
+/// The first line is the header. Of classes other than subnet management nothing more is shown.
+#[derive(Clone, Copy)]
+pub struct Dissection<'a> {
+    mad: &'a MadBytes,
+}
+
+/// The text form of a datagram of any content.
+pub fn dissect(mad: &MadBytes) -> Dissection<'_> {
+    Dissection { mad }
+}
+
+impl fmt::Display for Dissection<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let header = MadHeader::of(self.mad);
+        if !header.class().is_subnet_management() {
+            return writeln!(f, "{header:?}");
+        }
+        let smp = Smp::from_bytes(self.mad);
+        writeln!(f, "{smp:?}")?;
+        lines(fields::SMP, self.mad, f)?;
+        if smp.is_directed() {
+            lines(fields::DIRECTED, self.mad, f)?;
+        }
+        writeln!(f, "{}", header.attribute())?;
+        if smp.data().iter().all(|&byte| byte == 0) {
+            return writeln!(f, "  all zeroes");
+        }
+        let Some(table) = fields::of_attribute(header.attribute()) else {
+            return hex_lines(smp.data(), f);
+        };
+        lines(table, smp.data(), f)?;
+        if header.attribute() == AttrId::NOTICE {
+            let notice = Notice::from_data(smp.data());
+            lines(details_of(notice), notice.data_details(), f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Dissection<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The fields of the details of a generic notice, as far as its trap is known.
+fn details_of(notice: &Notice) -> &'static [FieldSpec] {
+    let table = notice
+        .is_generic()
+        .then(|| fields::of_trap(notice.trap_number()));
+    table.flatten().unwrap_or(&[])
+}
+
+fn lines(table: &[FieldSpec], data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
+    table
+        .iter()
+        .try_for_each(|field| writeln!(f, "  {}: {}", field.name, field.value(data)))
+}
+
+fn hex_lines(data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
+    const BYTES_PER_LINE: usize = 16;
+    for line in data.chunks(BYTES_PER_LINE) {
+        f.write_str(" ")?;
+        for byte in line {
+            write!(f, " {byte:02x}")?;
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
+/// `Debug` of an attribute: its fields by their names in the specification.
+pub(super) fn debug_attribute<A: Attribute>(attribute: &A, f: &mut Formatter<'_>) -> fmt::Result {
+    let mut out = f.debug_struct(A::NAME);
+    let data = attribute.as_data();
+    for field in fields::of_attribute(A::ID).unwrap_or(&[]) {
+        out.field(field.name, &format_args!("{}", field.value(data)));
+    }
+    if A::ID == AttrId::NOTICE {
+        let notice = Notice::from_data(data);
+        for field in details_of(notice) {
+            let value = field.value(notice.data_details());
+            out.field(field.name, &format_args!("{value}"));
+        }
+    }
+    out.finish()
+}

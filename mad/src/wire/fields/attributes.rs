@@ -1,0 +1,157 @@
+//! The fields of the attributes; offsets from the start of the 64 data bytes.
+
+use super::{FieldSpec, bytes, dec, hex, named, text};
+use crate::wire::attr::{
+    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkSpeedExt2,
+    LinkWidth, MlnxLinkSpeed, Mtu, NodeType, NoticeType, PortPhysicalState, PortState,
+    ProducerType, SmState, VlCap,
+};
+
+/// IBA 13.4.8.2.
+pub(super) const NOTICE: &[FieldSpec] = &[
+    dec("IsGeneric", 0, 1),
+    named::<NoticeType>("Type", 1, 7),
+    named::<ProducerType>("ProducerType/VendorID", 8, 24),
+    dec("TrapNumber/DeviceID", 32, 16),
+    dec("IssuerLID", 48, 16),
+    dec("NoticeToggle", 64, 1),
+    dec("NoticeCount", 65, 15),
+    bytes("DataDetails", 80, 432),
+];
+
+/// IBA 14.2.5.2.
+pub(super) const NODE_DESCRIPTION: &[FieldSpec] = &[text("NodeString", 0, 512)];
+
+/// IBA 14.2.5.3.
+pub(super) const NODE_INFO: &[FieldSpec] = &[
+    dec("BaseVersion", 0, 8),
+    dec("ClassVersion", 8, 8),
+    named::<NodeType>("NodeType", 16, 8),
+    dec("NumPorts", 24, 8),
+    hex("SystemImageGUID", 32, 64),
+    hex("NodeGUID", 96, 64),
+    hex("PortGUID", 160, 64),
+    dec("PartitionCap", 224, 16),
+    hex("DeviceID", 240, 16),
+    hex("Revision", 256, 32),
+    dec("LocalPortNum", 288, 8),
+    hex("VendorID", 296, 24),
+];
+
+/// IBA 14.2.5.4.
+pub(super) const SWITCH_INFO: &[FieldSpec] = &[
+    dec("LinearFDBCap", 0, 16),
+    dec("RandomFDBCap", 16, 16),
+    dec("MulticastFDBCap", 32, 16),
+    dec("LinearFDBTop", 48, 16),
+    dec("DefaultPort", 64, 8),
+    dec("DefaultMulticastPrimaryPort", 72, 8),
+    dec("DefaultMulticastNotPrimaryPort", 80, 8),
+    dec("LifeTimeValue", 88, 5),
+    dec("PortStateChange", 93, 1),
+    dec("OptimizedSLtoVLMappingProgramming", 94, 2),
+    dec("LIDsPerPort", 96, 16),
+    dec("PartitionEnforcementCap", 112, 16),
+    dec("InboundEnforcementCap", 128, 1),
+    dec("OutboundEnforcementCap", 129, 1),
+    dec("FilterRawInboundCap", 130, 1),
+    dec("FilterRawOutboundCap", 131, 1),
+    dec("EnhancedPort0", 132, 1),
+    hex("MulticastFDBTop", 144, 16),
+];
+
+/// IBA 14.2.5.5.
+pub(super) const GUID_INFO: &[FieldSpec] = &[hex("GUID", 0, 64).times(8, 64)];
+
+/// IBA 14.2.5.6.
+pub(super) const PORT_INFO: &[FieldSpec] = &[
+    hex("M_Key", 0, 64),
+    hex("GidPrefix", 64, 64),
+    dec("LID", 128, 16),
+    dec("MasterSMLID", 144, 16),
+    named::<CapabilityMask>("CapabilityMask", 160, 32),
+    hex("DiagCode", 192, 16),
+    dec("M_KeyLeasePeriod", 208, 16),
+    dec("LocalPortNum", 224, 8),
+    named::<LinkWidth>("LinkWidthEnabled", 232, 8),
+    named::<LinkWidth>("LinkWidthSupported", 240, 8),
+    named::<LinkWidth>("LinkWidthActive", 248, 8),
+    named::<LinkSpeed>("LinkSpeedSupported", 256, 4),
+    named::<PortState>("PortState", 260, 4),
+    named::<PortPhysicalState>("PortPhysicalState", 264, 4),
+    named::<LinkDownDefault>("LinkDownDefaultState", 268, 4),
+    dec("M_KeyProtectBits", 272, 2),
+    dec("LMC", 277, 3),
+    named::<LinkSpeed>("LinkSpeedActive", 280, 4),
+    named::<LinkSpeed>("LinkSpeedEnabled", 284, 4),
+    named::<Mtu>("NeighborMTU", 288, 4),
+    dec("MasterSMSL", 292, 4),
+    named::<VlCap>("VLCap", 296, 4),
+    hex("InitType", 300, 4),
+    dec("VLHighLimit", 304, 8),
+    dec("VLArbitrationHighCap", 312, 8),
+    dec("VLArbitrationLowCap", 320, 8),
+    hex("InitTypeReply", 328, 4),
+    named::<Mtu>("MTUCap", 332, 4),
+    dec("VLStallCount", 336, 3),
+    dec("HOQLife", 339, 5),
+    named::<VlCap>("OperationalVLs", 344, 4),
+    dec("PartitionEnforcementInbound", 348, 1),
+    dec("PartitionEnforcementOutbound", 349, 1),
+    dec("FilterRawInbound", 350, 1),
+    dec("FilterRawOutbound", 351, 1),
+    dec("M_KeyViolations", 352, 16),
+    dec("P_KeyViolations", 368, 16),
+    dec("Q_KeyViolations", 384, 16),
+    dec("GUIDCap", 400, 8),
+    dec("ClientReregister", 408, 1),
+    dec("MulticastPKeyTrapSuppressionEnabled", 409, 2),
+    dec("SubnetTimeOut", 411, 5),
+    dec("RespTimeValue", 419, 5),
+    dec("LocalPhyErrors", 424, 4),
+    dec("OverrunErrors", 428, 4),
+    dec("MaxCreditHint", 432, 16),
+    named::<LinkSpeedExt2>("LinkSpeedExtActive2", 449, 2),
+    named::<LinkSpeedExt2>("LinkSpeedExtSupported2", 451, 2),
+    named::<LinkSpeedExt2>("LinkSpeedExtEnabled2", 453, 3),
+    dec("LinkRoundTripLatency", 456, 24),
+    named::<CapabilityMask2>("CapabilityMask2", 480, 16),
+    named::<LinkSpeedExt>("LinkSpeedExtActive", 496, 4),
+    named::<LinkSpeedExt>("LinkSpeedExtSupported", 500, 4),
+    named::<LinkSpeedExt>("LinkSpeedExtEnabled", 507, 5),
+];
+
+/// IBA 14.2.5.7.
+pub(super) const P_KEY_TABLE: &[FieldSpec] = &[hex("P_Key", 0, 16).times(32, 16)];
+
+/// IBA 14.2.5.8.
+pub(super) const SL_TO_VL_MAPPING: &[FieldSpec] = &[dec("SLtoVL", 0, 4).times(16, 4)];
+
+/// IBA 14.2.5.9.
+pub(super) const VL_ARBITRATION: &[FieldSpec] = &[
+    dec("VL", 4, 4).times(32, 16),
+    dec("Weight", 8, 8).times(32, 16),
+];
+
+/// IBA 14.2.5.10.
+pub(super) const LINEAR_FORWARDING_TABLE: &[FieldSpec] = &[dec("Port", 0, 8).times(64, 8)];
+
+/// IBA 14.2.5.12.
+pub(super) const MULTICAST_FORWARDING_TABLE: &[FieldSpec] = &[hex("PortMask", 0, 16).times(32, 16)];
+
+/// IBA 14.2.5.13.
+pub(super) const SM_INFO: &[FieldSpec] = &[
+    hex("GUID", 0, 64),
+    hex("SM_Key", 64, 64),
+    dec("ActCount", 128, 32),
+    dec("Priority", 160, 4),
+    named::<SmState>("SMState", 164, 4),
+];
+
+/// Mellanox, attribute 0xFF90.
+pub(super) const MLNX_EXT_PORT_INFO: &[FieldSpec] = &[
+    hex("StateChangeEnable", 24, 8),
+    named::<MlnxLinkSpeed>("LinkSpeedSupported", 56, 8),
+    named::<MlnxLinkSpeed>("LinkSpeedEnabled", 88, 8),
+    named::<MlnxLinkSpeed>("LinkSpeedActive", 120, 8),
+];

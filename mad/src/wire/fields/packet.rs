@@ -1,0 +1,32 @@
+//! The fields around an attribute; offsets from the start of the datagram.
+
+use super::{FieldSpec, bytes, dec, hex, named};
+use crate::wire::header::{AttrId, Class, Method, Status};
+
+/// The common MAD header (IBA 13.4.3).
+pub const HEADER: &[FieldSpec] = &[
+    dec("BaseVersion", 0, 8),
+    named::<Class>("MgmtClass", 8, 8),
+    dec("ClassVersion", 16, 8),
+    named::<Method>("Method", 24, 8),
+    named::<Status>("Status", 32, 16),
+    hex("ClassSpecific", 48, 16),
+    hex("TransactionID", 64, 64),
+    named::<AttrId>("AttributeID", 128, 16),
+    hex("AttributeModifier", 160, 32),
+];
+
+/// What both kinds of SMP add (IBA 14.2.1.1).
+pub const SMP: &[FieldSpec] = &[hex("M_Key", 192, 64)];
+
+/// What directed-route SMPs add (IBA 14.2.1.2). D and its 15-bit status share a word of [`HEADER`].
+pub const DIRECTED: &[FieldSpec] = &[
+    dec("D", 32, 1),
+    named::<Status>("DrStatus", 33, 15),
+    dec("HopPointer", 48, 8),
+    dec("HopCount", 56, 8),
+    dec("DrSLID", 256, 16),
+    dec("DrDLID", 272, 16),
+    bytes("InitialPath", 1024, 512),
+    bytes("ReturnPath", 1536, 512),
+];

@@ -1,0 +1,361 @@
+//! The header that all management datagrams begin with (IBA 13.4.3).
+
+use std::fmt;
+
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::bits::newtype_fields;
+use super::{MadBytes, bits};
+use crate::ids::Tid;
+
+/// The only base version there is (IBA 13.4.3).
+pub const BASE_VERSION: u8 = 1;
+
+/// The common MAD header (IBA 13.4.3), the first 24 bytes of every datagram.
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
+///    0  BaseVersion     | MgmtClass       | ClassVersion    |R| Method
+///    4  Status                            | ClassSpecific
+///    8  TransactionID
+///   16  AttributeID                       | reserved
+///   20  AttributeModifier
+/// ```
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct MadHeader {
+    base_version: u8,
+    class: u8,
+    class_version: u8,
+    method: u8,
+    status: U16,
+    class_specific: U16,
+    tid: U64,
+    attribute: U16,
+    reserved: U16,
+    modifier: U32,
+}
+
+const _: () = assert!(size_of::<MadHeader>() == 24);
+
+impl MadHeader {
+    /// The header of any datagram.
+    pub fn of(mad: &MadBytes) -> &MadHeader {
+        let smp: &super::smp::Smp = zerocopy::transmute_ref!(mad);
+        smp.header()
+    }
+}
+
+bits! { MadHeader {
+    /// The version of the MAD base format; 1.
+    base_version, set_base_version: u8 = base_version;
+    /// The management class.
+    class, set_class: Class = class;
+    /// The version of the class's format: 1 for subnet management, 2 for subnet administration.
+    class_version, set_class_version: u8 = class_version;
+    /// The method, with its R (response) bit.
+    method, set_method: Method = method;
+    /// All 16 bits of the status. In directed-route SMPs the top bit is D, the direction;
+    /// [`Smp::status`](super::smp::Smp::status) leaves it out.
+    status, set_status: Status = status;
+    /// 16 bits that belong to the class: HopPointer and HopCount in a directed-route SMP, reserved in the others used here.
+    class_specific, set_class_specific: u16 = class_specific;
+    /// The transaction.
+    tid, set_tid: Tid = tid;
+    /// The attribute.
+    attribute, set_attribute: AttrId = attribute;
+    /// What the attribute needs besides: a block or port number, a control code.
+    modifier, set_modifier: u32 = modifier;
+} }
+
+impl MadHeader {
+    /// The header in one line, with `status` in the place of its own, which may hold D besides.
+    pub(super) fn write_with(&self, status: Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} {} modifier {:#010x} tid {} status {status}",
+            self.class(),
+            self.method(),
+            self.attribute(),
+            self.modifier(),
+            self.tid(),
+        )
+    }
+}
+
+impl fmt::Debug for MadHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_with(self.status(), f)
+    }
+}
+
+/// A management class (IBA 13.4.4). Values without a name are kept.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Class(pub u8);
+
+impl Class {
+    /// Subnet management, routed by LID.
+    pub const SUBNET_LID_ROUTED: Class = Class(0x01);
+    /// Subnet administration.
+    pub const SUBNET_ADMINISTRATION: Class = Class(0x03);
+    /// Performance management.
+    pub const PERFORMANCE: Class = Class(0x04);
+    /// Baseboard management.
+    pub const BASEBOARD: Class = Class(0x05);
+    /// Device management.
+    pub const DEVICE: Class = Class(0x06);
+    /// Communication management.
+    pub const COMMUNICATION: Class = Class(0x07);
+    /// SNMP tunnelling.
+    pub const SNMP: Class = Class(0x08);
+    /// Congestion control.
+    pub const CONGESTION_CONTROL: Class = Class(0x21);
+    /// Subnet management, routed hop by hop.
+    pub const SUBNET_DIRECTED: Class = Class(0x81);
+
+    /// Whether datagrams of this class are SMPs, which travel on VL15 between QPs 0.
+    pub const fn is_subnet_management(self) -> bool {
+        self.0 == Self::SUBNET_LID_ROUTED.0 || self.0 == Self::SUBNET_DIRECTED.0
+    }
+}
+
+/// A method (IBA 13.4.5). Values without a name are kept.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Method(pub u8);
+
+impl Method {
+    /// Asks for an attribute.
+    pub const GET: Method = Method(0x01);
+    /// Changes an attribute.
+    pub const SET: Method = Method(0x02);
+    /// A datagram that asks for no response.
+    pub const SEND: Method = Method(0x03);
+    /// Something happened at the sender.
+    pub const TRAP: Method = Method(0x05);
+    /// A trap, passed on to a subscriber.
+    pub const REPORT: Method = Method(0x06);
+    /// Asks the sender of a trap not to repeat it.
+    pub const TRAP_REPRESS: Method = Method(0x07);
+    /// The response to [`Method::GET`] and to [`Method::SET`].
+    pub const GET_RESPONSE: Method = Method(0x81);
+    /// The response to [`Method::REPORT`].
+    pub const REPORT_RESPONSE: Method = Method(0x86);
+
+    /// R, the top bit: set in responses. TrapRepress answers a Trap without carrying it.
+    pub const RESPONSE_BIT: u8 = 0x80;
+
+    /// Whether the R bit is set.
+    pub const fn is_response(self) -> bool {
+        self.0 & Self::RESPONSE_BIT != 0
+    }
+
+    /// The method that answers this one, where the specification names one.
+    pub const fn response(self) -> Option<Method> {
+        match self {
+            Self::GET | Self::SET => Some(Self::GET_RESPONSE),
+            Self::TRAP => Some(Self::TRAP_REPRESS),
+            Self::REPORT => Some(Self::REPORT_RESPONSE),
+            _ => None,
+        }
+    }
+}
+
+/// The status of a response (IBA 13.4.7): bits 0 to 4 mean the same in all classes, bits 8 to 14 belong to the class.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Status(pub u16);
+
+impl Status {
+    /// No error.
+    pub const OK: Status = Status(0);
+    /// The request was dropped for lack of time; it may be sent again.
+    pub const BUSY: Status = Status(0x0001);
+    /// Another agent would have answered (general services only).
+    pub const REDIRECT: Status = Status(0x0002);
+    /// The agent does not know this class or version.
+    pub const BAD_VERSION: Status = Status(0x0004);
+    /// The agent does not know this method.
+    pub const UNSUPPORTED_METHOD: Status = Status(0x0008);
+    /// The agent does not know this method for this attribute.
+    pub const UNSUPPORTED_METHOD_ATTRIBUTE: Status = Status(0x000C);
+    /// A field of the attribute, or the attribute modifier, has a value that the agent refuses.
+    pub const INVALID_FIELD: Status = Status(0x001C);
+
+    /// D, the direction of a directed-route SMP, which shares the word with its 15-bit status (IBA 14.2.1.2).
+    pub const DIRECTION_BIT: u16 = 0x8000;
+    const CODE_MASK: u16 = 0x001C;
+    const CLASS_SHIFT: u32 = 8;
+
+    /// Whether no bit is set at all.
+    pub const fn is_ok(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the agent asks for the request to be sent again.
+    pub const fn is_busy(self) -> bool {
+        self.0 & Self::BUSY.0 != 0
+    }
+
+    /// Bits 2 to 4: the code of what is invalid, as one of the constants above.
+    pub const fn code(self) -> Status {
+        Status(self.0 & Self::CODE_MASK)
+    }
+
+    /// Bits 8 to 15: what the class adds.
+    pub const fn class_specific(self) -> u8 {
+        (self.0 >> Self::CLASS_SHIFT) as u8
+    }
+
+    /// The status without D.
+    pub const fn without_direction(self) -> Status {
+        Status(self.0 & !Self::DIRECTION_BIT)
+    }
+}
+
+/// An attribute identifier (IBA 13.4.8, 14.2.5). Values without a name are kept.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct AttrId(pub u16);
+
+impl AttrId {
+    /// What a class agent can do (general services only).
+    pub const CLASS_PORT_INFO: AttrId = AttrId(0x0001);
+    /// What a trap, a report and their answers carry.
+    pub const NOTICE: AttrId = AttrId(0x0002);
+    /// A subscription to reports.
+    pub const INFORM_INFO: AttrId = AttrId(0x0003);
+    /// A name for people.
+    pub const NODE_DESCRIPTION: AttrId = AttrId(0x0010);
+    /// What kind of node, and which port the request came in by.
+    pub const NODE_INFO: AttrId = AttrId(0x0011);
+    /// Capacities and flags of a switch.
+    pub const SWITCH_INFO: AttrId = AttrId(0x0012);
+    /// The GUIDs of a port.
+    pub const GUID_INFO: AttrId = AttrId(0x0014);
+    /// Addresses, state and capabilities of a port.
+    pub const PORT_INFO: AttrId = AttrId(0x0015);
+    /// The partitions of a port.
+    pub const P_KEY_TABLE: AttrId = AttrId(0x0016);
+    /// Which virtual lane a service level takes.
+    pub const SL_TO_VL_MAPPING: AttrId = AttrId(0x0017);
+    /// How virtual lanes share a link.
+    pub const VL_ARBITRATION: AttrId = AttrId(0x0018);
+    /// Where a switch sends unicast packets, indexed by LID.
+    pub const LINEAR_FORWARDING_TABLE: AttrId = AttrId(0x0019);
+    /// Where a switch sends unicast packets, as LID and port pairs.
+    pub const RANDOM_FORWARDING_TABLE: AttrId = AttrId(0x001A);
+    /// Where a switch sends multicast packets.
+    pub const MULTICAST_FORWARDING_TABLE: AttrId = AttrId(0x001B);
+    /// Who manages the subnet.
+    pub const SM_INFO: AttrId = AttrId(0x0020);
+    /// Vendor diagnostics.
+    pub const VENDOR_DIAG: AttrId = AttrId(0x0030);
+    /// The identification light of a port.
+    pub const LED_INFO: AttrId = AttrId(0x0031);
+    /// Mellanox: link speed FDR10, which the specification has no bit for.
+    pub const MLNX_EXT_PORT_INFO: AttrId = AttrId(0xFF90);
+}
+
+newtype_fields!(Class: u8, Method: u8, Status: u16, AttrId: u16, Tid: u64);
+
+/// Text forms of the newtypes: the specification's name, or the number in hexadecimal.
+macro_rules! named {
+    ($type:ident, $width:literal, { $($name:ident => $text:literal),* $(,)? }) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match *self {
+                    $(Self::$name => f.pad($text),)*
+                    Self(value) => write!(f, concat!("{:#0", $width, "x}"), value),
+                }
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+named!(Class, 4, {
+    SUBNET_LID_ROUTED => "SubnLID",
+    SUBNET_ADMINISTRATION => "SubnAdm",
+    PERFORMANCE => "Perf",
+    BASEBOARD => "BM",
+    DEVICE => "DevMgt",
+    COMMUNICATION => "ComMgt",
+    SNMP => "SNMP",
+    CONGESTION_CONTROL => "CC",
+    SUBNET_DIRECTED => "SubnDirected",
+});
+
+named!(Method, 4, {
+    GET => "Get",
+    SET => "Set",
+    SEND => "Send",
+    TRAP => "Trap",
+    REPORT => "Report",
+    TRAP_REPRESS => "TrapRepress",
+    GET_RESPONSE => "GetResp",
+    REPORT_RESPONSE => "ReportResp",
+});
+
+named!(Status, 6, {
+    OK => "ok",
+    BUSY => "busy",
+    REDIRECT => "redirect",
+    BAD_VERSION => "bad version",
+    UNSUPPORTED_METHOD => "unsupported method",
+    UNSUPPORTED_METHOD_ATTRIBUTE => "unsupported method and attribute",
+    INVALID_FIELD => "invalid field",
+});
+
+named!(AttrId, 6, {
+    CLASS_PORT_INFO => "ClassPortInfo",
+    NOTICE => "Notice",
+    INFORM_INFO => "InformInfo",
+    NODE_DESCRIPTION => "NodeDescription",
+    NODE_INFO => "NodeInfo",
+    SWITCH_INFO => "SwitchInfo",
+    GUID_INFO => "GUIDInfo",
+    PORT_INFO => "PortInfo",
+    P_KEY_TABLE => "P_KeyTable",
+    SL_TO_VL_MAPPING => "SLtoVLMappingTable",
+    VL_ARBITRATION => "VLArbitrationTable",
+    LINEAR_FORWARDING_TABLE => "LinearForwardingTable",
+    RANDOM_FORWARDING_TABLE => "RandomForwardingTable",
+    MULTICAST_FORWARDING_TABLE => "MulticastForwardingTable",
+    SM_INFO => "SMInfo",
+    VENDOR_DIAG => "VendorDiag",
+    LED_INFO => "LedInfo",
+    MLNX_EXT_PORT_INFO => "MlnxExtPortInfo",
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_without_a_name_print_as_numbers() {
+        assert_eq!(AttrId(0xFF91).to_string(), "0xff91");
+        assert_eq!(Class(0x0A).to_string(), "0x0a");
+        assert_eq!(Method::GET.to_string(), "Get");
+    }
+
+    #[test]
+    fn busy_is_seen_beside_other_bits() {
+        assert!(Status(0x001D).is_busy());
+        assert_eq!(Status(0x001D).code(), Status::INVALID_FIELD);
+        assert_eq!(Status(0x8001).without_direction(), Status::BUSY);
+    }
+
+    #[test]
+    fn every_request_method_has_its_answer() {
+        assert_eq!(Method::SET.response(), Some(Method::GET_RESPONSE));
+        assert_eq!(Method::TRAP.response(), Some(Method::TRAP_REPRESS));
+        assert_eq!(Method::GET_RESPONSE.response(), None);
+        assert!(!Method::TRAP_REPRESS.is_response());
+    }
+}

@@ -1,0 +1,89 @@
+//! The transaction client in its steady state asks for no memory.
+
+#![allow(
+    unsafe_code,
+    reason = "an allocator that counts is an allocator, and that is an unsafe trait"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rsm_ids::PortNum;
+use rsm_mad::Time;
+use rsm_mad::client::{Client, ClientConfig, Handled, Request};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::wire::header::{AttrId, Status};
+use rsm_mad::wire::smp::Smp;
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: all it adds to the system's allocator is a count, which itself allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn no_memory_is_asked_for_once_queues_have_grown() {
+    const IN_TURN: u64 = 500;
+    let mut client = Client::new(ClientConfig::default());
+    let mut out = VecDeque::with_capacity(1024);
+    let path = DirectedPath::from_hops(&[1, 2, 3].map(PortNum)).unwrap();
+    let mut now = Time::ZERO;
+    let mut submitted = 0;
+    let mut round = |count: u64| {
+        for _ in 0..count {
+            let target = submitted % IN_TURN;
+            let request = Request::get(target, path, AttrId::NODE_INFO, 0, submitted);
+            client.submit(request).unwrap();
+            submitted += 1;
+        }
+        // Every tenth request is lost, and its retry answered.
+        loop {
+            while let Some(transmit) = client.poll_transmit(now) {
+                out.push_back(transmit.datagram.mad);
+            }
+            now += Duration::from_micros(1);
+            let Some(mut mad) = out.pop_front() else {
+                match client.next_deadline() {
+                    Some(deadline) => now = deadline,
+                    None => break,
+                }
+                client.handle_deadline(now);
+                continue;
+            };
+            if (now.as_nanos() / 1000).is_multiple_of(10) {
+                continue;
+            }
+            Smp::from_bytes_mut(&mut mad).make_response(Status::OK);
+            let handled = client.handle(&mad, now);
+            assert!(matches!(handled, Handled::Completed(_) | Handled::Stale));
+        }
+        while client.poll_completion().is_some() {}
+    };
+    for _ in 0..20 {
+        round(2000);
+    }
+    let before = ALLOCATIONS.with(Cell::get);
+    for _ in 0..20 {
+        round(2000);
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
+}

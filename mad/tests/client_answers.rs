@@ -1,0 +1,332 @@
+//! What the transaction client makes of single answers.
+
+use std::time::Duration;
+
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::client::{
+    Client, ClientConfig, Completion, Failure, Handled, MAX_PENDING, Priority, Request, Routes,
+};
+use rsm_mad::ids::{DirectedPath, Tid};
+use rsm_mad::transport::{RemoteAddress, SendFailure};
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{AttrId, Class, Method, Status};
+use rsm_mad::wire::smp::Smp;
+
+const START: Time = Time::from_nanos(1_000_000);
+
+fn client() -> Client<&'static str> {
+    Client::new(ClientConfig::default())
+}
+
+fn path(hops: &[u8]) -> DirectedPath {
+    let hops: Vec<PortNum> = hops.iter().copied().map(PortNum).collect();
+    DirectedPath::from_hops(&hops).unwrap()
+}
+
+fn port_info(context: &'static str) -> Request<&'static str> {
+    Request::get(1, path(&[1]), AttrId::PORT_INFO, 3, context)
+}
+
+fn answer(mad: &MadBytes, status: Status) -> MadBytes {
+    let mut answer = *mad;
+    Smp::from_bytes_mut(&mut answer).make_response(status);
+    answer
+}
+
+fn completed<C>(handled: Handled<C>) -> Completion<C> {
+    match handled {
+        Handled::Completed(completion) => completion,
+        _ => panic!("not completed"),
+    }
+}
+
+/// Lets deadlines pass until the next datagram is due, and returns it with its time.
+fn next_attempt<C>(client: &mut Client<C>) -> (MadBytes, Time) {
+    let now = client.next_deadline().unwrap();
+    client.handle_deadline(now);
+    (client.poll_transmit(now).unwrap().datagram.mad, now)
+}
+
+#[test]
+fn an_answer_completes_its_request() {
+    let mut client = client();
+    client.submit(port_info("a")).unwrap();
+    let transmit = client.poll_transmit(START).unwrap();
+    assert_eq!(transmit.datagram.remote, RemoteAddress::directed());
+    let smp = Smp::from_bytes(&transmit.datagram.mad);
+    assert_eq!(smp.path(), path(&[1]));
+    assert_eq!(smp.header().method(), Method::GET);
+    assert_eq!(client.poll_transmit(START), None);
+
+    let mut response = answer(&transmit.datagram.mad, Status::INVALID_FIELD);
+    Smp::from_bytes_mut(&mut response).data_mut()[0] = 9;
+    // The kernel gives back another upper half.
+    let tid = Tid(0x1234_0000_0000_0000 | u64::from(smp.header().tid().low()));
+    Smp::from_bytes_mut(&mut response).header_mut().set_tid(tid);
+    let completion = completed(client.handle(&response, START + Duration::from_micros(70)));
+    let got = completion.outcome.unwrap();
+    assert_eq!((got.data[0], got.status), (9, Status::INVALID_FIELD));
+    assert_eq!(got.mad, response);
+    assert_eq!(
+        (completion.context, completion.attempts, completion.modifier),
+        ("a", 1, 3)
+    );
+    assert_eq!(completion.rtt, Duration::from_micros(70));
+    assert!(client.is_idle() && client.next_deadline().is_none());
+    assert_eq!(client.stats().srtt, Duration::from_micros(70));
+}
+
+#[test]
+fn only_what_was_asked_for_is_an_answer() {
+    let mut client = client();
+    client.submit(port_info("a")).unwrap();
+    let request = client.poll_transmit(START).unwrap().datagram.mad;
+    let wrongs: [fn(&mut Smp); 5] = [
+        |smp| {
+            smp.header_mut().set_attribute(AttrId::NODE_INFO);
+        },
+        |smp| {
+            smp.header_mut().set_modifier(4);
+        },
+        |smp| {
+            smp.header_mut().set_class(Class::SUBNET_LID_ROUTED);
+        },
+        |smp| {
+            smp.header_mut().set_method(Method::REPORT_RESPONSE);
+        },
+        |smp| {
+            let tid = smp.header().tid();
+            smp.header_mut().set_tid(Tid(tid.0 + (1 << 16)));
+        },
+    ];
+    for wrong in wrongs {
+        let mut response = answer(&request, Status::OK);
+        wrong(Smp::from_bytes_mut(&mut response));
+        assert!(matches!(client.handle(&response, START), Handled::Stale));
+    }
+    let stats = client.stats();
+    assert_eq!((stats.mismatched, stats.late), (4, 1));
+    completed(client.handle(&answer(&request, Status::OK), START));
+    let again = client.handle(&answer(&request, Status::OK), START);
+    assert!(matches!(again, Handled::Stale));
+    assert_eq!(client.stats().duplicate, 1);
+}
+
+#[test]
+fn what_is_no_answer_is_left_to_the_caller() {
+    let mut client = client();
+    client.submit(port_info("a")).unwrap();
+    let request = client.poll_transmit(START).unwrap().datagram.mad;
+    assert!(matches!(
+        client.handle(&request, START),
+        Handled::Unsolicited
+    ));
+    let mut trap = request;
+    Smp::from_bytes_mut(&mut trap)
+        .header_mut()
+        .set_method(Method::TRAP);
+    assert!(matches!(client.handle(&trap, START), Handled::Unsolicited));
+    let mut administration = answer(&request, Status::OK);
+    Smp::from_bytes_mut(&mut administration)
+        .header_mut()
+        .set_class(Class::SUBNET_ADMINISTRATION);
+    assert!(matches!(
+        client.handle(&administration, START),
+        Handled::Unsolicited
+    ));
+    assert_eq!(client.pending(), 1);
+}
+
+#[test]
+fn retries_take_the_routes_in_turn_and_an_early_attempt_may_still_be_answered() {
+    let mut client = client();
+    let mut routes = Routes::new(Lid(5));
+    assert!(routes.push(path(&[2, 3])));
+    assert!(routes.push(path(&[4])));
+    assert!(!routes.push(Lid(6)), "there is room for three");
+    client
+        .submit(Request {
+            routes,
+            ..port_info("a")
+        })
+        .unwrap();
+    let first = client.poll_transmit(START).unwrap();
+    assert_eq!(first.datagram.remote, RemoteAddress::smi(Lid(5)));
+    assert_eq!(first.timeout, Duration::from_millis(100 + 200));
+    let (second, at) = next_attempt(&mut client);
+    assert_eq!(at, START + Duration::from_millis(100));
+    assert_eq!(Smp::from_bytes(&second).path(), path(&[2, 3]));
+    let (third, at) = next_attempt(&mut client);
+    assert_eq!(at, START + Duration::from_millis(300));
+    assert_eq!(Smp::from_bytes(&third).path(), path(&[4]));
+    let (fourth, now) = next_attempt(&mut client);
+    assert_eq!(
+        Smp::from_bytes(&fourth).header().class(),
+        Class::SUBNET_LID_ROUTED
+    );
+
+    let completion = completed(client.handle(&answer(&third, Status::OK), now));
+    assert_eq!((completion.attempts, completion.route_index), (4, 2));
+    assert_eq!(completion.rtt, Duration::from_millis(400));
+    let stats = client.stats();
+    assert_eq!((stats.retries, stats.timeouts, stats.slow), (3, 3, 1));
+    assert_eq!(stats.window_halvings, 0, "slow is not lost");
+    assert!(stats.timeout > Duration::from_millis(400), "it learned");
+}
+
+#[test]
+fn a_silent_target_is_given_up_after_all_retries() {
+    let mut client = client();
+    client.submit(port_info("a")).unwrap();
+    let first = client.poll_transmit(START).unwrap().datagram.mad;
+    for _ in 0..6 {
+        next_attempt(&mut client);
+        assert!(client.poll_completion().is_none());
+    }
+    let end = client.next_deadline().unwrap();
+    client.handle_deadline(end);
+    let completion = client.poll_completion().unwrap();
+    assert_eq!(completion.outcome.unwrap_err(), Failure::TimedOut);
+    assert_eq!(completion.attempts, 7);
+    assert!(client.is_idle());
+    assert!(matches!(
+        client.handle(&answer(&first, Status::OK), end),
+        Handled::Stale
+    ));
+    assert_eq!(client.stats().late, 1);
+}
+
+#[test]
+fn a_lost_request_halves_the_window_once_it_is_known_to_be_lost() {
+    let mut client = client();
+    client.submit(port_info("a")).unwrap();
+    client.poll_transmit(START).unwrap();
+    let (second, now) = next_attempt(&mut client);
+    assert_eq!(client.stats().window, 32);
+    completed(client.handle(&answer(&second, Status::OK), now));
+    assert_eq!((client.stats().losses, client.stats().window), (1, 16));
+}
+
+#[test]
+fn a_busy_target_is_left_alone_for_a_while() {
+    let mut client = Client::new(ClientConfig {
+        target_cap: 1,
+        retries: 1,
+        ..ClientConfig::default()
+    });
+    client.submit(port_info("a")).unwrap();
+    client.submit(port_info("b")).unwrap();
+    let first = client.poll_transmit(START).unwrap().datagram.mad;
+    let busy = answer(&first, Status::BUSY);
+    assert!(matches!(client.handle(&busy, START), Handled::Deferred));
+    assert_eq!(client.poll_transmit(START), None, "not even with b");
+    let (second, now) = next_attempt(&mut client);
+    assert_eq!(now, START + Duration::from_millis(25));
+    let completion = completed(client.handle(&answer(&second, Status::BUSY), now));
+    assert_eq!(completion.context, "a");
+    assert_eq!(
+        completion.outcome.unwrap_err(),
+        Failure::Rejected(Status::BUSY)
+    );
+    assert!(client.poll_transmit(now).is_some(), "now with b");
+}
+
+#[test]
+fn what_could_not_be_sent_is_tried_again_after_a_delay() {
+    let mut client = Client::new(ClientConfig {
+        retries: 1,
+        ..ClientConfig::default()
+    });
+    client.submit(port_info("a")).unwrap();
+    let first = client.poll_transmit(START).unwrap().datagram.mad;
+    let tid = |mad: &MadBytes| Smp::from_bytes(mad).header().tid();
+    client.handle_send_failed(tid(&first), SendFailure::Flushed, START);
+    assert_eq!(client.poll_transmit(START), None);
+    let (second, now) = next_attempt(&mut client);
+    assert_eq!(now, START + Duration::from_millis(25));
+    client.handle_send_failed(tid(&first), SendFailure::Flushed, now);
+    assert!(client.poll_completion().is_none(), "the first is history");
+    client.handle_send_failed(tid(&second), SendFailure::Other(19), now);
+    let completion = client.poll_completion().unwrap();
+    assert_eq!(completion.outcome.unwrap_err(), Failure::SendFailed);
+    assert_eq!(client.stats().send_failures, 2);
+}
+
+#[test]
+fn a_timeout_that_the_transport_reports_counts_at_once() {
+    let mut client = client();
+    client.submit(port_info("a")).unwrap();
+    let first = client.poll_transmit(START).unwrap().datagram.mad;
+    let tid = Smp::from_bytes(&first).header().tid();
+    client.handle_send_failed(tid, SendFailure::TimedOut, START);
+    assert!(client.poll_transmit(START).is_some(), "the retry is due");
+    assert_eq!(client.stats().timeouts, 1);
+}
+
+#[test]
+fn only_what_was_never_sent_is_taken_back() {
+    let mut client = client();
+    for context in ["sent", "sent", "kept", "dropped", "dropped"] {
+        client.submit(port_info(context)).unwrap();
+    }
+    let mut urgent = port_info("dropped");
+    urgent.priority = Priority::Background;
+    client.submit(urgent).unwrap();
+    let sent = [(); 2].map(|()| client.poll_transmit(START).unwrap().datagram.mad);
+    assert_eq!(client.poll_transmit(START), None, "the target has its two");
+    assert_eq!(client.cancel_queued(|&context| context != "kept"), 3);
+    assert_eq!(client.pending(), 3);
+    for mad in sent {
+        completed(client.handle(&answer(&mad, Status::OK), START));
+    }
+    let last = client.poll_transmit(START).unwrap().datagram.mad;
+    let completion = completed(client.handle(&answer(&last, Status::OK), START));
+    assert_eq!(completion.context, "kept");
+    assert!(client.is_idle());
+    assert_eq!(client.stats().cancelled, 3);
+}
+
+#[test]
+fn a_full_queue_gives_the_request_back() {
+    let mut client = Client::new(ClientConfig::default());
+    for index in 0..MAX_PENDING as u64 {
+        let request = Request::get(index, path(&[1]), AttrId::NODE_INFO, 0, index);
+        client.submit(request).unwrap();
+    }
+    let one_more = Request::get(7, path(&[1]), AttrId::NODE_INFO, 0, u64::MAX);
+    let rejected = client.submit(one_more).unwrap_err();
+    assert_eq!(rejected.0.context, u64::MAX);
+    assert_eq!(client.stats().rejected, 1);
+    client.cancel_queued(|&index| index == 0);
+    client.submit(*rejected.0).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "windows of 0 to 512")]
+fn a_client_refuses_a_config_that_is_out_of_range() {
+    let _ = Client::<()>::new(ClientConfig {
+        min_window: 0,
+        ..ClientConfig::default()
+    });
+}
+
+#[test]
+fn when_nobody_answers_at_all_the_window_halves_once_a_round() {
+    let mut client = client();
+    for target in 0..64 {
+        let request = Request::get(target, path(&[1]), AttrId::NODE_INFO, 0, "a");
+        client.submit(request).unwrap();
+    }
+    let mut windows = Vec::new();
+    let mut now = START;
+    for _ in 0..5 {
+        while client.poll_transmit(now).is_some() {}
+        let stats = client.stats();
+        assert_eq!(stats.in_flight, stats.window);
+        windows.push(stats.window);
+        now += Duration::from_secs(1);
+        client.handle_deadline(now);
+    }
+    assert_eq!(windows, [32, 16, 8, 4, 4]);
+}

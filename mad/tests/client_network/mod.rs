@@ -1,0 +1,292 @@
+//! A network in virtual time for the transaction client to be tested against, and the rules it is held to.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use rsm_ids::PortNum;
+use rsm_mad::Time;
+use rsm_mad::client::{Client, ClientConfig, Completion, Handled, Priority, Request, Routes};
+use rsm_mad::ids::{DirectedPath, Tid};
+use rsm_mad::transport::SendFailure;
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{AttrId, Status};
+use rsm_mad::wire::smp::Smp;
+
+/// What the network does to datagrams, in percent.
+#[derive(Debug, Clone)]
+pub(crate) struct Faults {
+    pub(crate) loss: u32,
+    pub(crate) duplicate: u32,
+    pub(crate) busy: u32,
+    /// Answers with another attribute modifier.
+    pub(crate) wrong: u32,
+    /// Sends that the transport reports as failed.
+    pub(crate) send_failed: u32,
+    /// Lost datagrams that the transport reports as timed out at once.
+    pub(crate) reported: u32,
+    /// The longest delay of an answer, beyond 10 µs; answers overtake each other within it.
+    pub(crate) jitter: Duration,
+    /// Targets below this never answer.
+    pub(crate) silent_targets: u64,
+}
+
+impl Faults {
+    pub(crate) fn none() -> Faults {
+        Faults {
+            loss: 0,
+            duplicate: 0,
+            busy: 0,
+            wrong: 0,
+            send_failed: 0,
+            reported: 0,
+            jitter: Duration::ZERO,
+            silent_targets: 0,
+        }
+    }
+}
+
+/// SplitMix64: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn percent(&mut self, chance: u32) -> bool {
+        self.next() % 100 < u64::from(chance)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Answer(Box<MadBytes>),
+    Failed(u32, bool),
+}
+
+/// What the observer outside knows about a request.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    at: Time,
+    tid: u32,
+    /// Whether anything came back that may have ended the attempt.
+    touched: bool,
+}
+
+pub(crate) struct Network {
+    pub(crate) client: Client<u64>,
+    pub(crate) now: Time,
+    /// Every datagram in the order it was sent.
+    pub(crate) transcript: Vec<(Time, MadBytes)>,
+    pub(crate) completions: BTreeMap<u64, Completion<u64>>,
+    config: ClientConfig,
+    faults: Faults,
+    random: Random,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    order: u64,
+    targets: BTreeMap<u64, u64>,
+    /// Requests that are still to be submitted.
+    backlog: VecDeque<u64>,
+    /// By the attribute modifier, which the requests of a run do not share, and which is their context.
+    sent: BTreeMap<u64, Sent>,
+    tids: BTreeSet<u32>,
+}
+
+impl Network {
+    pub(crate) fn new(config: ClientConfig, faults: Faults, seed: u64) -> Network {
+        Network {
+            client: Client::new(config.clone()),
+            now: Time::from_nanos(1),
+            transcript: Vec::new(),
+            completions: BTreeMap::new(),
+            config,
+            faults,
+            random: Random(seed),
+            events: BinaryHeap::new(),
+            order: 0,
+            targets: BTreeMap::new(),
+            backlog: VecDeque::new(),
+            sent: BTreeMap::new(),
+            tids: BTreeSet::new(),
+        }
+    }
+
+    /// Adds a request, to be submitted while others are out.
+    pub(crate) fn submit(&mut self, id: u64, target: u64) {
+        self.targets.insert(id, target);
+        self.backlog.push_back(id);
+    }
+
+    /// Submits some of the backlog.
+    fn feed(&mut self) {
+        for _ in 0..=self.random.below(40) {
+            let Some(id) = self.backlog.pop_front() else {
+                return;
+            };
+            self.submit_now(id, self.targets[&id]);
+        }
+    }
+
+    fn submit_now(&mut self, id: u64, target: u64) {
+        let mut routes = Routes::new(DirectedPath::from_hops(&[PortNum(1)]).unwrap());
+        routes.push(rsm_ids::Lid(target as u16 + 1));
+        let mut request = Request::get(target, routes, AttrId::PORT_INFO, id as u32, id);
+        request.priority = Priority::ALL[id as usize % 3];
+        self.client.submit(request).expect("the queue has room");
+    }
+
+    /// Runs until every request is complete.
+    pub(crate) fn run(&mut self) {
+        // Every attempt at its longest, one request after the other: nothing may take longer.
+        let patience = self.config.timeout_ceiling * (u32::from(self.config.retries) + 2) * 2;
+        let limit = self.now + patience * (self.targets.len() as u32 + 1);
+        loop {
+            self.feed();
+            self.transmit();
+            if self.client.pending() == 0 {
+                assert!(self.backlog.is_empty());
+                break;
+            }
+            let deadline = self.client.next_deadline();
+            let event = self.events.peek().map(|Reverse((at, ..))| *at);
+            let next = [deadline, event].into_iter().flatten().min();
+            self.now = next.expect("something is pending, so something must be due");
+            assert!(self.now < limit, "requests hang");
+            while let Some(Reverse((at, ..))) = self.events.peek() {
+                if *at > self.now {
+                    break;
+                }
+                let Reverse((_, _, event)) = self.events.pop().unwrap();
+                self.deliver(event);
+            }
+            self.client.handle_deadline(self.now);
+            let overdue = self.client.next_deadline().filter(|&next| next <= self.now);
+            assert_eq!(overdue, None, "a deadline was missed");
+            while let Some(completion) = self.client.poll_completion() {
+                self.complete(completion);
+            }
+        }
+    }
+
+    fn complete(&mut self, completion: Completion<u64>) {
+        let id = completion.context;
+        if let Ok(response) = &completion.outcome {
+            let target = self.targets[&id];
+            assert_eq!(response.data[..8], target.to_be_bytes(), "another's answer");
+            assert_eq!(completion.modifier, id as u32);
+        }
+        assert!(usize::from(completion.attempts) <= usize::from(self.config.retries) + 1);
+        let twice = self.completions.insert(id, completion);
+        assert!(twice.is_none(), "request {id} completed twice");
+    }
+
+    fn transmit(&mut self) {
+        while let Some(transmit) = self.client.poll_transmit(self.now) {
+            let mad = transmit.datagram.mad;
+            self.transcript.push((self.now, mad));
+            let smp = Smp::from_bytes(&mad);
+            let id = u64::from(smp.header().modifier());
+            let tid = smp.header().tid().low();
+            assert!(!self.completions.contains_key(&id), "sent after completion");
+            assert!(self.tids.insert(tid), "a transaction identifier repeats");
+            let sent = Sent {
+                at: self.now,
+                tid,
+                touched: false,
+            };
+            self.sent.insert(id, sent);
+            self.check_bounds(id);
+            self.carry(mad, id, tid);
+        }
+    }
+
+    /// Counts what is certainly out: sent less than the shortest timeout ago, and nothing came back since.
+    fn check_bounds(&self, id: u64) {
+        let certainly_out = |(other, sent): (&u64, &Sent)| {
+            let out = !sent.touched
+                && !self.completions.contains_key(other)
+                && self.now.since(sent.at) < self.config.timeout_floor;
+            out.then(|| self.targets[other])
+        };
+        let targets: Vec<u64> = self.sent.iter().filter_map(certainly_out).collect();
+        let stats = self.client.stats();
+        assert!(stats.in_flight <= stats.window);
+        assert!(stats.window <= self.config.max_window && stats.window >= self.config.min_window);
+        assert!(targets.len() <= stats.in_flight as usize);
+        let same = targets.iter().filter(|&&other| other == self.targets[&id]);
+        assert!(same.count() <= usize::from(self.config.target_cap));
+    }
+
+    fn carry(&mut self, mad: MadBytes, id: u64, tid: u32) {
+        let target = self.targets[&id];
+        if self.random.percent(self.faults.send_failed) {
+            return self.schedule(Duration::ZERO, Event::Failed(tid, false));
+        }
+        if target < self.faults.silent_targets || self.random.percent(self.faults.loss) {
+            if self.random.percent(self.faults.reported) {
+                self.schedule(Duration::from_micros(5), Event::Failed(tid, true));
+            }
+            return;
+        }
+        let copies = 1 + u32::from(self.random.percent(self.faults.duplicate));
+        for _ in 0..copies {
+            let mut answer = mad;
+            let smp = Smp::from_bytes_mut(&mut answer);
+            let busy = self.random.percent(self.faults.busy);
+            smp.make_response(if busy { Status::BUSY } else { Status::OK });
+            smp.data_mut()[..8].copy_from_slice(&target.to_be_bytes());
+            if self.random.percent(self.faults.wrong) {
+                smp.header_mut().set_modifier(u32::MAX);
+            }
+            let jitter = self.random.below(self.faults.jitter.as_nanos() as u64);
+            let delay = Duration::from_micros(10) + Duration::from_nanos(jitter);
+            self.schedule(delay, Event::Answer(Box::new(answer)));
+        }
+    }
+
+    fn schedule(&mut self, delay: Duration, event: Event) {
+        self.order += 1;
+        self.events
+            .push(Reverse((self.now + delay, self.order, event)));
+    }
+
+    fn deliver(&mut self, event: Event) {
+        match event {
+            Event::Answer(mad) => {
+                let header = *Smp::from_bytes(&mad).header();
+                if let Some(sent) = self.sent.get_mut(&u64::from(header.modifier())) {
+                    sent.touched |= sent.tid == header.tid().low();
+                }
+                match self.client.handle(&mad, self.now) {
+                    Handled::Completed(completion) => self.complete(completion),
+                    Handled::Deferred | Handled::Stale => {}
+                    Handled::Unsolicited => panic!("an answer is not unsolicited"),
+                }
+            }
+            Event::Failed(tid, timed_out) => {
+                for sent in self.sent.values_mut() {
+                    sent.touched |= sent.tid == tid;
+                }
+                let kind = if timed_out {
+                    SendFailure::TimedOut
+                } else {
+                    SendFailure::Other(5)
+                };
+                self.client
+                    .handle_send_failed(Tid(u64::from(tid)), kind, self.now);
+                while let Some(completion) = self.client.poll_completion() {
+                    self.complete(completion);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Arbitrary bytes: nothing panics, and taking a view changes nothing.
+
+use std::fmt::Write;
+
+use proptest::prelude::*;
+use rsm_mad::wire::attr::*;
+use rsm_mad::wire::header::{AttrId, MadHeader};
+use rsm_mad::wire::smp::Smp;
+use rsm_mad::wire::{MAD_LEN, MadBytes, dissect};
+
+fn any_mad() -> impl Strategy<Value = MadBytes> {
+    // Real identifiers now and then, or hardly an attribute would ever be met.
+    let class = prop_oneof![Just(0x01u8), Just(0x81), any::<u8>()];
+    let attribute = prop_oneof![0x00u16..0x40, Just(0xFF90), any::<u16>()];
+    let trap = prop_oneof![Just(None), prop::sample::select(TRAPS).prop_map(Some)];
+    let bytes = prop::collection::vec(any::<u8>(), MAD_LEN);
+    (bytes, class, attribute, trap).prop_map(|(bytes, class, attribute, trap)| {
+        let mut mad: MadBytes = bytes.try_into().unwrap();
+        mad[1] = class;
+        mad[16..18].copy_from_slice(&attribute.to_be_bytes());
+        if let Some(trap) = trap {
+            let id: u16 = AttrId::NOTICE.0;
+            mad[16..18].copy_from_slice(&id.to_be_bytes());
+            mad[64] |= 0x80;
+            mad[68..70].copy_from_slice(&u16::to_be_bytes(trap));
+        }
+        mad
+    })
+}
+
+const TRAPS: &[u16] = &[64, 66, 128, 129, 131, 144, 145, 256, 257, 258, 259, 260];
+
+/// Every view of 64 bytes: identity both ways, and its text form.
+fn view<A: Attribute + std::fmt::Debug>(data: &[u8; 64], out: &mut String) {
+    let view = A::from_data(data);
+    assert_eq!(view.as_data(), data, "{}", A::NAME);
+    write!(out, "{view:?}").unwrap();
+}
+
+proptest! {
+    #[test]
+    fn any_datagram_can_be_read_and_shown(mad in any_mad()) {
+        let mut text = String::new();
+        let smp = Smp::from_bytes(&mad);
+        prop_assert_eq!(smp.as_bytes(), &mad);
+        write!(text, "{}{:?}{:?}", dissect(&mad), smp, MadHeader::of(&mad)).unwrap();
+        prop_assert!(smp.path().len() <= 63);
+
+        let data = smp.data();
+        view::<NodeInfo>(data, &mut text);
+        view::<NodeDescription>(data, &mut text);
+        view::<SwitchInfo>(data, &mut text);
+        view::<GuidInfo>(data, &mut text);
+        view::<PortInfo>(data, &mut text);
+        view::<PKeyTable>(data, &mut text);
+        view::<SlToVlMapping>(data, &mut text);
+        view::<VlArbitration>(data, &mut text);
+        view::<LinearForwardingTable>(data, &mut text);
+        view::<MulticastForwardingTable>(data, &mut text);
+        view::<SmInfo>(data, &mut text);
+        view::<Notice>(data, &mut text);
+        view::<MlnxExtPortInfo>(data, &mut text);
+        write!(text, "{:?}", Notice::from_data(data).details()).unwrap();
+        if let Some(rate) = PortInfo::from_data(data).link_rate() {
+            prop_assert!(rate.data_mbps() > 0);
+        }
+    }
+
+    #[test]
+    fn any_request_can_be_answered(mut mad in any_mad(), status in any::<u16>()) {
+        let before = mad;
+        let smp = Smp::from_bytes_mut(&mut mad);
+        smp.make_response(rsm_mad::wire::header::Status(status));
+        prop_assert_eq!(smp.is_returning(), smp.is_directed() || status & 0x8000 != 0);
+        // All but method and status are as they came.
+        prop_assert_eq!(&mad[..3], &before[..3]);
+        prop_assert_eq!(&mad[6..], &before[6..]);
+    }
+
+    #[test]
+    fn every_modifier_can_be_taken_apart(modifier in any::<u32>()) {
+        let _ = PortInfo::modifier_port(modifier);
+        let _ = VlArbitration::modifier_block(modifier);
+        prop_assert!(MulticastForwardingTable::modifier_block(modifier) < MulticastForwardingTable::BLOCKS);
+        prop_assert!(MulticastForwardingTable::modifier_position(modifier) < MulticastForwardingTable::POSITIONS);
+    }
+}

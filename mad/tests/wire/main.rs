@@ -1,0 +1,9 @@
+//! The wire views against the field tables, against bytes from real implementations, and against arbitrary bytes.
+
+mod accessor;
+mod attributes;
+mod captured;
+mod hostile;
+mod libibmad;
+mod packet;
+mod traps;

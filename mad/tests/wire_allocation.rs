@@ -1,0 +1,81 @@
+//! The wire views never touch the heap. In a process of its own, for the counting allocator is global.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fmt::{self, Write};
+
+use rsm_mad::wire::attr::{Attribute, Notice, PortInfo};
+use rsm_mad::wire::dissect;
+use rsm_mad::wire::smp::Smp;
+
+thread_local! {
+    /// How often this thread has asked for memory; other threads are the test harness's.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is passed on unchanged to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`, and all memory comes from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Takes text and keeps nothing but its length.
+struct Sink(usize);
+
+impl Write for Sink {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
+    }
+}
+
+fn allocations_during(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.with(Cell::get);
+    work();
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+#[test]
+fn the_counter_counts() {
+    let counted = allocations_during(|| drop(std::hint::black_box(Box::new(7))));
+    assert_eq!(counted, 1);
+}
+
+#[test]
+fn reading_and_showing_datagrams_allocates_nothing() {
+    let mut written = Sink(0);
+    let allocations = allocations_during(|| {
+        for attribute in 0..=0x40u8 {
+            for fill in [0x00, 0x5A, 0x80, 0xFF] {
+                let mut mad = [fill; 256];
+                mad[1] = 0x81;
+                mad[16..18].copy_from_slice(&[0, attribute]);
+                let smp = Smp::from_bytes_mut(&mut mad);
+                let info = PortInfo::from_data_mut(smp.data_mut());
+                info.set_lid(rsm_ids::Lid(7));
+                let rate = info.link_rate();
+                let notice = Notice::from_data(smp.data());
+                let details = notice.details();
+                write!(written, "{rate:?} {details:?}").unwrap();
+                write!(written, "{}", dissect(&mad)).unwrap();
+            }
+        }
+    });
+    assert_eq!(allocations, 0);
+    assert!(written.0 > 0);
+}

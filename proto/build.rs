@@ -1,0 +1,121 @@
+//! Compiles `rsm/v1/*.proto` with protox, so that no protoc is needed.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use prost::Message as _;
+use prost_types::field_descriptor_proto::Type;
+use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorSet};
+
+/// The package that all files belong to.
+const PACKAGE: &str = "rsm.v1";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=rsm");
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    let descriptors = protox::compile(proto_files(Path::new("rsm/v1"))?, ["."])?;
+    fs::write(out_dir.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    fs::write(out_dir.join("labels.rs"), labels(&descriptors))?;
+
+    let mut builder = tonic_prost_build::configure()
+        .type_attribute(".", "#[derive(serde::Serialize)]")
+        // A oneof reads as one more field of its message, named as the member that is set.
+        .enum_attribute("Event.change", "#[serde(rename_all = \"snake_case\")]")
+        .enum_attribute(
+            "WatchResponse.message",
+            "#[serde(rename_all = \"snake_case\")]",
+        )
+        .field_attribute("Event.change", "#[serde(flatten)]")
+        .field_attribute("WatchResponse.message", "#[serde(flatten)]");
+    for (field, enumeration) in enumeration_fields(&descriptors) {
+        builder = builder.field_attribute(
+            field,
+            format!("#[serde(serialize_with = \"crate::label::serialize::<{enumeration}, _>\")]"),
+        );
+    }
+    builder.compile_fds(descriptors)?;
+    Ok(())
+}
+
+/// All `.proto` files of a directory, in order of their names.
+fn proto_files(directory: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "proto")
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Every field that holds an enumeration, as `.package.Message.field`, with the enumeration's name.
+fn enumeration_fields(descriptors: &FileDescriptorSet) -> BTreeMap<String, String> {
+    let messages = descriptors.file.iter().flat_map(|file| &file.message_type);
+    let fields = |message: &DescriptorProto| {
+        let owner = message.name().to_owned();
+        message
+            .field
+            .iter()
+            .filter(|field| field.r#type() == Type::Enum)
+            .map(move |field| {
+                let enumeration = field.type_name().rsplit('.').next().unwrap_or_default();
+                (
+                    format!(".{PACKAGE}.{owner}.{}", field.name()),
+                    enumeration.to_owned(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    messages.flat_map(fields).collect()
+}
+
+/// Rust source that implements `Label` for every enumeration.
+fn labels(descriptors: &FileDescriptorSet) -> String {
+    let mut source = String::new();
+    for enumeration in descriptors.file.iter().flat_map(|file| &file.enum_type) {
+        let name = enumeration.name();
+        let rows: String = enumeration
+            .value
+            .iter()
+            .filter(|value| value.number() != 0)
+            .map(|value| {
+                format!(
+                    "({}, {:?}), ",
+                    value.number(),
+                    label(enumeration, value.name())
+                )
+            })
+            .collect();
+        writeln!(
+            source,
+            "impl Label for crate::v1::{name} {{ const LABELS: &'static [(i32, &'static str)] = &[{rows}]; }}"
+        )
+        .expect("writing to a string does not fail");
+    }
+    source
+}
+
+/// `PORT_STATE_ACTIVE` of `PortState` reads `active`.
+fn label(enumeration: &EnumDescriptorProto, value: &str) -> String {
+    let mut prefix = String::new();
+    for c in enumeration.name().chars() {
+        if c.is_uppercase() && !prefix.is_empty() {
+            prefix.push('_');
+        }
+        prefix.push(c.to_ascii_uppercase());
+    }
+    prefix.push('_');
+    value
+        .strip_prefix(&prefix)
+        .unwrap_or(value)
+        .to_ascii_lowercase()
+        .replace('_', "-")
+}

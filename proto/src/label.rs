@@ -1,0 +1,68 @@
+//! Short names of enumeration values, for people and for JSON.
+
+use serde::{Serialize, Serializer};
+
+/// An enumeration whose values have short names: `PORT_STATE_ACTIVE` reads `active`.
+pub trait Label {
+    /// Every value but the unspecified one, with its name.
+    const LABELS: &'static [(i32, &'static str)];
+
+    /// The name of a value as it is on the wire; none for the unspecified one and those that a newer
+    /// server may send.
+    fn label(value: i32) -> Option<&'static str> {
+        Self::LABELS
+            .iter()
+            .find(|&&(number, _)| number == value)
+            .map(|&(_, label)| label)
+    }
+
+    /// The value with this name.
+    fn number(label: &str) -> Option<i32> {
+        Self::LABELS
+            .iter()
+            .find(|&&(_, known)| known == label)
+            .map(|&(number, _)| number)
+    }
+}
+
+/// Serializes a value by its name, and one without a name as null.
+pub(crate) fn serialize<E: Label, S: Serializer>(
+    value: &i32,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    E::label(*value).serialize(serializer)
+}
+
+include!(concat!(env!("OUT_DIR"), "/labels.rs"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v1::{LinkWidth, Node, NodeKind, PhysicalState};
+
+    #[test]
+    fn names_lose_their_prefix() {
+        assert_eq!(NodeKind::label(NodeKind::Switch as i32), Some("switch"));
+        assert_eq!(
+            PhysicalState::number("link-up"),
+            Some(PhysicalState::LinkUp as i32)
+        );
+        assert_eq!(LinkWidth::LABELS[2], (3, "4x"));
+        assert_eq!(NodeKind::label(0), None);
+        assert_eq!(NodeKind::label(99), None);
+        assert_eq!(NodeKind::number("unspecified"), None);
+    }
+
+    #[test]
+    fn json_has_names_for_enumerations_and_null_for_what_is_absent() {
+        let node = Node {
+            kind: NodeKind::Router as i32,
+            ..Node::default()
+        };
+        let json = serde_json::to_value(&node).unwrap();
+        assert_eq!(json["kind"], "router");
+        assert_eq!(json["rank"], serde_json::Value::Null);
+        let json = serde_json::to_value(Node::default()).unwrap();
+        assert_eq!(json["kind"], serde_json::Value::Null);
+    }
+}

@@ -1,0 +1,20 @@
+//! Protocol buffers of `rsm.v1` and the gRPC stubs made from them.
+//!
+//! Messages serialize to JSON by their field names as the `.proto` files give them, enumerations by
+//! their [`Label`].
+
+mod label;
+
+pub use label::Label;
+
+/// Messages, clients and servers of package `rsm.v1`.
+pub mod v1 {
+    #![allow(
+        missing_docs,
+        reason = "generated: the comments of the .proto files cover what is not glue"
+    )]
+    tonic::include_proto!("rsm.v1");
+}
+
+/// The encoded file descriptor set of all files, for server reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,0 +1,137 @@
+//! How long tables and proofs take, on fat trees of three sizes.
+//!
+//! `cargo bench -p rsm-routing --bench engines [-- SUBSTRING]` prints the best of a few runs: wall-clock
+//! time on all cores, and processor time, which other work on the machine blurs less. Milliseconds.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a bench reads the clock and prints"
+)]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use rsm_routing::engine::{EngineKind, Options, route};
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::{Dependencies, mixture_is_acyclic, verify};
+
+const RUNS: usize = 5;
+
+struct Taken {
+    wall_ms: f64,
+    cpu_ms: f64,
+}
+
+impl std::fmt::Display for Taken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.1} ({:.1} cpu)", self.wall_ms, self.cpu_ms)
+    }
+}
+
+/// Time on a processor of all threads together, as Linux counts it; 0 elsewhere.
+fn cpu_ms() -> f64 {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
+        return 0.0;
+    };
+    threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
+        .filter_map(|line| line.split_whitespace().next()?.parse::<f64>().ok())
+        .sum::<f64>()
+        / 1e6
+}
+
+fn best<T>(mut work: impl FnMut() -> T) -> (Taken, T) {
+    let mut best = Taken {
+        wall_ms: f64::INFINITY,
+        cpu_ms: f64::INFINITY,
+    };
+    let mut result = None;
+    for _ in 0..RUNS {
+        let (start, cpu) = (Instant::now(), cpu_ms());
+        let made = black_box(work());
+        best.wall_ms = best.wall_ms.min(start.elapsed().as_secs_f64() * 1e3);
+        best.cpu_ms = best.cpu_ms.min(cpu_ms() - cpu);
+        result = Some(made);
+    }
+    (best, result.expect("at least one run"))
+}
+
+fn peak_memory_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|rest| {
+            rest.trim()
+                .trim_end_matches("kB")
+                .trim()
+                .parse::<f64>()
+                .ok()
+        })
+        .map_or(f64::NAN, |kb| kb / 1024.0)
+}
+
+fn bench(name: &str, topology: &Topology) {
+    let options = Options::default();
+    let (minhop, _) = best(|| route(EngineKind::MinHop, topology, &options, None));
+    let (updn, routing) = best(|| route(EngineKind::UpDn, topology, &options, None));
+    let routing = routing.expect("a tree can be routed");
+    let (checked, report) = best(|| verify(topology, &routing.tables));
+    let cable = topology.cables()[0];
+    let (rebuilt, broken) = best(|| topology.without_cables(&[cable.a]));
+    let kept = Options {
+        previous_ranking: routing.ranking.clone(),
+        ..Options::default()
+    };
+    let (again, repaired) = best(|| route(EngineKind::UpDn, &broken, &kept, Some(&routing.tables)));
+    let repaired = repaired.expect("a tree can be routed");
+    let (mixed, safe) = best(|| mixture_is_acyclic(&broken, &routing.tables, &repaired.tables));
+    let dependencies = Dependencies::of(&broken, &routing.tables);
+    let (known, _) = best(|| {
+        let mut dependencies = dependencies.clone();
+        dependencies.add_mixture(&routing.tables, &repaired.tables);
+        dependencies.is_acyclic()
+    });
+    println!("{name} hosts, {} switches", topology.switch_count());
+    println!("  updn {updn}, minhop {minhop}, verify {checked}");
+    println!(
+        "  one cable less: rebuild {rebuilt}, updn {again}, mixture {mixed}, {known} on known dependencies; \
+         {} blocks differ, safe in any order: {safe}",
+        repaired.tables.blocks_changed(&routing.tables),
+    );
+    println!(
+        "  unreachable {} of {}, credit-loop-free {}, hops max {} mean {:.2}, load max/mean {:.2}, peak memory {:.0} MB",
+        report.unreachable_pairs,
+        report.reachable_pairs,
+        report.credit_loop_free,
+        report.max_hops,
+        report.average_hops,
+        report.load.max as f64 / report.load.mean,
+        peak_memory_mb(),
+    );
+    println!("  {}", routing.reason);
+}
+
+fn main() {
+    let wanted = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'));
+    let fabrics: [(&str, [&[usize]; 3]); 3] = [
+        ("3456", [&[12, 12, 24], &[1, 12, 12], &[1, 1, 1]]),
+        ("10240", [&[32, 32, 10], &[1, 32, 32], &[1, 1, 1]]),
+        ("45056", [&[32, 32, 44], &[1, 32, 16], &[1, 1, 2]]),
+    ];
+    for (name, [m, w, p]) in fabrics {
+        if wanted
+            .as_ref()
+            .is_none_or(|wanted| name.contains(wanted.as_str()))
+        {
+            bench(name, &common::pgft(m, w, p, 0));
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! From costs to tables: which of the least-cost ports each destination gets.
+
+use rayon::prelude::*;
+use rsm_ids::Lid;
+
+use super::order::Order;
+use super::paths::{NEVER, Row, TILE, Tile, UNREACHED};
+use super::slots;
+use super::spread::{Column, Spread, Target};
+use crate::tables::{Lft, NO_PATH, Tables};
+use crate::topology::{Group, SwitchIdx, Topology};
+
+/// How many port groups one byte of a column's key stands for.
+const KEY_BITS: usize = 8;
+
+/// A set of ways up that lacks fewer than one in this many is the full set with faults: what the
+/// faults did not hit keeps the port it has without them. A smaller set is how the fabric is built.
+const FAULTY_IN: usize = 4;
+
+/// Everything that decides tables.
+pub(super) struct Choice<'a> {
+    pub(super) topology: &'a Topology,
+    /// Costs of the paths that may be taken.
+    pub(super) tiles: &'a [Tile],
+    /// What is up; engines without an order go to any neighbour that is nearer.
+    pub(super) order: Option<&'a Order>,
+    pub(super) spread: &'a Spread,
+    /// Tables in force: what is still a choice stays.
+    pub(super) previous: Option<&'a Tables>,
+}
+
+impl Choice<'_> {
+    /// A table for each switch, whose port for a destination is one of those that cost least.
+    pub(super) fn tables(&self) -> Tables {
+        let lfts = (0..self.topology.switch_count() as u32)
+            .into_par_iter()
+            .map(|switch| self.table(SwitchIdx(switch)))
+            .collect();
+        Tables { lfts }
+    }
+
+    fn table(&self, switch: SwitchIdx) -> Lft {
+        let previous = self
+            .previous
+            .and_then(|tables| tables.lfts.get(switch.index()));
+        let (mut table, mut settled) = Filler::new(self, switch, previous).table();
+        // A port that has lost all it carried counts as unused the next time: settle that now, so
+        // that routing the same fabric again changes nothing. What has moved to its own turn stays
+        // there, so that this ends.
+        while !settled {
+            let before = table;
+            (table, settled) = Filler::new(self, switch, Some(&before)).table();
+        }
+        table
+    }
+}
+
+/// Fills the table of one switch.
+struct Filler<'a> {
+    choice: &'a Choice<'a>,
+    switch: SwitchIdx,
+    groups: Vec<Group<'a>>,
+    /// By group: whether it leads up.
+    up: Vec<bool>,
+    up_count: usize,
+    /// Turns of all ways up.
+    up_slots: Vec<u8>,
+    divider: u32,
+    previous: Option<&'a Lft>,
+    /// By port: whether the previous table sends anything out of it.
+    in_use: [bool; 256],
+    /// By port: whether the new table does.
+    now_in_use: [bool; 256],
+    table: Lft,
+}
+
+/// The choice that some columns share: the groups that cost least.
+struct Class {
+    groups: Vec<usize>,
+    slots: Vec<u8>,
+    /// By port: whether it is one of them.
+    eligible: [bool; 256],
+    /// They are the ways up less a few.
+    faulty: bool,
+}
+
+impl<'a> Filler<'a> {
+    fn new(choice: &'a Choice<'a>, switch: SwitchIdx, previous: Option<&'a Lft>) -> Filler<'a> {
+        let topology = choice.topology;
+        let groups: Vec<Group<'a>> = topology.groups(switch).collect();
+        let leads_up = |group: &Group<'_>| match choice.order {
+            Some(order) => order.is_above(group.neighbour, switch),
+            None => false,
+        };
+        let up: Vec<bool> = groups.iter().map(leads_up).collect();
+        let mut up_slots = Vec::new();
+        slots::fill(
+            &mut up_slots,
+            groups.iter().copied().filter(|group| leads_up(group)),
+        );
+        let mut in_use = [false; 256];
+        for &port in previous.map_or(&[][..], Lft::as_slice) {
+            in_use[usize::from(port)] = true;
+        }
+        Filler {
+            choice,
+            switch,
+            up_count: up.iter().filter(|&&up| up).count(),
+            groups,
+            up,
+            up_slots,
+            divider: choice.spread.dividers[switch.index()],
+            previous,
+            in_use,
+            now_in_use: [false; 256],
+            table: Lft::new(topology.top_lid().index() + 1),
+        }
+    }
+
+    /// The table, and whether it uses every port that the previous one uses and that leads to a switch.
+    fn table(mut self) -> (Lft, bool) {
+        let mut keys = vec![[0u8; TILE]; self.groups.len().div_ceil(KEY_BITS)];
+        let mut class = Class {
+            groups: Vec::new(),
+            slots: Vec::new(),
+            eligible: [false; 256],
+            faulty: false,
+        };
+        for tile in self.choice.tiles {
+            let changes = self.keys(tile, &mut keys);
+            for (column, &change) in changes.iter().enumerate().take(tile.width()) {
+                if column == 0 || change != 0 {
+                    self.classify(&keys, column, &mut class);
+                }
+                let destination = tile.first + column;
+                if !class.slots.is_empty() && destination != self.switch.index() {
+                    let spread = self.choice.spread;
+                    self.fill(&spread.columns[destination], &class);
+                }
+            }
+        }
+        for destination in self.choice.topology.destinations_of(self.switch) {
+            for lid in destination.lids() {
+                self.table.set_entry(lid, destination.port.0);
+            }
+        }
+        let links = self.groups.iter().flat_map(|group| group.links);
+        let settled = links
+            .map(|link| link.port.index())
+            .all(|port| self.now_in_use[port] || !self.in_use[port]);
+        (self.table, settled)
+    }
+
+    /// One bit for each group that is a least-cost choice, by column; gives where a key differs
+    /// from that of the column before.
+    fn keys(&self, tile: &Tile, keys: &mut [Row]) -> Row {
+        let (down, up) = self.next_costs(tile);
+        let leads = self.groups.chunks(KEY_BITS).zip(self.up.chunks(KEY_BITS));
+        for ((groups, is_up), key) in leads.zip(keys.iter_mut()) {
+            *key = [0; TILE];
+            for (bit, (group, &is_up)) in groups.iter().zip(is_up).enumerate() {
+                let neighbour = group.neighbour.index();
+                let (row, next) = if is_up {
+                    (&tile.taken[neighbour], &up)
+                } else {
+                    (&tile.down[neighbour], &down)
+                };
+                let mask = 1u8 << bit;
+                for column in 0..TILE {
+                    key[column] |= if row[column] == next[column] { mask } else { 0 };
+                }
+            }
+        }
+        let mut changes = [0; TILE];
+        for key in keys.iter() {
+            for column in 1..TILE {
+                changes[column] |= key[column] ^ key[column - 1];
+            }
+        }
+        changes
+    }
+
+    /// What the next switch must cost, by column: on the way down, and on the way up.
+    fn next_costs(&self, tile: &Tile) -> (Row, Row) {
+        let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
+        let own = &tile.down[self.switch.index()];
+        for (next, &cost) in down.iter_mut().zip(own) {
+            if cost != UNREACHED && cost != 0 {
+                *next = cost - 1;
+            }
+        }
+        if self.choice.order.is_some() {
+            let taken = &tile.taken[self.switch.index()];
+            for column in 0..TILE {
+                if own[column] == UNREACHED && taken[column] != UNREACHED {
+                    up[column] = taken[column] - 1;
+                }
+            }
+        }
+        (down, up)
+    }
+
+    fn classify(&self, keys: &[Row], column: usize, class: &mut Class) {
+        class.groups.clear();
+        for (number, key) in keys.iter().enumerate() {
+            let mut bits = key[column];
+            while bits != 0 {
+                class
+                    .groups
+                    .push(number * KEY_BITS + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+        for &port in &class.slots {
+            class.eligible[usize::from(port)] = false;
+        }
+        let chosen = class.groups.iter().map(|&group| self.groups[group]);
+        slots::fill(&mut class.slots, chosen);
+        for &port in &class.slots {
+            class.eligible[usize::from(port)] = true;
+        }
+        let leads_up = class.groups.first().is_some_and(|&first| self.up[first]);
+        let missing = self.up_count.saturating_sub(class.groups.len());
+        class.faulty = leads_up && missing > 0 && missing * FAULTY_IN < self.up_count;
+    }
+
+    fn fill(&mut self, column: &Column, class: &Class) {
+        self.fill_targets(&column.hosts, column.first_host, class);
+        self.fill_targets(&column.others, column.first_other, class);
+        self.fill_targets(column.own.as_slice(), column.first_own, class);
+    }
+
+    fn fill_targets(&mut self, targets: &[Target], first: u32, class: &Class) {
+        if targets.is_empty() {
+            return;
+        }
+        // Taken out while `self` answers questions; put back below.
+        let mut lft = std::mem::take(&mut self.table);
+        let table = lft.as_mut_slice();
+        if let [port] = class.slots[..] {
+            self.now_in_use[usize::from(port)] = true;
+            for target in targets {
+                let base = usize::from(target.base);
+                table[base..base + usize::from(target.count)].fill(port);
+            }
+            self.table = lft;
+            return;
+        }
+        let mut quotient = first / self.divider;
+        let mut remainder = first % self.divider;
+        let mut turn = quotient as usize % class.slots.len();
+        for target in targets {
+            for offset in 0..target.count {
+                let lid = Lid(target.base + offset);
+                let port = if offset == 0 && !class.faulty {
+                    class.slots[turn]
+                } else {
+                    self.turn_of(quotient as usize + usize::from(offset), class)
+                };
+                table[lid.index()] = match self.previous {
+                    Some(previous) => {
+                        let port = self.keep(previous.entry(lid), port, class);
+                        self.now_in_use[usize::from(port)] = true;
+                        port
+                    }
+                    None => port,
+                };
+            }
+            remainder += 1;
+            if remainder == self.divider {
+                remainder = 0;
+                quotient += 1;
+                turn += 1;
+                if turn == class.slots.len() {
+                    turn = 0;
+                }
+            }
+        }
+        self.table = lft;
+    }
+
+    fn turn_of(&self, number: usize, class: &Class) -> u8 {
+        if !class.faulty {
+            return class.slots[number % class.slots.len()];
+        }
+        let ways_up = self.up_slots.len();
+        let port = self.up_slots[number % ways_up];
+        if class.eligible[usize::from(port)] {
+            return port;
+        }
+        // What the faults hit is spread by source as well, or every switch would choose the same
+        // detour for a destination.
+        let number = number + number / ways_up + self.switch.index();
+        class.slots[number % class.slots.len()]
+    }
+
+    /// The previous port, where it is still a choice, unless the turn is a port's that carried
+    /// nothing at all: a link that has come (back) takes what is its own.
+    fn keep(&self, previous: u8, port: u8, class: &Class) -> u8 {
+        let is_choice = previous != NO_PATH && class.eligible[usize::from(previous)];
+        if is_choice && self.in_use[usize::from(port)] {
+            previous
+        } else {
+            port
+        }
+    }
+}

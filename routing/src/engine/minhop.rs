@@ -1,0 +1,57 @@
+//! `minhop`: shortest paths, balanced.
+
+use super::choose::Choice;
+use super::levels;
+use super::paths;
+use super::spread::Spread;
+use super::{Engine, EngineError, Options, Routing, prepare};
+use crate::tables::Tables;
+use crate::topology::Topology;
+
+/// Shortest paths over any graph, balanced over equal-cost neighbours and parallel links.
+///
+/// Roots and an earlier ranking do not matter to it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MinHop;
+
+impl Engine for MinHop {
+    fn name(&self) -> &'static str {
+        "minhop"
+    }
+
+    fn guarantee(&self) -> &'static str {
+        "shortest paths between all connected ports; free of loops, but not of credit loops where \
+         the cabling has circles"
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        options: &Options,
+        previous: Option<&Tables>,
+    ) -> Result<Routing, EngineError> {
+        prepare::capacities(topology)?;
+        prepare::in_pool(options, || {
+            let tiles = paths::shortest(topology);
+            if let Some(switch) = paths::overlong(topology, &tiles) {
+                return Err(prepare::too_long(topology, switch));
+            }
+            let spread = Spread::new(topology, &levels::from_edges(topology, levels::ANY_HOST));
+            let choice = Choice {
+                topology,
+                tiles: &tiles,
+                order: None,
+                spread: &spread,
+                previous,
+            };
+            Ok(Routing {
+                tables: choice.tables(),
+                engine: self.name(),
+                reason: "minhop: shortest paths, balanced; credit loops are not excluded"
+                    .to_owned(),
+                ranks: None,
+                ranking: None,
+            })
+        })?
+    }
+}

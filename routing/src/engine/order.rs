@@ -1,0 +1,70 @@
+//! Which switch lies above which.
+
+use crate::topology::{SwitchIdx, Topology};
+
+/// A total order of the switches: of two neighbours one is above, so that every link has a
+/// direction *up*, and no path that never goes up after it went down can close a circle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    highest_first: Vec<SwitchIdx>,
+    /// Place in `highest_first` by switch.
+    position: Vec<u32>,
+    /// Distance from the top of the tree as far as spreading is concerned.
+    levels: Vec<u8>,
+}
+
+impl Order {
+    /// By level, equals by GUID, except that `lifted` switches lie above all others, in their order.
+    pub(super) fn new(levels: Vec<u8>, lifted: &[SwitchIdx]) -> Order {
+        let mut is_lifted = vec![false; levels.len()];
+        for switch in lifted {
+            is_lifted[switch.index()] = true;
+        }
+        let mut rest: Vec<SwitchIdx> = (0..levels.len() as u32)
+            .map(SwitchIdx)
+            .filter(|switch| !is_lifted[switch.index()])
+            .collect();
+        rest.sort_by_key(|switch| (levels[switch.index()], *switch));
+        let highest_first: Vec<SwitchIdx> = lifted.iter().copied().chain(rest).collect();
+        Order::listed(highest_first, levels)
+    }
+
+    /// In the order of a list that names every switch once.
+    pub(super) fn listed(highest_first: Vec<SwitchIdx>, levels: Vec<u8>) -> Order {
+        let mut position = vec![0; levels.len()];
+        for (place, switch) in highest_first.iter().enumerate() {
+            position[switch.index()] = place as u32;
+        }
+        Order {
+            highest_first,
+            position,
+            levels,
+        }
+    }
+
+    pub(super) fn highest_first(&self) -> &[SwitchIdx] {
+        &self.highest_first
+    }
+
+    pub(super) fn levels(&self) -> &[u8] {
+        &self.levels
+    }
+
+    pub(super) fn is_above(&self, high: SwitchIdx, low: SwitchIdx) -> bool {
+        self.position[high.index()] < self.position[low.index()]
+    }
+
+    /// The switches that no neighbour lies above, the highest first. A part of the fabric with a
+    /// single peak has an up*/down* path between any two of its switches: both can climb to it.
+    pub(super) fn peaks(&self, topology: &Topology) -> Vec<SwitchIdx> {
+        self.highest_first
+            .iter()
+            .copied()
+            .filter(|&switch| {
+                topology
+                    .groups(switch)
+                    .all(|group| self.is_above(switch, group.neighbour))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,161 @@
+//! Path costs, from every switch to every switch, in tiles of columns that fit a cache.
+//!
+//! One column is one destination switch: every LID on it shares the column. A row of a tile is a
+//! fixed-size array of bytes, so that the passes over links are vector instructions.
+
+use rayon::prelude::*;
+
+use super::order::Order;
+use crate::topology::{SwitchIdx, Topology};
+
+/// Columns in a tile. A tile of 4,000 switches is 1 MB: what a second-level cache holds.
+pub(super) const TILE: usize = 256;
+
+/// The costs of one switch to the destinations of a tile.
+pub(super) type Row = [u8; TILE];
+
+/// No path.
+pub(super) const UNREACHED: u8 = 255;
+
+/// The longest path that a row can tell from none, in hops between switches. No SM could discover
+/// more: directed routes end after 63 hops (IBA 14.2.1.2), which makes 126 between any two switches.
+pub(super) const MAX_COST: u8 = 253;
+
+/// A cost that no path has: what the next switch must cost where there is no next switch.
+pub(super) const NEVER: u8 = MAX_COST + 1;
+
+/// Costs towards the destination switches `first..first + TILE`.
+pub(super) struct Tile {
+    /// The switch of the first column.
+    pub(super) first: usize,
+    /// Hops of the shortest path that only goes down; for engines without an order: of the shortest.
+    pub(super) down: Vec<Row>,
+    /// Hops of the path that is taken: `down` where there is one, else up first. Empty for engines
+    /// without an order.
+    pub(super) taken: Vec<Row>,
+}
+
+impl Tile {
+    /// How many columns are destinations; the rest of a row is padding.
+    pub(super) fn width(&self) -> usize {
+        (self.down.len() - self.first).min(TILE)
+    }
+
+    /// The hops of the path that is taken from `switch`.
+    pub(super) fn cost(&self, switch: SwitchIdx) -> &Row {
+        let rows = if self.taken.is_empty() {
+            &self.down
+        } else {
+            &self.taken
+        };
+        &rows[switch.index()]
+    }
+}
+
+fn tiles(topology: &Topology, make: impl Fn(usize) -> Tile + Sync) -> Vec<Tile> {
+    (0..topology.switch_count().div_ceil(TILE))
+        .into_par_iter()
+        .map(|tile| make(tile * TILE))
+        .collect()
+}
+
+fn own_columns(topology: &Topology, first: usize) -> Vec<Row> {
+    let mut rows = vec![[UNREACHED; TILE]; topology.switch_count()];
+    let width = (rows.len() - first).min(TILE);
+    for column in 0..width {
+        rows[first + column][column] = 0;
+    }
+    rows
+}
+
+fn lower(row: &mut Row, by: &Row) {
+    for (cell, &other) in row.iter_mut().zip(by) {
+        *cell = (*cell).min(one_more(other));
+    }
+}
+
+fn one_more(cost: u8) -> u8 {
+    if cost < MAX_COST { cost + 1 } else { UNREACHED }
+}
+
+/// Costs of up*/down* paths: down wherever a path down exists, up to the cheapest neighbour elsewhere.
+pub(super) fn up_down(topology: &Topology, order: &Order) -> Vec<Tile> {
+    tiles(topology, |first| {
+        let mut down = own_columns(topology, first);
+        for &switch in order.highest_first().iter().rev() {
+            let mut row = down[switch.index()];
+            for group in topology.groups(switch) {
+                if order.is_above(switch, group.neighbour) {
+                    lower(&mut row, &down[group.neighbour.index()]);
+                }
+            }
+            down[switch.index()] = row;
+        }
+        let mut taken = down.clone();
+        for &switch in order.highest_first() {
+            let mut up = [UNREACHED; TILE];
+            for group in topology.groups(switch) {
+                if order.is_above(group.neighbour, switch) {
+                    lower(&mut up, &taken[group.neighbour.index()]);
+                }
+            }
+            let row = &mut taken[switch.index()];
+            for (cell, &up) in row.iter_mut().zip(&up) {
+                // A switch with a path down was perhaps sent the packet because of it.
+                *cell = if *cell == UNREACHED { up } else { *cell };
+            }
+        }
+        Tile { first, down, taken }
+    })
+}
+
+/// Costs of shortest paths.
+pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
+    tiles(topology, |first| {
+        let mut down = own_columns(topology, first);
+        let width = (down.len() - first).min(TILE);
+        let mut seen = vec![false; down.len()];
+        let mut queue = Vec::with_capacity(down.len());
+        for column in 0..width {
+            seen.fill(false);
+            seen[first + column] = true;
+            queue.clear();
+            queue.push(SwitchIdx((first + column) as u32));
+            let mut done = 0;
+            while let Some(&switch) = queue.get(done) {
+                done += 1;
+                let next = one_more(down[switch.index()][column]);
+                for group in topology.groups(switch) {
+                    let neighbour = group.neighbour.index();
+                    if !seen[neighbour] {
+                        seen[neighbour] = true;
+                        down[neighbour][column] = next;
+                        queue.push(group.neighbour);
+                    }
+                }
+            }
+        }
+        Tile {
+            first,
+            down,
+            taken: Vec::new(),
+        }
+    })
+}
+
+/// A switch that some switch of its own part has no path to, because the path is longer than
+/// [`MAX_COST`], as far as the part is reached by an engine that reaches all of it.
+pub(super) fn overlong(topology: &Topology, tiles: &[Tile]) -> Option<SwitchIdx> {
+    topology.indices().find(|&switch| {
+        let part = topology.component_of(switch);
+        tiles.iter().any(|tile| {
+            tile.cost(switch)[..tile.width()]
+                .iter()
+                .enumerate()
+                .any(|(column, &cost)| {
+                    let destination = SwitchIdx((tile.first + column) as u32);
+                    cost == UNREACHED && topology.component_of(destination) == part
+                })
+        })
+    })
+}

@@ -1,0 +1,52 @@
+//! What every engine does before it routes.
+
+use rsm_ids::Lid;
+
+use super::paths::MAX_COST;
+use super::{EngineError, Options};
+use crate::topology::{SwitchIdx, Topology};
+
+/// Refuses a fabric in which a switch cannot hold an entry for every LID.
+pub(super) fn capacities(topology: &Topology) -> Result<(), EngineError> {
+    let top = topology.top_lid();
+    if top == Lid::NONE {
+        return Ok(());
+    }
+    match topology
+        .switches()
+        .iter()
+        .find(|switch| switch.linear_fdb_cap <= top.0)
+    {
+        None => Ok(()),
+        Some(switch) => Err(EngineError::TableTooSmall {
+            guid: switch.guid,
+            capacity: switch.linear_fdb_cap,
+            top: top.0,
+        }),
+    }
+}
+
+/// Runs `work` on as many threads as the options say.
+pub(super) fn in_pool<T: Send>(
+    options: &Options,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, EngineError> {
+    if options.threads == 0 {
+        return Ok(work());
+    }
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(options.threads)
+        .build()
+        .map(|pool| pool.install(work))
+        .map_err(|error| EngineError::Threads {
+            threads: options.threads,
+            reason: error.to_string(),
+        })
+}
+
+pub(super) fn too_long(topology: &Topology, switch: SwitchIdx) -> EngineError {
+    EngineError::PathTooLong {
+        guid: topology.switch(switch).guid,
+        limit: MAX_COST,
+    }
+}

@@ -1,0 +1,130 @@
+//! Which destination is where in the spread: the numbers that closed-form balancing divides.
+//!
+//! Destinations are numbered leaf by leaf, leaves that share a subtree next to each other, so that
+//! consecutive numbers taken modulo the number of ways up leave a switch on different ways. One
+//! level higher the same number is first divided by the number of ways below, so that the choices
+//! of two levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv 2211.13101).
+
+use crate::topology::{Destination, SwitchIdx, Topology};
+
+/// The LIDs of one destination that are routed apart: `count` from `base` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) base: u16,
+    pub(super) count: u16,
+}
+
+/// The destinations of one switch in the order of their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Column {
+    /// Hosts, numbered from `first_host` on.
+    pub(super) hosts: Vec<Target>,
+    pub(super) first_host: u32,
+    /// Aggregation nodes, numbered apart so that the hosts' numbers have no gaps.
+    pub(super) others: Vec<Target>,
+    pub(super) first_other: u32,
+    /// The LIDs of the switch itself.
+    pub(super) own: Option<Target>,
+    pub(super) first_own: u32,
+}
+
+/// The numbers of all destinations, and what each switch divides them by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spread {
+    /// By switch.
+    pub(super) columns: Vec<Column>,
+    /// By switch, at least 1.
+    pub(super) dividers: Vec<u32>,
+}
+
+impl Spread {
+    /// Numbers for a tree in which `levels[s]` is the distance of switch `s` from the top.
+    pub(super) fn new(topology: &Topology, levels: &[u8]) -> Spread {
+        Spread {
+            columns: number(topology, levels),
+            dividers: dividers(topology, levels),
+        }
+    }
+}
+
+fn by_level(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
+    let mut switches: Vec<SwitchIdx> = topology.indices().collect();
+    switches.sort_by_key(|switch| (levels[switch.index()], *switch));
+    switches
+}
+
+fn number(topology: &Topology, levels: &[u8]) -> Vec<Column> {
+    let mut columns = vec![Column::default(); topology.switch_count()];
+    let (mut host, mut other, mut own) = (0, 0, 0);
+    for switch in subtree_by_subtree(topology, levels) {
+        let column = &mut columns[switch.index()];
+        column.first_host = host;
+        column.first_other = other;
+        column.first_own = own;
+        own += 1;
+        for destination in topology.destinations_of(switch) {
+            let target = target(destination);
+            if destination.port.0 == 0 {
+                column.own = Some(target);
+            } else if destination.kind.is_host() {
+                column.hosts.push(target);
+                host += 1;
+            } else {
+                column.others.push(target);
+                other += 1;
+            }
+        }
+    }
+    columns
+}
+
+fn target(destination: &Destination) -> Target {
+    Target {
+        base: destination.lid.0,
+        count: destination.lmc.lids(),
+    }
+}
+
+/// Every switch once, depth first from the top, so that what hangs off one switch comes together.
+fn subtree_by_subtree(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
+    let mut seen = vec![false; topology.switch_count()];
+    let mut found = Vec::with_capacity(topology.switch_count());
+    let mut stack = Vec::new();
+    for top in by_level(topology, levels) {
+        stack.push(top);
+        while let Some(switch) = stack.pop() {
+            if std::mem::replace(&mut seen[switch.index()], true) {
+                continue;
+            }
+            found.push(switch);
+            let below = topology
+                .groups(switch)
+                .map(|group| group.neighbour)
+                .filter(|below| levels[below.index()] > levels[switch.index()]);
+            let first = stack.len();
+            stack.extend(below.filter(|below| !seen[below.index()]));
+            // The lowest GUID is visited first.
+            stack[first..].reverse();
+        }
+    }
+    found
+}
+
+fn dividers(topology: &Topology, levels: &[u8]) -> Vec<u32> {
+    let mut dividers = vec![1u32; topology.switch_count()];
+    for &switch in by_level(topology, levels).iter().rev() {
+        let is_up = |neighbour: SwitchIdx| levels[neighbour.index()] < levels[switch.index()];
+        let up = topology
+            .groups(switch)
+            .filter(|group| is_up(group.neighbour))
+            .count() as u32;
+        let above = dividers[switch.index()].saturating_mul(up);
+        for group in topology.groups(switch) {
+            if is_up(group.neighbour) {
+                let divider = &mut dividers[group.neighbour.index()];
+                *divider = (*divider).max(above);
+            }
+        }
+    }
+    dividers
+}

@@ -1,0 +1,105 @@
+//! `updn`: up*/down* routing over any graph, without credit loops.
+//!
+//! All switches stand in one order ([`order`](super::order)), so that each link has a direction up.
+//! A packet goes up, then down, and never up again: no circle of links can wait for each other.
+//! A switch that has a way down to a destination takes it, whatever the way up costs, because the
+//! packet may have come from above. What is left to choose is the order; this folder does that.
+
+mod candidates;
+mod crown;
+mod judge;
+mod kept;
+
+use super::choose::Choice;
+use super::order::Order;
+use super::paths::{self, Tile};
+use super::spread::Spread;
+use super::{Engine, EngineError, Options, Routing, prepare};
+use crate::tables::Tables;
+use crate::topology::{SwitchIdx, Topology};
+
+/// Up*/down* over any graph: every connected pair is reached, and no credit loop can exist.
+///
+/// With several roots, pairs of two switches that carry nothing may be left without a path
+/// where the ranking that is best for hosts has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpDn;
+
+impl Engine for UpDn {
+    fn name(&self) -> &'static str {
+        "updn"
+    }
+
+    fn guarantee(&self) -> &'static str {
+        "free of loops and of credit loops on any fabric, on one virtual lane; every connected pair \
+         that starts or ends at a channel adapter or router is reached"
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        options: &Options,
+        previous: Option<&Tables>,
+    ) -> Result<Routing, EngineError> {
+        prepare::capacities(topology)?;
+        let roots = find_roots(topology, options)?;
+        prepare::in_pool(options, || {
+            let ranked = candidates::choose(topology, &roots, options.previous_ranking.as_ref());
+            if ranked.unreached > 0
+                && let Some(switch) = paths::overlong(topology, &ranked.tiles)
+            {
+                return Err(prepare::too_long(topology, switch));
+            }
+            let spread = Spread::new(topology, ranked.order.levels());
+            let choice = Choice {
+                topology,
+                tiles: &ranked.tiles,
+                order: Some(&ranked.order),
+                spread: &spread,
+                previous,
+            };
+            Ok(Routing {
+                tables: choice.tables(),
+                engine: self.name(),
+                reason: format!("updn: {}", ranked.reason),
+                ranks: Some(ranked.order.levels().to_vec()),
+                ranking: Some(kept::remember(
+                    topology,
+                    &ranked,
+                    &roots,
+                    options.previous_ranking.as_ref(),
+                )),
+            })
+        })?
+    }
+}
+
+fn find_roots(topology: &Topology, options: &Options) -> Result<Vec<SwitchIdx>, EngineError> {
+    let mut roots = Vec::with_capacity(options.root_guids.len());
+    let mut unknown = Vec::new();
+    for &guid in &options.root_guids {
+        match topology.switch_by_guid(guid) {
+            Some(switch) => roots.push(switch),
+            None => unknown.push(guid),
+        }
+    }
+    if !unknown.is_empty() {
+        unknown.sort_unstable();
+        unknown.dedup();
+        return Err(EngineError::UnknownRoots { guids: unknown });
+    }
+    roots.sort_unstable();
+    roots.dedup();
+    Ok(roots)
+}
+
+/// The order that was chosen, with what was computed to choose it.
+struct Ranked {
+    order: Order,
+    tiles: Vec<Tile>,
+    unreached: u64,
+    /// "ranked …": how the order was made.
+    made: String,
+    /// The same with what it is worth, for the operator.
+    reason: String,
+}

@@ -1,0 +1,169 @@
+//! Rankings to try, and the choice among them.
+
+use super::super::Ranking;
+use super::super::levels::{self, ANY_HOST};
+use super::super::order::Order;
+use super::super::paths;
+use super::crown::{best_leaf, crowned};
+use super::judge::{Population, Reach, Score, judge, reach};
+use super::{Ranked, kept};
+use crate::topology::{SwitchIdx, Topology};
+
+/// A switch with fewer hosts than one in this many of the fullest switch's may be a spine with a
+/// storage or management node on it.
+const FEW_HOSTS: usize = 4;
+
+/// How much worse than the best a kept ranking's fullest link may be, once new switches have come.
+const KEPT_LOAD: f64 = 1.2;
+
+struct Candidate {
+    order: Order,
+    /// "ranked …": how it was made.
+    made: String,
+}
+
+/// The ranking to route by: an earlier one from the same roots is kept where it can be, else the
+/// best of several is found.
+pub(super) fn choose(
+    topology: &Topology,
+    roots: &[SwitchIdx],
+    earlier: Option<&Ranking>,
+) -> Ranked {
+    let population = Population::new(topology);
+    let kept = earlier.and_then(|ranking| keep(topology, roots, ranking, &population));
+    match kept {
+        Some((kept, 0)) => kept,
+        Some((kept, _)) => {
+            let score = judge(topology, &kept.order, &kept.tiles, &population);
+            let (best, best_score) = best(topology, roots, &population);
+            if score.peak_load <= best_score.peak_load * KEPT_LOAD {
+                kept
+            } else {
+                best
+            }
+        }
+        None => best(topology, roots, &population).0,
+    }
+}
+
+/// The earlier ranking, if it still reaches all that counts, and how many switches are new to it.
+fn keep(
+    topology: &Topology,
+    roots: &[SwitchIdx],
+    ranking: &Ranking,
+    population: &Population,
+) -> Option<(Ranked, usize)> {
+    let fitted = kept::fit(topology, roots, ranking)?;
+    let tiles = paths::up_down(topology, &fitted.order);
+    let reach = reach(topology, &tiles, population);
+    (reach.unreached == 0).then(|| {
+        let ranked = Ranked {
+            reason: format!(
+                "{} (kept)",
+                sentence(topology, &fitted.order, &ranking.reason, &reach)
+            ),
+            made: ranking.reason.clone(),
+            order: fitted.order,
+            tiles,
+            unreached: 0,
+        };
+        (ranked, fitted.newcomers)
+    })
+}
+
+fn best(topology: &Topology, roots: &[SwitchIdx], population: &Population) -> (Ranked, Score) {
+    let mut best: Option<(Ranked, Score)> = None;
+    let mut tried: Vec<Order> = Vec::new();
+    for candidate in candidates(topology, roots) {
+        if tried.contains(&candidate.order) {
+            continue;
+        }
+        let tiles = paths::up_down(topology, &candidate.order);
+        let score = judge(topology, &candidate.order, &tiles, population);
+        if best.as_ref().is_none_or(|(_, best)| score.beats(best)) {
+            let ranked = Ranked {
+                reason: sentence(topology, &candidate.order, &candidate.made, &score.reach),
+                order: candidate.order.clone(),
+                made: candidate.made,
+                tiles,
+                unreached: score.reach.unreached,
+            };
+            let is_good = score.is_good();
+            best = Some((ranked, score));
+            if is_good {
+                break;
+            }
+        }
+        tried.push(candidate.order);
+    }
+    best.expect("there is always a candidate: the search for a centre needs no switch")
+}
+
+/// Rankings worth judging, the likelier first. The last one reaches everything on any fabric.
+fn candidates(topology: &Topology, roots: &[SwitchIdx]) -> Vec<Candidate> {
+    if !roots.is_empty() {
+        let levels = levels::from_roots(topology, roots);
+        let made = format!("ranked from the {} given root switches", roots.len());
+        return with_crown(topology, levels, made);
+    }
+    let mut found = Vec::new();
+    for (share, which) in [(ANY_HOST, "hosts"), (FEW_HOSTS, "most of the hosts")] {
+        let edges = levels::edges(topology, share).len();
+        if edges > 0 {
+            let made = format!("ranked by distance from the {edges} switches with {which}");
+            found.extend(with_crown(
+                topology,
+                levels::from_edges(topology, share),
+                made,
+            ));
+        }
+    }
+    let by_hosts = Order::new(levels::from_edges(topology, ANY_HOST), &[]);
+    let leaves = topology.components().iter();
+    let leaves = leaves.map(|part| best_leaf(topology, &by_hosts, &part.switches));
+    let tops = [
+        (levels::centres(topology), "in the middle"),
+        (leaves.collect(), "at the edge"),
+    ];
+    for (tops, which) in tops {
+        let by_distance = Order::new(levels::from_roots(topology, &tops), &[]);
+        found.push(Candidate {
+            // Traffic is spread by where the hosts are, whatever switch is on top.
+            order: Order::listed(
+                by_distance.highest_first().to_vec(),
+                by_hosts.levels().to_vec(),
+            ),
+            made: format!("ranked by distance from one switch {which}"),
+        });
+    }
+    found
+}
+
+/// The ranking by these levels, and before it the same with a crown where that has several peaks:
+/// as good for hosts mostly, and it reaches more.
+fn with_crown(topology: &Topology, levels: Vec<u8>, made: String) -> Vec<Candidate> {
+    let plain = Order::new(levels, &[]);
+    let crown = crowned(topology, &plain).map(|(order, lifted)| Candidate {
+        order,
+        made: format!("{made}, {lifted} of all switches lifted above the rest to join the roots"),
+    });
+    let plain = Candidate { order: plain, made };
+    crown.into_iter().chain([plain]).collect()
+}
+
+fn sentence(topology: &Topology, order: &Order, made: &str, reach: &Reach) -> String {
+    let levels = order.levels();
+    let depth = levels
+        .iter()
+        .max()
+        .map_or(0, |deepest| usize::from(*deepest) + 1);
+    let peaks = order.peaks(topology).len();
+    let reached = match (reach.unreached, reach.switches_unreached) {
+        (0, 0) => "every connected pair is reached".to_owned(),
+        (0, pairs) => {
+            format!("every connected pair is reached but {pairs} of two switches themselves")
+        }
+        (pairs, _) => format!("{pairs} connected pairs are not reached"),
+    };
+    format!("{made}: {depth} levels, {peaks} at the top, {reached}")
+}

@@ -1,0 +1,137 @@
+//! A ranking that outlives the topology it was found on.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid};
+
+use super::super::Ranking;
+use super::super::levels::{self, ANY_HOST};
+use super::super::order::Order;
+use super::Ranked;
+use crate::topology::{SwitchIdx, Topology};
+
+/// How many switches a ranking remembers, with those that have gone: as many as can have LIDs at once.
+const MAX_REMEMBERED: usize = Lid::UNICAST_LAST.0 as usize;
+
+/// An earlier ranking, fitted to a topology.
+pub(super) struct Fitted {
+    pub(super) order: Order,
+    /// How many switches it did not know, and placed by their distance from the hosts.
+    pub(super) newcomers: usize,
+}
+
+fn guids(topology: &Topology, switches: &[SwitchIdx]) -> Vec<Guid> {
+    switches
+        .iter()
+        .map(|&switch| topology.switch(switch).guid)
+        .collect()
+}
+
+/// The earlier ranking as an order of this topology; `None` when it knows none of its switches or
+/// was made from other roots.
+pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -> Option<Fitted> {
+    if ranking.roots != guids(topology, roots) {
+        return None;
+    }
+    let mut levels: Vec<Option<u8>> = vec![None; topology.switch_count()];
+    let mut listed: Vec<SwitchIdx> = Vec::with_capacity(topology.switch_count());
+    for &(guid, level) in &ranking.switches {
+        if let Some(switch) = topology.switch_by_guid(guid)
+            && levels[switch.index()].is_none()
+        {
+            levels[switch.index()] = Some(level);
+            listed.push(switch);
+        }
+    }
+    if listed.is_empty() {
+        return None;
+    }
+    let newcomers: Vec<SwitchIdx> = topology
+        .indices()
+        .filter(|switch| levels[switch.index()].is_none())
+        .collect();
+    let guessed = levels::from_edges(topology, ANY_HOST);
+    let usual = usual_levels(&levels, &guessed);
+    for &switch in &newcomers {
+        let guess = guessed[switch.index()];
+        let level = usual.get(&guess).copied().unwrap_or(guess);
+        levels[switch.index()] = Some(level);
+        // Behind the last switch that is as high: nobody who was ranked changes sides with anybody.
+        let place = listed
+            .iter()
+            .rposition(|other| levels[other.index()] <= Some(level))
+            .map_or(0, |place| place + 1);
+        listed.insert(place, switch);
+    }
+    let levels = levels.into_iter().map(Option::unwrap_or_default).collect();
+    Some(Fitted {
+        order: Order::listed(listed, levels),
+        newcomers: newcomers.len(),
+    })
+}
+
+/// By guessed level, the level that most known switches of it have.
+fn usual_levels(known: &[Option<u8>], guessed: &[u8]) -> BTreeMap<u8, u8> {
+    let mut votes: BTreeMap<u8, BTreeMap<u8, usize>> = BTreeMap::new();
+    for (level, &guess) in known.iter().zip(guessed) {
+        if let Some(level) = *level {
+            *votes.entry(guess).or_default().entry(level).or_default() += 1;
+        }
+    }
+    votes
+        .into_iter()
+        .filter_map(|(guess, votes)| {
+            let most = votes
+                .iter()
+                .max_by_key(|(level, votes)| (**votes, std::cmp::Reverse(**level)))?;
+            Some((guess, *most.0))
+        })
+        .collect()
+}
+
+/// The order as a ranking to be kept. Switches of the earlier ranking that are not here at the
+/// moment keep their places, so that one that reboots comes back to where it was.
+pub(super) fn remember(
+    topology: &Topology,
+    ranked: &Ranked,
+    roots: &[SwitchIdx],
+    earlier: Option<&Ranking>,
+) -> Ranking {
+    let levels = ranked.order.levels();
+    let mut ranking = Ranking {
+        switches: ranked
+            .order
+            .highest_first()
+            .iter()
+            .map(|&switch| (topology.switch(switch).guid, levels[switch.index()]))
+            .collect(),
+        roots: guids(topology, roots),
+        reason: ranked.made.clone(),
+    };
+    let Some(earlier) = earlier else {
+        return ranking;
+    };
+    let is_gone = |guid: Guid| topology.switch_by_guid(guid).is_none();
+    if !earlier.switches.iter().any(|&(guid, _)| is_gone(guid)) {
+        return ranking;
+    }
+    // What is gone follows whom it followed.
+    let mut after: BTreeMap<Option<Guid>, Vec<(Guid, u8)>> = BTreeMap::new();
+    let mut last = None;
+    let mut room = MAX_REMEMBERED.saturating_sub(ranking.switches.len());
+    for &(guid, level) in &earlier.switches {
+        if !is_gone(guid) {
+            last = Some(guid);
+        } else if room > 0 {
+            room -= 1;
+            after.entry(last).or_default().push((guid, level));
+        }
+    }
+    let mut all = after.remove(&None).unwrap_or_default();
+    for entry in ranking.switches {
+        all.push(entry);
+        all.extend(after.remove(&Some(entry.0)).unwrap_or_default());
+    }
+    ranking.switches = all;
+    ranking
+}

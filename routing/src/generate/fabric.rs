@@ -1,0 +1,161 @@
+//! A fabric under construction.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use super::spec::Spec;
+use super::{GenerateError, GenerateReason};
+use crate::netlist::{Cable, LinkSpeed, LinkWidth, MAX_PORTS, Netlist, Node, NodeKind, PortSpec};
+
+/// An OUI that NVIDIA's switches carry, and what follows it in an EUI-64.
+const SWITCH_GUIDS: u64 = 0x1070_fd03_0000_0000;
+/// An OUI that NVIDIA's adapters carry.
+const ADAPTER_GUIDS: u64 = 0xe09d_7303_0000_0000;
+/// How far apart the GUIDs of two switches are: each has a block for its inner devices.
+const SWITCH_STRIDE: u64 = 0x40;
+/// How far apart the GUIDs of two adapters are.
+const ADAPTER_STRIDE: u64 = 8;
+/// Mellanox, now NVIDIA, as the vendor of a node.
+const VENDOR: u32 = 0x2c9;
+
+/// The models that run at a speed: switch name, switch device, adapter device.
+const fn models(speed: LinkSpeed) -> (&'static str, u16, u16) {
+    match speed {
+        LinkSpeed::Sdr | LinkSpeed::Ddr | LinkSpeed::Qdr => ("IS5030", 0xbd36, 0x673c),
+        LinkSpeed::Fdr10 | LinkSpeed::Fdr => ("SX6036", 0xc738, 0x1003),
+        LinkSpeed::Edr => ("MSB7800", 0xcf08, 0x1013),
+        LinkSpeed::Hdr => ("MQM8700", 0xd2f0, 0x101b),
+        LinkSpeed::Ndr => ("MQM9700", 0xd2f2, 0x1021),
+        LinkSpeed::Xdr => ("Q3400", 0xd2f4, 0x1023),
+    }
+}
+
+/// Nodes and cables so far.
+pub(super) struct Fabric {
+    nodes: Vec<Node>,
+    cables: Vec<Cable>,
+    speed: LinkSpeed,
+    switches: u64,
+    adapters: u64,
+}
+
+impl Fabric {
+    /// An empty fabric with room for so many switches and host ports.
+    ///
+    /// Numbers that no machine holds must be refused before anything is built: saturated
+    /// arithmetic may have made them.
+    pub(super) fn with_room(
+        spec: &Spec<'_>,
+        speed: LinkSpeed,
+        switches: u64,
+        host_ports: u64,
+        largest_switch: u64,
+    ) -> Result<Fabric, GenerateError> {
+        let lids = switches.saturating_add(host_ports);
+        let most = u64::from(Lid::UNICAST_LAST.0);
+        if lids > most {
+            let reason = GenerateReason::TooLarge { lids };
+            let expected = format!("at most {most}, one for each switch and host port");
+            return Err(spec.parameter_error(reason, expected));
+        }
+        if largest_switch > u64::from(MAX_PORTS) {
+            let ports = largest_switch;
+            let reason = GenerateReason::Radix { ports };
+            return Err(spec.parameter_error(reason, format!("at most {MAX_PORTS}")));
+        }
+        Ok(Fabric {
+            nodes: Vec::with_capacity(lids as usize),
+            cables: Vec::new(),
+            speed,
+            switches: 0,
+            adapters: 0,
+        })
+    }
+
+    /// Add a switch, named like `leaf-07`, and give its index.
+    pub(super) fn switch(&mut self, name: &str, num_ports: u64) -> usize {
+        let (model, device_id, _) = models(self.speed);
+        let guid = Guid(SWITCH_GUIDS + (self.switches + 1) * SWITCH_STRIDE);
+        self.switches += 1;
+        self.node(Node {
+            kind: NodeKind::Switch,
+            guid,
+            system_image_guid: guid,
+            vendor_id: VENDOR,
+            device_id,
+            description: format!("MF0;{name}:{model}/U1").into_bytes(),
+            // `with_room` has checked the largest.
+            num_ports: num_ports.clamp(1, u64::from(MAX_PORTS)) as u8,
+            enhanced_port0: true,
+            ports: end_port(PortNum::ZERO, guid),
+        })
+    }
+
+    /// Add a host's adapter, named like `host-007 mlx5_0`, and plug its cable into a switch.
+    pub(super) fn adapter(&mut self, host: &str, adapter: u64, switch: usize, port: u64) {
+        let (_, _, device_id) = models(self.speed);
+        let guid = Guid(ADAPTER_GUIDS + (self.adapters + 1) * ADAPTER_STRIDE);
+        self.adapters += 1;
+        let index = self.node(Node {
+            kind: NodeKind::Ca,
+            guid,
+            system_image_guid: guid,
+            vendor_id: VENDOR,
+            device_id,
+            description: format!("{host} mlx5_{adapter}").into_bytes(),
+            num_ports: 1,
+            enhanced_port0: false,
+            ports: end_port(PortNum(1), guid),
+        });
+        self.cable((switch, port), (index, 1));
+    }
+
+    /// Connect two ports.
+    pub(super) fn cable(&mut self, a: (usize, u64), b: (usize, u64)) {
+        // Ports are below `with_room`'s largest; what is not is refused by `Netlist::new`.
+        let end = |(node, port): (usize, u64)| (node, PortNum(port.min(255) as u8));
+        self.cables.push(Cable {
+            a: end(a),
+            b: end(b),
+            width: LinkWidth::X4,
+            speed: self.speed,
+        });
+    }
+
+    pub(super) fn finish(self, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
+        Netlist::new(self.nodes, self.cables).map_err(|error| {
+            let reason = GenerateReason::Netlist(error);
+            spec.parameter_error(reason, "parts that fit together")
+        })
+    }
+
+    fn node(&mut self, node: Node) -> usize {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+}
+
+fn end_port(port: PortNum, guid: Guid) -> BTreeMap<PortNum, PortSpec> {
+    let spec = PortSpec {
+        guid,
+        lid: Lid::NONE,
+        lmc: Lmc::ZERO,
+    };
+    BTreeMap::from([(port, spec)])
+}
+
+/// A name with a number from 1, in as many digits as the last of `count` has, and at least two.
+pub(super) fn numbered(name: &str, index: u64, count: u64) -> String {
+    numbered_from(name, index, count, 2)
+}
+
+/// A host's name, with at least three digits.
+pub(super) fn host_name(index: u64, count: u64) -> String {
+    numbered_from("host", index, count, 3)
+}
+
+fn numbered_from(name: &str, index: u64, count: u64, digits: usize) -> String {
+    let digits = count.to_string().len().max(digits);
+    format!("{name}-{:0digits$}", index + 1)
+}

@@ -1,0 +1,104 @@
+use super::fabric::Fabric;
+use super::rng::Rng;
+use super::spec::Spec;
+use super::{GenerateError, GenerateReason};
+use crate::netlist::{Netlist, NodeKind};
+
+/// How many cables fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Links {
+    Count(usize),
+    /// Of all cables between switches, in thousandths of a percent: 0 to 100,000.
+    PercentThousandths(u64),
+}
+
+/// What fails, each with its place in the specification.
+pub(super) struct Faults {
+    pub(super) links: (usize, Links),
+    pub(super) switches: (usize, usize),
+    pub(super) seed: u64,
+}
+
+impl Faults {
+    /// The fabric without what has failed.
+    ///
+    /// Switches go first, with their cables; percentages are of the cables that are left.
+    /// Ports keep their numbers and hosts stay, also without a cable.
+    pub(super) fn apply(self, fabric: Fabric, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
+        let mut rng = Rng::new(self.seed);
+        let (mut nodes, mut cables) = fabric.finish(spec)?.into_parts();
+
+        let switches: Vec<usize> = (0..nodes.len())
+            .filter(|&index| nodes[index].kind == NodeKind::Switch)
+            .collect();
+        let (at, wanted) = self.switches;
+        check(spec, at, "switches", wanted, switches.len())?;
+        let mut failed = vec![false; nodes.len()];
+        for index in rng.sample(wanted, switches.len()) {
+            failed[switches[index]] = true;
+        }
+        let mut new_index = Vec::with_capacity(nodes.len());
+        let mut kept = 0;
+        for gone in &failed {
+            new_index.push(kept);
+            kept += usize::from(!gone);
+        }
+        cables.retain(|cable| !failed[cable.a.0] && !failed[cable.b.0]);
+        for cable in &mut cables {
+            cable.a.0 = new_index[cable.a.0];
+            cable.b.0 = new_index[cable.b.0];
+        }
+        let mut gone = failed.iter();
+        nodes.retain(|_| !gone.next().copied().unwrap_or(false));
+
+        let between_switches: Vec<usize> = (0..cables.len())
+            .filter(|&index| {
+                let ends = [cables[index].a.0, cables[index].b.0];
+                ends.iter().all(|&end| nodes[end].kind == NodeKind::Switch)
+            })
+            .collect();
+        let (at, links) = self.links;
+        let wanted = match links {
+            Links::Count(count) => count,
+            // At least one: who asks for faults in a small fabric wants to see one.
+            Links::PercentThousandths(part) => {
+                (between_switches.len() as u64 * part).div_ceil(100_000) as usize
+            }
+        };
+        check(
+            spec,
+            at,
+            "cables between switches",
+            wanted,
+            between_switches.len(),
+        )?;
+        let mut failed = vec![false; cables.len()];
+        for index in rng.sample(wanted, between_switches.len()) {
+            failed[between_switches[index]] = true;
+        }
+        let mut gone = failed.iter();
+        cables.retain(|_| !gone.next().copied().unwrap_or(false));
+        Netlist::new(nodes, cables).map_err(|error| {
+            let reason = GenerateReason::Netlist(error);
+            spec.parameter_error(reason, "parts that fit together")
+        })
+    }
+}
+
+fn check(
+    spec: &Spec<'_>,
+    at: usize,
+    what: &'static str,
+    wanted: usize,
+    count: usize,
+) -> Result<(), GenerateError> {
+    if wanted <= count {
+        return Ok(());
+    }
+    let reason = GenerateReason::TooManyFaults {
+        what,
+        wanted,
+        count,
+    };
+    Err(spec.error(at, reason, format!("at most {count}")))
+}

@@ -1,0 +1,184 @@
+//! Fabrics from a line of text: published topologies as parameterised generators.
+//!
+//! A specification is a name, its parameters, options and faults:
+//!
+//! ```text
+//! superpod
+//! superpod:su=16,speed=XDR
+//! pgft:3;32,32,44;1,32,16;1,1,2
+//! fat-tree:k=24,levels=3,faults=links:1%,switches:2,seed=7
+//! ```
+//!
+//! [`specs`] lists the generators. Every fabric is a function of its text alone, is connected
+//! unless faults are asked for, and is fresh: no port has a LID. Hosts have one adapter with one
+//! port for each cable, as GPU hosts do, named as the kernel's tools name them (`host-001
+//! mlx5_0`); switches have the size that their wiring needs.
+//!
+//! Options of every generator:
+//!
+//! - `speed=` the speed of every cable, `SDR` to `XDR`; width is 4x. `HDR` unless said otherwise,
+//!   because older simulators know nothing faster;
+//! - `faults=` comes last, with any of `links:3` or `links:0.5%` (cables between switches that are
+//!   removed), `switches:2` (switches that are removed, their hosts stay without a cable) and
+//!   `seed=7`, separated by commas.
+
+mod dragonfly;
+mod error;
+mod fabric;
+mod faults;
+mod random;
+mod rng;
+mod spec;
+mod superpod;
+mod torus;
+mod tree;
+
+use crate::netlist::{LinkSpeed, Netlist};
+
+pub use error::{GenerateError, GenerateReason};
+
+use fabric::Fabric;
+use spec::Spec;
+
+/// A generator, for a command line's help.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpecHelp {
+    /// The name a specification starts with.
+    pub name: &'static str,
+    /// How a specification is written; what is in brackets may be left out.
+    pub synopsis: &'static str,
+    /// What comes out, in one line.
+    pub help: &'static str,
+    /// A specification to try.
+    pub example: &'static str,
+}
+
+type Build = for<'a> fn(&Spec<'a>, LinkSpeed) -> Result<Fabric, GenerateError>;
+
+struct Generator {
+    help: SpecHelp,
+    speed: LinkSpeed,
+    build: Build,
+}
+
+const GENERATORS: [Generator; 7] = [
+    Generator {
+        help: SpecHelp {
+            name: "superpod",
+            synopsis: "superpod[:su=N]",
+            help: "DGX SuperPOD of 1 to 64 scalable units (4): 32 hosts each with 8 rails, NDR",
+            example: "superpod:su=4",
+        },
+        speed: LinkSpeed::Ndr,
+        build: superpod::build,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "pgft",
+            synopsis: "pgft:h;m1,..,mh;w1,..,wh;p1,..,ph",
+            help: "parallel-ports generalised fat tree: m children, w parents, p cables to each",
+            example: "pgft:2;18,36;1,18;1,1",
+        },
+        speed: LinkSpeed::Hdr,
+        build: tree::build_pgft,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "fat-tree",
+            synopsis: "fat-tree:k=K,levels=L",
+            help: "folded Clos of K-port switches in L levels: 2(K/2)^L hosts, full bisection",
+            example: "fat-tree:k=12,levels=3",
+        },
+        speed: LinkSpeed::Hdr,
+        build: tree::build_fat_tree,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "torus",
+            synopsis: "torus:AxBxC[,hosts=N]",
+            help: "torus of 1 to 6 dimensions with N hosts (1) at each switch",
+            example: "torus:4x4x4",
+        },
+        speed: LinkSpeed::Hdr,
+        build: torus::build_torus,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "ring",
+            synopsis: "ring:N[,hosts=H]",
+            help: "ring of N switches with H hosts (1) at each: the smallest credit loop",
+            example: "ring:6",
+        },
+        speed: LinkSpeed::Hdr,
+        build: torus::build_ring,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "dragonfly+",
+            synopsis: "dragonfly+:groups=G,leaves=L,spines=S,hosts=H[,local=P][,links=K]",
+            help: "G groups of L leaves (H hosts each) x S spines, P (1) cables each, K (1) between any two groups",
+            example: "dragonfly+:groups=8,leaves=4,spines=4,hosts=4,links=4",
+        },
+        speed: LinkSpeed::Hdr,
+        build: dragonfly::build,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "random",
+            synopsis: "random:switches=N,degree=D[,hosts=H][,seed=S]",
+            help: "connected random graph, D cables at each switch at most, H hosts (1) at each",
+            example: "random:switches=64,degree=6,hosts=4,seed=1",
+        },
+        speed: LinkSpeed::Hdr,
+        build: random::build,
+    },
+];
+
+/// The generators there are, in the order in which help should list them.
+pub fn specs() -> impl Iterator<Item = SpecHelp> {
+    GENERATORS.iter().map(|generator| generator.help)
+}
+
+/// The fabric that a specification describes.
+///
+/// ```
+/// use rsm_routing::generate::generate;
+/// use rsm_routing::netlist::NodeKind;
+///
+/// let fabric = generate("fat-tree:k=4,levels=3")?;
+/// assert_eq!(fabric.count(NodeKind::Switch), 20);
+/// assert_eq!(fabric.count(NodeKind::Ca), 16);
+///
+/// let error = generate("fat-tree:k=4,levels=0").unwrap_err();
+/// assert_eq!(error.column, 21);
+/// # Ok::<(), rsm_routing::generate::GenerateError>(())
+/// ```
+///
+/// # Errors
+/// Where the specification cannot be understood, or describes more than a subnet has LIDs for.
+pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
+    let spec = Spec::parse(text)?;
+    let generator = GENERATORS
+        .iter()
+        .find(|generator| generator.help.name == spec.name())
+        .ok_or_else(|| {
+            let names: Vec<_> = specs().map(|spec| spec.name).collect();
+            spec.error(
+                0,
+                GenerateReason::UnknownGenerator {
+                    name: spec.name().to_owned(),
+                },
+                names.join(", "),
+            )
+        })?;
+    let speed = spec.speed()?.unwrap_or(generator.speed);
+    let faults = spec.faults()?;
+    let fabric = (generator.build)(&spec, speed)?;
+    match faults {
+        Some(faults) => faults.apply(fabric, &spec),
+        None => fabric.finish(&spec),
+    }
+}
+
+#[cfg(test)]
+mod tests;

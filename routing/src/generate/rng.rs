@@ -1,0 +1,58 @@
+/// A small deterministic generator (SplitMix64): the same numbers on every machine, for ever.
+///
+/// Fabrics are named by their seeds in tests and reports, so that this must not change with a
+/// dependency's version.
+pub(super) struct Rng(u64);
+
+impl Rng {
+    pub(super) fn new(seed: u64) -> Self {
+        Rng(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`, which is not 0. Bounds are far below 2^64: the bias is nothing.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        let wide = u128::from(self.next()) * bound as u128;
+        (wide >> 64) as usize
+    }
+
+    /// `count` different numbers below `bound`, ascending; all of them if there are no more.
+    pub(super) fn sample(&mut self, count: usize, bound: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..bound).collect();
+        let count = count.min(bound);
+        for index in 0..count {
+            let other = index + self.below(bound - index);
+            all.swap(index, other);
+        }
+        all.truncate(count);
+        all.sort_unstable();
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_never_changes() {
+        let mut rng = Rng::new(0);
+        assert_eq!(rng.next(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(rng.next(), 0x6e78_9e6a_a1b9_65f4);
+    }
+
+    #[test]
+    fn a_sample_has_no_repetition() {
+        let sample = Rng::new(7).sample(50, 60);
+        assert_eq!(sample.len(), 50);
+        assert!(sample.windows(2).all(|pair| pair[0] < pair[1]) && sample[49] < 60);
+        assert_eq!(Rng::new(7).sample(9, 3), [0, 1, 2]);
+    }
+}

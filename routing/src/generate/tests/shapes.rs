@@ -1,0 +1,226 @@
+//! Every generator makes what its formula or its publication says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::PortNum;
+
+use super::{assert_connected, cables, level, levels, made};
+use crate::netlist::{Cable, LinkSpeed, Netlist, NodeKind};
+
+/// The switch that an adapter is plugged into, and the port.
+fn plugged(netlist: &Netlist, adapter: &str) -> (String, u8) {
+    let adapter = netlist.by_name(adapter).expect(adapter);
+    let (switch, port) = netlist.peer((adapter, PortNum(1))).expect("has a cable");
+    (netlist.nodes()[switch].name(), port.0)
+}
+
+#[test]
+fn superpod_has_the_published_numbers() {
+    // (units, hosts, leaves, spines, cores)
+    let published = [
+        (1, 32, 8, 4, 0),
+        (2, 64, 16, 8, 0),
+        (3, 96, 24, 16, 0),
+        (4, 128, 32, 16, 0),
+        (8, 256, 64, 32, 0),
+        (16, 512, 128, 128, 64),
+        (32, 1024, 256, 256, 128),
+        (64, 2048, 512, 512, 256),
+    ];
+    for (units, hosts, leaves, spines, cores) in published {
+        let spec = format!("superpod:su={units}");
+        let netlist = made(&spec);
+        let adapters = hosts * 8;
+        let counts = levels(&netlist);
+        let count = |name| counts.get(name).copied().unwrap_or(0);
+        assert_eq!(
+            [count("host"), count("leaf"), count("spine"), count("core")],
+            [adapters, leaves, spines, cores],
+            "{spec}"
+        );
+        // As many cables at every level: full bisection.
+        assert_eq!(cables(&netlist, "host", "leaf"), adapters, "{spec}");
+        assert_eq!(cables(&netlist, "leaf", "spine"), adapters, "{spec}");
+        let to_cores = if cores == 0 { 0 } else { adapters };
+        assert_eq!(cables(&netlist, "spine", "core"), to_cores, "{spec}");
+        assert!(netlist.cables().iter().all(|c| c.speed == LinkSpeed::Ndr));
+        assert_connected(&spec, &netlist);
+    }
+    assert_eq!(made("superpod"), made("superpod:su=4"));
+}
+
+#[test]
+fn superpod_of_any_size_uses_every_spine_and_core_port_evenly() {
+    for units in 1..=64 {
+        let spec = format!("superpod:su={units}");
+        let netlist = made(&spec);
+        assert_connected(&spec, &netlist);
+        // Cables of each spine towards cores, and of each core.
+        let mut upward: BTreeMap<usize, usize> = BTreeMap::new();
+        for cable in netlist.cables() {
+            for (here, there) in [(cable.a.0, cable.b.0), (cable.b.0, cable.a.0)] {
+                match [here, there].map(|index| level(&netlist.nodes()[index])) {
+                    ["spine", "core"] | ["leaf", "spine"] => *upward.entry(here).or_default() += 1,
+                    ["core", "spine"] => *upward.entry(here).or_default() += 1,
+                    _ => {}
+                }
+            }
+        }
+        for (node, count) in upward {
+            let full = if level(&netlist.nodes()[node]) == "core" {
+                64
+            } else {
+                32
+            };
+            assert_eq!(count, full, "{spec}: {}", netlist.nodes()[node].name());
+        }
+    }
+}
+
+#[test]
+fn superpod_adapters_follow_their_rails() {
+    let netlist = made("superpod:su=4");
+    let plugged = |adapter| plugged(&netlist, adapter);
+    let leaf = |name: &str| format!("MF0;{name}:MQM9700/U1");
+    assert_eq!(plugged("host-001 mlx5_0"), (leaf("su-01-leaf-01"), 1));
+    assert_eq!(plugged("host-001 mlx5_7"), (leaf("su-01-leaf-08"), 1));
+    assert_eq!(plugged("host-032 mlx5_3"), (leaf("su-01-leaf-04"), 32));
+    assert_eq!(plugged("host-033 mlx5_3"), (leaf("su-02-leaf-04"), 1));
+    assert_eq!(plugged("host-128 mlx5_7"), (leaf("su-04-leaf-08"), 32));
+    // Two cables from each leaf to each spine.
+    let mut pairs: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    for Cable { a, b, .. } in netlist.cables() {
+        if netlist.nodes()[b.0].kind == NodeKind::Switch {
+            *pairs.entry((a.0, b.0)).or_default() += 1;
+        }
+    }
+    assert_eq!(pairs.len(), 32 * 16);
+    assert!(pairs.values().all(|count| *count == 2));
+}
+
+#[test]
+fn fat_trees_have_the_closed_form_numbers() {
+    for (k, height) in [(4, 1), (4, 2), (8, 3), (6, 4), (24, 3), (2, 3)] {
+        let spec = format!("fat-tree:k={k},levels={height}");
+        let netlist = made(&spec);
+        let half = k / 2usize;
+        let hosts = 2 * half.pow(height);
+        assert_eq!(netlist.count(NodeKind::Ca), hosts, "{spec}");
+        let switches = (2 * height as usize - 1) * half.pow(height - 1);
+        assert_eq!(netlist.count(NodeKind::Switch), switches, "{spec}");
+        assert_eq!(netlist.cables().len(), hosts * height as usize, "{spec}");
+        // Every port of every switch is in use.
+        let used = 2 * netlist.cables().len() - hosts;
+        assert_eq!(used, switches * k, "{spec}");
+        if k > 2 {
+            assert_connected(&spec, &netlist);
+        }
+    }
+    let netlist = made("fat-tree:k=24,levels=3");
+    let sizes = [netlist.count(NodeKind::Ca), netlist.count(NodeKind::Switch)];
+    assert_eq!(sizes, [3456, 720]);
+}
+
+#[test]
+fn pgft_has_the_closed_form_numbers() {
+    let netlist = made("pgft:3;32,32,44;1,32,16;1,1,2");
+    let counts = levels(&netlist);
+    assert_eq!(counts["host"], 45_056);
+    assert_eq!(
+        [counts["leaf"], counts["spine"], counts["core"]],
+        [1408, 1408, 512]
+    );
+    assert_eq!(netlist.nodes().len(), 48_384);
+    assert_eq!(cables(&netlist, "leaf", "spine"), 45_056);
+    assert_eq!(cables(&netlist, "spine", "core"), 45_056);
+
+    // Radix 144, two levels: 1,296 hosts of 8 rails.
+    let counts = levels(&made("pgft:2;72,144;1,72;1,1,speed=XDR"));
+    assert_eq!(
+        [counts["host"], counts["leaf"], counts["spine"]],
+        [10_368, 144, 72]
+    );
+}
+
+#[test]
+fn pgft_children_share_their_digits_with_their_parents() {
+    // Hosts with two leaves each, and two cables to each of two spines.
+    let netlist = made("pgft:2;3,2;2,2;1,2");
+    let counts = levels(&netlist);
+    assert_eq!(
+        [counts["host"], counts["leaf"], counts["spine"]],
+        [12, 4, 4]
+    );
+    let leaf = |name: &str| format!("MF0;{name}:MQM8700/U1");
+    assert_eq!(plugged(&netlist, "host-001 mlx5_0"), (leaf("leaf-01"), 1));
+    assert_eq!(plugged(&netlist, "host-001 mlx5_1"), (leaf("leaf-02"), 1));
+    assert_eq!(plugged(&netlist, "host-006 mlx5_0"), (leaf("leaf-03"), 3));
+    let parents = |name: &str| -> Vec<String> {
+        let index = netlist.by_name(&leaf(name)).unwrap();
+        (4..=7)
+            .filter_map(|port| netlist.peer((index, PortNum(port))))
+            .map(|(peer, port)| format!("{}[{port}]", netlist.nodes()[peer].name()))
+            .map(|name| name.replace("MF0;", "").replace(":MQM8700/U1", ""))
+            .collect()
+    };
+    // Places 0 and 1 of the subtree have parents of their own: the low digit is shared.
+    assert_eq!(
+        parents("leaf-01"),
+        ["spine-01[1]", "spine-01[2]", "spine-03[1]", "spine-03[2]"]
+    );
+    assert_eq!(
+        parents("leaf-04"),
+        ["spine-02[3]", "spine-02[4]", "spine-04[3]", "spine-04[4]"]
+    );
+}
+
+#[test]
+fn tori_have_two_neighbours_in_each_dimension() {
+    for (spec, switches, between) in [
+        ("torus:4x4x4", 64, 192),
+        ("torus:5", 5, 5),
+        ("torus:2x2", 4, 4),
+        ("torus:3x1x2,hosts=0", 6, 9),
+        ("ring:6,hosts=2", 6, 6),
+        ("torus:16x16x16", 4096, 12288),
+    ] {
+        let netlist = made(spec);
+        assert_eq!(netlist.count(NodeKind::Switch), switches, "{spec}");
+        assert_eq!(cables(&netlist, "switch", "switch"), between, "{spec}");
+        assert_connected(spec, &netlist);
+    }
+    assert_eq!(made("ring:6,hosts=2").count(NodeKind::Ca), 12);
+}
+
+#[test]
+fn dragonfly_groups_are_all_connected_alike() {
+    let netlist = made("dragonfly+:groups=23,leaves=18,spines=18,hosts=8,links=18");
+    let counts = levels(&netlist);
+    assert_eq!(
+        [counts["host"], counts["leaf"], counts["spine"]],
+        [23 * 18 * 8, 414, 414]
+    );
+    assert_eq!(cables(&netlist, "leaf", "spine"), 23 * 18 * 18);
+    assert_eq!(cables(&netlist, "spine", "spine"), 23 * 22 / 2 * 18);
+    // 18 down and 22 * 18 / 18 = 22 global: 40 ports, as published.
+    let spines = netlist.nodes().iter().filter(|node| level(node) == "spine");
+    assert_eq!(
+        spines.map(|node| node.num_ports).collect::<BTreeSet<_>>(),
+        [40].into()
+    );
+    assert_connected("dragonfly+", &netlist);
+}
+
+#[test]
+fn random_graphs_are_connected_whatever_the_seed() {
+    for seed in 0..50 {
+        let spec = format!("random:switches=40,degree=3,hosts=2,seed={seed}");
+        let netlist = made(&spec);
+        assert_eq!(netlist.count(NodeKind::Ca), 80);
+        assert_connected(&spec, &netlist);
+    }
+    assert_connected("line", &made("random:switches=9,degree=2"));
+    assert_eq!(made("random:switches=1,degree=0").nodes().len(), 2);
+    let one = made("random:switches=40,degree=3,seed=1");
+    assert!(one != made("random:switches=40,degree=3,seed=2"));
+}

@@ -1,0 +1,151 @@
+//! Reading a line from left to right.
+
+use rsm_ids::Guid;
+
+use super::{NodeId, ParseReason};
+use crate::netlist::NodeKind;
+
+/// How much of a line an error quotes, in bytes: enough to find the place.
+const MAX_QUOTE: usize = 24;
+
+/// The beginning of what stands in a file, fit for a terminal.
+pub(super) fn quote(text: &[u8]) -> String {
+    text[..text.len().min(MAX_QUOTE)].escape_ascii().to_string()
+}
+
+/// A place in a line.
+#[derive(Clone)]
+pub(super) struct Cursor<'a> {
+    line: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(line: &'a [u8]) -> Self {
+        Cursor { line, at: 0 }
+    }
+
+    /// What has not been read.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.line[self.at..]
+    }
+
+    pub(super) fn skip_blanks(&mut self) {
+        self.at += self
+            .rest()
+            .iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count();
+    }
+
+    /// Pass `text` if it comes next.
+    pub(super) fn eat(&mut self, text: &[u8]) -> bool {
+        let found = self.rest().starts_with(text);
+        if found {
+            self.at += text.len();
+        }
+        found
+    }
+
+    pub(super) fn expect(
+        &mut self,
+        text: &[u8],
+        expected: &'static str,
+    ) -> Result<(), ParseReason> {
+        if self.eat(text) {
+            Ok(())
+        } else {
+            Err(self.unexpected(expected))
+        }
+    }
+
+    /// The error that something else stands here.
+    pub(super) fn unexpected(&self, expected: &'static str) -> ParseReason {
+        ParseReason::Syntax {
+            found: quote(self.rest()),
+            column: self.at + 1,
+            expected,
+        }
+    }
+
+    /// An unsigned decimal number. What does not fit reads as the largest: out of every range.
+    pub(super) fn number(&mut self, expected: &'static str) -> Result<u64, ParseReason> {
+        let digits = self
+            .rest()
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        if digits == 0 {
+            return Err(self.unexpected(expected));
+        }
+        let value = self.rest()[..digits].iter().fold(0u64, |value, digit| {
+            value
+                .saturating_mul(10)
+                .saturating_add(u64::from(digit - b'0'))
+        });
+        self.at += digits;
+        Ok(value)
+    }
+
+    /// A hexadecimal number of up to 16 digits, with or without `0x`.
+    pub(super) fn hex(&mut self, expected: &'static str) -> Result<u64, ParseReason> {
+        let start = self.clone();
+        let _ = self.eat(b"0x");
+        let digits = self
+            .rest()
+            .iter()
+            .take_while(|byte| byte.is_ascii_hexdigit())
+            .count();
+        let value = std::str::from_utf8(&self.rest()[..digits])
+            .ok()
+            .filter(|text| text.len() <= 16)
+            .and_then(|text| u64::from_str_radix(text, 16).ok())
+            .ok_or_else(|| start.unexpected(expected))?;
+        self.at += digits;
+        Ok(value)
+    }
+
+    /// `[7]`, and after it chassis mode's `[ext 3]`, which is passed.
+    pub(super) fn bracketed_port(&mut self) -> Result<u64, ParseReason> {
+        const EXPECTED: &str = "a port number like `[7]`";
+        self.expect(b"[", EXPECTED)?;
+        let port = self.number(EXPECTED)?;
+        self.expect(b"]", EXPECTED)?;
+        if self.eat(b"[ext ") {
+            self.number("an external port number like `[ext 3]`")?;
+            self.expect(b"]", "`]`")?;
+        }
+        Ok(port)
+    }
+
+    /// `(2c90300001235)`, if there is one here. The GUID 0 counts as none.
+    pub(super) fn parenthesised_guid(&mut self) -> Result<Option<Guid>, ParseReason> {
+        if !self.eat(b"(") {
+            return Ok(None);
+        }
+        let guid = self.hex("a port GUID like `(2c90300001235)`")?;
+        self.expect(b")", "`)` after the port GUID")?;
+        Ok(Some(Guid(guid)).filter(|guid| !guid.is_zero()))
+    }
+
+    /// `"S-0002c90300001234"`.
+    pub(super) fn identifier(&mut self) -> Result<NodeId, ParseReason> {
+        const EXPECTED: &str = "an identifier like `\"S-0002c90300001234\"`";
+        let start = self.clone();
+        self.expect(b"\"", EXPECTED)?;
+        let kind = if self.eat(b"S-") {
+            NodeKind::Switch
+        } else if self.eat(b"H-") {
+            NodeKind::Ca
+        } else if self.eat(b"R-") {
+            NodeKind::Router
+        } else {
+            return Err(start.unexpected(EXPECTED));
+        };
+        let guid = self.hex(EXPECTED)?;
+        if !self.eat(b"\"") || guid == 0 {
+            return Err(start.unexpected(EXPECTED));
+        }
+        Ok((kind, Guid(guid)))
+    }
+}

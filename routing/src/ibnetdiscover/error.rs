@@ -1,0 +1,198 @@
+use std::fmt;
+
+use rsm_ids::{Guid, PortNum};
+
+use super::MAX_LINE;
+use crate::netlist::{MAX_NODES, MAX_PORTS, NetlistError};
+
+/// A topology file cannot be read: `fabric.txt:17: reason, expected …`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// The file, as it was named to [`parse`](super::parse).
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub reason: ParseReason,
+}
+
+impl ParseError {
+    /// What would have been right.
+    pub fn expected(&self) -> String {
+        self.reason.expected()
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}:{}: {}, expected {}",
+            self.file,
+            self.line,
+            self.reason,
+            self.expected()
+        )
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// What is wrong with a line. Text from the file is quoted as far as it goes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseReason {
+    /// The line is longer than any tool prints.
+    #[error("the line has {len} bytes")]
+    LineTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// There is no node in the whole file.
+    #[error("the file names no node")]
+    NoNodes,
+    /// More nodes than a subnet has unicast LIDs.
+    #[error("there are more nodes than a subnet has LIDs")]
+    TooManyNodes,
+    /// The value after `vendid=` and the like.
+    #[error("`{attribute}` has the value `{value}`")]
+    Attribute {
+        /// Which attribute.
+        attribute: &'static str,
+        /// What was read.
+        value: String,
+        /// What its value may be.
+        expected: &'static str,
+    },
+    /// Something else stands where a syntax element should.
+    #[error("`{found}` at column {column}")]
+    Syntax {
+        /// What was read, cut off after some bytes; empty at the end of the line.
+        found: String,
+        /// Where, in bytes from 1.
+        column: usize,
+        /// What should stand there.
+        expected: &'static str,
+    },
+    /// The number of ports in a header.
+    #[error("the node has {ports} ports")]
+    PortCount {
+        /// What was read.
+        ports: u64,
+    },
+    /// A port number that the node does not have.
+    #[error("port {port} of a node that has {num_ports}")]
+    PortNumber {
+        /// What was read.
+        port: u64,
+        /// How many ports the node has.
+        num_ports: u8,
+    },
+    /// A description that never ends.
+    #[error("the description has no closing quote")]
+    OpenDescription,
+    /// A NUL byte in a description.
+    #[error("the description contains a NUL byte")]
+    DescriptionNul,
+    /// A LID of more than 16 bits.
+    #[error("the LID {lid}")]
+    Lid {
+        /// What was read.
+        lid: u64,
+    },
+    /// An LMC of more than three bits.
+    #[error("the LMC {lmc}")]
+    Lmc {
+        /// What was read.
+        lmc: u64,
+    },
+    /// A header whose identifier is another kind's.
+    #[error("the identifier `{id}` is not that of a {kind}")]
+    IdentifierKind {
+        /// The identifier.
+        id: String,
+        /// What the header says the node is.
+        kind: &'static str,
+        /// The letter that identifiers of that kind start with.
+        letter: char,
+    },
+    /// `switchguid=` and the like name another GUID than the identifier in the header.
+    #[error("the identifier says GUID {identifier}, and the line above it {attribute}")]
+    GuidMismatch {
+        /// From the header.
+        identifier: Guid,
+        /// From the attribute.
+        attribute: Guid,
+    },
+    /// A port line before any header.
+    #[error("the port belongs to no node")]
+    NoHeader,
+    /// A node that was there before.
+    #[error("node {id} has been described in line {first_line}")]
+    DuplicateNode {
+        /// The node.
+        id: String,
+        /// Where it is described first.
+        first_line: usize,
+    },
+    /// A port that was there before.
+    #[error("port {port} of this node has been described in line {first_line}")]
+    DuplicatePort {
+        /// The port.
+        port: PortNum,
+        /// Where it is described first.
+        first_line: usize,
+    },
+    /// A port GUID that another port has.
+    #[error("the port GUID {guid} has been given to another port in line {first_line}")]
+    DuplicatePortGuid {
+        /// The GUID.
+        guid: Guid,
+        /// Where the other port is described.
+        first_line: usize,
+    },
+    /// The other end is connected to something else.
+    #[error("the link ends in port {port} of {id}, which line {other_line} connects elsewhere")]
+    Contradiction {
+        /// The node at the other end.
+        id: String,
+        /// The port at the other end.
+        port: PortNum,
+        /// Where the other end is connected elsewhere.
+        other_line: usize,
+    },
+    /// A rule that only the whole fabric shows broken.
+    #[error(transparent)]
+    Fabric(#[from] NetlistError),
+}
+
+impl ParseReason {
+    /// What would have been right, to follow the word "expected".
+    pub fn expected(&self) -> String {
+        match self {
+            ParseReason::LineTooLong { .. } => format!("at most {MAX_LINE}"),
+            ParseReason::NoNodes => "the output of ibnetdiscover".to_owned(),
+            ParseReason::TooManyNodes => format!("at most {MAX_NODES}"),
+            ParseReason::Attribute { expected, .. } | ParseReason::Syntax { expected, .. } => {
+                (*expected).to_owned()
+            }
+            ParseReason::PortCount { .. } => format!("1 to {MAX_PORTS}"),
+            ParseReason::PortNumber { num_ports, .. } => format!("1 to {num_ports}"),
+            ParseReason::OpenDescription => "a description between double quotes".to_owned(),
+            ParseReason::DescriptionNul => "text without NUL".to_owned(),
+            ParseReason::Lid { .. } => "0 to 65535".to_owned(),
+            ParseReason::Lmc { .. } => "0 to 7".to_owned(),
+            ParseReason::IdentifierKind { letter, .. } => {
+                format!("an identifier that starts with `{letter}-`")
+            }
+            ParseReason::GuidMismatch { .. } => "the same GUID in both".to_owned(),
+            ParseReason::NoHeader => {
+                "a line like `Switch 41 \"S-0002c90300001234\"` before it".to_owned()
+            }
+            ParseReason::DuplicateNode { .. } => "each node once".to_owned(),
+            ParseReason::DuplicatePort { .. } => "each port once".to_owned(),
+            ParseReason::DuplicatePortGuid { .. } => "a GUID of its own for each port".to_owned(),
+            ParseReason::Contradiction { .. } => "both ends to name each other".to_owned(),
+            ParseReason::Fabric(_) => "a fabric that can exist".to_owned(),
+        }
+    }
+}

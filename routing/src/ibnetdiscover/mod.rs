@@ -1,0 +1,129 @@
+//! The text form in which `ibnetdiscover` prints a fabric: read and written.
+//!
+//! The format has no specification; programs read what other programs happened to print. What is
+//! read here:
+//!
+//! - every release's layout, with tabs, blanks, or neither (terminal logs lose them), LF or CRLF;
+//! - `-f` fields after the rate (`s= w= v= e=`) and chassis mode's `[ext 7]`, which are passed over;
+//! - headings and prompts in between (each reported as a [`Warning`]);
+//! - nodes without `sysimgguid=`, without links, without a LID; any LID and LMC a port can hold;
+//! - links that only one end states, links to nodes that are not in the file (both reported);
+//! - descriptions with quotes, backslashes, `#`, `=` and bytes that are not UTF-8.
+//!
+//! What states two different things about one port is an error, with both lines.
+//!
+//! Two additions make the text form complete, and harm no other program: control characters in a
+//! description are written as `\x07`, and a port without cable that has a GUID or a LID of its own
+//! is stated in a comment, `# [2](2c90300001236) lid 5 lmc 0`.
+
+mod assemble;
+mod cursor;
+mod error;
+mod line;
+mod text;
+mod warning;
+mod write;
+
+use rsm_ids::Guid;
+
+use crate::netlist::{MAX_NODES, Netlist, NodeKind};
+
+pub use error::{ParseError, ParseReason};
+pub use warning::{Warning, WarningKind};
+pub use write::write;
+
+use assemble::Assembly;
+use line::Line;
+
+/// The longest line that is read, in bytes.
+///
+/// The longest that is written is below 400: a link with its identifiers, and a description of 64
+/// bytes that are all escaped. A file with longer lines is something else.
+pub const MAX_LINE: usize = 1024;
+
+/// How a node is named in a link: kind and node GUID, `"H-0002c90300001234"`.
+type NodeId = (NodeKind, Guid);
+
+/// The node's name in messages.
+fn id_text((kind, guid): NodeId) -> String {
+    format!("{}-{:016x}", kind.letter(), guid.0)
+}
+
+/// A file that was read, and what was noticed in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Parsed {
+    /// The fabric.
+    pub netlist: Netlist,
+    /// What an operator should know about the file, in the order of its lines.
+    pub warnings: Vec<Warning>,
+}
+
+/// Read a fabric from `text`, the contents of the file `name` (named in errors only).
+///
+/// Nodes come in the order of the file. A switch's port 0 holds the port GUID of `switchguid=`,
+/// where there is one, and the header's LID and LMC. Where the ends of a cable differ in its rate
+/// the lower width and the lower speed count, as in link training.
+///
+/// ```
+/// let text = br#"
+/// Switch 41 "S-0002c90300000010" # "leaf" enhanced port 0 lid 73 lmc 0
+/// [1] "H-0002c90300000020"[1](2c90300000020) # "host mlx5_0" lid 5 4xHDR
+///
+/// Ca 1 "H-0002c90300000020" # "host mlx5_0"
+/// [1](2c90300000020) "S-0002c90300000010"[1] # lid 5 lmc 0 "leaf" lid 73 4xHDR
+/// "#;
+/// let parsed = rsm_routing::ibnetdiscover::parse(text, "example")?;
+/// assert_eq!(parsed.netlist.cables().len(), 1);
+/// assert!(parsed.warnings.is_empty());
+/// # Ok::<(), rsm_routing::ibnetdiscover::ParseError>(())
+/// ```
+///
+/// # Errors
+/// The first line that cannot be read, or that contradicts another one.
+pub fn parse(text: &[u8], name: &str) -> Result<Parsed, ParseError> {
+    read(text).map_err(|(line, reason)| ParseError {
+        file: name.to_owned(),
+        line,
+        reason,
+    })
+}
+
+/// What is wrong, and in which line, counted from 1.
+type Fault = (usize, ParseReason);
+
+fn read(text: &[u8]) -> Result<Parsed, Fault> {
+    let mut assembly = Assembly::default();
+    let mut lines = 0;
+    for (index, bytes) in text.split(|&byte| byte == b'\n').enumerate() {
+        let number = index + 1;
+        let fault = |reason| (number, reason);
+        lines = number;
+        if bytes.len() > MAX_LINE {
+            return Err(fault(ParseReason::LineTooLong { len: bytes.len() }));
+        }
+        match line::read(bytes).map_err(fault)? {
+            Line::Empty => {}
+            Line::Noise => assembly.noise(number),
+            Line::Attribute(attribute) => assembly.attribute(attribute),
+            Line::Header(header) => assembly.header(header, number)?,
+            Line::Port(port) => assembly.port(port, number)?,
+            Line::Unplugged(port) => assembly.unplugged(port, number)?,
+        }
+    }
+    if assembly.is_empty() {
+        return Err((lines, ParseReason::NoNodes));
+    }
+    assembly.finish()
+}
+
+/// Whether another node fits.
+fn check_node_count(count: usize) -> Result<(), ParseReason> {
+    if count < MAX_NODES {
+        Ok(())
+    } else {
+        Err(ParseReason::TooManyNodes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

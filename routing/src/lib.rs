@@ -1,0 +1,19 @@
+//! Routing for InfiniBand fabrics: topology, engines, proofs; pure computation.
+//!
+//! Nothing here reads a clock, a socket or a file. Every result is a function of its arguments
+//! alone: ties break by GUID and port number, and the number of threads never shows.
+//!
+//! - [`netlist`] states nodes and cables; [`ibnetdiscover`] reads and writes it, [`generate`] makes
+//!   it from published topologies;
+//! - [`topology`] is the dense, immutable switch graph that everything else works on;
+//! - [`engine`] computes forwarding tables for it;
+//! - [`tables`] is what they compute;
+//! - [`verify`] proves tables without knowing which engine made them.
+
+pub mod engine;
+pub mod generate;
+pub mod ibnetdiscover;
+pub mod netlist;
+pub mod tables;
+pub mod topology;
+pub mod verify;

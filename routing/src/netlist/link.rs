@@ -1,0 +1,235 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// How many lanes a link has trained with (IBA 14.2.5.6, LinkWidthActive).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LinkWidth {
+    /// One lane.
+    X1,
+    /// Two lanes.
+    X2,
+    /// Four lanes, what nearly every cable has.
+    X4,
+    /// Eight lanes.
+    X8,
+    /// Twelve lanes.
+    X12,
+}
+
+impl LinkWidth {
+    /// Every width, narrowest first.
+    pub const ALL: [LinkWidth; 5] = [
+        LinkWidth::X1,
+        LinkWidth::X2,
+        LinkWidth::X4,
+        LinkWidth::X8,
+        LinkWidth::X12,
+    ];
+
+    /// The number of lanes: 1, 2, 4, 8 or 12.
+    pub const fn lanes(self) -> u8 {
+        match self {
+            LinkWidth::X1 => 1,
+            LinkWidth::X2 => 2,
+            LinkWidth::X4 => 4,
+            LinkWidth::X8 => 8,
+            LinkWidth::X12 => 12,
+        }
+    }
+}
+
+impl fmt::Display for LinkWidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x", self.lanes())
+    }
+}
+
+impl FromStr for LinkWidth {
+    type Err = ParseLinkError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        LinkWidth::ALL
+            .into_iter()
+            .find(|width| width.to_string() == text)
+            .ok_or_else(|| ParseLinkError::Width(text.to_owned()))
+    }
+}
+
+/// The signalling generation of a link's lanes (IBA 14.2.5.6, LinkSpeedActive, LinkSpeedExtActive).
+///
+/// Ordered from the slowest to the fastest; FDR10, a vendor's 10.3 Gb/s with a better line code,
+/// stands between QDR and FDR.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LinkSpeed {
+    /// Single data rate, 2.5 Gb/s per lane.
+    Sdr,
+    /// Double data rate, 5 Gb/s per lane.
+    Ddr,
+    /// Quad data rate, 10 Gb/s per lane.
+    Qdr,
+    /// Fourteen data rate's 10 Gb/s sibling (vendor specific).
+    Fdr10,
+    /// Fourteen data rate, 14 Gb/s per lane.
+    Fdr,
+    /// Enhanced data rate, 25 Gb/s per lane.
+    Edr,
+    /// High data rate, 50 Gb/s per lane.
+    Hdr,
+    /// Next data rate, 100 Gb/s per lane.
+    Ndr,
+    /// Extreme data rate, 200 Gb/s per lane.
+    Xdr,
+}
+
+impl LinkSpeed {
+    /// Every speed, slowest first.
+    pub const ALL: [LinkSpeed; 9] = [
+        LinkSpeed::Sdr,
+        LinkSpeed::Ddr,
+        LinkSpeed::Qdr,
+        LinkSpeed::Fdr10,
+        LinkSpeed::Fdr,
+        LinkSpeed::Edr,
+        LinkSpeed::Hdr,
+        LinkSpeed::Ndr,
+        LinkSpeed::Xdr,
+    ];
+
+    /// The nominal rate of one lane in Gb/s, the figure that names a product: `4xHDR` is 200.
+    pub const fn gbps_per_lane(self) -> f64 {
+        match self {
+            LinkSpeed::Sdr => 2.5,
+            LinkSpeed::Ddr => 5.0,
+            LinkSpeed::Qdr | LinkSpeed::Fdr10 => 10.0,
+            LinkSpeed::Fdr => 14.0,
+            LinkSpeed::Edr => 25.0,
+            LinkSpeed::Hdr => 50.0,
+            LinkSpeed::Ndr => 100.0,
+            LinkSpeed::Xdr => 200.0,
+        }
+    }
+
+    /// The name as `ibnetdiscover` prints it: `SDR` … `XDR`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LinkSpeed::Sdr => "SDR",
+            LinkSpeed::Ddr => "DDR",
+            LinkSpeed::Qdr => "QDR",
+            LinkSpeed::Fdr10 => "FDR10",
+            LinkSpeed::Fdr => "FDR",
+            LinkSpeed::Edr => "EDR",
+            LinkSpeed::Hdr => "HDR",
+            LinkSpeed::Ndr => "NDR",
+            LinkSpeed::Xdr => "XDR",
+        }
+    }
+}
+
+impl fmt::Display for LinkSpeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for LinkSpeed {
+    type Err = ParseLinkError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        LinkSpeed::ALL
+            .into_iter()
+            .find(|speed| speed.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| ParseLinkError::Speed(text.to_owned()))
+    }
+}
+
+/// What a link runs at: lanes and speed of each. Its text form is `4xHDR`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LinkRate {
+    /// The lanes.
+    pub width: LinkWidth,
+    /// The speed of each lane.
+    pub speed: LinkSpeed,
+}
+
+impl LinkRate {
+    /// The nominal rate of the whole link in Gb/s, 2.5 to 2400.
+    pub const fn gbps(self) -> f64 {
+        self.width.lanes() as f64 * self.speed.gbps_per_lane()
+    }
+}
+
+impl fmt::Display for LinkRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.width, self.speed)
+    }
+}
+
+impl FromStr for LinkRate {
+    type Err = ParseLinkError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let Some((lanes, _)) = text.split_once('x') else {
+            return Err(ParseLinkError::Rate(text.to_owned()));
+        };
+        let (width, speed) = text.split_at(lanes.len() + 1);
+        Ok(LinkRate {
+            width: width.parse()?,
+            speed: speed.parse()?,
+        })
+    }
+}
+
+/// The text names no link width, speed or rate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseLinkError {
+    /// Not a width.
+    #[error("`{0}` is not a link width: expected 1x, 2x, 4x, 8x or 12x")]
+    Width(String),
+    /// Not a speed.
+    #[error("`{0}` is not a link speed: expected SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR")]
+    Speed(String),
+    /// Not a width and a speed.
+    #[error("`{0}` is not a link rate: expected lanes and speed, like 4xHDR")]
+    Rate(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rate_survives_its_text_form() {
+        for width in LinkWidth::ALL {
+            for speed in LinkSpeed::ALL {
+                let rate = LinkRate { width, speed };
+                assert_eq!(rate.to_string().parse(), Ok(rate));
+            }
+        }
+    }
+
+    #[test]
+    fn text_form_is_the_tools() {
+        let rate = LinkRate {
+            width: LinkWidth::X12,
+            speed: LinkSpeed::Fdr10,
+        };
+        assert_eq!(rate.to_string(), "12xFDR10");
+        assert_eq!("4xHDR".parse::<LinkRate>().map(LinkRate::gbps), Ok(200.0));
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused() {
+        assert_eq!(
+            "4HDR".parse::<LinkRate>(),
+            Err(ParseLinkError::Rate("4HDR".to_owned()))
+        );
+        assert_eq!(
+            "3xHDR".parse::<LinkRate>(),
+            Err(ParseLinkError::Width("3x".to_owned()))
+        );
+        assert_eq!(
+            "4xABC".parse::<LinkRate>(),
+            Err(ParseLinkError::Speed("ABC".to_owned()))
+        );
+    }
+}

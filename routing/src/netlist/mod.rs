@@ -1,0 +1,303 @@
+//! Nodes and cables, as a file or a generator states them.
+//!
+//! A netlist is what lies on the floor of the machine room: nodes with their ports, and cables
+//! between them. It says nothing about which link is up, and no subnet manager has touched it,
+//! except that ports carry the LIDs that the file saw on them.
+//!
+//! A [`Netlist`] is valid by construction: node GUIDs and stated port GUIDs are unique, a cable's
+//! ends exist, no port holds two cables. It keeps its nodes in the order given and its cables in
+//! ascending order of their ends, so that two netlists are equal when they state the same.
+
+mod error;
+mod link;
+mod node;
+
+use std::collections::HashMap;
+
+use rsm_ids::{Guid, Lid, PortNum};
+
+pub use error::NetlistError;
+pub use link::{LinkRate, LinkSpeed, LinkWidth, ParseLinkError};
+pub use node::{Node, NodeKind, PortSpec};
+
+/// The highest external port number: a forwarding table's 255 means "drop" (IBA 14.2.5.10).
+pub const MAX_PORTS: u8 = 254;
+
+/// The length of NodeDescription in bytes (IBA 14.2.5.2).
+pub const MAX_DESCRIPTION: usize = 64;
+
+/// The most nodes a subnet can have: each needs a unicast LID.
+pub const MAX_NODES: usize = Lid::UNICAST_LAST.0 as usize;
+
+/// One end of a cable: index of the node in [`Netlist::nodes`], external port of that node.
+pub type CableEnd = (usize, PortNum);
+
+/// A cable between two ports.
+///
+/// Both ends may be at one node (a loop), even in one port (a loop-back plug).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Cable {
+    /// The lower end, by node index and then port.
+    pub a: CableEnd,
+    /// The higher end.
+    pub b: CableEnd,
+    /// The lanes.
+    pub width: LinkWidth,
+    /// The speed of each lane.
+    pub speed: LinkSpeed,
+}
+
+impl Cable {
+    /// Width and speed together.
+    pub const fn rate(&self) -> LinkRate {
+        LinkRate {
+            width: self.width,
+            speed: self.speed,
+        }
+    }
+
+    /// Whether both ends are at one node.
+    pub const fn is_loop(&self) -> bool {
+        self.a.0 == self.b.0
+    }
+
+    /// The end across from `end`.
+    pub fn across(&self, end: CableEnd) -> CableEnd {
+        if end == self.a { self.b } else { self.a }
+    }
+}
+
+/// Marks a port without a cable in [`Netlist::cable_of`].
+const NO_CABLE: u32 = u32::MAX;
+
+/// Nodes and the cables between them.
+#[derive(Clone, Debug)]
+pub struct Netlist {
+    nodes: Vec<Node>,
+    cables: Vec<Cable>,
+    by_guid: HashMap<Guid, usize>,
+    by_port_guid: HashMap<Guid, CableEnd>,
+    /// Where each node's ports start in `cable_of`.
+    first_port: Vec<u32>,
+    /// The cable in each external port, by `first_port[node] + port - 1`.
+    cable_of: Vec<u32>,
+}
+
+impl PartialEq for Netlist {
+    fn eq(&self, other: &Self) -> bool {
+        // The other fields follow from these two.
+        self.nodes == other.nodes && self.cables == other.cables
+    }
+}
+
+impl Eq for Netlist {}
+
+impl Netlist {
+    /// A netlist of these nodes and cables.
+    ///
+    /// Nodes keep their order; cables are sorted, each with its lower end first.
+    ///
+    /// # Errors
+    /// The first rule of [`NetlistError`] that is broken.
+    pub fn new(nodes: Vec<Node>, mut cables: Vec<Cable>) -> Result<Netlist, NetlistError> {
+        if nodes.len() > MAX_NODES {
+            return Err(NetlistError::TooManyNodes { count: nodes.len() });
+        }
+        let mut by_guid = HashMap::with_capacity(nodes.len());
+        let mut by_port_guid = HashMap::with_capacity(nodes.len());
+        let mut first_port = Vec::with_capacity(nodes.len());
+        let mut ports = 0u32;
+        for (index, node) in nodes.iter().enumerate() {
+            check_node(index, node)?;
+            if let Some(first) = by_guid.insert(node.guid, index) {
+                return Err(NetlistError::DuplicateNodeGuid {
+                    guid: node.guid,
+                    first,
+                    second: index,
+                });
+            }
+            for (&port, spec) in &node.ports {
+                if spec.guid.is_zero() {
+                    return Err(NetlistError::ZeroPortGuid {
+                        id: node.id(),
+                        port,
+                    });
+                }
+                if let Some((first, first_port)) = by_port_guid.insert(spec.guid, (index, port)) {
+                    return Err(NetlistError::DuplicatePortGuid {
+                        guid: spec.guid,
+                        first,
+                        first_port,
+                        second: index,
+                        second_port: port,
+                    });
+                }
+            }
+            first_port.push(ports);
+            ports += u32::from(node.num_ports);
+        }
+
+        for cable in &mut cables {
+            if cable.b < cable.a {
+                std::mem::swap(&mut cable.a, &mut cable.b);
+            }
+        }
+        cables.sort_unstable_by_key(|cable| (cable.a, cable.b));
+        let mut cable_of = vec![NO_CABLE; ports as usize];
+        for (index, cable) in cables.iter().enumerate() {
+            let ends = if cable.a == cable.b {
+                &[cable.a][..]
+            } else {
+                &[cable.a, cable.b][..]
+            };
+            for &(node, port) in ends {
+                let Some(spec) = nodes.get(node) else {
+                    return Err(NetlistError::NoSuchNode {
+                        cable: index,
+                        node,
+                        count: nodes.len(),
+                    });
+                };
+                if port.0 == 0 || port.0 > spec.num_ports {
+                    return Err(NetlistError::NoSuchPort {
+                        id: spec.id(),
+                        port,
+                        num_ports: spec.num_ports,
+                    });
+                }
+                let slot = &mut cable_of[first_port[node] as usize + port.index() - 1];
+                if *slot != NO_CABLE {
+                    return Err(NetlistError::PortInUse {
+                        id: spec.id(),
+                        port,
+                    });
+                }
+                // At most MAX_NODES * MAX_PORTS cables, far below u32::MAX.
+                *slot = index as u32;
+            }
+        }
+        Ok(Netlist {
+            nodes,
+            cables,
+            by_guid,
+            by_port_guid,
+            first_port,
+            cable_of,
+        })
+    }
+
+    /// The nodes, in the order in which they were given.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The cables, in ascending order of their lower and then higher ends.
+    pub fn cables(&self) -> &[Cable] {
+        &self.cables
+    }
+
+    /// Nodes and cables, to be changed and given to [`Netlist::new`] again.
+    pub fn into_parts(self) -> (Vec<Node>, Vec<Cable>) {
+        (self.nodes, self.cables)
+    }
+
+    /// The index of the node with this node GUID.
+    pub fn by_guid(&self, guid: Guid) -> Option<usize> {
+        self.by_guid.get(&guid).copied()
+    }
+
+    /// The end port with this stated port GUID.
+    ///
+    /// Ports of which nothing is stated are not found: their GUIDs are a guess.
+    pub fn by_port_guid(&self, guid: Guid) -> Option<CableEnd> {
+        self.by_port_guid.get(&guid).copied()
+    }
+
+    /// The index of the node that people call `name`: its identifier (`S-0002c90300001234`), its
+    /// GUID (`0x0002c90300001234`), or its description where no other node has the same.
+    pub fn by_name(&self, name: &str) -> Option<usize> {
+        let digits = name
+            .strip_prefix(['S', 'H', 'R'])
+            .and_then(|rest| rest.strip_prefix('-'));
+        if let Some(index) = digits
+            .unwrap_or(name)
+            .parse()
+            .ok()
+            .and_then(|guid| self.by_guid(guid))
+            && (digits.is_none() || name.starts_with(self.nodes[index].kind.letter()))
+        {
+            return Some(index);
+        }
+        let mut named =
+            (0..self.nodes.len()).filter(|&index| self.nodes[index].description == name.as_bytes());
+        let first = named.next()?;
+        named.next().is_none().then_some(first)
+    }
+
+    /// The cable in an external port, if there is one.
+    pub fn cable(&self, (node, port): CableEnd) -> Option<&Cable> {
+        let num_ports = self.nodes.get(node)?.num_ports;
+        if port.0 == 0 || port.0 > num_ports {
+            return None;
+        }
+        let slot = self.cable_of[self.first_port[node] as usize + port.index() - 1];
+        self.cables.get(slot as usize)
+    }
+
+    /// The port across the cable in an external port, if there is a cable.
+    pub fn peer(&self, end: CableEnd) -> Option<CableEnd> {
+        self.cable(end).map(|cable| cable.across(end))
+    }
+
+    /// How many nodes there are of a kind.
+    pub fn count(&self, kind: NodeKind) -> usize {
+        self.nodes.iter().filter(|node| node.kind == kind).count()
+    }
+}
+
+fn check_node(index: usize, node: &Node) -> Result<(), NetlistError> {
+    if node.guid.is_zero() {
+        return Err(NetlistError::ZeroGuid { index });
+    }
+    if node.num_ports == 0 || node.num_ports > MAX_PORTS {
+        return Err(NetlistError::PortCount {
+            id: node.id(),
+            num_ports: node.num_ports,
+        });
+    }
+    if node.description.len() > MAX_DESCRIPTION {
+        return Err(NetlistError::DescriptionTooLong {
+            id: node.id(),
+            len: node.description.len(),
+        });
+    }
+    if let Some(offset) = node.description.iter().position(|&byte| byte == 0) {
+        return Err(NetlistError::DescriptionNul {
+            id: node.id(),
+            offset,
+        });
+    }
+    if node.vendor_id > 0x00ff_ffff {
+        return Err(NetlistError::VendorId {
+            id: node.id(),
+            vendor_id: node.vendor_id,
+        });
+    }
+    if node.enhanced_port0 && node.kind != NodeKind::Switch {
+        return Err(NetlistError::PortZeroOfNoSwitch { id: node.id() });
+    }
+    let (low, high) = match node.kind {
+        NodeKind::Switch => (0, 0),
+        NodeKind::Ca | NodeKind::Router => (1, node.num_ports),
+    };
+    if let Some(&port) = node.ports.keys().find(|port| port.0 < low || port.0 > high) {
+        return Err(NetlistError::NotAnEndPort {
+            id: node.id(),
+            port,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

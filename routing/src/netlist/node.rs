@@ -1,0 +1,126 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+/// What kind of node it is (IBA 14.2.5.3, NodeType).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NodeKind {
+    /// Forwards packets; its port 0 is its own management port.
+    Switch,
+    /// A channel adapter: a host's HCA, or an aggregation node inside a switch.
+    Ca,
+    /// Joins subnets.
+    Router,
+}
+
+impl NodeKind {
+    /// The letter a node's identifier starts with in topology files: `S`, `H` or `R`.
+    pub const fn letter(self) -> char {
+        match self {
+            NodeKind::Switch => 'S',
+            NodeKind::Ca => 'H',
+            NodeKind::Router => 'R',
+        }
+    }
+}
+
+impl fmt::Display for NodeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NodeKind::Switch => "switch",
+            NodeKind::Ca => "channel adapter",
+            NodeKind::Router => "router",
+        })
+    }
+}
+
+/// What is stated about one end port: its GUID and the addresses it starts with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PortSpec {
+    /// The port's GUID.
+    pub guid: Guid,
+    /// The base LID the port holds before a subnet manager comes; [`Lid::NONE`] on a fresh port.
+    ///
+    /// Kept as stated, also where it cannot be right (multicast, permissive, not aligned to the
+    /// LMC): real fabrics start from such values and a subnet manager has to mend them.
+    pub lid: Lid,
+    /// The LMC the port holds before a subnet manager comes.
+    pub lmc: Lmc,
+}
+
+/// A node, as a file or a generator states it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Switch, channel adapter or router.
+    pub kind: NodeKind,
+    /// The node GUID, unique in the fabric and not zero.
+    pub guid: Guid,
+    /// The GUID of the system the node is part of; [`Guid::ZERO`] where none is stated.
+    pub system_image_guid: Guid,
+    /// The vendor's OUI, 24 bits.
+    pub vendor_id: u32,
+    /// The vendor's device number.
+    pub device_id: u16,
+    /// NodeDescription: at most [`MAX_DESCRIPTION`](super::MAX_DESCRIPTION) bytes without the NUL
+    /// padding, UTF-8 by custom only.
+    pub description: Vec<u8>,
+    /// The number of external ports, 1 to [`MAX_PORTS`](super::MAX_PORTS); they are numbered from 1.
+    pub num_ports: u8,
+    /// Whether a switch's port 0 is an enhanced one (a full end port); false for other nodes.
+    pub enhanced_port0: bool,
+    /// End ports of which something is stated: port 0 of a switch, external ports of other nodes.
+    ///
+    /// A port may be missing; [`Node::port`] says what holds then.
+    pub ports: BTreeMap<PortNum, PortSpec>,
+}
+
+impl Node {
+    /// The identifier in topology files: `S-`, `H-` or `R-` and the GUID in 16 digits.
+    pub fn id(&self) -> String {
+        format!("{}-{:016x}", self.kind.letter(), self.guid.0)
+    }
+
+    /// The description for people; what is not UTF-8 is replaced.
+    pub fn name(&self) -> String {
+        String::from_utf8_lossy(&self.description).into_owned()
+    }
+
+    /// Whether this is an aggregation node: the adapter inside a switch that reduces in-network.
+    pub fn is_aggregation_node(&self) -> bool {
+        self.kind == NodeKind::Ca
+            && self
+                .description
+                .windows(AGGREGATION_NODE.len())
+                .any(|window| window == AGGREGATION_NODE)
+    }
+
+    /// The numbers of the ports that have an address of their own: port 0 of a switch,
+    /// every external port of another node.
+    pub fn end_ports(&self) -> impl Iterator<Item = PortNum> + use<> {
+        let range = match self.kind {
+            NodeKind::Switch => 0..=0,
+            NodeKind::Ca | NodeKind::Router => 1..=self.num_ports,
+        };
+        range.map(PortNum)
+    }
+
+    /// What holds for a port, stated or not.
+    ///
+    /// A port of which nothing is stated has no LID. Its GUID is the node's on a switch, and the
+    /// node's plus the port number elsewhere, which is how most adapters number theirs.
+    pub fn port(&self, port: PortNum) -> PortSpec {
+        let end_port = match self.kind {
+            NodeKind::Switch => PortNum::ZERO,
+            NodeKind::Ca | NodeKind::Router => port,
+        };
+        self.ports.get(&end_port).copied().unwrap_or(PortSpec {
+            guid: Guid(self.guid.0.wrapping_add(u64::from(end_port.0))),
+            lid: Lid::NONE,
+            lmc: Lmc::ZERO,
+        })
+    }
+}
+
+/// What every aggregation node's firmware has in its description.
+const AGGREGATION_NODE: &[u8] = b"Aggregation Node";

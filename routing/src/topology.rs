@@ -1,0 +1,152 @@
+//! The dense, immutable switch graph that engines and proofs work on.
+//!
+//! Switches are numbered in the order of their GUIDs, so that equal fabrics have equal
+//! topologies, however they were discovered. Links lie in one flat array, sorted by
+//! (switch, neighbour, port); all links from one switch to the same neighbour form a *port group*.
+//! What a packet can be addressed to is a [`Destination`]: a switch's own port 0, or the port of a
+//! channel adapter or router that hangs off a switch. Engines route to the switch of a
+//! destination, its *leaf*; destinations with the same leaf share the path to it.
+
+mod builder;
+mod from_netlist;
+mod view;
+
+pub use builder::{SwitchKey, TopologyBuilder, TopologyError};
+pub use view::{Component, Group};
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+/// The number of a switch in its topology: its place in the order of GUIDs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SwitchIdx(pub u32);
+
+impl SwitchIdx {
+    /// The number as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A switch as its topology knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The node's GUID.
+    pub guid: Guid,
+    /// How many external ports it has (1 to 254); port 0 is not counted.
+    pub num_ports: u8,
+    /// How many entries its forwarding table can hold (SwitchInfo LinearFDBCap, IBA 14.2.5.4).
+    pub linear_fdb_cap: u16,
+}
+
+/// What kind of port a destination is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum EndpointKind {
+    /// A switch's own management port.
+    Switch0,
+    /// A channel adapter.
+    Ca,
+    /// A router.
+    Router,
+    /// A switch's built-in reduction engine, which looks like a channel adapter.
+    ///
+    /// Every switch can have one, spines too, so it says nothing about where hosts are.
+    AggregationNode,
+}
+
+impl EndpointKind {
+    /// Whether applications run behind it: what traffic is balanced for, and what makes a switch a leaf.
+    pub const fn is_host(self) -> bool {
+        matches!(self, EndpointKind::Ca | EndpointKind::Router)
+    }
+}
+
+/// A port that packets can be addressed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// The switch it hangs off, or is the port 0 of.
+    pub switch: SwitchIdx,
+    /// The port of that switch it hangs off; 0 for the switch itself.
+    pub port: PortNum,
+    /// The GUID of the port (for port 0: of the switch).
+    pub guid: Guid,
+    /// Its base LID.
+    pub lid: Lid,
+    /// It answers to 2^LMC LIDs from `lid` on.
+    pub lmc: Lmc,
+    /// What it is.
+    pub kind: EndpointKind,
+}
+
+impl Destination {
+    /// Every LID it answers to.
+    pub fn lids(&self) -> impl Iterator<Item = Lid> + use<> {
+        let base = self.lid.0;
+        // The builder has checked that the last one is unicast, so that this cannot wrap.
+        (0..self.lmc.lids()).map(move |offset| Lid(base + offset))
+    }
+}
+
+/// One direction of a cable between two switches, as seen from the switch that owns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfLink {
+    /// The port packets leave by.
+    pub port: PortNum,
+    /// The port they arrive at.
+    pub peer_port: PortNum,
+    /// The rate, in any unit that is the same for the whole topology; at least 1.
+    pub weight: u32,
+}
+
+/// A cable between two ports of switches, in the order of (GUID, port).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cable {
+    /// The end with the lower (GUID, port).
+    pub a: (Guid, PortNum),
+    /// The other end; of the same switch where the cable is a loop-back.
+    pub b: (Guid, PortNum),
+}
+
+/// No switch, destination or port group: a hole in an index table.
+const NONE: u32 = u32::MAX;
+
+/// A fabric's switches, the links between them, and the destinations that hang off them.
+///
+/// Immutable, and built by [`TopologyBuilder`]. A cable from a switch to itself is kept apart
+/// ([`Topology::loopbacks`]): no path can use it. Parts that are not connected are normal.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    switches: Vec<Switch>,
+    /// Port groups of switch `s`: `groups[group_start[s]..group_start[s + 1]]`.
+    group_start: Vec<u32>,
+    /// (neighbour, first link); a last one past the end closes the last group.
+    groups: Vec<(u32, u32)>,
+    links: Vec<HalfLink>,
+    loopbacks: Vec<Cable>,
+    /// Sorted by (switch, LID).
+    destinations: Vec<Destination>,
+    /// Destinations of switch `s`: `destinations[destination_start[s]..destination_start[s + 1]]`.
+    destination_start: Vec<u32>,
+    by_lid: Vec<u32>,
+    /// First entry of each switch in `ports`; its stride is the switch's port count + 1.
+    port_start: Vec<u32>,
+    /// What each port leads to.
+    ports: Vec<PortUse>,
+    components: Vec<Component>,
+    component_of: Vec<u32>,
+}
+
+/// What a port of a switch leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortUse {
+    /// Nothing that is known.
+    Unused,
+    /// A port of another switch, or of the same one for a loop-back cable.
+    Link {
+        /// The switch at the other end.
+        peer: SwitchIdx,
+        /// Its port.
+        peer_port: PortNum,
+    },
+    /// A destination, as an index into [`Topology::destinations`]; port 0 leads to the switch itself.
+    Destination(u32),
+}

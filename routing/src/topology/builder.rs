@@ -1,0 +1,475 @@
+//! Building a topology, and refusing one that cannot be.
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use super::{
+    Cable, Component, Destination, EndpointKind, HalfLink, NONE, PortUse, Switch, SwitchIdx,
+    Topology,
+};
+
+/// The highest number a switch port can have: 255 in a forwarding table means "discard".
+const LAST_PORT: u8 = 254;
+
+/// A switch while its topology is being built; numbers follow the GUIDs only once all are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwitchKey(u32);
+
+/// The parts do not make a topology.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// Two switches have the same GUID.
+    #[error("two switches have the GUID {guid}")]
+    DuplicateSwitch {
+        /// The GUID they share.
+        guid: Guid,
+    },
+    /// More switches than there are unicast LIDs.
+    #[error("more switches than the {} unicast LIDs of a subnet", Lid::UNICAST_LAST.0)]
+    TooManySwitches,
+    /// A switch has more ports than a forwarding table can name.
+    #[error("switch {guid} has {num_ports} ports: expected 0 to 254")]
+    PortCount {
+        /// The switch.
+        guid: Guid,
+        /// How many ports it was said to have.
+        num_ports: u8,
+    },
+    /// The switch is of another builder.
+    #[error("a port of a switch that was not added")]
+    UnknownSwitch,
+    /// The port is not one of the switch's external ports.
+    #[error("switch {guid} has no {port:?}: expected 1 to {num_ports}")]
+    NoSuchPort {
+        /// The switch.
+        guid: Guid,
+        /// The port it was said to have.
+        port: PortNum,
+        /// How many it has.
+        num_ports: u8,
+    },
+    /// Two cables end at one port.
+    #[error("two cables end at {port:?} of switch {guid}")]
+    PortReused {
+        /// The switch.
+        guid: Guid,
+        /// The port.
+        port: PortNum,
+    },
+    /// A LID, or the last of the LIDs that the LMC spans, is not unicast.
+    #[error("port {guid} has {lid:?} with LMC {lmc}: expected within 1 to 49151")]
+    LidRange {
+        /// The port (or switch) that holds it.
+        guid: Guid,
+        /// Its base LID.
+        lid: Lid,
+        /// Its LMC.
+        lmc: Lmc,
+    },
+    /// Two ports answer to one LID.
+    #[error("{lid:?} is held by both {first} and {second}")]
+    DuplicateLid {
+        /// The LID.
+        lid: Lid,
+        /// The port that had it first.
+        first: Guid,
+        /// The port that claims it too.
+        second: Guid,
+    },
+}
+
+#[derive(Clone, Copy)]
+struct PendingLink {
+    ends: [(u32, PortNum); 2],
+    weight: u32,
+}
+
+/// Collects switches, cables and end ports, in any order, into a [`Topology`].
+#[derive(Default)]
+pub struct TopologyBuilder {
+    switches: Vec<Switch>,
+    links: Vec<PendingLink>,
+    /// `switch` holds the builder's key until the topology is built.
+    destinations: Vec<Destination>,
+}
+
+impl TopologyBuilder {
+    /// Nothing yet.
+    pub fn new() -> TopologyBuilder {
+        TopologyBuilder::default()
+    }
+
+    /// Adds a switch with `num_ports` external ports, whose port 0 answers to 2^`lmc` LIDs from
+    /// `lid` on and whose forwarding table holds `linear_fdb_cap` entries.
+    pub fn add_switch(
+        &mut self,
+        guid: Guid,
+        num_ports: u8,
+        lid: Lid,
+        lmc: Lmc,
+        linear_fdb_cap: u16,
+    ) -> Result<SwitchKey, TopologyError> {
+        if num_ports > LAST_PORT {
+            return Err(TopologyError::PortCount { guid, num_ports });
+        }
+        if self.switches.len() >= Lid::UNICAST_LAST.index() {
+            return Err(TopologyError::TooManySwitches);
+        }
+        check_lids(guid, lid, lmc)?;
+        let key = self.switches.len() as u32;
+        self.switches.push(Switch {
+            guid,
+            num_ports,
+            linear_fdb_cap,
+        });
+        self.destinations.push(Destination {
+            switch: SwitchIdx(key),
+            port: PortNum::ZERO,
+            guid,
+            lid,
+            lmc,
+            kind: EndpointKind::Switch0,
+        });
+        Ok(SwitchKey(key))
+    }
+
+    /// Adds a cable between two ports of switches. `weight` is its rate, in any unit that is the
+    /// same for the whole topology; 0 counts as 1.
+    pub fn add_link(
+        &mut self,
+        a: SwitchKey,
+        a_port: PortNum,
+        b: SwitchKey,
+        b_port: PortNum,
+        weight: u32,
+    ) -> Result<(), TopologyError> {
+        self.check_port(a, a_port)?;
+        self.check_port(b, b_port)?;
+        self.links.push(PendingLink {
+            ends: [(a.0, a_port), (b.0, b_port)],
+            weight: weight.max(1),
+        });
+        Ok(())
+    }
+
+    /// Adds the port of a channel adapter, router or aggregation node that hangs off a switch.
+    ///
+    /// `kind` other than [`EndpointKind::Switch0`], which every switch gets by itself.
+    pub fn add_endport(
+        &mut self,
+        switch: SwitchKey,
+        port: PortNum,
+        guid: Guid,
+        lid: Lid,
+        lmc: Lmc,
+        kind: EndpointKind,
+    ) -> Result<(), TopologyError> {
+        self.check_port(switch, port)?;
+        check_lids(guid, lid, lmc)?;
+        self.destinations.push(Destination {
+            switch: SwitchIdx(switch.0),
+            port,
+            guid,
+            lid,
+            lmc,
+            kind,
+        });
+        Ok(())
+    }
+
+    /// The topology, or the first contradiction in it.
+    pub fn build(self) -> Result<Topology, TopologyError> {
+        let TopologyBuilder {
+            switches,
+            links,
+            destinations,
+        } = self;
+        let mut order: Vec<u32> = (0..switches.len() as u32).collect();
+        order.sort_unstable_by_key(|&key| switches[key as usize].guid);
+        for pair in order.windows(2) {
+            let [a, b] = [pair[0], pair[1]].map(|key| switches[key as usize].guid);
+            if a == b {
+                return Err(TopologyError::DuplicateSwitch { guid: a });
+            }
+        }
+        let mut index_of = vec![0u32; switches.len()];
+        for (index, &key) in order.iter().enumerate() {
+            index_of[key as usize] = index as u32;
+        }
+        let switches = order
+            .iter()
+            .map(|&key| switches[key as usize].clone())
+            .collect();
+        let links = links
+            .into_iter()
+            .map(|link| PendingLink {
+                ends: link.ends.map(|(key, port)| (index_of[key as usize], port)),
+                ..link
+            })
+            .collect();
+        let destinations = destinations
+            .into_iter()
+            .map(|destination| Destination {
+                switch: SwitchIdx(index_of[destination.switch.index()]),
+                ..destination
+            })
+            .collect();
+        assemble(switches, links, destinations)
+    }
+
+    /// `from` with only those cables whose both ends `keep` says yes to.
+    pub(super) fn remaining(
+        from: &Topology,
+        keep: impl Fn(SwitchIdx, PortNum) -> bool,
+    ) -> Topology {
+        let mut links = Vec::with_capacity(from.link_count());
+        let cables = from.indices().flat_map(|switch| {
+            let groups = from.groups(switch);
+            groups
+                .filter(move |group| group.neighbour > switch)
+                .flat_map(move |group| {
+                    group
+                        .links
+                        .iter()
+                        .map(move |link| (switch, group.neighbour, link))
+                })
+        });
+        for (a, b, link) in cables {
+            if keep(a, link.port) && keep(b, link.peer_port) {
+                links.push(PendingLink {
+                    ends: [(a.0, link.port), (b.0, link.peer_port)],
+                    weight: link.weight,
+                });
+            }
+        }
+        for cable in &from.loopbacks {
+            if let Some(switch) = from.switch_by_guid(cable.a.0)
+                && keep(switch, cable.a.1)
+                && keep(switch, cable.b.1)
+            {
+                links.push(PendingLink {
+                    ends: [(switch.0, cable.a.1), (switch.0, cable.b.1)],
+                    weight: 1,
+                });
+            }
+        }
+        let destinations = from
+            .destinations
+            .iter()
+            .filter(|destination| {
+                destination.kind == EndpointKind::Switch0
+                    || keep(destination.switch, destination.port)
+            })
+            .cloned()
+            .collect();
+        assemble(from.switches.clone(), links, destinations)
+            .expect("a part of a topology contradicts itself no more than the whole did")
+    }
+
+    fn check_port(&self, switch: SwitchKey, port: PortNum) -> Result<(), TopologyError> {
+        let Some(found) = self.switches.get(switch.0 as usize) else {
+            return Err(TopologyError::UnknownSwitch);
+        };
+        if port == PortNum::ZERO || port.0 > found.num_ports {
+            return Err(TopologyError::NoSuchPort {
+                guid: found.guid,
+                port,
+                num_ports: found.num_ports,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn check_lids(guid: Guid, lid: Lid, lmc: Lmc) -> Result<(), TopologyError> {
+    let last = lid.0.checked_add(lmc.lids() - 1).map(Lid);
+    match last {
+        Some(last) if lid.is_unicast() && last.is_unicast() => Ok(()),
+        _ => Err(TopologyError::LidRange { guid, lid, lmc }),
+    }
+}
+
+/// Puts parts that are numbered in the order of GUIDs into their places.
+fn assemble(
+    switches: Vec<Switch>,
+    links: Vec<PendingLink>,
+    mut destinations: Vec<Destination>,
+) -> Result<Topology, TopologyError> {
+    destinations.sort_by_key(|destination| (destination.switch, destination.lid));
+    let mut port_start = Vec::with_capacity(switches.len() + 1);
+    let mut next = 0;
+    for switch in &switches {
+        port_start.push(next);
+        next += u32::from(switch.num_ports) + 1;
+    }
+    port_start.push(next);
+    let mut ports = Ports {
+        switches: &switches,
+        start: &port_start,
+        uses: vec![PortUse::Unused; next as usize],
+    };
+    for (index, destination) in destinations.iter().enumerate() {
+        let leads_to = PortUse::Destination(index as u32);
+        ports.claim(destination.switch.0, destination.port, leads_to)?;
+    }
+    let mut loopbacks = Vec::new();
+    let mut halves = Vec::with_capacity(links.len() * 2);
+    for link in &links {
+        let [(a, a_port), (b, b_port)] = link.ends;
+        ports.claim_link(a, a_port, b, b_port)?;
+        // A plug can join a port to itself: one port, one claim.
+        if (a, a_port) != (b, b_port) {
+            ports.claim_link(b, b_port, a, a_port)?;
+        }
+        if a == b {
+            let guid = switches[a as usize].guid;
+            loopbacks.push(Cable {
+                a: (guid, a_port.min(b_port)),
+                b: (guid, a_port.max(b_port)),
+            });
+            continue;
+        }
+        for ((from, port), (to, peer_port)) in
+            [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])]
+        {
+            let weight = link.weight;
+            halves.push((
+                from,
+                to,
+                HalfLink {
+                    port,
+                    peer_port,
+                    weight,
+                },
+            ));
+        }
+    }
+    let ports = ports.uses;
+    loopbacks.sort_unstable();
+    halves.sort_unstable_by_key(|&(from, to, half)| (from, to, half.port));
+    let (group_start, groups) = group(switches.len(), &halves);
+    let (components, component_of) = connect(&group_start, &groups);
+    let by_lid = index_lids(&destinations)?;
+    let mut destination_start = vec![0u32; switches.len() + 1];
+    for destination in &destinations {
+        destination_start[destination.switch.index() + 1] += 1;
+    }
+    for switch in 0..switches.len() {
+        destination_start[switch + 1] += destination_start[switch];
+    }
+    Ok(Topology {
+        switches,
+        group_start,
+        groups,
+        links: halves.into_iter().map(|(_, _, half)| half).collect(),
+        loopbacks,
+        destinations,
+        destination_start,
+        by_lid,
+        port_start,
+        ports,
+        components,
+        component_of,
+    })
+}
+
+struct Ports<'a> {
+    switches: &'a [Switch],
+    start: &'a [u32],
+    uses: Vec<PortUse>,
+}
+
+impl Ports<'_> {
+    fn claim_link(
+        &mut self,
+        switch: u32,
+        port: PortNum,
+        peer: u32,
+        peer_port: PortNum,
+    ) -> Result<(), TopologyError> {
+        let peer = SwitchIdx(peer);
+        self.claim(switch, port, PortUse::Link { peer, peer_port })
+    }
+
+    fn claim(&mut self, switch: u32, port: PortNum, by: PortUse) -> Result<(), TopologyError> {
+        let slot = &mut self.uses[self.start[switch as usize] as usize + port.index()];
+        if *slot != PortUse::Unused {
+            return Err(TopologyError::PortReused {
+                guid: self.switches[switch as usize].guid,
+                port,
+            });
+        }
+        *slot = by;
+        Ok(())
+    }
+}
+
+/// The port groups of links that are sorted by (switch, neighbour, port).
+fn group(switches: usize, links: &[(u32, u32, HalfLink)]) -> (Vec<u32>, Vec<(u32, u32)>) {
+    let mut group_start = vec![0u32; switches + 1];
+    let mut groups: Vec<(u32, u32)> = Vec::new();
+    let mut last = None;
+    for (index, &(from, to, _)) in links.iter().enumerate() {
+        if last != Some((from, to)) {
+            last = Some((from, to));
+            groups.push((to, index as u32));
+            group_start[from as usize + 1] += 1;
+        }
+    }
+    groups.push((NONE, links.len() as u32));
+    for switch in 0..switches {
+        group_start[switch + 1] += group_start[switch];
+    }
+    (group_start, groups)
+}
+
+fn connect(group_start: &[u32], groups: &[(u32, u32)]) -> (Vec<Component>, Vec<u32>) {
+    let switches = group_start.len() - 1;
+    let mut component_of = vec![NONE; switches];
+    let mut components: Vec<Component> = Vec::new();
+    for first in 0..switches {
+        if component_of[first] != NONE {
+            continue;
+        }
+        let number = components.len() as u32;
+        component_of[first] = number;
+        let mut found = vec![SwitchIdx(first as u32)];
+        let mut done = 0;
+        while let Some(&switch) = found.get(done) {
+            done += 1;
+            let range = group_start[switch.index()]..group_start[switch.index() + 1];
+            for group in range {
+                let neighbour = groups[group as usize].0;
+                if component_of[neighbour as usize] == NONE {
+                    component_of[neighbour as usize] = number;
+                    found.push(SwitchIdx(neighbour));
+                }
+            }
+        }
+        found.sort_unstable();
+        components.push(Component { switches: found });
+    }
+    (components, component_of)
+}
+
+fn index_lids(destinations: &[Destination]) -> Result<Vec<u32>, TopologyError> {
+    let top = destinations
+        .iter()
+        .flat_map(Destination::lids)
+        .max()
+        .map_or(0, |lid| lid.index() + 1);
+    let mut by_lid = vec![NONE; top];
+    for (index, destination) in destinations.iter().enumerate() {
+        for lid in destination.lids() {
+            let slot = &mut by_lid[lid.index()];
+            if *slot != NONE {
+                return Err(TopologyError::DuplicateLid {
+                    lid,
+                    first: destinations[*slot as usize].guid,
+                    second: destination.guid,
+                });
+            }
+            *slot = index as u32;
+        }
+    }
+    Ok(by_lid)
+}

@@ -1,0 +1,138 @@
+//! A topology straight from a netlist, without a subnet manager: for planning, tests and benches.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Lid, Lmc, PortNum};
+
+use super::builder::{SwitchKey, TopologyBuilder, TopologyError};
+use super::{EndpointKind, Topology};
+use crate::netlist::{Cable, Netlist, NodeKind, PortSpec};
+
+/// SwitchInfo LinearFDBCap of a switch that a file or a generator states: all unicast LIDs fit.
+const LINEAR_FDB_CAP: u16 = Lid::UNICAST_LAST.0 + 1;
+
+/// Weights are rates in this many parts of a Gb/s, so that a 1x SDR link (2 Gb/s of data) is not 0.
+const WEIGHT_PER_GBPS: f64 = 10.0;
+
+impl Topology {
+    /// The switches of a netlist and what hangs off them. Cables between two channel adapters are
+    /// left out, and so are ports without a cable: no switch forwards to them.
+    ///
+    /// Every port keeps the LIDs that the netlist states where they are unicast, aligned to the
+    /// LMC and not taken by a port before it; the others get the lowest that are free, in the order of the nodes.
+    ///
+    /// # Errors
+    /// [`TopologyError::LidRange`] when the LIDs do not suffice.
+    pub fn from_netlist(netlist: &Netlist) -> Result<Topology, TopologyError> {
+        let mut lids = Lids::new(netlist);
+        let mut builder = TopologyBuilder::new();
+        let mut keys: Vec<Option<SwitchKey>> = vec![None; netlist.nodes().len()];
+        for (index, node) in netlist.nodes().iter().enumerate() {
+            if node.kind == NodeKind::Switch {
+                let (lid, lmc) = lids.of(index, PortNum::ZERO, node.port(PortNum::ZERO));
+                let key =
+                    builder.add_switch(node.guid, node.num_ports, lid, lmc, LINEAR_FDB_CAP)?;
+                keys[index] = Some(key);
+            }
+        }
+        for cable in netlist.cables() {
+            let ends = [(cable.a, cable.b), (cable.b, cable.a)];
+            match ends.map(|((node, _), _)| keys[node]) {
+                [Some(a), Some(b)] => {
+                    builder.add_link(a, cable.a.1, b, cable.b.1, weight(cable))?;
+                }
+                [Some(switch), None] => {
+                    add_endport(&mut builder, &mut lids, netlist, switch, ends[0])?;
+                }
+                [None, Some(switch)] => {
+                    add_endport(&mut builder, &mut lids, netlist, switch, ends[1])?;
+                }
+                [None, None] => {}
+            }
+        }
+        builder.build()
+    }
+}
+
+fn weight(cable: &Cable) -> u32 {
+    // A few thousand Gb/s at most; a float to integer conversion saturates in any case.
+    (cable.rate().gbps() * WEIGHT_PER_GBPS) as u32
+}
+
+type End = (usize, PortNum);
+
+fn add_endport(
+    builder: &mut TopologyBuilder,
+    lids: &mut Lids,
+    netlist: &Netlist,
+    switch: SwitchKey,
+    (at, (index, port)): (End, End),
+) -> Result<(), TopologyError> {
+    let node = &netlist.nodes()[index];
+    let kind = match node.kind {
+        NodeKind::Router => EndpointKind::Router,
+        _ if node.is_aggregation_node() => EndpointKind::AggregationNode,
+        _ => EndpointKind::Ca,
+    };
+    let spec = node.port(port);
+    let (lid, lmc) = lids.of(index, port, spec);
+    builder.add_endport(switch, at.1, spec.guid, lid, lmc, kind)
+}
+
+/// Who holds which LIDs.
+struct Lids {
+    taken: Vec<bool>,
+    kept: BTreeMap<End, Lid>,
+    next: u16,
+}
+
+impl Lids {
+    fn new(netlist: &Netlist) -> Lids {
+        let mut lids = Lids {
+            taken: vec![false; usize::from(LINEAR_FDB_CAP)],
+            kept: BTreeMap::new(),
+            next: Lid::UNICAST_FIRST.0,
+        };
+        for (index, node) in netlist.nodes().iter().enumerate() {
+            for port in node.end_ports() {
+                let spec = node.port(port);
+                if lids.is_free(spec.lid, spec.lmc) {
+                    lids.take(spec.lid, spec.lmc);
+                    lids.kept.insert((index, port), spec.lid);
+                }
+            }
+        }
+        lids
+    }
+
+    /// The LIDs of a port: those it keeps, or the lowest that are free, or none when there are no more.
+    fn of(&mut self, node: usize, port: PortNum, spec: PortSpec) -> (Lid, Lmc) {
+        let lmc = spec.lmc;
+        if let Some(&lid) = self.kept.get(&(node, port)) {
+            return (lid, lmc);
+        }
+        let free = (self.next..=Lid::UNICAST_LAST.0)
+            .map(Lid)
+            .find(|&lid| self.is_free(lid, lmc));
+        let Some(lid) = free else {
+            return (Lid::NONE, lmc);
+        };
+        self.take(lid, lmc);
+        while self.taken.get(usize::from(self.next)) == Some(&true) {
+            self.next += 1;
+        }
+        (lid, lmc)
+    }
+
+    fn is_free(&self, lid: Lid, lmc: Lmc) -> bool {
+        let end = lid.index() + usize::from(lmc.lids());
+        lid.is_unicast()
+            && lmc.aligns(lid)
+            && end <= self.taken.len()
+            && !self.taken[lid.index()..end].contains(&true)
+    }
+
+    fn take(&mut self, lid: Lid, lmc: Lmc) {
+        self.taken[lid.index()..lid.index() + usize::from(lmc.lids())].fill(true);
+    }
+}

@@ -1,0 +1,216 @@
+//! Reading a topology.
+
+use petgraph::graph::UnGraph;
+use rsm_ids::{Guid, Lid, PortNum};
+
+use super::{
+    Cable, Destination, HalfLink, NONE, PortUse, Switch, SwitchIdx, Topology, TopologyBuilder,
+};
+
+/// All links from one switch to one neighbour.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    /// The switch at the other end.
+    pub neighbour: SwitchIdx,
+    /// At least one link, in the order of the ports.
+    pub links: &'a [HalfLink],
+}
+
+/// Switches that are connected with each other and with nobody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// Its switches in the order of their GUIDs.
+    pub switches: Vec<SwitchIdx>,
+}
+
+impl Topology {
+    /// How many switches there are.
+    pub fn switch_count(&self) -> usize {
+        self.switches.len()
+    }
+
+    /// Every switch, in the order of GUIDs, which is that of [`SwitchIdx`].
+    pub fn switches(&self) -> &[Switch] {
+        &self.switches
+    }
+
+    /// Every switch's number.
+    pub fn indices(&self) -> impl ExactSizeIterator<Item = SwitchIdx> + use<> {
+        // The builder refuses more switches than there are LIDs.
+        (0..self.switches.len() as u32).map(SwitchIdx)
+    }
+
+    /// A switch.
+    ///
+    /// # Panics
+    /// When the number is of another topology.
+    pub fn switch(&self, switch: SwitchIdx) -> &Switch {
+        &self.switches[switch.index()]
+    }
+
+    /// The switch with a GUID.
+    pub fn switch_by_guid(&self, guid: Guid) -> Option<SwitchIdx> {
+        self.switches
+            .binary_search_by_key(&guid, |switch| switch.guid)
+            .ok()
+            .map(|index| SwitchIdx(index as u32))
+    }
+
+    /// The port groups of a switch, sorted by the neighbour's GUID. Loop-backs are in none.
+    pub fn groups(&self, switch: SwitchIdx) -> impl ExactSizeIterator<Item = Group<'_>> {
+        let range = self.group_range(switch);
+        range.map(|group| self.group(group))
+    }
+
+    /// The numbers of a switch's port groups among those of the whole topology.
+    pub(crate) fn group_range(&self, switch: SwitchIdx) -> std::ops::Range<usize> {
+        self.group_start[switch.index()] as usize..self.group_start[switch.index() + 1] as usize
+    }
+
+    /// How many port groups all switches have together.
+    pub(crate) fn group_count(&self) -> usize {
+        self.groups.len() - 1
+    }
+
+    pub(crate) fn group(&self, group: usize) -> Group<'_> {
+        let (neighbour, first) = self.groups[group];
+        let end = self.groups[group + 1].1;
+        Group {
+            neighbour: SwitchIdx(neighbour),
+            links: &self.links[first as usize..end as usize],
+        }
+    }
+
+    /// How many cables join two different switches.
+    pub fn link_count(&self) -> usize {
+        self.links.len() / 2
+    }
+
+    /// Every cable between two different switches, sorted.
+    pub fn cables(&self) -> Vec<Cable> {
+        let mut cables = Vec::with_capacity(self.link_count());
+        for switch in self.indices() {
+            for group in self.groups(switch).filter(|group| group.neighbour > switch) {
+                cables.extend(group.links.iter().map(|link| Cable {
+                    a: (self.switch(switch).guid, link.port),
+                    b: (self.switch(group.neighbour).guid, link.peer_port),
+                }));
+            }
+        }
+        cables.sort_unstable();
+        cables
+    }
+
+    /// The cables that join a switch to itself.
+    pub fn loopbacks(&self) -> &[Cable] {
+        &self.loopbacks
+    }
+
+    /// What a port leads to; ports that the switch does not have are unused.
+    pub fn port_use(&self, switch: SwitchIdx, port: PortNum) -> PortUse {
+        self.port_uses(switch)
+            .get(port.index())
+            .copied()
+            .unwrap_or(PortUse::Unused)
+    }
+
+    /// What each port of a switch leads to, from port 0 on.
+    pub fn port_uses(&self, switch: SwitchIdx) -> &[PortUse] {
+        let start = self.port_start[switch.index()] as usize;
+        let end = self.port_start[switch.index() + 1] as usize;
+        &self.ports[start..end]
+    }
+
+    /// Where a link leads: the neighbour and its port. `None` when no link to a switch is there.
+    pub fn peer(&self, switch: SwitchIdx, port: PortNum) -> Option<(SwitchIdx, PortNum)> {
+        match self.port_use(switch, port) {
+            PortUse::Link { peer, peer_port } => Some((peer, peer_port)),
+            PortUse::Unused | PortUse::Destination(_) => None,
+        }
+    }
+
+    /// Every destination, sorted by (switch, LID).
+    pub fn destinations(&self) -> &[Destination] {
+        &self.destinations
+    }
+
+    /// The destinations of a switch: its own port 0 and what hangs off it, in the order of LIDs.
+    pub fn destinations_of(&self, switch: SwitchIdx) -> &[Destination] {
+        let start = self.destination_start[switch.index()] as usize;
+        let end = self.destination_start[switch.index() + 1] as usize;
+        &self.destinations[start..end]
+    }
+
+    /// Who answers to a LID.
+    pub fn destination_of(&self, lid: Lid) -> Option<&Destination> {
+        match self.by_lid.get(lid.index()) {
+            None | Some(&NONE) => None,
+            Some(&destination) => Some(&self.destinations[destination as usize]),
+        }
+    }
+
+    /// The highest LID that anybody answers to, or [`Lid::NONE`].
+    pub fn top_lid(&self) -> Lid {
+        // Indexed by unicast LID, so that it is never longer than the LID space.
+        Lid(self.by_lid.len().saturating_sub(1) as u16)
+    }
+
+    /// The connected parts, in the order of their lowest switch.
+    pub fn components(&self) -> &[Component] {
+        &self.components
+    }
+
+    /// The number of the part that a switch is in.
+    pub fn component_of(&self, switch: SwitchIdx) -> usize {
+        self.component_of[switch.index()] as usize
+    }
+
+    /// How many hosts (channel adapters and routers, not aggregation nodes) hang off a switch.
+    pub fn hosts(&self, switch: SwitchIdx) -> usize {
+        self.destinations_of(switch)
+            .iter()
+            .filter(|destination| destination.kind.is_host())
+            .count()
+    }
+
+    /// The same fabric without some cables, each named by one of its ends: of a switch, to another
+    /// switch or to a host, whose destination goes with it. Ports without a cable are ignored.
+    pub fn without_cables(&self, ends: &[(Guid, PortNum)]) -> Topology {
+        let mut dead = vec![false; self.ports.len()];
+        for &(guid, port) in ends {
+            let Some(switch) = self.switch_by_guid(guid) else {
+                continue;
+            };
+            if port == PortNum::ZERO || port.index() >= self.port_uses(switch).len() {
+                continue;
+            }
+            dead[self.port_start[switch.index()] as usize + port.index()] = true;
+            if let Some((peer, peer_port)) = self.peer(switch, port) {
+                dead[self.port_start[peer.index()] as usize + peer_port.index()] = true;
+            }
+        }
+        TopologyBuilder::remaining(self, |switch, port| {
+            !dead[self.port_start[switch.index()] as usize + port.index()]
+        })
+    }
+
+    /// The switches and the cables between them as a `petgraph` graph, for model queries and
+    /// exports: nodes in the order of [`SwitchIdx`], one edge for each cable, loop-backs included.
+    pub fn to_petgraph(&self) -> UnGraph<Guid, Cable, u32> {
+        let mut graph = UnGraph::with_capacity(self.switch_count(), self.link_count());
+        for switch in &self.switches {
+            graph.add_node(switch.guid);
+        }
+        for cable in self
+            .cables()
+            .into_iter()
+            .chain(self.loopbacks.iter().copied())
+        {
+            let ends = [cable.a.0, cable.b.0].map(|guid| self.switch_by_guid(guid));
+            if let [Some(a), Some(b)] = ends {
+                graph.add_edge(a.0.into(), b.0.into(), cable);
+            }
+        }
+        graph
+    }
+}

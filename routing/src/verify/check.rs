@@ -1,0 +1,218 @@
+//! All walks and all dependencies of a set of tables, block by block.
+
+use rayon::prelude::*;
+use rsm_ids::Lid;
+
+use super::dependencies::{Dependencies, Turns, lid_blocks};
+use super::fabric::{Fabric, Sources, gather};
+use super::walk::Walker;
+use super::{MAX_WITNESSES, Report, Witness};
+use crate::tables::{BLOCK_LIDS, Tables};
+use crate::topology::{Destination, EndpointKind, Topology};
+
+/// Checks tables against a topology.
+///
+/// `tables` may hold anything, also tables for more or fewer switches: what they lack has no path.
+pub fn verify(topology: &Topology, tables: &Tables) -> Report {
+    let fabric = Fabric::new(topology);
+    let sources = StartingPorts::new(topology);
+    let blocks = lid_blocks(topology);
+    let share = blocks.len().div_ceil(rayon::current_num_threads()).max(1);
+    let parts: Vec<Part> = blocks
+        .par_chunks(share)
+        .map(|blocks| check_blocks(&fabric, &sources, tables, blocks))
+        .collect();
+
+    let mut report = Report {
+        loop_free: true,
+        ..Report::default()
+    };
+    let mut load = vec![0u64; fabric.channels()];
+    let (mut drops, mut loops) = (Vec::new(), Vec::new());
+    let mut host_pairs = 0;
+    let mut turns = Vec::with_capacity(parts.len());
+    for part in parts {
+        report.reachable_pairs += part.report.reachable_pairs;
+        report.unreachable_pairs += part.report.unreachable_pairs;
+        report.disconnected_pairs += part.report.disconnected_pairs;
+        report.switch_pairs.reachable += part.report.switch_pairs.reachable;
+        report.switch_pairs.unreachable += part.report.switch_pairs.unreachable;
+        report.switch_pairs.disconnected += part.report.switch_pairs.disconnected;
+        report.loop_free &= part.report.loop_free;
+        report.max_hops = report.max_hops.max(part.report.max_hops);
+        host_pairs += part.host_pairs;
+        drops.extend(part.drops);
+        loops.extend(part.loops);
+        for (load, part) in load.iter_mut().zip(&part.load) {
+            *load += u64::from(*part);
+        }
+        turns.push(part.turns);
+    }
+    let hops = load.iter().sum::<u64>() as f64;
+    report.load.max = load.iter().copied().max().unwrap_or(0);
+    let links = topology.link_count() * 2;
+    if links > 0 {
+        report.load.mean = hops / links as f64;
+    }
+    if host_pairs > 0 {
+        report.average_hops = hops / host_pairs as f64;
+    }
+    let dependencies = Dependencies::from_parts(fabric, turns);
+    let circle = dependencies.circle();
+    report.credit_loop_free = circle.is_empty();
+    report.witnesses = drops.into_iter().take(MAX_WITNESSES).collect();
+    report
+        .witnesses
+        .extend(loops.into_iter().take(MAX_WITNESSES));
+    if !circle.is_empty() {
+        let name = |channel| dependencies.fabric().name(channel);
+        report.witnesses.push(Witness::CreditLoop {
+            channels: circle.into_iter().map(name).collect(),
+        });
+    }
+    report
+}
+
+/// Whether switches may change from `old` to `new` in any order, one entry at a time, without a
+/// loop or a credit loop on the way: the dependencies of every mixture are acyclic.
+///
+/// Both tables are by the switch numbers of `topology`, the fabric as it is now: entries of `old`
+/// that point to a link that has gone discard packets.
+pub fn mixture_is_acyclic(topology: &Topology, old: &Tables, new: &Tables) -> bool {
+    let mut dependencies = Dependencies::of(topology, new);
+    dependencies.add_mixture(old, new);
+    dependencies.is_acyclic()
+}
+
+/// Ports that packets start at.
+struct StartingPorts {
+    by_switch: Vec<Sources>,
+    by_part: Vec<Sources>,
+    all: Sources,
+}
+
+impl StartingPorts {
+    fn new(topology: &Topology) -> StartingPorts {
+        let mut ports = StartingPorts {
+            by_switch: vec![Sources::default(); topology.switch_count()],
+            by_part: vec![Sources::default(); topology.components().len()],
+            all: Sources::default(),
+        };
+        for destination in topology.destinations() {
+            let one = Sources::one(destination.kind);
+            ports.by_switch[destination.switch.index()] += one;
+            ports.by_part[topology.component_of(destination.switch)] += one;
+            ports.all += one;
+        }
+        ports
+    }
+}
+
+/// What one thread has found out.
+struct Part {
+    report: Report,
+    host_pairs: u64,
+    load: Vec<u32>,
+    turns: Turns,
+    drops: Vec<Witness>,
+    loops: Vec<Witness>,
+}
+
+fn check_blocks(
+    fabric: &Fabric<'_>,
+    sources: &StartingPorts,
+    tables: &Tables,
+    blocks: &[(usize, u64)],
+) -> Part {
+    let mut walker = Walker::new(fabric, &sources.by_switch, &sources.by_part);
+    let mut part = Part {
+        report: Report {
+            loop_free: true,
+            ..Report::default()
+        },
+        host_pairs: 0,
+        load: Vec::new(),
+        turns: Turns::new(fabric),
+        drops: Vec::new(),
+        loops: Vec::new(),
+    };
+    let mut block = Vec::new();
+    let mut by_lid = vec![0; fabric.switches * BLOCK_LIDS];
+    for &(index, mask) in blocks {
+        gather(tables, fabric.switches, (index, mask), &mut block);
+        part.turns.add_block(fabric, &block);
+        transpose(&block, fabric.switches, &mut by_lid);
+        for offset in (0..BLOCK_LIDS).filter(|offset| mask >> offset & 1 != 0) {
+            // Blocks and offsets come from LIDs.
+            let lid = Lid((index * BLOCK_LIDS + offset) as u16);
+            let bytes = &by_lid[offset * fabric.switches..][..fabric.switches];
+            if let Some(destination) = fabric.topology.destination_of(lid) {
+                check_lid(
+                    &mut walker,
+                    sources,
+                    fabric,
+                    lid,
+                    destination,
+                    bytes,
+                    &mut part,
+                );
+            }
+        }
+    }
+    part.load = walker.into_load();
+    part
+}
+
+fn check_lid(
+    walker: &mut Walker<'_, '_>,
+    sources: &StartingPorts,
+    fabric: &Fabric<'_>,
+    lid: Lid,
+    destination: &Destination,
+    bytes: &[u8],
+    part: &mut Part,
+) {
+    let outcome = walker.walk(destination, bytes);
+    let connected = sources.by_part[fabric.topology.component_of(destination.switch)];
+    let all_arrived = outcome.arrived == connected;
+    let report = &mut part.report;
+    if destination.kind == EndpointKind::Switch0 {
+        let pairs = &mut report.switch_pairs;
+        // Its own packets to itself arrive, and are no pair: unless its own entry is wrong.
+        let arrived = outcome.arrived.switches().saturating_sub(1);
+        pairs.reachable += arrived;
+        pairs.unreachable += connected.switches() - 1 - arrived;
+        pairs.disconnected += sources.all.switches() - connected.switches();
+        report.reachable_pairs += outcome.arrived.ports();
+        report.unreachable_pairs += connected.ports() - outcome.arrived.ports();
+        report.disconnected_pairs += sources.all.ports() - connected.ports();
+    } else {
+        let arrived = (outcome.arrived.ports() + outcome.arrived.switches()).saturating_sub(1);
+        if destination.kind.is_host() {
+            part.host_pairs += outcome.arrived.hosts().saturating_sub(1);
+        }
+        let connected = connected.ports() + connected.switches();
+        report.reachable_pairs += arrived;
+        report.unreachable_pairs += connected - 1 - arrived;
+        report.disconnected_pairs += sources.all.ports() + sources.all.switches() - connected;
+    }
+    report.max_hops = report.max_hops.max(outcome.longest);
+    if outcome.loops {
+        report.loop_free = false;
+        if part.loops.len() < MAX_WITNESSES {
+            part.loops.extend(walker.find_loop(lid, bytes));
+        }
+    }
+    if !all_arrived && part.drops.len() < MAX_WITNESSES {
+        part.drops.extend(walker.find_drop(lid, destination, bytes));
+    }
+}
+
+/// From one switch after the other to one LID after the other.
+fn transpose(block: &[u8], switches: usize, by_lid: &mut [u8]) {
+    for (switch, row) in block.chunks_exact(BLOCK_LIDS).take(switches).enumerate() {
+        for (offset, &byte) in row.iter().enumerate() {
+            by_lid[offset * switches + switch] = byte;
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The channel dependency graph: which link can wait for which.
+//!
+//! A channel is one direction of a link between switches, named by the switch and port that send.
+//! A packet that came in by one channel and leaves by another makes the first wait for the second
+//! to have room (Dally and Seitz). Tables whose graph has no circle cannot deadlock.
+
+use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
+
+use super::fabric::{Fabric, gather};
+use crate::tables::{BLOCK_LIDS, Tables};
+use crate::topology::Topology;
+
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// The channel dependency graph of a set of tables, or of several that are in force by turns.
+///
+/// Every entry of every destination counts, as if packets to it started at each switch: they do,
+/// at its port 0. LIDs that nobody answers to are left out.
+#[derive(Clone)]
+pub struct Dependencies<'a> {
+    fabric: Fabric<'a>,
+    /// `words` for each channel: the ports of the next switch that it can wait for.
+    turns: Vec<u64>,
+    words: usize,
+}
+
+impl<'a> Dependencies<'a> {
+    /// The dependencies of `tables`.
+    pub fn of(topology: &'a Topology, tables: &Tables) -> Dependencies<'a> {
+        let fabric = Fabric::new(topology);
+        let blocks = lid_blocks(topology);
+        let workers = rayon::current_num_threads().max(1);
+        let share = blocks.len().div_ceil(workers).max(1);
+        let parts: Vec<Turns> = blocks
+            .par_chunks(share)
+            .map(|blocks| {
+                let mut turns = Turns::new(&fabric);
+                let mut block = Vec::new();
+                for &lids in blocks {
+                    gather(tables, fabric.switches, lids, &mut block);
+                    turns.add_block(&fabric, &block);
+                }
+                turns
+            })
+            .collect();
+        Dependencies::from_parts(fabric, parts)
+    }
+
+    pub(super) fn from_parts(fabric: Fabric<'a>, parts: Vec<Turns>) -> Dependencies<'a> {
+        let words = words(&fabric);
+        let mut parts = parts.into_iter();
+        let mut turns = match parts.next() {
+            Some(first) => first.bits,
+            None => vec![0; fabric.channels() * words],
+        };
+        for part in parts {
+            for (turn, other) in turns.iter_mut().zip(&part.bits) {
+                *turn |= other;
+            }
+        }
+        Dependencies {
+            fabric,
+            turns,
+            words,
+        }
+    }
+
+    /// Adds what can happen while switches change, in any order, from `old` to `new`: a packet that
+    /// one switch forwards by the one table and the next by the other. Costs little where the
+    /// tables differ little. With what either table needs by itself already added, the graph is
+    /// then that of every mixture.
+    pub fn add_mixture(&mut self, old: &Tables, new: &Tables) {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for (index, mask) in lid_blocks(self.fabric.topology) {
+            let differs = (0..self.fabric.switches).any(|switch| {
+                match (old.lfts.get(switch), new.lfts.get(switch)) {
+                    (Some(old), Some(new)) => !old.block_eq(new, index),
+                    (None, None) => false,
+                    _ => true,
+                }
+            });
+            if !differs {
+                continue;
+            }
+            gather(old, self.fabric.switches, (index, mask), &mut before);
+            gather(new, self.fabric.switches, (index, mask), &mut after);
+            self.add_mixed_block(&before, &after);
+        }
+    }
+
+    fn add_mixed_block(&mut self, before: &[u8], after: &[u8]) {
+        // Only what differs, and what leads to it, can mix: in most columns nothing does.
+        let mut differs = [false; BLOCK_LIDS];
+        let rows = before
+            .chunks_exact(BLOCK_LIDS)
+            .zip(after.chunks_exact(BLOCK_LIDS));
+        for (before, after) in rows.filter(|(before, after)| before != after) {
+            for (differs, (before, after)) in differs.iter_mut().zip(before.iter().zip(after)) {
+                *differs |= before != after;
+            }
+        }
+        for (offset, _) in differs.iter().enumerate().filter(|(_, differs)| **differs) {
+            for switch in 0..self.fabric.switches {
+                let at = switch * BLOCK_LIDS + offset;
+                for byte in [before[at], after[at]] {
+                    let channel = self.fabric.channel(switch, byte);
+                    let next_at = self.fabric.next(channel) * BLOCK_LIDS + offset;
+                    for turn in [before[next_at], after[next_at]] {
+                        let bit = self.fabric.port(turn);
+                        self.turns[channel * self.words + bit / WORD_BITS] |=
+                            1 << (bit % WORD_BITS);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether no circle of links can wait for each other.
+    pub fn is_acyclic(&self) -> bool {
+        self.in_circles().is_clear()
+    }
+
+    /// The channels of one circle, in its order; empty when there is none.
+    pub(super) fn circle(&self) -> Vec<usize> {
+        let left = self.in_circles();
+        // What is left has been waited for by somebody left, over and over: going back along the
+        // waiting must close a circle. Find each one's first waiter, then walk.
+        let mut waiter = vec![usize::MAX; self.fabric.channels()];
+        for channel in left.ones() {
+            self.for_each_turn(channel, |turn| {
+                if left.contains(turn) && waiter[turn] == usize::MAX {
+                    waiter[turn] = channel;
+                }
+            });
+        }
+        let Some(mut channel) = left.ones().next() else {
+            return Vec::new();
+        };
+        let mut place = vec![usize::MAX; self.fabric.channels()];
+        let mut walked = Vec::new();
+        while place[channel] == usize::MAX {
+            place[channel] = walked.len();
+            walked.push(channel);
+            channel = waiter[channel];
+        }
+        let mut circle = walked.split_off(place[channel]);
+        circle.reverse();
+        // Start at the lowest, so that the same circle always reads the same.
+        if let Some(lowest) = (0..circle.len()).min_by_key(|&place| circle[place]) {
+            circle.rotate_left(lowest);
+        }
+        circle
+    }
+
+    pub(super) fn fabric(&self) -> &Fabric<'a> {
+        &self.fabric
+    }
+
+    /// The channels that are in a circle, or that one in a circle waits for.
+    fn in_circles(&self) -> FixedBitSet {
+        let channels = self.fabric.channels();
+        let mut waiters = vec![0u32; channels];
+        let mut left = FixedBitSet::with_capacity(channels);
+        for channel in 0..channels {
+            self.for_each_turn(channel, |turn| waiters[turn] += 1);
+            left.insert(channel);
+        }
+        let mut free: Vec<usize> = (0..channels)
+            .filter(|&channel| waiters[channel] == 0)
+            .collect();
+        while let Some(channel) = free.pop() {
+            left.remove(channel);
+            self.for_each_turn(channel, |turn| {
+                waiters[turn] -= 1;
+                if waiters[turn] == 0 {
+                    free.push(turn);
+                }
+            });
+        }
+        left
+    }
+
+    fn for_each_turn(&self, channel: usize, mut visit: impl FnMut(usize)) {
+        let next = self.fabric.next(channel);
+        if next == self.fabric.nowhere() {
+            return;
+        }
+        for word in 0..self.words {
+            let mut bits = self.turns[channel * self.words + word];
+            while bits != 0 {
+                let port = word * WORD_BITS + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let turn = next * self.fabric.stride + port;
+                // Out of the fabric, or nowhere: nothing to wait for.
+                if self.fabric.next(turn) != self.fabric.nowhere() {
+                    visit(turn);
+                }
+            }
+        }
+    }
+}
+
+fn words(fabric: &Fabric<'_>) -> usize {
+    fabric.stride.div_ceil(WORD_BITS)
+}
+
+/// The dependencies that one thread has seen.
+pub(super) struct Turns {
+    bits: Vec<u64>,
+    words: usize,
+}
+
+impl Turns {
+    pub(super) fn new(fabric: &Fabric<'_>) -> Turns {
+        let words = words(fabric);
+        Turns {
+            bits: vec![0; fabric.channels() * words],
+            words,
+        }
+    }
+
+    /// Adds the dependencies of a block that [`gather`] gathered.
+    pub(super) fn add_block(&mut self, fabric: &Fabric<'_>, block: &[u8]) {
+        let own_words = fabric.stride * self.words;
+        let rows = block.chunks_exact(BLOCK_LIDS).take(fabric.switches);
+        for ((switch, row), turns) in rows.enumerate().zip(self.bits.chunks_exact_mut(own_words)) {
+            let next = fabric.next_of(switch);
+            for (offset, &byte) in row.iter().enumerate() {
+                let port = fabric.port(byte);
+                let turn = block[usize::from(next[port]) * BLOCK_LIDS + offset];
+                let bit = fabric.port(turn);
+                turns[port * self.words + bit / WORD_BITS] |= 1 << (bit % WORD_BITS);
+            }
+        }
+    }
+}
+
+/// The blocks that hold a LID somebody answers to, each with one bit for each of its 64 LIDs.
+pub(super) fn lid_blocks(topology: &Topology) -> Vec<(usize, u64)> {
+    let mut masks = vec![0u64; topology.top_lid().index() / BLOCK_LIDS + 1];
+    for destination in topology.destinations() {
+        for lid in destination.lids() {
+            masks[lid.index() / BLOCK_LIDS] |= 1 << (lid.index() % BLOCK_LIDS);
+        }
+    }
+    masks
+        .into_iter()
+        .enumerate()
+        .filter(|(_, mask)| *mask != 0)
+        .collect()
+}

@@ -1,0 +1,154 @@
+//! The topology as verification looks things up: by (switch, table byte).
+
+use rsm_ids::{Guid, PortNum};
+
+use crate::tables::{BLOCK_LIDS, NO_PATH, Tables};
+use crate::topology::{EndpointKind, PortUse, SwitchIdx, Topology};
+
+/// What one table byte leads to, for all switches and bytes.
+#[derive(Clone)]
+pub(super) struct Fabric<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) switches: usize,
+    /// Channels of a switch: its ports, and one past them that leads nowhere.
+    pub(super) stride: usize,
+    /// By channel: the next switch, or `nowhere`. A loop-back cable leads back to the switch itself.
+    next: Vec<u16>,
+}
+
+impl<'a> Fabric<'a> {
+    pub(super) fn new(topology: &'a Topology) -> Fabric<'a> {
+        let most = topology
+            .switches()
+            .iter()
+            .map(|switch| switch.num_ports)
+            .max();
+        // Port 0, the external ports, and one more for every byte above them.
+        let stride = usize::from(most.unwrap_or(0)) + 2;
+        let switches = topology.switch_count();
+        // The builder refuses more switches than LIDs.
+        let mut next = vec![switches as u16; switches * stride];
+        for switch in topology.indices() {
+            for (port, leads_to) in topology.port_uses(switch).iter().enumerate() {
+                if let PortUse::Link { peer, .. } = leads_to {
+                    next[switch.index() * stride + port] = peer.0 as u16;
+                }
+            }
+        }
+        Fabric {
+            topology,
+            switches,
+            stride,
+            next,
+        }
+    }
+
+    /// The number of the channel that a table byte sends packets into.
+    pub(super) fn channel(&self, switch: usize, byte: u8) -> usize {
+        switch * self.stride + self.port(byte)
+    }
+
+    /// A table byte as a port, or as the one past the ports.
+    pub(super) fn port(&self, byte: u8) -> usize {
+        usize::from(byte).min(self.stride - 1)
+    }
+
+    /// The switch at the far end of a channel, or [`Fabric::nowhere`].
+    pub(super) fn next(&self, channel: usize) -> usize {
+        usize::from(self.next[channel])
+    }
+
+    /// The far ends of a switch's channels.
+    pub(super) fn next_of(&self, switch: usize) -> &[u16] {
+        &self.next[switch * self.stride..][..self.stride]
+    }
+
+    /// The number that stands for no switch, one past the last: packets are discarded. Arrays with
+    /// one more element than there are switches need no exception for it.
+    pub(super) fn nowhere(&self) -> usize {
+        self.switches
+    }
+
+    pub(super) fn channels(&self) -> usize {
+        self.next.len()
+    }
+
+    /// The switch and port that send into a channel.
+    pub(super) fn name(&self, channel: usize) -> (Guid, PortNum) {
+        let switch = SwitchIdx((channel / self.stride) as u32);
+        // A stride is at most 256.
+        let port = PortNum((channel % self.stride) as u8);
+        (self.topology.switch(switch).guid, port)
+    }
+
+    pub(super) fn guid(&self, switch: usize) -> Guid {
+        self.topology.switch(SwitchIdx(switch as u32)).guid
+    }
+}
+
+/// Copies block `index` of every switch's table to `block`, one switch after the other, and a block
+/// without a path for nowhere. LIDs that are not in `mask` have no path.
+pub(super) fn gather(
+    tables: &Tables,
+    switches: usize,
+    (index, mask): (usize, u64),
+    block: &mut Vec<u8>,
+) {
+    block.clear();
+    let start = index * BLOCK_LIDS;
+    for switch in 0..switches {
+        let table = tables
+            .lfts
+            .get(switch)
+            .map_or(&[][..], |lft| lft.as_slice());
+        let held = &table[start.min(table.len())..(start + BLOCK_LIDS).min(table.len())];
+        block.extend_from_slice(held);
+        block.resize((switch + 1) * BLOCK_LIDS, NO_PATH);
+    }
+    block.resize((switches + 1) * BLOCK_LIDS, NO_PATH);
+    for offset in (0..BLOCK_LIDS).filter(|offset| mask >> offset & 1 == 0) {
+        for row in block.chunks_exact_mut(BLOCK_LIDS) {
+            row[offset] = NO_PATH;
+        }
+    }
+}
+
+/// How many ports of each kind packets start at, packed so that one addition adds all three.
+/// 21 bits each: more than twice the ports that can have LIDs.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sources(pub(super) u64);
+
+impl Sources {
+    const WIDTH: u32 = 21;
+    const MASK: u64 = (1 << Self::WIDTH) - 1;
+
+    /// One port of a kind.
+    pub(super) const fn one(kind: EndpointKind) -> Sources {
+        match kind {
+            EndpointKind::Switch0 => Sources(1 << Self::WIDTH),
+            EndpointKind::AggregationNode => Sources(1),
+            EndpointKind::Ca | EndpointKind::Router => Sources(1 | 1 << (2 * Self::WIDTH)),
+        }
+    }
+
+    /// Ports of channel adapters, routers and aggregation nodes.
+    pub(super) const fn ports(self) -> u64 {
+        self.0 & Self::MASK
+    }
+
+    /// Switches.
+    pub(super) const fn switches(self) -> u64 {
+        self.0 >> Self::WIDTH & Self::MASK
+    }
+
+    /// Ports of hosts, which are among `ports`.
+    pub(super) const fn hosts(self) -> u64 {
+        self.0 >> (2 * Self::WIDTH)
+    }
+}
+
+impl std::ops::AddAssign for Sources {
+    fn add_assign(&mut self, other: Sources) {
+        self.0 += other.0;
+    }
+}

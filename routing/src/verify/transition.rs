@@ -1,0 +1,77 @@
+//! How to get from one set of tables to another without a loop or a credit loop on the way.
+
+use rsm_ids::{Lid, PortNum};
+
+use super::dependencies::Dependencies;
+use crate::tables::{Lft, NO_PATH, Tables};
+use crate::topology::{PortUse, SwitchIdx, Topology};
+
+/// The tables to bring into force, one after the other; the last one is the aim. Within a stage
+/// switches may change in any order, block by block or entry by entry; every switch has finished
+/// one stage before any begins the next.
+///
+/// Between two tables that are each free of credit loops there is always such a way:
+/// - at once, where every mixture of the two is acyclic;
+/// - else with those entries last that discard packets as it is, because their link has gone;
+/// - else with every entry that changes set to discard first. Both steps only mix what one table
+///   does with what no table does, so that they add no dependency to it. This costs packets.
+///
+/// Both tables are by the switch numbers of `topology`, the fabric as it is now.
+pub fn stages(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Tables> {
+    let aim = Dependencies::of(topology, new);
+    let is_safe = |from: &Tables, to: &Tables, needs: &Dependencies<'_>| {
+        let mut dependencies = needs.clone();
+        dependencies.add_mixture(from, to);
+        dependencies.is_acyclic()
+    };
+    if is_safe(old, new, &aim) {
+        return vec![new.clone()];
+    }
+    let broken_last = between(topology, old, new, |topology, switch, before, after| {
+        if before != after && !leads_on(topology, switch, before) {
+            // It discards as it is; not to touch it spares a block that may have no other change.
+            before
+        } else {
+            after
+        }
+    });
+    let first = Dependencies::of(topology, &broken_last);
+    if is_safe(old, &broken_last, &first) && is_safe(&broken_last, new, &aim) {
+        return vec![broken_last, new.clone()];
+    }
+    let discarding = between(topology, old, new, |_, _, before, after| {
+        if before == after { after } else { NO_PATH }
+    });
+    vec![discarding, new.clone()]
+}
+
+fn leads_on(topology: &Topology, switch: SwitchIdx, byte: u8) -> bool {
+    topology.port_use(switch, PortNum(byte)) != PortUse::Unused
+}
+
+/// Tables whose entries `choose` makes from the old and the new ones.
+fn between(
+    topology: &Topology,
+    old: &Tables,
+    new: &Tables,
+    choose: impl Fn(&Topology, SwitchIdx, u8, u8) -> u8,
+) -> Tables {
+    let none = Lft::default();
+    let lfts = topology
+        .indices()
+        .map(|switch| {
+            let [before, after] =
+                [old, new].map(|tables| tables.lfts.get(switch.index()).unwrap_or(&none));
+            let mut lft = after.clone();
+            let lids = before.as_slice().len().max(after.as_slice().len());
+            for lid in (0..lids).map(|lid| Lid(lid as u16)) {
+                let (before, after) = (before.entry(lid), after.entry(lid));
+                if before != after {
+                    lft.set_entry(lid, choose(topology, switch, before, after));
+                }
+            }
+            lft
+        })
+        .collect();
+    Tables { lfts }
+}

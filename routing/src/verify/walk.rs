@@ -1,0 +1,271 @@
+//! Where the packets to one LID go, from all switches at once.
+//!
+//! The next switches for a LID form a forest with the destination's switch for its root, unless
+//! they form circles. Taken so that every switch comes before its next, one pass carries the number
+//! of sources along. LIDs of the same switch mostly have the same distances to it: then the order
+//! for one serves for the next, and that each switch's next is one hop nearer proves that all of
+//! them arrive.
+
+use rsm_ids::{Lid, PortNum};
+
+use super::Witness;
+use super::fabric::{Fabric, Sources};
+use crate::tables::NO_PATH;
+use crate::topology::{Destination, EndpointKind, SwitchIdx};
+
+/// What became of the packets to one LID.
+#[derive(Default)]
+pub(super) struct Outcome {
+    /// The sources whose packets arrived.
+    pub(super) arrived: Sources,
+    /// Switch-to-switch hops of the longest path that arrived.
+    pub(super) longest: u32,
+    /// Some packets go round for ever.
+    pub(super) loops: bool,
+}
+
+/// Scratch space for walks, and the load they leave on channels.
+pub(super) struct Walker<'a, 'f> {
+    fabric: &'a Fabric<'f>,
+    starts: &'a [Sources],
+    /// All of `starts` together, by part of the fabric.
+    starts_of_part: &'a [Sources],
+    /// By channel: paths of pairs of hosts. As many ports as there are LIDs, to as many LIDs, are
+    /// fewer than 2^32.
+    load: Vec<u32>,
+    /// By switch, for the LID that is walked to: the next one.
+    next: Vec<u16>,
+    order: Vec<u16>,
+    waiting: Vec<u16>,
+    /// By switch, and last for nowhere.
+    flow: Vec<Sources>,
+    hosts: Vec<u32>,
+    known: Known,
+}
+
+/// What is known of the destination switch that was walked to last, when all of its part reached it.
+struct Known {
+    root: Option<usize>,
+    longest: u32,
+    /// By switch: hops to the root, [`FAR`] from other parts and for nowhere.
+    hops: Vec<u16>,
+}
+
+/// No number of hops: more than any path has, which passes each switch once.
+const FAR: u16 = u16::MAX;
+
+impl<'a, 'f> Walker<'a, 'f> {
+    pub(super) fn new(
+        fabric: &'a Fabric<'f>,
+        starts: &'a [Sources],
+        starts_of_part: &'a [Sources],
+    ) -> Walker<'a, 'f> {
+        let count = fabric.switches;
+        Walker {
+            fabric,
+            starts,
+            starts_of_part,
+            load: vec![0; fabric.channels()],
+            next: vec![0; count],
+            order: Vec::with_capacity(count),
+            waiting: vec![0; count + 1],
+            flow: vec![Sources::default(); count + 1],
+            hosts: vec![0; count + 1],
+            known: Known {
+                root: None,
+                longest: 0,
+                hops: vec![FAR; count + 1],
+            },
+        }
+    }
+
+    /// Follows the packets from every port to one LID of `destination`; `bytes` are the switches'
+    /// table bytes for it.
+    pub(super) fn walk(&mut self, destination: &Destination, bytes: &[u8]) -> Outcome {
+        let root = destination.switch.index();
+        let delivers = bytes[root] == destination.port.0;
+        let as_known = self.find_next(root, bytes);
+        if !(delivers && as_known && self.known.root == Some(root)) {
+            return self.walk_anew(destination, bytes, delivers);
+        }
+        if destination.kind.is_host() {
+            self.add_load(bytes);
+        }
+        let part = self.fabric.topology.component_of(destination.switch);
+        Outcome {
+            arrived: self.starts_of_part[part],
+            longest: self.known.longest,
+            loops: false,
+        }
+    }
+
+    /// Looks up each switch's next, and gives whether it is one hop nearer to `root` than the
+    /// switch itself, by the distances that are known.
+    fn find_next(&mut self, root: usize, bytes: &[u8]) -> bool {
+        let hops = &self.known.hops;
+        let mut strays = 0;
+        for (switch, (next, &byte)) in self.next.iter_mut().zip(bytes).enumerate() {
+            let to = self.fabric.next(self.fabric.channel(switch, byte));
+            *next = to as u16;
+            // FAR + 1 wraps to 0, which only the root has: switches of other parts stray too,
+            // unless they discard, as they should.
+            let is_nearer = hops[to].wrapping_add(1) == hops[switch];
+            let is_apart = hops[switch] == FAR && to == self.fabric.nowhere();
+            strays += usize::from(!(is_nearer || is_apart));
+        }
+        // The root itself goes nowhere further, which the wrapping makes look right.
+        let root_stops = usize::from(self.next[root]) == self.fabric.nowhere();
+        strays == 0 && root_stops
+    }
+
+    fn add_load(&mut self, bytes: &[u8]) {
+        for (hosts, starts) in self.hosts.iter_mut().zip(self.starts) {
+            *hosts = starts.hosts() as u32;
+        }
+        for &switch in &self.order {
+            let switch = usize::from(switch);
+            let hosts = self.hosts[switch];
+            if hosts != 0 {
+                self.hosts[usize::from(self.next[switch])] += hosts;
+                self.load[self.fabric.channel(switch, bytes[switch])] += hosts;
+            }
+        }
+    }
+
+    /// A walk that takes nothing for granted.
+    fn walk_anew(&mut self, destination: &Destination, bytes: &[u8], delivers: bool) -> Outcome {
+        let root = destination.switch.index();
+        self.sort();
+        let nowhere = self.fabric.nowhere();
+        self.flow[..nowhere].copy_from_slice(self.starts);
+        self.flow[nowhere] = Sources::default();
+        for &switch in &self.order {
+            let switch = usize::from(switch);
+            let flow = self.flow[switch];
+            self.flow[usize::from(self.next[switch])] += flow;
+        }
+        if destination.kind.is_host() {
+            self.add_load(bytes);
+        }
+        let loops = self.order.len() < self.fabric.switches;
+        self.known.root = None;
+        if !delivers {
+            return Outcome {
+                loops,
+                ..Outcome::default()
+            };
+        }
+        let hops = &mut self.known.hops;
+        hops.fill(FAR);
+        hops[root] = 0;
+        let mut longest = 0;
+        // The root first; what never comes to it stays far.
+        for &switch in self.order.iter().rev() {
+            let next = usize::from(self.next[usize::from(switch)]);
+            if hops[next] != FAR {
+                hops[usize::from(switch)] = hops[next] + 1;
+                longest = longest.max(hops[next] + 1);
+            }
+        }
+        let part = self.fabric.topology.component_of(destination.switch);
+        let arrived = self.flow[root];
+        self.known.longest = u32::from(longest);
+        let all_arrived = !loops && arrived == self.starts_of_part[part];
+        self.known.root = all_arrived.then_some(root);
+        Outcome {
+            arrived,
+            longest: u32::from(longest),
+            loops,
+        }
+    }
+
+    /// Orders the switches so that each comes before its next; those in circles, and those that
+    /// only circles lead to, are left out.
+    fn sort(&mut self) {
+        self.waiting.fill(0);
+        for &next in &self.next {
+            self.waiting[usize::from(next)] += 1;
+        }
+        self.order.clear();
+        let first = |switch: &u16| self.waiting[usize::from(*switch)] == 0;
+        // Fewer switches than LIDs.
+        let switches = 0..self.fabric.switches as u16;
+        self.order.extend(switches.filter(first));
+        let mut done = 0;
+        while let Some(&switch) = self.order.get(done) {
+            done += 1;
+            let next = self.next[usize::from(switch)];
+            if usize::from(next) != self.fabric.nowhere() {
+                let waiting = &mut self.waiting[usize::from(next)];
+                *waiting -= 1;
+                if *waiting == 0 {
+                    self.order.push(next);
+                }
+            }
+        }
+    }
+
+    /// By channel: paths of pairs of hosts. Channels to nowhere carry nothing.
+    pub(super) fn into_load(mut self) -> Vec<u32> {
+        for (channel, load) in self.load.iter_mut().enumerate() {
+            if self.fabric.next(channel) == self.fabric.nowhere() {
+                *load = 0;
+            }
+        }
+        self.load
+    }
+
+    /// The circle that the last walk left out, the lowest GUID first.
+    pub(super) fn find_loop(&self, lid: Lid, bytes: &[u8]) -> Option<Witness> {
+        let mut sorted = vec![false; self.fabric.switches];
+        for &switch in &self.order {
+            sorted[usize::from(switch)] = true;
+        }
+        // From a switch that is left out the way never ends: it comes to a circle, and stays in it.
+        let mut switch = sorted.iter().position(|sorted| !sorted)?;
+        let mut seen = vec![false; self.fabric.switches];
+        while !std::mem::replace(&mut seen[switch], true) {
+            switch = usize::from(self.next[switch]);
+        }
+        let mut hops = Vec::new();
+        let first = switch;
+        loop {
+            hops.push((self.fabric.guid(switch), PortNum(bytes[switch])));
+            switch = usize::from(self.next[switch]);
+            if switch == first {
+                break;
+            }
+        }
+        let lowest = (0..hops.len()).min_by_key(|&place| hops[place].0)?;
+        hops.rotate_left(lowest);
+        Some(Witness::Loop { lid, hops })
+    }
+
+    /// A switch of the destination's own part at which the last walk's packets ended elsewhere,
+    /// some of them of a pair that counts.
+    pub(super) fn find_drop(
+        &self,
+        lid: Lid,
+        destination: &Destination,
+        bytes: &[u8],
+    ) -> Option<Witness> {
+        let topology = self.fabric.topology;
+        let part = topology.component_of(destination.switch);
+        let ends_at = |switch: &SwitchIdx| {
+            let index = switch.index();
+            let delivers = *switch == destination.switch && bytes[index] == destination.port.0;
+            let counts = destination.kind != EndpointKind::Switch0 || self.flow[index].ports() > 0;
+            counts
+                && usize::from(self.next[index]) == self.fabric.nowhere()
+                && !delivers
+                && topology.component_of(*switch) == part
+        };
+        let switch = topology.indices().find(ends_at)?;
+        let byte = bytes[switch.index()];
+        Some(Witness::Dropped {
+            switch: topology.switch(switch).guid,
+            lid,
+            port: (byte != NO_PATH).then_some(PortNum(byte)),
+        })
+    }
+}

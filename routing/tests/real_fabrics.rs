@@ -1,0 +1,310 @@
+//! Files that `ibnetdiscover` printed on real fabrics: read as what they are, written and read
+//! again without loss, and survived in whatever way they are mutilated.
+//!
+//! The files are not part of this repository; without them the tests say so and pass.
+
+#![expect(clippy::print_stderr, reason = "what is skipped is said")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use rsm_routing::ibnetdiscover::{Parsed, WarningKind, parse, write};
+use rsm_routing::netlist::{LinkSpeed, LinkWidth, Netlist, NodeKind};
+
+/// A file, and how many nodes and cables it is known to have.
+struct Known {
+    file: &'static str,
+    switches: usize,
+    cas: usize,
+    aggregation_nodes: usize,
+    cables: usize,
+    /// Links to nodes that are not in the file.
+    dangling: usize,
+}
+
+const fn known(
+    file: &'static str,
+    [switches, cas, aggregation_nodes, cables, dangling]: [usize; 5],
+) -> Known {
+    Known {
+        file,
+        switches,
+        cas,
+        aggregation_nodes,
+        cables,
+        dangling,
+    }
+}
+
+const FILES: [Known; 13] = [
+    known("nvidia-selene-compute.txt", [666, 4341, 666, 12852, 0]),
+    known("nvidia-selene-storage.txt", [160, 1247, 0, 3286, 0]),
+    known(
+        "nvidia-sat11-director-puttylog.txt",
+        [400, 2328, 0, 8723, 0],
+    ),
+    known("nvidia-ufmlab-small.txt", [2, 13, 1, 16, 0]),
+    known("nvidia-dgx-ndr-p1.txt", [40, 582, 40, 1114, 0]),
+    known("nvidia-dgx-ndr-p1.hdr.txt", [40, 582, 40, 1114, 0]),
+    known("tartu-rocket-qdr-fdr10.txt", [8, 144, 0, 192, 0]),
+    known("superbench-faked-hdr-full.txt", [8, 10, 0, 17, 1]),
+    known("ibtopotool-1-manpage-voltaire-sdr.txt", [2, 4, 0, 7, 0]),
+    known("ibtopotool-2-ibm-anafa.txt", [1, 2, 0, 2, 0]),
+    known("ibtopotool-3-nvidia-mixed.txt", [2, 6, 0, 10, 0]),
+    known("ibtopotool-4-oracle-sun.txt", [1, 1, 0, 1, 0]),
+    known("synthetic-oddities.txt", [2, 9, 1, 13, 0]),
+];
+
+fn bytes(file: &str) -> Option<Vec<u8>> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../shared/data/topologies")
+        .join(file);
+    match fs::read(&path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) => {
+            eprintln!("skipped: {}: {error}", path.display());
+            None
+        }
+    }
+}
+
+fn fabric(file: &str) -> Option<Parsed> {
+    let text = bytes(file)?;
+    Some(parse(&text, file).unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn written(netlist: &Netlist) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(netlist, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn every_file_has_what_it_is_known_to_have() {
+    for known in &FILES {
+        let Some(Parsed { netlist, warnings }) = fabric(known.file) else {
+            continue;
+        };
+        let aggregation_nodes = netlist
+            .nodes()
+            .iter()
+            .filter(|node| node.is_aggregation_node())
+            .count();
+        let dangling = warnings
+            .iter()
+            .filter(|warning| matches!(warning.kind, WarningKind::UnknownPeer { .. }))
+            .count();
+        assert_eq!(
+            [
+                netlist.count(NodeKind::Switch),
+                netlist.count(NodeKind::Ca),
+                aggregation_nodes,
+                netlist.cables().len(),
+                dangling,
+            ],
+            [
+                known.switches,
+                known.cas,
+                known.aggregation_nodes,
+                known.cables,
+                known.dangling
+            ],
+            "{}: {:?}",
+            known.file,
+            &warnings[..warnings.len().min(5)]
+        );
+    }
+}
+
+#[test]
+fn every_file_survives_writing_and_reading() {
+    for known in &FILES {
+        let Some(Parsed { netlist, .. }) = fabric(known.file) else {
+            continue;
+        };
+        let text = written(&netlist);
+        let again = parse(&text, "written").unwrap_or_else(|error| panic!("{error}"));
+        assert!(again.netlist == netlist, "{}", known.file);
+        assert_eq!(again.warnings, [], "{}", known.file);
+        assert!(written(&again.netlist) == text, "{}", known.file);
+    }
+}
+
+#[test]
+fn only_what_is_odd_is_reported() {
+    let expected: [(&str, &[&str]); 3] = [
+        ("tartu-rocket-qdr-fdr10.txt", &[]),
+        ("nvidia-ufmlab-small.txt", &[]),
+        ("synthetic-oddities.txt", &[]),
+    ];
+    for (file, lines) in expected {
+        let Some(Parsed { warnings, .. }) = fabric(file) else {
+            continue;
+        };
+        let got: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(got, lines, "{file}");
+    }
+}
+
+#[test]
+fn oddities_are_kept_as_they_are() {
+    let Some(Parsed { netlist, .. }) = fabric("synthetic-oddities.txt") else {
+        return;
+    };
+    let named = |name: &str| {
+        let index = netlist.by_name(name).unwrap_or_else(|| panic!("{name}"));
+        &netlist.nodes()[index]
+    };
+    let leaf = named("MF0;leaf #1: rack=A;x:MQM8700/U1");
+    assert_eq!(leaf.ports.values().next().unwrap().lid.0, 65535);
+    let dual = named("dual \"rail\" node mlx5_0");
+    assert_eq!(
+        dual.ports.values().map(|p| p.lid.0).collect::<Vec<_>>(),
+        [5, 6]
+    );
+    let zurich = named("Zürich-Kühlhaus 東京 スイッチ");
+    assert_eq!(zurich.ports.values().next().unwrap().lmc.get(), 7);
+    assert!(!zurich.enhanced_port0);
+    assert_eq!(named("").num_ports, 2);
+    assert_eq!(netlist.by_name("same name"), None);
+    assert_eq!(named("R-0002c90000000301").kind, NodeKind::Router);
+    assert_eq!(
+        netlist.nodes().iter().map(|n| n.description.len()).max(),
+        Some(64)
+    );
+    assert_eq!(
+        named("H-0002c90000000211")
+            .ports
+            .values()
+            .next()
+            .unwrap()
+            .lid
+            .0,
+        49152
+    );
+    let loops = netlist.cables().iter().filter(|cable| cable.is_loop());
+    assert_eq!(loops.count(), 1);
+    let rates: Vec<_> = netlist.cables().iter().map(|cable| cable.rate()).collect();
+    for width in LinkWidth::ALL {
+        assert!(rates.iter().any(|rate| rate.width == width), "{width}");
+    }
+    for speed in LinkSpeed::ALL {
+        let made = speed < LinkSpeed::Ndr;
+        assert_eq!(
+            rates.iter().any(|rate| rate.speed == speed),
+            made,
+            "{speed}"
+        );
+    }
+}
+
+/// A way to spoil a file.
+#[derive(Clone, Debug)]
+enum Spoil {
+    Overwrite(usize, u8),
+    Insert(usize, Vec<u8>),
+    Remove(usize, usize),
+    Repeat(usize, usize),
+    Swap(usize, usize),
+    Truncate(usize),
+}
+
+fn spoil() -> impl Strategy<Value = Spoil> {
+    let at = any::<usize>;
+    let token = prop::sample::select(vec![
+        "\"",
+        "[",
+        "]",
+        "(",
+        ")",
+        "#",
+        "=",
+        "\n",
+        "\r",
+        "lid ",
+        "lmc ",
+        "Switch",
+        "Ca",
+        "Rt",
+        "65536",
+        "255",
+        "99999999999999999999",
+        "\"S-",
+        "0x",
+        "\\",
+        "4x",
+    ]);
+    prop_oneof![
+        (at(), any::<u8>()).prop_map(|(at, byte)| Spoil::Overwrite(at, byte)),
+        (at(), token).prop_map(|(at, token)| Spoil::Insert(at, token.into())),
+        (at(), prop::collection::vec(any::<u8>(), 1..40))
+            .prop_map(|(at, bytes)| Spoil::Insert(at, bytes)),
+        (at(), 1..200usize).prop_map(|(at, len)| Spoil::Remove(at, len)),
+        (at(), 1..200usize).prop_map(|(at, len)| Spoil::Repeat(at, len)),
+        (at(), at()).prop_map(|(one, other)| Spoil::Swap(one, other)),
+        at().prop_map(Spoil::Truncate),
+    ]
+}
+
+fn apply(text: &mut Vec<u8>, spoil: Spoil) {
+    let len = text.len();
+    let Some(last) = len.checked_sub(1) else {
+        return;
+    };
+    match spoil {
+        Spoil::Overwrite(at, byte) => text[at % len] = byte,
+        Spoil::Insert(at, bytes) => {
+            let at = at % len;
+            text.splice(at..at, bytes);
+        }
+        Spoil::Remove(at, count) => {
+            let at = at % len;
+            text.drain(at..(at + count).min(last));
+        }
+        Spoil::Repeat(at, count) => {
+            let at = at % len;
+            let piece = text[at..(at + count).min(len)].to_vec();
+            text.splice(at..at, piece);
+        }
+        Spoil::Swap(one, other) => text.swap(one % len, other % len),
+        Spoil::Truncate(at) => text.truncate(at % len),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    /// A spoiled file gives an error or a fabric, and a fabric can be written and read.
+    #[test]
+    fn no_spoiled_file_is_fatal(
+        which in 0..6usize,
+        spoils in prop::collection::vec(spoil(), 1..8),
+    ) {
+        const SMALL: [&str; 6] = [
+            "synthetic-oddities.txt",
+            "nvidia-ufmlab-small.txt",
+            "superbench-faked-hdr-full.txt",
+            "ibtopotool-1-manpage-voltaire-sdr.txt",
+            "ibtopotool-3-nvidia-mixed.txt",
+            "ibtopotool-4-oracle-sun.txt",
+        ];
+        let Some(mut text) = bytes(SMALL[which]) else {
+            return Ok(());
+        };
+        for spoil in spoils {
+            apply(&mut text, spoil);
+        }
+        match parse(&text, "spoiled") {
+            Ok(Parsed { netlist, .. }) => {
+                let again = parse(&written(&netlist), "again");
+                prop_assert_eq!(again.map(|parsed| parsed.netlist), Ok(netlist));
+            }
+            Err(error) => {
+                let lines = text.iter().filter(|byte| **byte == b'\n').count() + 1;
+                prop_assert!((1..=lines).contains(&error.line), "{}", error);
+                prop_assert!(error.to_string().starts_with("spoiled:"));
+            }
+        }
+    }
+}

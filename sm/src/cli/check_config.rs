@@ -1,0 +1,33 @@
+//! `rsm check-config`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::output::print;
+use crate::config::{self, Config};
+
+#[derive(Args, Debug)]
+pub(super) struct CheckArgs {
+    /// The file
+    #[arg(required_unless_present = "sample")]
+    file: Option<PathBuf>,
+    /// Print a configuration that says every default, with what each key means
+    #[arg(long, conflicts_with = "file")]
+    sample: bool,
+}
+
+pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let Some(file) = &args.file else {
+        print(|out| out.write_all(Config::sample().as_bytes()))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let report = config::check(file)?;
+    print(|out| write!(out, "{report}"))?;
+    Ok(if report.has_errors() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}

@@ -1,0 +1,118 @@
+//! `rsm` without a subcommand: the daemon.
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use tracing_subscriber::EnvFilter;
+
+use super::output::{print, print_json};
+use super::{Format, ServeArgs};
+use crate::config::Config;
+use crate::daemon::{self, FabricSpec, Options};
+use crate::publish::summary::OnceReport;
+
+pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let progress = std::io::stderr().is_terminal() && args.log.is_none() && !args.log_json;
+    start_log(&args)?;
+    let mut config = match &args.config {
+        Some(file) => {
+            let loaded = Config::load(file)?;
+            for finding in &loaded.findings {
+                tracing::warn!("{finding}");
+            }
+            loaded.config
+        }
+        None => Config::default(),
+    };
+    let overrides = overrides(&args)?;
+    overrides(&mut config);
+    let stateless = args.state_dir.is_none() && args.config.is_none() && is_passing(&args);
+    let (once, format) = (args.once, args.format);
+    let options = Options {
+        fabric: args.fabric,
+        config,
+        config_file: args.config,
+        overrides,
+        socket_dir: args.state_dir,
+        stateless,
+        once,
+        trace: args.trace,
+        accept_credit_loops: args.accept_credit_loops,
+        progress,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let last = runtime.block_on(daemon::run(options))?;
+    if !once {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let snapshot = last.context("it was stopped before it had seen the subnet")?;
+    let report = OnceReport::of(&snapshot);
+    match format {
+        Format::Json => print_json(&report)?,
+        Format::Text => print(|out| writeln!(out, "{report}"))?,
+    }
+    Ok(if report.is_complete() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// A simulated fabric, or a single pass: nothing is worth being remembered unless a directory is named.
+fn is_passing(args: &ServeArgs) -> bool {
+    args.once || matches!(args.fabric, FabricSpec::Sim(_))
+}
+
+fn start_log(args: &ServeArgs) -> anyhow::Result<()> {
+    let wanted = args
+        .log
+        .as_deref()
+        .unwrap_or(if args.once { "warn" } else { "info" });
+    let filter = EnvFilter::try_new(wanted).with_context(|| {
+        format!(
+            "`{wanted}` is no log filter: expected a level, or a list such as rsm::core=debug,info"
+        )
+    })?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    if args.log_json {
+        log.json().init();
+    } else {
+        log.with_ansi(std::io::stderr().is_terminal()).init();
+    }
+    Ok(())
+}
+
+/// What the command line says on top of a configuration file.
+fn overrides(args: &ServeArgs) -> anyhow::Result<daemon::Overrides> {
+    let listen = match args.listen.as_deref() {
+        None => None,
+        Some("off") => Some(None),
+        Some(address) => Some(Some(address.parse().with_context(|| {
+            format!("`{address}` is no address to listen on: expected ADDRESS:PORT, or off")
+        })?)),
+    };
+    let state_dir = args.state_dir.clone();
+    let (dump_dir, engine, insecure_admin) =
+        (args.dump_dir.clone(), args.engine, args.insecure_admin);
+    Ok(Box::new(move |config: &mut Config| {
+        if let Some(listen) = listen {
+            config.api.listen = listen;
+        }
+        if let Some(dir) = &state_dir {
+            config.state.dir.clone_from(dir);
+        }
+        if let Some(dir) = &dump_dir {
+            config.dump.dir = Some(dir.clone());
+        }
+        if let Some(engine) = engine {
+            config.routing.engine = engine;
+        }
+        config.api.insecure_admin |= insecure_admin;
+    }))
+}

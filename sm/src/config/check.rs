@@ -1,0 +1,158 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::finding::{Finding, Severity, any_error};
+use super::load::{ConfigError, read_text};
+use super::{Config, opensm_conf, parse_guid_file, parse_guid2lid, toml_file};
+
+/// The kinds of files that [`check`] knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A configuration of ours.
+    Toml,
+    /// OpenSM's configuration.
+    OpensmConf,
+    /// OpenSM's table of LIDs.
+    Guid2Lid,
+    /// A list of GUIDs.
+    GuidFile,
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FileKind::Toml => "rsm configuration",
+            FileKind::OpensmConf => "OpenSM configuration",
+            FileKind::Guid2Lid => "OpenSM guid2lid table",
+            FileKind::GuidFile => "GUID list",
+        })
+    }
+}
+
+impl FileKind {
+    /// What kind of file this is, by its name and its first line that is not a comment.
+    pub fn recognise(file: &Path, text: &str) -> FileKind {
+        if file.extension().is_some_and(|e| e == "toml") {
+            return FileKind::Toml;
+        }
+        if file.file_name().is_some_and(|name| name == "guid2lid") {
+            return FileKind::Guid2Lid;
+        }
+        let lines = text
+            .lines()
+            .map(|line| line.split('#').next().unwrap_or("").trim());
+        let first = lines.clone().find(|line| !line.is_empty()).unwrap_or("");
+        let words: Vec<_> = first.split_whitespace().collect();
+        let number = |word: &&str| word.starts_with("0x");
+        match &words[..] {
+            [] => FileKind::Toml,
+            _ if first.starts_with('[') || first.contains('=') => FileKind::Toml,
+            all if all.len() == 3 && all.iter().all(number) => FileKind::Guid2Lid,
+            [guid, ..] if number(guid) => FileKind::GuidFile,
+            _ => FileKind::OpensmConf,
+        }
+    }
+}
+
+/// What [`check`] found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The file.
+    pub file: PathBuf,
+    /// What kind it was taken for.
+    pub kind: FileKind,
+    /// Everything there is to say, in the order of the file; then about the files it names.
+    pub findings: Vec<Finding>,
+    /// How many entries are of use: keys, claims or GUIDs.
+    pub entries: usize,
+}
+
+impl Report {
+    /// Whether the file would be refused.
+    pub fn has_errors(&self) -> bool {
+        any_error(&self.findings)
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        let all = self.findings.iter();
+        all.filter(|f| f.severity == severity).count()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            writeln!(f, "{finding}")?;
+        }
+        write!(
+            f,
+            "{}: {}, {} entries: {} errors, {} warnings, {} notes",
+            self.file.display(),
+            self.kind,
+            self.entries,
+            self.count(Severity::Error),
+            self.count(Severity::Warning),
+            self.count(Severity::Note)
+        )
+    }
+}
+
+/// Reads a file of any kind that an operator may have, and says what would become of it.
+///
+/// # Errors
+///
+/// Only when the file cannot be read; what is wrong with its contents is in the report.
+pub fn check(file: &Path) -> Result<Report, ConfigError> {
+    let text = read_text(file)?;
+    let kind = FileKind::recognise(file, &text);
+    let significant = |comment: char| {
+        let lines = text.lines().map(str::trim);
+        lines
+            .filter(|l| !l.is_empty() && !l.starts_with([comment, '[']))
+            .count()
+    };
+    let (findings, entries) = match kind {
+        FileKind::Toml => {
+            let (config, findings) = toml_file::parse(file, &text);
+            (with_roots(&config, findings), significant('#'))
+        }
+        FileKind::OpensmConf => {
+            let (config, findings) = opensm_conf::parse(file, &text);
+            let taken = significant('#') - findings.len();
+            (with_roots(&config, findings), taken)
+        }
+        FileKind::Guid2Lid => {
+            let table = parse_guid2lid(file, &text);
+            (table.findings, table.claims.len())
+        }
+        FileKind::GuidFile => {
+            let (guids, findings) = parse_guid_file(file, &text);
+            (findings, guids.len())
+        }
+    };
+    Ok(Report {
+        file: file.to_owned(),
+        kind,
+        findings,
+        entries,
+    })
+}
+
+/// Adds what is to be said about the file that the configuration names.
+fn with_roots(config: &Config, mut findings: Vec<Finding>) -> Vec<Finding> {
+    let Some(roots) = &config.routing.root_guid_file else {
+        return findings;
+    };
+    match read_text(roots) {
+        Ok(text) => findings.extend(parse_guid_file(roots, &text).1),
+        Err(error) => findings.push(Finding {
+            file: roots.clone(),
+            line: 1,
+            column: 1,
+            severity: Severity::Error,
+            found: error.to_string(),
+            expected: "root_guid_file names it".to_owned(),
+        }),
+    }
+    findings
+}

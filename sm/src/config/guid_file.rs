@@ -1,0 +1,75 @@
+//! Reads a root GUID file: a GUID on each line, `#` begins a comment. What follows the GUID on its
+//! line is a name for people.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rsm_ids::Guid;
+
+use super::finding::{Finding, Findings, Severity};
+
+/// The GUIDs of a file, and what is to be said about it. Of use only if no finding is an error: a
+/// root that is missing because of a slip would change every route.
+pub fn parse_guid_file(file: &Path, text: &str) -> (BTreeSet<Guid>, Vec<Finding>) {
+    let mut findings = Findings::new(file, text);
+    let mut guids = BTreeSet::new();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let content = line.split('#').next().unwrap_or("");
+        let start = offset + content.len() - content.trim_start().len();
+        offset += line.len();
+        let Some(word) = content.split_whitespace().next() else {
+            continue;
+        };
+        let mut say = |severity, expected: &str| {
+            findings.at(text, start, severity, format!("`{word}`"), expected);
+        };
+        match word.parse::<Guid>() {
+            Ok(guid) if guid.is_zero() => say(Severity::Error, "expected a GUID that is not zero"),
+            Ok(guid) => {
+                if !guids.insert(guid) {
+                    say(Severity::Warning, "it is there before");
+                }
+            }
+            Err(_) => say(
+                Severity::Error,
+                "expected a GUID, 1 to 16 hexadecimal digits after 0x",
+            ),
+        }
+    }
+    if guids.is_empty() {
+        findings.at(text, 0, Severity::Warning, "no GUID", "one on each line");
+    }
+    (guids, findings.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guids_comments_and_names() {
+        let text = "# roots\n0x0002c90300001234 spine 1\n\n  0x10 # spine 2\n";
+        let (guids, findings) = parse_guid_file(Path::new("roots"), text);
+        assert_eq!(findings, []);
+        assert_eq!(
+            guids,
+            BTreeSet::from([Guid(0x10), Guid(0x0002_c903_0000_1234)])
+        );
+    }
+
+    #[test]
+    fn every_slip_is_named() {
+        let text = "0x10\nspine\n0x0\n0x10\n";
+        let (_, findings) = parse_guid_file(Path::new("roots"), text);
+        let said: Vec<_> = findings.iter().map(|f| (f.line, f.severity)).collect();
+        let expected = [
+            (2, Severity::Error),
+            (3, Severity::Error),
+            (4, Severity::Warning),
+        ];
+        assert_eq!(said, expected);
+        let (guids, findings) = parse_guid_file(Path::new("roots"), "# none\n");
+        assert!(guids.is_empty() && findings.len() == 1);
+    }
+}

@@ -1,0 +1,56 @@
+//! The configuration: our own TOML, and the files that operators of OpenSM already have.
+//!
+//! A file is read as a whole, every error in it is reported with its place, what was found and
+//! what is expected; with one error nothing of it is used. [`Config::sample`] documents every key.
+
+mod check;
+mod field;
+mod finding;
+mod guid2lid;
+mod guid_file;
+mod load;
+mod model;
+mod opensm_conf;
+mod opensm_keys;
+mod sample;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod toml_file;
+
+pub use check::{FileKind, Report, check};
+pub use finding::{Finding, Severity};
+pub use guid_file::parse_guid_file;
+pub use guid2lid::{Guid2Lid, parse_guid2lid};
+pub use load::{ConfigError, FILE_MAX, Loaded};
+pub use model::{
+    ApiConfig, Config, DumpConfig, FlapConfig, LidConfig, LinkConfig, RoutingConfig, SmConfig,
+    StateConfig, SweepConfig,
+};
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rsm_ids::Guid;
+
+/// Reads the file that `routing.root_guid_file` names.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has any error.
+pub fn load_guid_file(file: &Path) -> Result<BTreeSet<Guid>, ConfigError> {
+    let (guids, findings) = parse_guid_file(file, &load::read_text(file)?);
+    if finding::any_error(&findings) {
+        return Err(ConfigError::Invalid { findings });
+    }
+    Ok(guids)
+}
+
+/// Reads OpenSM's table of LIDs; see [`parse_guid2lid`].
+///
+/// # Errors
+///
+/// If the file cannot be read.
+pub fn load_guid2lid(file: &Path) -> Result<Guid2Lid, ConfigError> {
+    Ok(parse_guid2lid(file, &load::read_text(file)?))
+}

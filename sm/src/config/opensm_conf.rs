@@ -1,0 +1,364 @@
+//! Reads the `opensm.conf` an operator already has: a key and a value on each line, `#` begins a
+//! comment, `(null)` is "not set". What has a counterpart here is taken, the rest is named.
+
+use std::path::Path;
+
+use rsm_routing::engine::EngineKind;
+
+use super::Config;
+use super::field::Given;
+use super::finding::{Finding, Findings, Severity};
+use super::opensm_keys::OTHER_KEYS;
+use super::schema::field;
+
+/// How OpenSM's value becomes ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Convert {
+    /// A number, as C writes numbers.
+    Number,
+    /// A number of seconds, kept here in milliseconds.
+    Seconds,
+    /// TRUE or FALSE.
+    Flag,
+    /// A GUID, zero for none.
+    Guid,
+    /// A file or directory name.
+    Path,
+    /// A list of engines, of which the first that is known here is taken.
+    Engines,
+    /// A mask that means "leave the hardware alone" if it is zero, and "whatever is supported",
+    /// which is what hardware has anyway, if it is this.
+    Mask(u64),
+}
+
+/// OpenSM's key, our section and key.
+const MAPPED: &[(&str, &str, &str, Convert)] = &[
+    ("dump_files_dir", "dump", "dir", Convert::Path),
+    (
+        "force_link_speed",
+        "links",
+        "force_speed",
+        Convert::Mask(15),
+    ),
+    (
+        "force_link_speed_ext",
+        "links",
+        "force_speed_ext",
+        Convert::Mask(31),
+    ),
+    (
+        "force_link_width",
+        "links",
+        "force_width",
+        Convert::Mask(255),
+    ),
+    ("guid", "sm", "guid", Convert::Guid),
+    (
+        "head_of_queue_lifetime",
+        "links",
+        "hoq_life",
+        Convert::Number,
+    ),
+    (
+        "leaf_head_of_queue_lifetime",
+        "links",
+        "leaf_hoq_life",
+        Convert::Number,
+    ),
+    (
+        "leaf_vl_stall_count",
+        "links",
+        "leaf_vl_stall_count",
+        Convert::Number,
+    ),
+    ("lmc", "lids", "lmc", Convert::Number),
+    ("lmc_esp0", "lids", "lmc_esp0", Convert::Flag),
+    (
+        "local_phy_errors_threshold",
+        "links",
+        "phy_error_threshold",
+        Convert::Number,
+    ),
+    ("m_key", "sm", "m_key", Convert::Number),
+    (
+        "m_key_lease_period",
+        "sm",
+        "m_key_lease_period_s",
+        Convert::Number,
+    ),
+    (
+        "m_key_protection_level",
+        "sm",
+        "m_key_protection_level",
+        Convert::Number,
+    ),
+    ("max_op_vls", "links", "max_op_vls", Convert::Number),
+    (
+        "overrun_errors_threshold",
+        "links",
+        "overrun_error_threshold",
+        Convert::Number,
+    ),
+    (
+        "packet_life_time",
+        "links",
+        "packet_life_time",
+        Convert::Number,
+    ),
+    ("root_guid_file", "routing", "root_guid_file", Convert::Path),
+    ("routing_engine", "routing", "engine", Convert::Engines),
+    ("sm_key", "sm", "sm_key", Convert::Number),
+    ("sm_priority", "sm", "priority", Convert::Number),
+    ("sm_sl", "sm", "sm_sl", Convert::Number),
+    ("subnet_prefix", "sm", "subnet_prefix", Convert::Number),
+    ("subnet_timeout", "links", "subnet_timeout", Convert::Number),
+    (
+        "sweep_interval",
+        "sweep",
+        "light_interval_ms",
+        Convert::Seconds,
+    ),
+    ("transaction_retries", "sweep", "retries", Convert::Number),
+    ("vl_stall_count", "links", "vl_stall_count", Convert::Number),
+];
+
+const UNSET: &str = "(null)";
+
+/// Reads `text`; the configuration is of use only if no finding is an error.
+pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
+    let mut config = Config::default();
+    let mut findings = Findings::new(file, text);
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let content = line.split('#').next().unwrap_or("");
+        let key_at = content.len() - content.trim_start().len();
+        let content = content.trim();
+        if !content.is_empty() {
+            let (key, value) = content
+                .split_once([' ', '\t'])
+                .map_or((content, ""), |(key, value)| (key, value.trim()));
+            let value_at = key_at + content.len() - value.len();
+            let mut say = |at: usize, severity, found: String, expected: String| {
+                findings.at(text, offset + at, severity, found, expected);
+            };
+            match MAPPED.iter().find(|(name, ..)| *name == key) {
+                Some(&(_, section, ours, convert)) => {
+                    if let Err((severity, expected)) =
+                        take(&mut config, section, ours, convert, unquoted(value))
+                    {
+                        say(value_at, severity, shown(key, value), expected);
+                    }
+                }
+                None if OTHER_KEYS.binary_search(&key).is_ok() => {
+                    let expected = "ignored: it has no counterpart in rsm".to_owned();
+                    say(key_at, Severity::Note, shown(key, value), expected);
+                }
+                None => {
+                    let expected = "ignored: OpenSM has no such key either".to_owned();
+                    say(
+                        key_at,
+                        Severity::Warning,
+                        format!("unknown key `{key}`"),
+                        expected,
+                    );
+                }
+            }
+        }
+        offset += line.len();
+    }
+    (config, findings.finish())
+}
+
+/// The entry as a finding quotes it; findings are logged, and keys are secrets.
+fn shown(key: &str, value: &str) -> String {
+    if key.ends_with("_key") {
+        return format!("{key} is set");
+    }
+    format!("{key} is `{value}`")
+}
+
+/// OpenSM takes a value with or without quotes around it.
+fn unquoted(value: &str) -> &str {
+    value
+        .strip_prefix('"')
+        .and_then(|v| v.strip_suffix('"'))
+        .unwrap_or(value)
+}
+
+fn take(
+    config: &mut Config,
+    section: &str,
+    key: &str,
+    convert: Convert,
+    value: &str,
+) -> Result<(), (Severity, String)> {
+    if value == UNSET {
+        return Ok(());
+    }
+    let Some(field) = field(section, key) else {
+        // The tests look up every row of the table.
+        return Err((Severity::Error, format!("rsm has no [{section}] {key}")));
+    };
+    let refused = || (Severity::Error, format!("expected {}", field.expected()));
+    let given = match convert {
+        Convert::Number => Given::Number(number(value).ok_or_else(refused)?),
+        Convert::Seconds => {
+            let seconds = number(value).ok_or_else(refused)?;
+            let ms = seconds.checked_mul(1000).ok_or_else(refused)?;
+            return field.set(config, Given::Number(ms)).map_err(|_| {
+                let expected = "expected seconds, at most a day".to_owned();
+                (Severity::Error, expected)
+            });
+        }
+        Convert::Flag => match value.to_ascii_uppercase().as_str() {
+            "TRUE" => Given::Flag(true),
+            "FALSE" => Given::Flag(false),
+            _ => return Err((Severity::Error, "expected TRUE or FALSE".to_owned())),
+        },
+        Convert::Guid | Convert::Path => Given::Text(value),
+        Convert::Engines => return engines(config, value),
+        Convert::Mask(all) => match number(value).ok_or_else(refused)? {
+            0 => return Ok(()),
+            mask if mask == all => return Ok(()),
+            mask => Given::Number(mask),
+        },
+    };
+    field.set(config, given).map_err(|_| refused())
+}
+
+fn engines(config: &mut Config, value: &str) -> Result<(), (Severity, String)> {
+    let named = |name: &str| {
+        EngineKind::ALL
+            .into_iter()
+            .find(|e| e.name() == name.trim())
+    };
+    let first = value.split(',').next().unwrap_or("");
+    let Some(engine) = value.split(',').find_map(named) else {
+        let expected = "rsm has none of these engines and picks one itself".to_owned();
+        return Err((Severity::Warning, expected));
+    };
+    config.routing.engine = engine;
+    if named(first).is_none() {
+        let expected = format!("the first of these that rsm has is {engine}");
+        return Err((Severity::Warning, expected));
+    }
+    Ok(())
+}
+
+/// A number as C's `strtoull` with base 0 reads it: `0x` is hexadecimal, a leading 0 octal.
+pub(super) fn number(text: &str) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
+        None => (text, 10),
+    };
+    // `from_str_radix` alone would also take a sign.
+    if !digits.starts_with(|c: char| c.is_digit(radix)) {
+        return None;
+    }
+    u64::from_str_radix(digits, radix).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Guid, Lmc};
+
+    use super::super::finding::any_error;
+    use super::*;
+
+    fn read(text: &str) -> (Config, Vec<Finding>) {
+        parse(Path::new("opensm.conf"), text)
+    }
+
+    #[test]
+    fn every_row_of_the_table_leads_somewhere() {
+        for (key, section, ours, _) in MAPPED {
+            assert!(field(section, ours).is_some(), "{key}");
+            assert!(
+                OTHER_KEYS.binary_search(key).is_err(),
+                "{key} is in both tables"
+            );
+        }
+        assert!(OTHER_KEYS.is_sorted());
+    }
+
+    #[test]
+    fn what_has_a_counterpart_is_taken() {
+        let (config, findings) = read(
+            "# comment\n\nguid 0x0002c90300001234\nlmc 2 # two\nlmc_esp0 TRUE\n\
+             head_of_queue_lifetime 0x11\nleaf_vl_stall_count 05\nsweep_interval 30\n\
+             routing_engine updn,minhop\nroot_guid_file \"/etc/roots\"\n\
+             m_key 0xffffffffffffffff\nforce_link_width 255\nforce_link_speed 0\n\
+             force_link_speed_ext 4\ndump_files_dir (null)\n",
+        );
+        assert_eq!(findings, []);
+        assert_eq!(config.sm.guid, Some(Guid(0x0002_c903_0000_1234)));
+        assert_eq!(config.lids.lmc, Lmc::new(2).unwrap());
+        assert!(config.lids.lmc_esp0);
+        assert_eq!(config.links.hoq_life, 0x11);
+        assert_eq!(config.links.leaf_vl_stall_count, 5);
+        assert_eq!(config.sweep.light_interval_ms, 30_000);
+        assert_eq!(config.routing.engine, EngineKind::UpDn);
+        assert_eq!(config.routing.root_guid_file, Some("/etc/roots".into()));
+        assert_eq!(config.sm.m_key, u64::MAX);
+        assert_eq!(config.links.force_width, None);
+        assert_eq!(config.links.force_speed, None);
+        assert_eq!(config.links.force_speed_ext, Some(4));
+        assert_eq!(config.dump.dir, None);
+    }
+
+    #[test]
+    fn what_has_none_is_named_with_its_line() {
+        let (_, findings) = read("lmc 0\nqos FALSE\n  lcm 1\nrouting_engine ftree,updn\n");
+        let said: Vec<_> = findings
+            .iter()
+            .map(|f| (f.line, f.column, f.severity))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                (2, 1, Severity::Note),
+                (3, 3, Severity::Warning),
+                (4, 16, Severity::Warning)
+            ]
+        );
+        assert!(!any_error(&findings));
+    }
+
+    #[test]
+    fn keys_are_not_repeated() {
+        let (_, findings) = read("sa_key 0x1234567\nm_key 0x1234567x\n");
+        assert_eq!(findings.len(), 2);
+        assert!(findings.iter().all(|f| !f.to_string().contains("1234567")));
+    }
+
+    #[test]
+    fn every_bad_value_is_an_error() {
+        let (config, findings) = read(
+            "lmc 8\nlmc_esp0 maybe\nsm_priority -1\nguid here\nvl_stall_count 09\nsubnet_timeout\n",
+        );
+        assert_eq!(findings.len(), 6, "{findings:?}");
+        assert!(findings.iter().all(|f| f.severity == Severity::Error));
+        assert_eq!(
+            findings[0].to_string(),
+            "opensm.conf:1:5: error: lmc is `8`: expected an integer from 0 to 7"
+        );
+        assert_eq!(config, Config::default());
+    }
+
+    #[test]
+    fn numbers_are_read_as_c_reads_them() {
+        let cases = [
+            ("0", Some(0)),
+            ("10", Some(10)),
+            ("010", Some(8)),
+            ("0x10", Some(16)),
+        ];
+        for (text, value) in cases {
+            assert_eq!(number(text), value, "{text}");
+        }
+        for text in ["", "0x", "08", "+1", "-1", "1s", "0x1ffffffffffffffff"] {
+            assert_eq!(number(text), None, "{text}");
+        }
+    }
+}

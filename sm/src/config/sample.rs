@@ -1,0 +1,31 @@
+use std::fmt::Write;
+
+use super::Config;
+use super::schema::{FIELDS, SECTIONS};
+
+impl Config {
+    /// A configuration file with every key, what it means, and its default.
+    ///
+    /// Read back, it is [`Config::default`].
+    pub fn sample() -> String {
+        let mut config = Config::default();
+        let mut out = String::from(
+            "# Configuration of rsm. Every key is here with its default; delete what you do not change.\n",
+        );
+        for (section, about) in SECTIONS {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\n# {about}\n[{section}]\n");
+            for field in FIELDS.iter().filter(|f| f.section == *section) {
+                for line in field.doc {
+                    let _ = writeln!(out, "# {line}");
+                }
+                let _ = writeln!(out, "# Takes {}.", field.expected());
+                let _ = match field.value(&mut config) {
+                    Some(value) => writeln!(out, "{} = {value}", field.key),
+                    None => writeln!(out, "#{} = {}", field.key, field.example),
+                };
+            }
+        }
+        out
+    }
+}

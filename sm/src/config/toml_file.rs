@@ -1,0 +1,223 @@
+//! Reads the TOML form, and says everything that is wrong with it at once.
+//!
+//! Not through serde: its deserialiser stops at the first error.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::Config;
+use super::field::{Field, Given};
+use super::finding::{Finding, Findings, Severity};
+use super::schema::{FIELDS, SECTIONS, field};
+
+/// Reads `text`; the configuration is of use only if no finding is an error.
+pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
+    let mut reader = Reader {
+        text,
+        findings: Findings::new(file, text),
+        config: Config::default(),
+        places: Vec::new(),
+    };
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let offset = error.span().map_or(0, |span| span.start);
+        reader.error(offset, error.message(), "expected TOML");
+    }
+    reader.document(document.get_ref());
+    reader.together();
+    (reader.config, reader.findings.finish())
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    findings: Findings,
+    config: Config,
+    /// Where each key that was set stands.
+    places: Vec<(&'static str, &'static str, usize)>,
+}
+
+impl Reader<'_> {
+    fn error(&mut self, offset: usize, found: impl Into<String>, expected: impl Into<String>) {
+        self.findings
+            .at(self.text, offset, Severity::Error, found, expected);
+    }
+
+    fn document(&mut self, document: &DeTable<'_>) {
+        for (name, value) in document {
+            let offset = name.span().start;
+            let name = name.get_ref();
+            let known = SECTIONS.iter().find(|(section, _)| section == name);
+            match (known, value.get_ref()) {
+                (Some((section, _)), DeValue::Table(table)) => self.section(section, table),
+                (Some((section, _)), other) => self.error(
+                    offset,
+                    format!("`{section}` is {}", article(other.type_str())),
+                    format!("expected a section, [{section}]"),
+                ),
+                (None, _) => {
+                    let sections: Vec<_> = SECTIONS.iter().map(|(name, _)| *name).collect();
+                    let expected = one_of(name, &sections);
+                    self.error(offset, format!("unknown section `{name}`"), expected);
+                }
+            }
+        }
+    }
+
+    fn section(&mut self, section: &'static str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let offset = key.span().start;
+            let key = key.get_ref();
+            match field(section, key) {
+                Some(field) => self.value(field, value),
+                None => {
+                    let keys: Vec<_> = FIELDS
+                        .iter()
+                        .filter(|f| f.section == section)
+                        .map(|f| f.key)
+                        .collect();
+                    let found = format!("unknown key `{key}` in [{section}]");
+                    self.error(offset, found, one_of(key, &keys));
+                }
+            }
+        }
+    }
+
+    fn value(&mut self, field: &'static Field, value: &Spanned<DeValue<'_>>) {
+        let span = value.span();
+        let given = match value.get_ref() {
+            DeValue::Integer(n) => {
+                u64::from_str_radix(n.as_str(), n.radix()).map_or(Given::Other, Given::Number)
+            }
+            DeValue::String(text) => Given::Text(text),
+            DeValue::Boolean(flag) => Given::Flag(*flag),
+            _ => Given::Other,
+        };
+        match field.set(&mut self.config, given) {
+            Ok(()) => self.places.push((field.section, field.key, span.start)),
+            Err(_) => {
+                let written = self.text.get(span.clone()).unwrap_or("");
+                // A table or a multi-line string would bury the message.
+                let shown = written.lines().next().unwrap_or("");
+                let found = match field.key.ends_with("_key") {
+                    // Findings are logged, and keys are secrets.
+                    true => format!("{} is something else", field.key),
+                    false => format!("{} is {shown}", field.key),
+                };
+                self.error(span.start, found, format!("expected {}", field.expected()));
+            }
+        }
+    }
+
+    /// What the values are to each other.
+    fn together(&mut self) {
+        let sweep = &self.config.sweep;
+        let (floor, initial, ceiling) = (
+            sweep.timeout_floor_ms,
+            sweep.timeout_initial_ms,
+            sweep.timeout_ceiling_ms,
+        );
+        if floor > initial || initial > ceiling {
+            let keys = [
+                "timeout_ceiling_ms",
+                "timeout_initial_ms",
+                "timeout_floor_ms",
+            ];
+            let found = format!("timeouts of {floor} ms, at first {initial} ms, to {ceiling} ms");
+            let expected = "expected timeout_floor_ms <= timeout_initial_ms <= timeout_ceiling_ms";
+            let offset = self.place("sweep", &keys);
+            self.error(offset, found, expected);
+        }
+        let sm = &self.config.sm;
+        if sm.m_key == 0 && (sm.m_key_protection_level != 0 || sm.m_key_lease_period_s != 0) {
+            let keys = ["m_key_protection_level", "m_key_lease_period_s"];
+            let offset = self.place("sm", &keys);
+            let found = "M_Key protection without an m_key";
+            self.warning(offset, found, "a port without a key protects nothing");
+        }
+        let api = self.config.api.clone();
+        if api.insecure_admin && api.listen.is_none() {
+            let offset = self.place("api", &["insecure_admin"]);
+            let found = "insecure_admin without listen";
+            self.warning(
+                offset,
+                found,
+                "it says what listen serves, and does nothing",
+            );
+        }
+        if api.insecure_admin
+            && api
+                .listen
+                .is_some_and(|address| !address.ip().is_loopback())
+        {
+            let offset = self.place("api", &["insecure_admin"]);
+            let found = "insecure_admin on an address that others can reach";
+            self.warning(offset, found, "anybody there can change the subnet");
+        }
+    }
+
+    fn warning(&mut self, offset: usize, found: &str, expected: &str) {
+        self.findings
+            .at(self.text, offset, Severity::Warning, found, expected);
+    }
+
+    /// Where the first of `keys` that the file sets stands.
+    fn place(&self, section: &str, keys: &[&str]) -> usize {
+        let of = |key: &&str| {
+            let found = self
+                .places
+                .iter()
+                .find(|(s, k, _)| *s == section && k == key);
+            found.map(|(_, _, offset)| *offset)
+        };
+        keys.iter().find_map(of).unwrap_or(0)
+    }
+}
+
+fn article(kind: &str) -> String {
+    let vowel = kind.starts_with(['a', 'e', 'i', 'o', 'u']);
+    format!("{} {kind}", if vowel { "an" } else { "a" })
+}
+
+/// Names what there is, and first of all what was probably meant.
+fn one_of(given: &str, names: &[&str]) -> String {
+    let near = names
+        .iter()
+        .map(|name| (distance(given, name), name))
+        .filter(|(distance, name)| *distance <= name.len().max(given.len()) / 3)
+        .min();
+    match near {
+        Some((_, name)) => format!("did you mean `{name}`? There are {}", names.join(", ")),
+        None => format!("expected one of {}", names.join(", ")),
+    }
+}
+
+/// How many characters must be added, removed or replaced to get from one to the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("lmc", "lmc"), 0);
+        assert_eq!(distance("lcm", "lmc"), 2);
+        assert_eq!(distance("retry", "retries"), 3);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}

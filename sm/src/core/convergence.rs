@@ -1,0 +1,135 @@
+//! What one pass through the stages cost.
+
+use std::time::Duration;
+
+use rsm_mad::Time;
+use rsm_mad::client::ClientStats;
+
+/// One pass from a cause to hardware that holds the plan.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Convergence {
+    /// The plan in force at its end.
+    pub generation: u64,
+    /// What set it off, in a few words.
+    pub cause: String,
+    /// When it ended.
+    pub finished: Time,
+    /// Time spent asking.
+    pub discover: Duration,
+    /// Time spent planning.
+    pub plan: Duration,
+    /// Time spent writing.
+    pub push: Duration,
+    /// From the cause to the end.
+    pub total: Duration,
+    /// Gets sent, retries included.
+    pub gets: u64,
+    /// Sets sent, retries included.
+    pub sets: u64,
+    /// Datagrams sent again.
+    pub retries: u64,
+    /// Attempts that were not answered in time.
+    pub timeouts: u64,
+    /// Blocks of forwarding tables written.
+    pub lft_blocks: u64,
+    /// Switches on which a table was written.
+    pub switches_written: u64,
+    /// Ports that became Active.
+    pub ports_activated: u64,
+    /// It got to its end, and nothing was refused or lost.
+    pub complete: bool,
+}
+
+/// Measures a convergence while it is under way.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Meter {
+    running: Option<Running>,
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    cause: String,
+    began: Time,
+    stage_began: Time,
+    discover: Duration,
+    plan: Duration,
+    push: Duration,
+    before: ClientStats,
+}
+
+/// Which part of a convergence the time since the last mark went to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Discover,
+    Plan,
+    Push,
+}
+
+/// What the push of a convergence did.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Pushed {
+    pub(super) lft_blocks: u64,
+    pub(super) switches_written: u64,
+    pub(super) ports_activated: u64,
+    pub(super) complete: bool,
+}
+
+impl Meter {
+    pub(super) fn start(&mut self, cause: String, now: Time, stats: ClientStats) {
+        self.running = Some(Running {
+            cause,
+            began: now,
+            stage_began: now,
+            discover: Duration::ZERO,
+            plan: Duration::ZERO,
+            push: Duration::ZERO,
+            before: stats,
+        });
+    }
+
+    /// The time since the last mark went to `part`.
+    pub(super) fn mark(&mut self, part: Part, now: Time) {
+        if let Some(running) = &mut self.running {
+            let spent = now.since(running.stage_began);
+            running.stage_began = now;
+            match part {
+                Part::Discover => running.discover += spent,
+                Part::Plan => running.plan += spent,
+                Part::Push => running.push += spent,
+            }
+        }
+    }
+
+    pub(super) fn finish(
+        &mut self,
+        generation: u64,
+        pushed: Pushed,
+        now: Time,
+        stats: &ClientStats,
+    ) -> Option<Convergence> {
+        let running = self.running.take()?;
+        let before = running.before;
+        Some(Convergence {
+            generation,
+            cause: running.cause,
+            finished: now,
+            discover: running.discover,
+            plan: running.plan,
+            push: running.push,
+            total: now.since(running.began),
+            gets: stats.sent_get - before.sent_get,
+            sets: stats.sent_set - before.sent_set,
+            retries: stats.retries - before.retries,
+            timeouts: stats.timeouts - before.timeouts,
+            lft_blocks: pushed.lft_blocks,
+            switches_written: pushed.switches_written,
+            ports_activated: pushed.ports_activated,
+            complete: pushed.complete,
+        })
+    }
+
+    /// Forgets the pass under way: nothing had changed.
+    pub(super) fn discard(&mut self) {
+        self.running = None;
+    }
+}

@@ -1,0 +1,79 @@
+//! What reaches the core, and what it wants done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_mad::transport::{Datagram, Inbound};
+
+use super::convergence::Convergence;
+use super::snapshot::Snapshot;
+use super::{Config, Remembered};
+use crate::plan::{Job, Outcome};
+
+/// Names the one who waits for a command to have had its effect.
+pub type Ticket = u64;
+
+/// Something that happened.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are datagrams; a box each would cost more than the copy"
+)]
+pub enum Event {
+    /// The transport received a datagram, failed to send one, or its port changed.
+    Inbound(Inbound),
+    /// A job of [`Effect::Plan`] is done.
+    Planned {
+        /// The job's generation.
+        generation: u64,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// Somebody wants something.
+    Command(Command),
+}
+
+/// What an operator or a signal asks for.
+#[derive(Debug)]
+pub enum Command {
+    /// Sweep everything; `full`: read the forwarding tables back as well, although they are known.
+    Resweep {
+        /// Whether to read tables back.
+        full: bool,
+        /// Told with [`Effect::Done`] when the hardware holds the resulting plan.
+        ticket: Ticket,
+    },
+    /// Use another configuration from now on.
+    Reload(Box<Config>),
+}
+
+/// Something to be done outside.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are datagrams; a box each would cost more than the copy"
+)]
+pub enum Effect {
+    /// Send a datagram whose answer is of use for `timeout`; zero: none is expected.
+    Send {
+        /// What and where to.
+        datagram: Datagram,
+        /// How long the answer is of use.
+        timeout: Duration,
+    },
+    /// Compute a plan, and bring it back as [`Event::Planned`].
+    Plan(Box<Job>),
+    /// Show this to readers from now on.
+    Publish(Arc<Snapshot>),
+    /// Keep this for the next run.
+    Remember(Box<Remembered>),
+    /// A convergence ended.
+    Converged(Arc<Convergence>),
+    /// What `ticket` asked for is done.
+    Done {
+        /// From the command.
+        ticket: Ticket,
+        /// The convergence that did it.
+        convergence: Arc<Convergence>,
+    },
+}

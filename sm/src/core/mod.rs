@@ -1,0 +1,486 @@
+//! The heart: one state machine from events to effects, without I/O, clock or thread.
+//!
+//! ```text
+//! Event ─▶ handle ─▶ [ Idle ─▶ Sweeping ─▶ Planning ─▶ Pushing ─▶ Idle ] ─▶ poll_effect ─▶ Effect
+//! ```
+//!
+//! Whatever happens (start-up, a trap, a request of an operator, an answer that never came) becomes
+//! [`work::Work`]; when the core is idle it takes the work that waits through the stages. Work that comes in the
+//! middle joins a sweep under way, waits for a plan, and cuts a push short: what is left of the push is
+//! simply part of the next difference.
+//!
+//! A run is a function of the events and their times.
+
+pub mod convergence;
+pub mod damping;
+pub mod event;
+pub mod role;
+pub mod snapshot;
+mod stage;
+mod traps;
+pub mod work;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::Time;
+use rsm_mad::client::{Client, ClientConfig, Completion, Failure, Handled, Request, Route, Routes};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::transport::{Datagram, Inbound, PortEvent};
+
+use self::convergence::{Convergence, Meter};
+use self::damping::Damping;
+pub use self::event::{Command, Effect, Event};
+use self::role::{Identity, Role};
+use self::snapshot::Snapshot;
+use self::stage::Stage;
+use self::traps::TrapDesk;
+use self::work::Work;
+use crate::diff::NotKept;
+use crate::fabric::Fabric;
+use crate::findings::Finding;
+use crate::plan::lids::Claims;
+use crate::plan::policy::{DampingPolicy, Policy};
+use crate::plan::{Outcome, Plan};
+use crate::push::{Order, Task};
+use crate::sweep::inventory::Inventory;
+use crate::sweep::{Answer, Ask, Query};
+
+/// How many requests are handed to the client ahead of their being sent.
+///
+/// Twice the largest window keeps the window full between two rounds of the event loop, and bounds
+/// what a stopped push still sends.
+const AHEAD: usize = 1024;
+
+/// How many convergences are remembered.
+pub const HISTORY: usize = 256;
+
+/// What the operator decides, as far as the core itself depends on it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Goes into every plan.
+    pub policy: Arc<Policy>,
+    /// How link flaps are damped.
+    pub damping: DampingPolicy,
+    /// This subnet manager among others.
+    pub identity: Identity,
+    /// Time between light sweeps; zero: none.
+    pub light_sweep: Duration,
+    /// Time between questions to the master while standing by.
+    pub standby_poll: Duration,
+    /// How SMPs are sent.
+    pub client: ClientConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            policy: Arc::default(),
+            damping: DampingPolicy::default(),
+            identity: Identity::default(),
+            light_sweep: Duration::from_secs(10),
+            standby_poll: Duration::from_secs(2),
+            client: ClientConfig::default(),
+        }
+    }
+}
+
+/// What survived from an earlier run.
+#[derive(Clone, Default, Debug)]
+pub struct Remembered {
+    /// LIDs given out.
+    pub claims: Claims,
+    /// What devices do not keep.
+    pub not_kept: NotKept,
+    /// Number of the last plan.
+    pub generation: u64,
+}
+
+/// What is under way, for progress.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activity {
+    /// Nothing.
+    Idle,
+    /// A sweep.
+    Sweeping {
+        /// Nodes known so far.
+        nodes: usize,
+    },
+    /// A plan is computed.
+    Planning,
+    /// The hardware is written.
+    Pushing {
+        /// Sets acknowledged so far.
+        done: usize,
+    },
+}
+
+/// Why a request was sent.
+#[derive(Clone, Copy, Debug)]
+enum Context {
+    Sweep(Query),
+    Push(Task),
+}
+
+/// The subnet manager, without the world around it.
+pub struct Core {
+    config: Config,
+    client: Client<Context>,
+    inventory: Inventory,
+    fabric: Arc<Fabric>,
+    plan: Option<Arc<Plan>>,
+    claims: Arc<Claims>,
+    not_kept: NotKept,
+    generation: u64,
+    role: Role,
+    stage: Stage,
+    work: Work,
+    meter: Meter,
+    traps: TrapDesk,
+    damping: Damping,
+    damped: Arc<BTreeSet<crate::sweep::inventory::PortKey>>,
+    /// The last full sweep did not come to all known nodes; whether it was to read tables back.
+    uncovered: Option<bool>,
+    /// The last push was cut short: the hardware is not as planned, although no answer says so.
+    unfinished: bool,
+    /// What the last plan and push left undone; faults of the inventory are added when published.
+    residue: Vec<Finding>,
+    history: VecDeque<Arc<Convergence>>,
+    next_light: Option<Time>,
+    effects: VecDeque<Effect>,
+    /// Responses and traps' answers, sent before anything else.
+    replies: VecDeque<Datagram>,
+    port_up: bool,
+}
+
+impl Core {
+    /// A subnet manager that will sweep at once.
+    pub fn new(config: Config, remembered: Remembered) -> Core {
+        let mut work = Work::default();
+        work.sweep_everything(false, "start");
+        Core {
+            client: Client::new(config.client.clone()),
+            inventory: Inventory::default(),
+            fabric: Arc::default(),
+            plan: None,
+            claims: Arc::new(remembered.claims),
+            not_kept: remembered.not_kept,
+            generation: remembered.generation,
+            role: Role::Discovering,
+            stage: Stage::Idle,
+            work,
+            meter: Meter::default(),
+            traps: TrapDesk::default(),
+            damping: Damping::new(config.damping),
+            damped: Arc::default(),
+            uncovered: None,
+            unfinished: false,
+            residue: Vec::new(),
+            history: VecDeque::new(),
+            next_light: None,
+            effects: VecDeque::new(),
+            replies: VecDeque::new(),
+            port_up: true,
+            config,
+        }
+    }
+
+    /// Takes an event that happened at `now`.
+    pub fn handle(&mut self, event: Event, now: Time) {
+        match event {
+            Event::Inbound(Inbound::Mad(datagram)) => self.on_datagram(&datagram, now),
+            Event::Inbound(Inbound::SendFailed { tid, kind }) => {
+                self.client.handle_send_failed(tid, kind, now)
+            }
+            Event::Inbound(Inbound::Port(port)) => self.on_port_event(port, now),
+            Event::Planned {
+                generation,
+                outcome,
+            } => self.on_planned(generation, outcome, now),
+            Event::Command(command) => self.on_command(command),
+        }
+        self.run(now);
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_deadline(&mut self, now: Time) {
+        self.client.handle_deadline(now);
+        if self.next_light.is_some_and(|due| due <= now) {
+            self.next_light = None;
+            match self.role {
+                Role::Standby { .. } => self.work.poll_master(),
+                _ => self.work.sweep_lightly(),
+            }
+        }
+        if self.damping.release(now) {
+            self.work.plan_again("a flapping link is quiet");
+        }
+        self.work.wake(now);
+        self.run(now);
+    }
+
+    /// When [`Core::handle_deadline`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let light = self.next_light.filter(|_| self.stage.is_idle());
+        [
+            self.client.next_deadline(),
+            light,
+            self.damping.next_release(),
+            self.work.next_wake(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The next thing to be done outside, if any. Call it until there is none after each `handle…`.
+    pub fn poll_effect(&mut self, now: Time) -> Option<Effect> {
+        if let Some(datagram) = self.replies.pop_front() {
+            return Some(Effect::Send {
+                datagram,
+                timeout: Duration::ZERO,
+            });
+        }
+        if let Some(effect) = self.effects.pop_front() {
+            return Some(effect);
+        }
+        let transmit = self.client.poll_transmit(now)?;
+        Some(Effect::Send {
+            datagram: transmit.datagram,
+            timeout: transmit.timeout,
+        })
+    }
+
+    /// The transport could not send what [`Effect::Send`] said.
+    pub fn send_failed(&mut self, datagram: &Datagram, now: Time) {
+        let tid = rsm_mad::wire::header::MadHeader::of(&datagram.mad).tid();
+        self.client
+            .handle_send_failed(tid, rsm_mad::transport::SendFailure::Flushed, now);
+        self.run(now);
+    }
+
+    /// Whether the core is at rest: nothing under way, nothing waiting, nothing to be repaired.
+    pub fn is_settled(&self) -> bool {
+        self.stage.is_idle() && self.work.is_empty()
+    }
+
+    /// Whether nothing is under way; something may still wait for its time.
+    pub fn is_idle(&self) -> bool {
+        self.stage.is_idle() && !self.work.is_due()
+    }
+
+    /// What is under way.
+    pub fn activity(&self) -> Activity {
+        match &self.stage {
+            Stage::Idle => Activity::Idle,
+            Stage::Sweeping(_) => Activity::Sweeping {
+                nodes: self.inventory.len(),
+            },
+            Stage::Planning { .. } => Activity::Planning,
+            Stage::Pushing(push) => Activity::Pushing {
+                done: push.progress().done,
+            },
+        }
+    }
+
+    /// How often in a row a repair was tried without success; 0 after a clean convergence.
+    pub fn repairs(&self) -> u32 {
+        self.work.repairs()
+    }
+
+    /// What is known of the hardware.
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    /// The plan in force.
+    pub fn plan(&self) -> Option<&Arc<Plan>> {
+        self.plan.as_ref()
+    }
+
+    /// What this subnet manager is among others.
+    pub fn role(&self) -> &Role {
+        &self.role
+    }
+
+    /// Counters of the MAD client.
+    pub fn client_stats(&self) -> rsm_mad::client::ClientStats {
+        self.client.stats()
+    }
+
+    /// The past convergences, oldest first.
+    pub fn history(&self) -> impl Iterator<Item = &Arc<Convergence>> {
+        self.history.iter()
+    }
+
+    fn on_datagram(&mut self, datagram: &Datagram, now: Time) {
+        match self.client.handle(&datagram.mad, now) {
+            Handled::Completed(completion) => self.on_completion(completion),
+            Handled::Unsolicited => self.on_unsolicited(datagram, now),
+            // Deferred: the attempt will be made again.
+            Handled::Stale | Handled::Deferred => {}
+        }
+    }
+
+    fn on_port_event(&mut self, event: PortEvent, now: Time) {
+        match event {
+            PortEvent::Up => {
+                self.port_up = true;
+                self.work.sweep_everything(true, "the local port came up");
+            }
+            PortEvent::Down | PortEvent::Gone => {
+                self.port_up = false;
+                self.stage.stop_push();
+                self.publish(now);
+            }
+            PortEvent::LidChanged
+            | PortEvent::SmChanged
+            | PortEvent::ClientReregister
+            | PortEvent::PkeyChanged => {
+                if let Some(local) = self.inventory.local {
+                    self.work.look_at_port(local);
+                }
+            }
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Resweep { full, ticket } => {
+                if full {
+                    self.work.sweep_everything(true, "requested");
+                } else {
+                    self.work.sweep_everything(false, "requested");
+                }
+                self.work.promise(ticket);
+            }
+            Command::Reload(config) => {
+                self.config = *config;
+                self.damping.configure(self.config.damping);
+                // What a device did not keep under the old settings may be asked for once more.
+                self.not_kept = NotKept::default();
+                self.work.sweep_everything(false, "configuration reloaded");
+            }
+        }
+    }
+
+    fn on_completion(&mut self, completion: Completion<Context>) {
+        let data;
+        let answer = match completion.outcome {
+            Ok(response) if response.status.is_ok() => {
+                data = response.data;
+                Answer::Data(&data)
+            }
+            Ok(response) => Answer::Refused(response.status),
+            Err(Failure::Rejected(status)) => Answer::Refused(status),
+            Err(Failure::TimedOut | Failure::SendFailed) => Answer::Silence,
+        };
+        match (completion.context, &mut self.stage) {
+            (Context::Sweep(query), Stage::Sweeping(sweep)) => {
+                sweep.handle(&mut self.inventory, query, answer)
+            }
+            (Context::Push(task), Stage::Pushing(push)) => {
+                push.handle(&mut self.inventory, &mut self.not_kept, task, answer);
+            }
+            // A stage ends only when all of its requests have.
+            (context, _) => debug_assert!(false, "{context:?} completed in another stage"),
+        }
+    }
+
+    fn on_planned(&mut self, generation: u64, outcome: Outcome, now: Time) {
+        if matches!(&self.stage, Stage::Planning { generation: expected } if *expected == generation)
+        {
+            self.accept_plan(outcome, now);
+        }
+    }
+
+    /// Takes the stages as far as they go now, and hands the client what they ask.
+    fn run(&mut self, now: Time) {
+        loop {
+            while let Some(completion) = self.client.poll_completion() {
+                self.on_completion(completion);
+            }
+            self.feed_client();
+            if !self.advance(now) {
+                break;
+            }
+        }
+    }
+
+    fn feed_client(&mut self) {
+        while self.client.pending() < AHEAD {
+            let request = match &mut self.stage {
+                Stage::Sweeping(sweep) => sweep.poll_ask(&self.inventory).map(|ask| self.get(ask)),
+                Stage::Pushing(push) => push
+                    .poll_order(&self.inventory)
+                    .map(|order| self.set(&order)),
+                _ => None,
+            };
+            let Some(request) = request else { break };
+            if let Err(rejected) = self.client.submit(request) {
+                // The client holds far more than AHEAD; should that change, the request is answered by silence.
+                debug_assert!(false, "{rejected}");
+                let completion = Completion {
+                    context: rejected.0.context,
+                    outcome: Err(Failure::SendFailed),
+                    attempts: 0,
+                    route_index: 0,
+                    rtt: Duration::ZERO,
+                    modifier: rejected.0.modifier,
+                };
+                self.on_completion(completion);
+            }
+        }
+    }
+
+    fn get(&self, ask: Ask) -> Request<Context> {
+        let routes = routes(ask.lid, ask.path, ask.alternate);
+        Request {
+            m_key: self.config.policy.ports.m_key,
+            ..Request::get(
+                ask.target,
+                routes,
+                ask.attribute,
+                ask.modifier,
+                Context::Sweep(ask.query),
+            )
+        }
+    }
+
+    fn set(&self, order: &Order) -> Request<Context> {
+        let routes = routes(order.lid, order.path, order.alternate);
+        let Guid(target) = order.target;
+        Request {
+            m_key: self.config.policy.ports.m_key,
+            ..Request::set(
+                target,
+                routes,
+                order.attribute,
+                order.modifier,
+                order.data,
+                Context::Push(order.task),
+            )
+        }
+    }
+
+    fn publish(&mut self, now: Time) {
+        let snapshot = Snapshot::take(self, now);
+        self.effects.push_back(Effect::Publish(Arc::new(snapshot)));
+    }
+}
+
+/// The ways to an agent in the order in which they are tried.
+fn routes(lid: Option<Lid>, path: DirectedPath, alternate: Option<DirectedPath>) -> Routes {
+    let directed = [Some(path), alternate]
+        .into_iter()
+        .flatten()
+        .map(Route::from);
+    let mut ways = lid.map(Route::from).into_iter().chain(directed);
+    let mut routes = Routes::new(ways.next().unwrap_or(Route::Directed(path)));
+    for way in ways {
+        routes.push(way);
+    }
+    routes
+}

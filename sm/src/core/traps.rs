@@ -1,0 +1,202 @@
+//! Traps: every one is repressed, each kind does its work, storms are taken together.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::transport::Datagram;
+use rsm_mad::wire::attr::{Attribute, Notice, SmInfo, TrapDetails};
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::smp::Smp;
+
+use super::Core;
+use super::role::{self, Role};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::sweep::inventory::PortKey;
+
+/// A switch that reports again within this time is looked at again only after a pause, which doubles as long as it
+/// goes on.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+
+/// The longest such pause.
+const PAUSE_LAST: Duration = Duration::from_secs(2);
+
+/// How many ports are remembered for the errors they report; beyond it the reports are only counted.
+const PORTS_REMEMBERED: usize = 4096;
+
+/// How often a port has to report errors before it is worth a finding: now and then every link has one.
+const REPORTS_WORTH_A_FINDING: u32 = 10;
+
+/// What was reported so far.
+#[derive(Clone, Default, Debug)]
+pub(super) struct TrapDesk {
+    /// When a switch may be looked at again, and the pause after that.
+    pauses: BTreeMap<Guid, (Time, Duration)>,
+    errors: BTreeMap<(FindingKind, PortKey), u32>,
+    /// Traps by number.
+    counts: BTreeMap<u16, u64>,
+}
+
+impl TrapDesk {
+    /// Whether the switch may be looked at now; otherwise when.
+    fn admit(&mut self, switch: Guid, now: Time) -> Result<(), Time> {
+        let (next, pause) = self
+            .pauses
+            .entry(switch)
+            .or_insert((Time::ZERO, PAUSE_FIRST));
+        if now < *next {
+            return Err(*next);
+        }
+        let quiet = now.since(*next) > *pause * 2;
+        *pause = if quiet {
+            PAUSE_FIRST
+        } else {
+            (*pause * 2).min(PAUSE_LAST)
+        };
+        *next = now + *pause;
+        Ok(())
+    }
+
+    fn report(&mut self, kind: FindingKind, port: PortKey) {
+        if self.errors.len() < PORTS_REMEMBERED || self.errors.contains_key(&(kind, port)) {
+            let count = self.errors.entry((kind, port)).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Traps received so far, by number (IBA 14.2.5.1).
+    pub(super) fn counts(&self) -> &BTreeMap<u16, u64> {
+        &self.counts
+    }
+
+    /// What was reported often enough to matter.
+    pub(super) fn findings(&self, name: impl Fn(PortKey) -> String) -> Vec<Finding> {
+        self.errors
+            .iter()
+            .filter(|&(_, &count)| count >= REPORTS_WORTH_A_FINDING)
+            .map(|(&(kind, port), count)| {
+                let what = match kind {
+                    FindingKind::KeyViolation => {
+                        "key violations; a host uses a wrong M_Key, P_Key or Q_Key"
+                    }
+                    _ => "link integrity, buffer overrun or flow control errors; check the cable",
+                };
+                let text = format!("{} reported {count} times {what}", name(port));
+                Finding::new(kind, Subject::Port(port), Severity::Warning, text)
+            })
+            .collect()
+    }
+}
+
+impl Core {
+    /// A datagram that answers nothing of ours.
+    pub(super) fn on_unsolicited(&mut self, datagram: &Datagram, now: Time) {
+        let smp = Smp::from_bytes(&datagram.mad);
+        if !smp.header().class().is_subnet_management() {
+            return;
+        }
+        match (smp.header().method(), smp.header().attribute()) {
+            // Only the master speaks to agents; a standby that represses takes the trap away from the master.
+            (Method::TRAP, Notice::ID) if self.role == Role::Master => {
+                self.repress(datagram);
+                let notice = *Notice::from_data(smp.data());
+                self.on_trap(&notice, now);
+            }
+            (Method::GET | Method::SET, SmInfo::ID) => {
+                let guid = self.own_guid();
+                let activity = self.client.stats().answered as u32;
+                let reply = role::answer_sm_info(
+                    datagram,
+                    &self.role,
+                    self.config.identity,
+                    guid,
+                    activity,
+                );
+                self.replies.push_back(reply);
+            }
+            _ => {}
+        }
+    }
+
+    fn repress(&mut self, trap: &Datagram) {
+        let mut reply = *trap;
+        let smp = Smp::from_bytes_mut(&mut reply.mad);
+        smp.header_mut().set_method(Method::TRAP_REPRESS);
+        self.replies.push_back(reply);
+    }
+
+    fn on_trap(&mut self, notice: &Notice, now: Time) {
+        *self.traps.counts.entry(notice.trap_number().0).or_default() += 1;
+        match notice.details() {
+            TrapDetails::LinkStateChange(change) => {
+                if let Some(at) = self.holder(change.lid()) {
+                    match self.traps.admit(at.node, now) {
+                        Ok(()) => {
+                            let name = self.name(at.node);
+                            self.work.look_at(at.node, format!("trap 128 from {name}"));
+                        }
+                        Err(when) => self.work.look_at_later(at.node, when),
+                    }
+                } else {
+                    // Some switch has changed, whichever it is: each of them is asked.
+                    self.work.sweep_lightly();
+                }
+            }
+            TrapDetails::PortThreshold(threshold) => {
+                if let Some(at) = self.holder(threshold.lid()) {
+                    self.traps.report(
+                        FindingKind::LinkErrors,
+                        PortKey::new(at.node, threshold.port_num()),
+                    );
+                }
+            }
+            TrapDetails::LocalChange(change) => self.look_at_holder(change.lid()),
+            TrapDetails::SystemImageGuidChange(change) => self.look_at_holder(change.lid()),
+            TrapDetails::BadMKey(violation) => self.count_violation(violation.lid()),
+            TrapDetails::BadKeys(violation) => self.count_violation(violation.lid1()),
+            TrapDetails::BadPKeyAtSwitch(violation) => self.count_violation(violation.lid1()),
+            // 64 to 67 are sent by subnet managers, not to them; vendors' traps are counted.
+            TrapDetails::GidChange(_) | TrapDetails::Other(_) => {}
+        }
+    }
+
+    fn look_at_holder(&mut self, lid: Lid) {
+        if let Some(at) = self.holder(lid) {
+            self.work.look_at_port(at);
+        }
+    }
+
+    fn count_violation(&mut self, lid: Lid) {
+        if let Some(at) = self.holder(lid) {
+            self.traps.report(FindingKind::KeyViolation, at);
+        }
+    }
+
+    /// The port that has `lid` by the plan in force, or as last seen.
+    fn holder(&self, lid: Lid) -> Option<PortKey> {
+        let planned = self.plan.as_ref().and_then(|plan| {
+            let destination = plan.topology.destination_of(lid)?;
+            (destination.port == PortNum::ZERO)
+                .then(|| PortKey::new(destination.guid, PortNum::ZERO))
+        });
+        planned
+            .filter(|key| self.inventory.node(key.node).is_some())
+            .or_else(|| self.inventory.by_lid(lid))
+    }
+
+    /// The GUID of the port that this subnet manager sits at; zero before the first answer.
+    pub(super) fn own_guid(&self) -> Guid {
+        self.inventory
+            .local
+            .and_then(|local| self.inventory.port(local))
+            .map_or(Guid::ZERO, |port| port.guid)
+    }
+
+    /// The name of a node, for the operator.
+    pub(super) fn name(&self, guid: Guid) -> String {
+        self.inventory
+            .node(guid)
+            .map_or_else(|| guid.to_string(), |node| node.name())
+    }
+}

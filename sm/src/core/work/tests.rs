@@ -1,0 +1,129 @@
+use rsm_ids::PortNum;
+
+use super::*;
+
+const SWITCH: Guid = Guid(7);
+const PORT: PortKey = PortKey::new(Guid(9), PortNum(1));
+
+fn at(milliseconds: u64) -> Time {
+    Time::ZERO + Duration::from_millis(milliseconds)
+}
+
+fn targets(switches: &[Guid], ports: &[PortKey], unread: &[PortKey], repair: bool) -> Option<Next> {
+    Some(Next::Targets {
+        switches: switches.iter().copied().collect(),
+        ports: ports.iter().copied().collect(),
+        unread: unread.iter().copied().collect(),
+        repair,
+    })
+}
+
+#[test]
+fn everything_covers_the_rest() {
+    let mut work = Work::default();
+    work.look_at(SWITCH, "trap");
+    work.look_at_port(PORT);
+    work.read_again([PORT]);
+    work.plan_again("damping");
+    work.sweep_lightly();
+    work.sweep_everything(false, "requested");
+    work.sweep_everything(true, "requested");
+    assert_eq!(work.take(), Some(Next::Everything { audit: true }));
+    assert_eq!(work.take(), None);
+    assert!(work.is_empty());
+}
+
+#[test]
+fn targets_come_before_a_light_sweep_and_before_the_master() {
+    let mut work = Work::default();
+    work.sweep_lightly();
+    work.read_again([PORT]);
+    work.look_at(SWITCH, "trap");
+    assert_eq!(work.take(), targets(&[SWITCH], &[], &[PORT], false));
+    assert_eq!(work.take(), Some(Next::Lightly));
+    work.poll_master();
+    assert_eq!(work.take(), Some(Next::Master));
+    assert_eq!(work.take(), None);
+}
+
+#[test]
+fn what_waits_for_its_time_is_not_taken_before() {
+    let mut work = Work::default();
+    work.look_at_later(SWITCH, at(50));
+    work.look_at_later(SWITCH, at(90));
+    assert!(!work.is_due() && !work.is_empty());
+    assert_eq!(work.next_wake(), Some(at(50)), "the first time counts");
+    work.wake(at(49));
+    assert_eq!(work.take(), None);
+    work.wake(at(50));
+    assert_eq!(work.take(), targets(&[SWITCH], &[], &[], false));
+    assert!(work.is_empty());
+}
+
+#[test]
+fn repairs_come_ever_later_until_one_succeeds() {
+    let mut work = Work::default();
+    let mut now = Time::ZERO;
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        work.repair([SWITCH], now);
+        let due = work.next_wake().unwrap();
+        pauses.push(due.since(now));
+        now = due;
+        work.wake(now);
+        assert_eq!(work.take(), targets(&[SWITCH], &[], &[], true));
+    }
+    assert_eq!(pauses[0], REPAIR_FIRST);
+    assert!(pauses.is_sorted());
+    assert_eq!(pauses.last(), Some(&REPAIR_LAST));
+    work.repaired();
+    work.repair([], now);
+    assert_eq!(work.next_wake(), Some(now + REPAIR_FIRST));
+}
+
+/// Else a push that is tried more often than the pause is long would put the look off for ever.
+#[test]
+fn another_failure_does_not_put_a_repair_off() {
+    let mut work = Work::default();
+    work.repair([SWITCH], at(0));
+    work.repair([SWITCH], at(100));
+    assert_eq!(work.next_wake(), Some(at(250)));
+    work.wake(at(250));
+    assert_eq!(work.take(), targets(&[SWITCH], &[], &[], true));
+}
+
+#[test]
+fn what_is_postponed_waits_even_if_more_comes() {
+    let mut work = Work::default();
+    work.sweep_everything(false, "start");
+    work.postpone(at(0));
+    work.look_at(SWITCH, "trap");
+    assert_eq!(work.take(), None);
+    let due = work.next_wake().unwrap();
+    work.wake(due);
+    assert_eq!(work.take(), Some(Next::Everything { audit: false }));
+}
+
+#[test]
+fn a_storm_has_a_short_cause() {
+    let mut work = Work::default();
+    for switch in 0..100 {
+        work.look_at(Guid(switch), format!("trap 128 from {switch}"));
+        work.look_at(Guid(switch), "again");
+    }
+    assert_eq!(
+        work.take_cause(),
+        "trap 128 from 0; trap 128 from 1; trap 128 from 2; and 97 more"
+    );
+    assert_eq!(work.take_cause(), "");
+}
+
+#[test]
+fn a_changed_port_can_wait_for_the_end_of_a_push_and_a_switch_cannot() {
+    let mut work = Work::default();
+    work.look_at_port(PORT);
+    work.read_again([PORT]);
+    assert!(work.is_due() && !work.is_urgent());
+    work.look_at(SWITCH, "trap");
+    assert!(work.is_urgent());
+}

@@ -1,0 +1,221 @@
+//! The port that the daemon manages the subnet through: hardware, or a simulated fabric.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::transport::trace::{PcapngWriter, Trace, Traced};
+use rsm_mad::transport::umad::{self, UmadSelector, UmadTransport};
+use rsm_mad::transport::{Datagram, IsSmError, LocalPort, SendError, Sink, Transport};
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_sim::live::{self, SimHandle, SimTransport};
+use rsm_sim::{Sim, SimConfig};
+
+use crate::offline;
+
+/// Which fabric: `umad`, `umad:CA`, `umad:CA:PORT` or `sim:SPEC`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FabricSpec {
+    /// Hardware.
+    Umad {
+        /// Name of the channel adapter.
+        ca: Option<String>,
+        /// Number of its port.
+        port: Option<PortNum>,
+    },
+    /// A simulated fabric: a generator's specification, or a file in ibnetdiscover's format.
+    Sim(String),
+}
+
+impl FromStr for FabricSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FabricSpec, String> {
+        if let Some(spec) = text.strip_prefix("sim:") {
+            return Ok(FabricSpec::Sim(spec.to_owned()));
+        }
+        let expected = || {
+            format!(
+                "`{text}` names no fabric: expected umad, umad:CA, umad:CA:PORT, sim:GENERATOR or sim:FILE"
+            )
+        };
+        let mut parts = text.splitn(3, ':');
+        if parts.next() != Some("umad") {
+            return Err(expected());
+        }
+        let ca = parts.next().filter(|ca| !ca.is_empty()).map(str::to_owned);
+        let port = match parts.next() {
+            Some(number) => Some(PortNum(number.parse().map_err(|_| expected())?)),
+            None => None,
+        };
+        Ok(FabricSpec::Umad { ca, port })
+    }
+}
+
+impl std::fmt::Display for FabricSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FabricSpec::Sim(spec) => write!(f, "sim:{spec}"),
+            FabricSpec::Umad { ca, port } => {
+                f.write_str("umad")?;
+                if let Some(ca) = ca {
+                    write!(f, ":{ca}")?;
+                }
+                if let Some(port) = port {
+                    write!(f, ":{port}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// An open port of either kind.
+pub(super) enum Attachment {
+    Umad(UmadTransport),
+    Sim(SimTransport),
+}
+
+impl Transport for Attachment {
+    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        match self {
+            Attachment::Umad(port) => port.send(datagram, timeout),
+            Attachment::Sim(port) => port.send(datagram, timeout),
+        }
+    }
+
+    fn local_port(&self) -> LocalPort {
+        match self {
+            Attachment::Umad(port) => port.local_port(),
+            Attachment::Sim(port) => port.local_port(),
+        }
+    }
+
+    fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError> {
+        match self {
+            Attachment::Umad(port) => port.set_is_sm(on),
+            Attachment::Sim(port) => port.set_is_sm(on),
+        }
+    }
+}
+
+/// The port, with or without a trace of what passes.
+pub(super) enum Line {
+    Plain(Attachment),
+    Traced(Traced<Attachment>, Trace),
+}
+
+impl Line {
+    pub(super) fn transport(&mut self) -> &mut dyn Transport {
+        match self {
+            Line::Plain(port) => port,
+            Line::Traced(port, _) => port,
+        }
+    }
+
+    /// Opens the port again after its device vanished.
+    pub(super) fn reopen(&mut self) -> anyhow::Result<()> {
+        let port = match self {
+            Line::Plain(port) => port,
+            Line::Traced(port, _) => port.get_mut(),
+        };
+        match port {
+            Attachment::Umad(port) => Ok(port.reopen()?),
+            // A simulated port does not vanish.
+            Attachment::Sim(_) => Ok(()),
+        }
+    }
+
+    /// Writes out what was traced.
+    pub(super) fn finish(&mut self) {
+        if let Line::Traced(_, trace) = self
+            && let Err(error) = trace.flush()
+        {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the trace is not complete"
+            );
+        }
+    }
+}
+
+/// Opens the port that `spec` names. For a simulated fabric, its handle and what it simulates come along.
+pub(super) fn open(
+    spec: &FabricSpec,
+    trace: Option<&Path>,
+    clock: impl Fn() -> Time + Send + Sync + 'static,
+    sink: Sink,
+) -> anyhow::Result<(Line, Option<Simulated>)> {
+    let trace = match trace {
+        Some(path) => {
+            let file = File::create(path)
+                .with_context(|| format!("cannot write the trace {}", path.display()))?;
+            let writer = PcapngWriter::new(BufWriter::new(file), &spec.to_string())
+                .with_context(|| format!("cannot write the trace {}", path.display()))?;
+            Some(Trace::new(writer, clock))
+        }
+        None => None,
+    };
+    let sink = match &trace {
+        Some(trace) => trace.sink(sink),
+        None => sink,
+    };
+    let (port, simulated) = match spec {
+        FabricSpec::Umad { ca, port } => {
+            let selector = UmadSelector {
+                ca: ca.clone(),
+                port: *port,
+            };
+            (Attachment::Umad(umad::open(&selector, sink)?), None)
+        }
+        FabricSpec::Sim(spec) => {
+            let netlist = offline::load(spec)?;
+            let (node, port) = seat(&netlist).with_context(|| {
+                format!("nobody in {spec} has a cable to manage the fabric through")
+            })?;
+            let sim = Sim::new(&netlist, SimConfig::default(), SEED)?;
+            let handle = live::spawn(sim)?;
+            let transport = handle.attach(node, port, sink)?;
+            (
+                Attachment::Sim(transport),
+                Some(Simulated { handle, netlist }),
+            )
+        }
+    };
+    let line = match trace {
+        Some(trace) => Line::Traced(trace.transport(port), trace),
+        None => Line::Plain(port),
+    };
+    Ok((line, simulated))
+}
+
+/// What the simulation's faults are drawn from. The daemon runs in real time, so that no seed would repeat a run.
+const SEED: u64 = 1;
+
+/// A simulated fabric that runs.
+pub(super) struct Simulated {
+    pub(super) handle: SimHandle,
+    pub(super) netlist: Netlist,
+}
+
+/// Where the subnet manager sits in a simulated fabric: the first host with a cable, else the first switch.
+fn seat(netlist: &Netlist) -> Option<(Guid, PortNum)> {
+    let nodes = netlist.nodes();
+    let host = netlist
+        .cables()
+        .iter()
+        .flat_map(|cable| [cable.a, cable.b])
+        .map(|end| (&nodes[end.0], end.1))
+        .filter(|(node, _)| node.kind == NodeKind::Ca && !node.is_aggregation_node())
+        .min_by_key(|(node, port)| (node.guid, *port))
+        .map(|(node, port)| (node.guid, port));
+    host.or_else(|| {
+        let switch = nodes.iter().filter(|node| node.kind == NodeKind::Switch);
+        switch.map(|node| (node.guid, PortNum::ZERO)).min()
+    })
+}

@@ -1,0 +1,53 @@
+//! The one place where the daemon reads the time.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rsm_mad::Time;
+
+/// The time since the daemon started, and what that is in the world.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    origin: Instant,
+    unix_ms: u64,
+}
+
+impl Clock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the shell is where the time comes from"
+    )]
+    pub(super) fn start() -> Clock {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        Clock {
+            origin: Instant::now(),
+            // A clock before 1970 is not set; times are then counted from the start.
+            unix_ms: unix.map_or(0, |since| since.as_millis() as u64),
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the shell is where the time comes from"
+    )]
+    pub(super) fn now(self) -> Time {
+        let since = Instant::now().saturating_duration_since(self.origin);
+        Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The moment as tokio's timers know it.
+    pub(super) fn instant(self, at: Option<Time>) -> Option<tokio::time::Instant> {
+        at.map(|at| {
+            tokio::time::Instant::from_std(self.origin + Duration::from_nanos(at.as_nanos()))
+        })
+    }
+}
+
+impl crate::publish::Clock for Clock {
+    fn now(&self) -> Time {
+        Clock::now(*self)
+    }
+
+    fn unix_ms(&self, at: Time) -> u64 {
+        self.unix_ms + at.as_nanos() / 1_000_000
+    }
+}

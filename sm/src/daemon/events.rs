@@ -1,0 +1,32 @@
+//! What the local adapter tells of itself, beside what umad shows (feature `verbs`).
+
+use rsm_mad::transport::{LocalPort, Sink};
+
+use super::FabricSpec;
+
+/// Delivers the events of the local port to `sink` for as long as the value lives. Without the feature, and on a simulated
+/// fabric, there is nothing to be delivered.
+#[cfg(feature = "verbs")]
+pub(super) fn watch(fabric: &FabricSpec, port: &LocalPort, sink: Sink) -> Option<impl Sized> {
+    use rsm_mad::transport::verbs;
+    if matches!(fabric, FabricSpec::Sim(_)) {
+        return None;
+    }
+    match verbs::watch(&port.ca, port.port, sink) {
+        Ok(watch) => Some(watch),
+        Err(error) => {
+            // umad looks at the port's state once a second, so that nothing is missed for long.
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the adapter's events are not heard at once"
+            );
+            None
+        }
+    }
+}
+
+/// Delivers nothing: the feature `verbs` is off.
+#[cfg(not(feature = "verbs"))]
+pub(super) fn watch(_: &FabricSpec, _: &LocalPort, _: Sink) -> Option<()> {
+    None
+}

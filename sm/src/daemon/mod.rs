@@ -1,0 +1,360 @@
+//! The shell: transport, clock, signals and gRPC on one side, the core on the other.
+//!
+//! One task owns the core. Everything reaches it as an [`Event`] through one bounded channel, and everything it
+//! wants done is done here: datagrams are sent at once, plans are computed on a blocking thread, what it
+//! publishes goes to the readers, what it remembers to the thread of the store.
+
+mod attachment;
+mod clock;
+mod dumps;
+mod events;
+mod memory;
+mod progress;
+mod server;
+mod settings;
+mod signals;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rsm_mad::transport::{Inbound, PortEvent, Sink};
+use tokio::sync::mpsc;
+
+pub use self::attachment::FabricSpec;
+use self::attachment::Line;
+use self::clock::Clock;
+use self::dumps::Dumper;
+use self::memory::Keeper;
+use self::server::serve;
+use self::signals::Signals;
+use crate::config::Config;
+use crate::core::snapshot::Snapshot;
+use crate::core::{self, Command, Core, Effect, Event};
+use crate::plan;
+use crate::publish::{Controller, Simulator, View};
+
+/// How many events can wait for the core: more than can be in flight (the window is 512 at the default), so that
+/// the receive thread never waits while the core sends, and 1.3 MB.
+const INBOX: usize = 4096;
+
+/// How many events are handled before effects are carried out: bounds how long an answer waits to be sent.
+const EVENTS_AT_ONCE: usize = 128;
+
+/// Repairs without success after which `--once` reports what it has.
+const ONCE_REPAIRS: u32 = 3;
+
+/// How long to wait before a port that vanished is looked for again.
+const REOPEN_AFTER: Duration = Duration::from_secs(1);
+
+/// What the daemon is told on its command line.
+pub struct Options {
+    /// The fabric to manage.
+    pub fabric: FabricSpec,
+    /// Everything that has a place in the configuration file, with the command line applied.
+    pub config: Config,
+    /// The file that `config` came from, to be read again on SIGHUP.
+    pub config_file: Option<PathBuf>,
+    /// What the command line says on top of the file; applied again after each reading.
+    pub overrides: Overrides,
+    /// Where the socket for `rsmctl` goes, if not to where it looks by itself.
+    pub socket_dir: Option<PathBuf>,
+    /// Keep nothing on disk.
+    pub stateless: bool,
+    /// Bring the subnet up, report, and end.
+    pub once: bool,
+    /// Write all datagrams to this file.
+    pub trace: Option<PathBuf>,
+    /// Accept routes that can deadlock.
+    pub accept_credit_loops: bool,
+    /// Show progress on the terminal.
+    pub progress: bool,
+}
+
+/// Applies the command line to what a configuration file says.
+pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
+
+/// Runs the subnet manager until it is told to stop, or with `once` until the subnet is up. Returns the last snapshot.
+///
+/// # Errors
+/// What keeps it from starting: the port, the state directory, the sockets; or a part of it that failed for good.
+pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
+    let clock = Clock::start();
+    let core_config = settings::core_config(&options.config, options.accept_credit_loops)?;
+    let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
+    let (keeper, remembered) = memory::open(state_dir)?;
+    let (inbox, events) = mpsc::channel(INBOX);
+    let (mut line, simulated) = attachment::open(
+        &options.fabric,
+        options.trace.as_deref(),
+        move || clock.now(),
+        sink(inbox.clone()),
+    )
+    .with_context(|| format!("cannot attach to {}", options.fabric))?;
+    if let Err(error) = line.transport().set_is_sm(true) {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "other nodes cannot see that a subnet manager is here"
+        );
+    }
+    let _events = events::watch(
+        &options.fabric,
+        &line.transport().local_port(),
+        sink(inbox.clone()),
+    );
+    let view = Arc::new(View::new(
+        options.fabric.to_string(),
+        simulated.is_some(),
+        Box::new(clock),
+    ));
+    let controller = Arc::new(Controller::new(inbox.clone(), view.clone()));
+    let simulation = simulated.map(|simulated| {
+        Arc::new(Simulator::new(simulated.handle, simulated.netlist))
+            as Arc<dyn rsm_api::Simulation>
+    });
+    let server = if options.once {
+        None
+    } else {
+        let backend = rsm_api::Backend {
+            subnet: view.clone(),
+            control: controller.clone(),
+            simulation,
+        };
+        Some(serve(&options, backend).await?)
+    };
+    let shell = Shell {
+        core: Core::new(core_config, remembered),
+        clock,
+        line,
+        inbox,
+        view,
+        controller,
+        keeper,
+        dumper: Dumper::start(options.config.dump.dir.clone())?,
+        progress: options.progress.then(progress::Progress::new),
+        options,
+        last: None,
+        reopen_at: None,
+    };
+    let result = shell.run(events).await;
+    if let Some(server) = server {
+        server.stop().await;
+    }
+    result
+}
+
+/// Where a transport delivers what it receives.
+fn sink(inbox: mpsc::Sender<Event>) -> Sink {
+    // A closed channel says that the daemon is ending; nothing is to be done with what still arrives.
+    Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
+}
+
+/// Everything around the core.
+struct Shell {
+    core: Core,
+    clock: Clock,
+    line: Line,
+    inbox: mpsc::Sender<Event>,
+    view: Arc<View>,
+    controller: Arc<Controller>,
+    keeper: Keeper,
+    dumper: Dumper,
+    progress: Option<progress::Progress>,
+    options: Options,
+    last: Option<Arc<Snapshot>>,
+    reopen_at: Option<tokio::time::Instant>,
+}
+
+impl Shell {
+    async fn run(
+        mut self,
+        mut events: mpsc::Receiver<Event>,
+    ) -> anyhow::Result<Option<Arc<Snapshot>>> {
+        let mut signals = Signals::listen()?;
+        let mut batch = Vec::with_capacity(EVENTS_AT_ONCE);
+        let (failed, mut failure) = mpsc::channel::<String>(1);
+        // The core begins by itself.
+        self.core.handle_deadline(self.clock.now());
+        loop {
+            self.carry_out(&failed);
+            if let Some(progress) = &mut self.progress {
+                progress.show(&self.core);
+            }
+            if self.options.once && self.is_finished() {
+                break;
+            }
+            let deadline = self.clock.instant(self.core.next_deadline());
+            tokio::select! {
+                biased;
+                count = events.recv_many(&mut batch, EVENTS_AT_ONCE) => {
+                    if count == 0 {
+                        break;
+                    }
+                    for event in batch.drain(..) {
+                        if let Event::Inbound(Inbound::Port(PortEvent::Gone)) = &event {
+                            self.reopen_at = Some(tokio::time::Instant::now() + REOPEN_AFTER);
+                        }
+                        self.core.handle(event, self.clock.now());
+                    }
+                }
+                signal = signals.next() => match signal {
+                    signals::Signal::Stop => break,
+                    signals::Signal::Reload => self.reload(),
+                },
+                () = sleep_until(deadline) => self.core.handle_deadline(self.clock.now()),
+                () = sleep_until(self.reopen_at) => self.reopen(),
+                Some(what) = failure.recv() => anyhow::bail!(what),
+            }
+        }
+        drop(events);
+        self.controller.stop();
+        self.line.finish();
+        self.dumper.finish();
+        self.keeper.close();
+        Ok(self.last)
+    }
+
+    /// Whether `--once` has come to its end.
+    fn is_finished(&self) -> bool {
+        let standby = matches!(self.core.role(), core::role::Role::Standby { .. });
+        let settled = self.core.is_settled() && self.core.history().next().is_some();
+        let hopeless = self.core.repairs() >= ONCE_REPAIRS && self.core.is_idle();
+        self.last.is_some() && (standby || settled || hopeless)
+    }
+
+    fn carry_out(&mut self, failed: &mpsc::Sender<String>) {
+        let now = self.clock.now();
+        while let Some(effect) = self.core.poll_effect(now) {
+            match effect {
+                Effect::Send { datagram, timeout } => {
+                    if let Err(error) = self.line.transport().send(&datagram, timeout) {
+                        tracing::debug!(
+                            error = &error as &dyn std::error::Error,
+                            "a datagram was not sent"
+                        );
+                        self.core.send_failed(&datagram, now);
+                    }
+                }
+                Effect::Plan(job) => self.start_plan(job, failed.clone()),
+                Effect::Publish(snapshot) => {
+                    self.view.replace(snapshot.clone());
+                    self.controller.recheck();
+                    self.last = Some(snapshot);
+                }
+                Effect::Remember(remembered) => self.keeper.keep(remembered),
+                Effect::Converged(convergence) => {
+                    if let Some(snapshot) = &self.last {
+                        log_convergence(&convergence, snapshot);
+                        self.dumper.dump(snapshot.clone());
+                    }
+                }
+                Effect::Done {
+                    ticket,
+                    convergence,
+                } => self.controller.done(ticket, &convergence),
+            }
+        }
+    }
+
+    fn start_plan(&self, job: Box<plan::Job>, failed: mpsc::Sender<String>) {
+        let inbox = self.inbox.clone();
+        let generation = job.generation;
+        let computed = tokio::task::spawn_blocking(move || plan::plan(&job));
+        tokio::spawn(async move {
+            match computed.await {
+                // A closed channel says that the daemon is ending.
+                Ok(outcome) => drop(
+                    inbox
+                        .send(Event::Planned {
+                            generation,
+                            outcome,
+                        })
+                        .await,
+                ),
+                // Nothing sensible can follow a plan that panicked; a new process reads the hardware anew.
+                Err(error) => drop(
+                    failed
+                        .send(format!("computing a plan failed: {error}"))
+                        .await,
+                ),
+            }
+        });
+    }
+
+    fn reload(&mut self) {
+        let Some(file) = &self.options.config_file else {
+            self.core.handle(
+                Event::Command(Command::Resweep {
+                    full: false,
+                    ticket: 0,
+                }),
+                self.clock.now(),
+            );
+            return;
+        };
+        let loaded = Config::load(file)
+            .map_err(anyhow::Error::from)
+            .and_then(|loaded| {
+                for finding in &loaded.findings {
+                    tracing::warn!("{finding}");
+                }
+                let mut config = loaded.config;
+                (self.options.overrides)(&mut config);
+                Ok(settings::core_config(
+                    &config,
+                    self.options.accept_credit_loops,
+                )?)
+            });
+        match loaded {
+            Ok(config) => self.core.handle(
+                Event::Command(Command::Reload(Box::new(config))),
+                self.clock.now(),
+            ),
+            Err(error) => tracing::error!("{error:#}; the configuration in force stays"),
+        }
+    }
+
+    fn reopen(&mut self) {
+        match self.line.reopen() {
+            Ok(()) => {
+                self.reopen_at = None;
+                tracing::info!("the port is back");
+                self.core.handle(
+                    Event::Inbound(Inbound::Port(PortEvent::Up)),
+                    self.clock.now(),
+                );
+            }
+            Err(error) => {
+                tracing::debug!("{error:#}");
+                self.reopen_at = Some(tokio::time::Instant::now() + REOPEN_AFTER);
+            }
+        }
+    }
+}
+
+/// Waits until `when`; for ever where there is nothing to wait for.
+async fn sleep_until(when: Option<tokio::time::Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snapshot) {
+    let ports = snapshot.ports();
+    tracing::info!(
+        generation = convergence.generation,
+        cause = convergence.cause,
+        complete = convergence.complete,
+        gets = convergence.gets,
+        sets = convergence.sets,
+        lft_blocks = convergence.lft_blocks,
+        ports_active = ports.active,
+        ports_not_active = ports.not_active,
+        discover_ms = convergence.discover.as_secs_f64() * 1e3,
+        plan_ms = convergence.plan.as_secs_f64() * 1e3,
+        push_ms = convergence.push.as_secs_f64() * 1e3,
+        "converged"
+    );
+}

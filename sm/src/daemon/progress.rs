@@ -1,0 +1,37 @@
+//! A long sweep on a terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::core::{Activity, Core};
+
+/// Shows on standard error what is under way.
+pub(super) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    pub(super) fn new() -> Progress {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            bar.set_style(style);
+        }
+        Progress { bar }
+    }
+
+    pub(super) fn show(&mut self, core: &Core) {
+        let message = match core.activity() {
+            Activity::Idle => {
+                self.bar.finish_and_clear();
+                return;
+            }
+            Activity::Sweeping { nodes } => format!("sweeping: {nodes} nodes found"),
+            Activity::Planning => "planning".to_owned(),
+            Activity::Pushing { done } => format!("pushing: {done} Sets acknowledged"),
+        };
+        if self.bar.is_finished() {
+            self.bar.reset();
+        }
+        self.bar.set_message(message);
+        self.bar.tick();
+    }
+}

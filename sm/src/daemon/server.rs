@@ -1,0 +1,77 @@
+//! The gRPC server beside the core.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use rsm_api::{Backend, Listen, Server};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::Options;
+
+/// A server that runs.
+pub(super) struct Serving {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+/// Serves `backend` on the Unix socket, and on TCP if so configured.
+pub(super) async fn serve(options: &Options, backend: Backend) -> anyhow::Result<Serving> {
+    let api = &options.config.api;
+    let listen = Listen {
+        socket: Some(socket(options)?),
+        tcp: api.listen,
+        insecure_admin: api.insecure_admin,
+    };
+    let server = Server::bind(listen).await.context("cannot serve the API")?;
+    tracing::info!(socket = ?server.socket(), tcp = ?server.tcp(), "serving");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(async move {
+        let until = async move {
+            // Dropping the sender stops as well.
+            let _ = stopped.await;
+        };
+        if let Err(error) = server.run(backend, until).await {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the API is no longer served"
+            );
+        }
+    });
+    Ok(Serving { stop, task })
+}
+
+impl Serving {
+    /// Ends it, after what is being answered.
+    pub(super) async fn stop(self) {
+        drop(self.stop);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the server panicked");
+        }
+    }
+}
+
+/// The configured socket, else the first place where `rsmctl` looks that this process may write to.
+fn socket(options: &Options) -> anyhow::Result<PathBuf> {
+    if let Some(path) = &options.config.api.socket {
+        return Ok(path.clone());
+    }
+    let directories = match &options.socket_dir {
+        Some(dir) => vec![dir.clone()],
+        None => rsm_api::client::socket_directories(|name| std::env::var_os(name)),
+    };
+    directories
+        .iter()
+        .find(|dir| is_writable(dir))
+        .map(|dir| dir.join(rsm_api::client::SOCKET_NAME))
+        .with_context(|| {
+            format!("none of {directories:?} can be written to; name one with --state-dir")
+        })
+}
+
+/// Whether files can be made in `dir`, which is made if it is not there.
+fn is_writable(dir: &Path) -> bool {
+    let probe = dir.join(format!(".rsm-{}", std::process::id()));
+    let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&probe, b""));
+    made.and_then(|()| std::fs::remove_file(&probe)).is_ok()
+}

@@ -1,0 +1,92 @@
+//! From the configuration file to what the core is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_mad::client::ClientConfig;
+
+use crate::config::{Config, ConfigError, load_guid_file};
+use crate::core;
+use crate::core::role::Identity;
+use crate::plan::policy::{DampingPolicy, Policy, PortPolicy};
+
+/// What `config` tells the core. Reads the root GUID file, if there is one.
+///
+/// # Errors
+/// The root GUID file cannot be used.
+pub(super) fn core_config(
+    config: &Config,
+    accept_credit_loops: bool,
+) -> Result<core::Config, ConfigError> {
+    let root_guids = match &config.routing.root_guid_file {
+        Some(file) => load_guid_file(file)?.into_iter().collect(),
+        None => Vec::new(),
+    };
+    let policy = Policy {
+        lmc: config.lids.lmc,
+        lmc_enhanced_port0: config.lids.lmc_esp0,
+        ports: port_policy(config),
+        engine: config.routing.engine,
+        root_guids,
+        accept_credit_loops,
+    };
+    Ok(core::Config {
+        policy: Arc::new(policy),
+        damping: DampingPolicy {
+            threshold: config.flap.threshold,
+            window: millis(config.flap.window_ms),
+            hold: millis(config.flap.hold_ms),
+        },
+        identity: Identity {
+            priority: config.sm.priority,
+            sm_key: config.sm.sm_key,
+        },
+        light_sweep: millis(config.sweep.light_interval_ms),
+        client: client_config(config),
+        ..core::Config::default()
+    })
+}
+
+fn port_policy(config: &Config) -> PortPolicy {
+    let (sm, links) = (&config.sm, &config.links);
+    PortPolicy {
+        subnet_prefix: sm.subnet_prefix,
+        m_key: sm.m_key,
+        m_key_protect: sm.m_key_protection_level,
+        m_key_lease_s: sm.m_key_lease_period_s,
+        sm_sl: sm.sm_sl,
+        subnet_timeout: links.subnet_timeout,
+        hoq_life: links.hoq_life,
+        leaf_hoq_life: links.leaf_hoq_life,
+        vl_stall_count: links.vl_stall_count,
+        leaf_vl_stall_count: links.leaf_vl_stall_count,
+        max_operational_vls: links.max_op_vls,
+        local_phy_errors: links.phy_error_threshold,
+        overrun_errors: links.overrun_error_threshold,
+        packet_life_time: links.packet_life_time,
+        force_link_width: links.force_width,
+        force_link_speed: links.force_speed,
+        force_link_speed_ext: links.force_speed_ext,
+    }
+}
+
+fn client_config(config: &Config) -> ClientConfig {
+    let defaults = ClientConfig::default();
+    let (sweep, window) = (&config.sweep, config.sweep.window);
+    ClientConfig {
+        initial_window: defaults.initial_window.min(window),
+        min_window: defaults.min_window.min(window),
+        max_window: window,
+        target_cap: sweep.per_target,
+        retries: sweep.retries,
+        initial_timeout: millis(sweep.timeout_initial_ms),
+        timeout_floor: millis(sweep.timeout_floor_ms),
+        timeout_ceiling: millis(sweep.timeout_ceiling_ms),
+        busy_delay: defaults.busy_delay.min(millis(sweep.timeout_ceiling_ms)),
+        first_generation: defaults.first_generation,
+    }
+}
+
+fn millis(value: u32) -> Duration {
+    Duration::from_millis(u64::from(value))
+}

@@ -1,0 +1,40 @@
+//! What the operating system and the operator say by signals.
+
+use anyhow::Context as _;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+/// A signal that means something here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Signal {
+    /// SIGTERM, SIGINT.
+    Stop,
+    /// SIGHUP.
+    Reload,
+}
+
+/// The signals to come.
+pub(super) struct Signals {
+    terminate: Stream,
+    interrupt: Stream,
+    hang_up: Stream,
+}
+
+impl Signals {
+    pub(super) fn listen() -> anyhow::Result<Signals> {
+        let listen = |kind| signal(kind).context("cannot listen to signals");
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next one.
+    pub(super) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.hang_up.recv() => Signal::Reload,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What differs between what we want and what the hardware holds.
+//!
+//! Only this module decides whether something is Set; only [`crate::push`] does it.
+
+mod kept;
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{NodeType, PortInfo, PortState, SwitchInfo};
+use rsm_routing::tables::Tables;
+
+pub use self::kept::{DeviceKind, NotKept, PortRole};
+use crate::fabric::{Fabric, PortRef};
+use crate::plan::Plan;
+use crate::plan::ports::{self, Settings};
+use crate::sweep::inventory::{Inventory, PortKey};
+
+/// What has to be written to one switch.
+#[derive(Clone, Default, Debug)]
+pub struct SwitchChange {
+    /// SwitchInfo, if it differs.
+    pub info: Option<SwitchInfo>,
+    /// Blocks that differ from the plan's waypoint, lowest first; they are written before any of `blocks` is written
+    /// anywhere.
+    pub first: Vec<u16>,
+    /// Blocks of the forwarding table that differ then, lowest first.
+    pub blocks: Vec<u16>,
+}
+
+/// What has to be written to one port.
+#[derive(Clone, Debug)]
+pub struct PortChange {
+    /// The values it should have.
+    pub settings: Settings,
+    /// Fields that its kind of device does not keep, and that do not count.
+    pub ignored: ports::FieldMask,
+    /// Whether the link should be brought to Active: it has a managed node at both ends.
+    pub activate: bool,
+    /// The other end of its cable.
+    pub peer: Option<PortKey>,
+}
+
+/// Everything that has to be written.
+#[derive(Clone, Default, Debug)]
+pub struct Changes {
+    /// By switch.
+    pub switches: BTreeMap<Guid, SwitchChange>,
+    /// By port.
+    pub ports: BTreeMap<PortKey, PortChange>,
+}
+
+impl Changes {
+    /// Whether the hardware is as it should be.
+    pub fn is_empty(&self) -> bool {
+        self.switches.is_empty() && self.ports.is_empty()
+    }
+
+    /// Blocks to be written, those on the way included.
+    pub fn blocks(&self) -> usize {
+        self.switches
+            .values()
+            .map(|change| change.first.len() + change.blocks.len())
+            .sum()
+    }
+}
+
+/// What to write so that the hardware, as `inventory` has it, becomes what `plan` wants.
+///
+/// `fabric` is the model of the same inventory; `waypoint` is what all switches are to hold on the way, in the order of
+/// the plan's topology.
+pub fn diff(
+    inventory: &Inventory,
+    fabric: &Fabric,
+    plan: &Plan,
+    not_kept: &NotKept,
+    waypoint: Option<&Tables>,
+) -> Changes {
+    let mut changes = Changes::default();
+    for (guid, _, record) in inventory.switches() {
+        let Some(table) = plan.table(guid) else {
+            continue;
+        };
+        let mut change = SwitchChange::default();
+        let wanted = ports::desired_switch_info(&record.info, plan.top(), &plan.policy.ports);
+        if needs_switch_info(&record.info, &wanted) {
+            change.info = Some(wanted);
+        }
+        let on_the_way = waypoint.and_then(|tables| plan.table_of(tables, guid));
+        for block in 0..plan.blocks() {
+            let entries = table.block(block);
+            let held = match on_the_way.map(|table| table.block(block)) {
+                Some(first) => {
+                    if !record.lft.holds(block, &first) {
+                        change.first.push(block as u16);
+                    }
+                    first == entries
+                }
+                None => record.lft.holds(block, &entries),
+            };
+            if !held {
+                change.blocks.push(block as u16);
+            }
+        }
+        if change.info.is_some() || !change.first.is_empty() || !change.blocks.is_empty() {
+            changes.switches.insert(guid, change);
+        }
+    }
+    for (ix, node) in fabric.iter() {
+        for number in 0..node.ports.len() {
+            let at = PortRef {
+                node: ix,
+                port: PortNum(number as u8),
+            };
+            if let Some(change) = diff_port(fabric, plan, not_kept, at) {
+                changes.ports.insert(fabric.key(at), change);
+            }
+        }
+    }
+    changes
+}
+
+/// LifeTimeValue and LinearFDBTop are compared; PortStateChange is cleared where it is set.
+fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
+    current.linear_fdb_top() != wanted.linear_fdb_top()
+        || current.life_time_value() != wanted.life_time_value()
+        || current.port_state_change()
+}
+
+fn diff_port(fabric: &Fabric, plan: &Plan, not_kept: &NotKept, at: PortRef) -> Option<PortChange> {
+    let node = fabric.node(at.node);
+    let port = fabric.port(at);
+    let info = port.info.as_ref()?;
+    let switch = node.kind() == NodeType::Switch;
+    let external = at.port.0 != 0;
+    // Port 0 of a channel adapter does not exist, and what has no cable or does not belong to a managed node is left alone.
+    if (!switch && !external)
+        || node.unmanageable
+        || (external && info.port_state() == PortState::Down)
+    {
+        return None;
+    }
+    let claim = claim_in(plan, fabric, at);
+    let is_end_port = !(switch && external);
+    if is_end_port && claim.is_none() {
+        return None;
+    }
+    let settings = ports::desired(fabric, at, claim, plan.sm_lid, &plan.policy.ports)?;
+    let ignored = not_kept.of(DeviceKind::of(&node.info, at.port));
+    let activate = external
+        && port.peer.is_some_and(|peer| {
+            let other = fabric.node(peer.node);
+            let theirs = fabric.port(peer);
+            let peer_has_lid =
+                other.kind() == NodeType::Switch || claim_in(plan, fabric, peer).is_some();
+            !other.unmanageable
+                && peer_has_lid
+                && theirs
+                    .info
+                    .as_ref()
+                    .is_some_and(|info| info.port_state() != PortState::Down)
+        });
+    let differs = !settings.differing(info, ignored).is_empty();
+    let inactive = activate && info.port_state() != PortState::Active;
+    (differs || inactive).then(|| PortChange {
+        settings,
+        ignored,
+        activate,
+        peer: port.peer.map(|peer| fabric.key(peer)),
+    })
+}
+
+/// The LIDs that `plan` gives to a port of `fabric`, which may be a later model than the plan's own.
+fn claim_in(plan: &Plan, fabric: &Fabric, at: PortRef) -> Option<crate::plan::lids::Claim> {
+    plan.claim(plan.fabric.find_port(fabric.key(at))?)
+}
+
+/// Whether the port's state is short of Active.
+pub fn is_short_of_active(info: &PortInfo) -> bool {
+    matches!(info.port_state(), PortState::Init | PortState::Armed)
+}

@@ -1,0 +1,218 @@
+use std::collections::VecDeque;
+
+use rsm_ids::{Guid, PortNum};
+
+use super::source::{DumpNode, index_of};
+
+/// Which paths count.
+#[derive(Clone, Copy, Debug)]
+pub enum HopRule<'a> {
+    /// All.
+    Shortest,
+    /// Those that never go up after they went down. The switches are listed from the highest to
+    /// the lowest; those that are not listed are below all others, by GUID.
+    UpDown(&'a [Guid]),
+}
+
+/// There is no path.
+pub(super) const NO_PATH: u8 = 0xff;
+/// Longer paths are shown as this long.
+const LONGEST: u8 = 0xfe;
+
+/// How far every switch is from every other.
+#[derive(Debug)]
+pub(super) struct Hops {
+    /// Node → its place among the switches.
+    place: Vec<Option<usize>>,
+    /// By switch: each port's number, and the switch it leads to.
+    neighbours: Vec<Vec<(PortNum, usize)>>,
+    /// By switch: how many are above it. All zero where every path counts.
+    below: Vec<u32>,
+    up_down: bool,
+    count: usize,
+    /// From each switch (row) to each (column), by paths that count.
+    least: Vec<u8>,
+    /// By paths that only go down; empty where every path counts.
+    down: Vec<u8>,
+}
+
+impl Hops {
+    /// `nodes` are sorted, and their links lead to nodes among them.
+    pub(super) fn new(nodes: &[DumpNode<'_>], rule: HopRule<'_>) -> Hops {
+        let switches: Vec<usize> = (0..nodes.len())
+            .filter(|&i| nodes[i].tables.is_some())
+            .collect();
+        let mut place = vec![None; nodes.len()];
+        for (at, &node) in switches.iter().enumerate() {
+            place[node] = Some(at);
+        }
+        let neighbours: Vec<Vec<(PortNum, usize)>> = switches
+            .iter()
+            .map(|&node| {
+                let links = nodes[node].ports.iter();
+                links
+                    .filter_map(|(&port, p)| {
+                        let peer = place[index_of(nodes, p.link?.node)?]?;
+                        (place[node] != Some(peer)).then_some((port, peer))
+                    })
+                    .collect()
+            })
+            .collect();
+        let count = switches.len();
+        let mut hops = Hops {
+            below: vec![0; count],
+            up_down: matches!(rule, HopRule::UpDown(_)),
+            least: vec![NO_PATH; count * count],
+            down: Vec::new(),
+            place,
+            neighbours,
+            count,
+        };
+        if let HopRule::UpDown(order) = rule {
+            hops.rank(nodes, &switches, order);
+            hops.down = vec![NO_PATH; count * count];
+        }
+        for to in 0..count {
+            hops.measure(to);
+        }
+        hops
+    }
+
+    fn rank(&mut self, nodes: &[DumpNode<'_>], switches: &[usize], order: &[Guid]) {
+        let mut others: Vec<usize> = (0..self.count).collect();
+        others.sort_by_key(|&at| nodes[switches[at]].guid);
+        for (rank, at) in others.into_iter().enumerate() {
+            self.below[at] = (order.len() + rank) as u32;
+        }
+        for (rank, &guid) in order.iter().enumerate() {
+            if let Some(at) = index_of(nodes, guid).and_then(|node| self.place[node]) {
+                self.below[at] = rank as u32;
+            }
+        }
+    }
+
+    /// Fills the column of `to`: first by paths that only go down, then by those that climb first.
+    fn measure(&mut self, to: usize) {
+        let mut distance = vec![NO_PATH; self.count];
+        distance[to] = 0;
+        let mut queue = VecDeque::from([to]);
+        if !self.up_down {
+            self.spread(&mut distance, &mut queue, |_, _| true);
+            self.store(to, &distance);
+            return;
+        }
+        // From a switch down to one that is known: found from the lower end.
+        self.spread(&mut distance, &mut queue, |hops, (high, low)| {
+            hops.is_above(high, low)
+        });
+        for (from, &hops) in distance.iter().enumerate() {
+            self.down[from * self.count + to] = hops;
+        }
+        // From a switch up to one that is known, nearest first: every list is sorted by distance.
+        let mut known: Vec<usize> = (0..self.count)
+            .filter(|&s| distance[s] != NO_PATH)
+            .collect();
+        known.sort_by_key(|&s| distance[s]);
+        let mut known = VecDeque::from(known);
+        let mut fresh: VecDeque<usize> = VecDeque::new();
+        while let Some(at) = nearest(&distance, &mut known, &mut fresh) {
+            let next = distance[at].saturating_add(1).min(LONGEST);
+            for &(_, from) in &self.neighbours[at] {
+                if self.is_above(at, from) && next < distance[from] {
+                    distance[from] = next;
+                    fresh.push_back(from);
+                }
+            }
+        }
+        self.store(to, &distance);
+    }
+
+    fn spread(
+        &self,
+        distance: &mut [u8],
+        queue: &mut VecDeque<usize>,
+        counts: impl Fn(&Hops, (usize, usize)) -> bool,
+    ) {
+        while let Some(at) = queue.pop_front() {
+            let next = distance[at].saturating_add(1).min(LONGEST);
+            for &(_, from) in &self.neighbours[at] {
+                if distance[from] == NO_PATH && counts(self, (from, at)) {
+                    distance[from] = next;
+                    queue.push_back(from);
+                }
+            }
+        }
+    }
+
+    fn store(&mut self, to: usize, distance: &[u8]) {
+        for (from, &hops) in distance.iter().enumerate() {
+            self.least[from * self.count + to] = hops;
+        }
+    }
+
+    fn is_above(&self, high: usize, low: usize) -> bool {
+        self.below[high] < self.below[low]
+    }
+
+    /// Hops on the best path between two switches, given as nodes.
+    pub(super) fn least(&self, from: usize, to: usize) -> u8 {
+        match (self.place[from], self.place[to]) {
+            (Some(from), Some(to)) => self.least[from * self.count + to],
+            _ => NO_PATH,
+        }
+    }
+
+    /// Hops on the best path that leaves switch `from` by each of its ports, by port number up to
+    /// `ports`. Port 0 stands for all of them.
+    pub(super) fn by_port(&self, from: usize, to: usize, ports: usize) -> Vec<u8> {
+        let mut row = vec![NO_PATH; ports + 1];
+        row[0] = self.least(from, to);
+        let (Some(from), Some(to)) = (self.place[from], self.place[to]) else {
+            return row;
+        };
+        for &(port, next) in &self.neighbours[from] {
+            if let Some(hops) = row.get_mut(port.index()) {
+                *hops = self.over(from, next, to);
+            }
+        }
+        row
+    }
+
+    /// Hops on the best path that leaves switch `from` by `port`.
+    pub(super) fn via(&self, from: usize, port: PortNum, to: usize) -> u8 {
+        if port == PortNum::ZERO {
+            return self.least(from, to);
+        }
+        let (Some(from), Some(to)) = (self.place[from], self.place[to]) else {
+            return NO_PATH;
+        };
+        let found = self.neighbours[from].binary_search_by_key(&port, |(port, _)| *port);
+        found.map_or(NO_PATH, |at| {
+            self.over(from, self.neighbours[from][at].1, to)
+        })
+    }
+
+    /// By places, over the neighbour `next`.
+    fn over(&self, from: usize, next: usize, to: usize) -> u8 {
+        let descends = self.up_down && self.is_above(from, next);
+        let table = if descends { &self.down } else { &self.least };
+        match table[next * self.count + to] {
+            NO_PATH => NO_PATH,
+            hops => hops.saturating_add(1).min(LONGEST),
+        }
+    }
+}
+
+/// Takes the nearer of the two queues' heads; both are sorted by distance, because what is found
+/// is one hop farther than what found it.
+fn nearest(
+    distance: &[u8],
+    known: &mut VecDeque<usize>,
+    fresh: &mut VecDeque<usize>,
+) -> Option<usize> {
+    match (known.front(), fresh.front()) {
+        (Some(&k), Some(&f)) if distance[f] < distance[k] => fresh.pop_front(),
+        (Some(_), _) => known.pop_front(),
+        (None, _) => fresh.pop_front(),
+    }
+}

@@ -1,0 +1,208 @@
+//! From the published snapshot to what the files show.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{NodeType, PortInfo, PortState, Speed};
+use rsm_routing::ibnetdiscover;
+use rsm_routing::netlist::{
+    Cable, LinkSpeed, LinkWidth, Netlist, Node as NetNode, NodeKind, PortSpec,
+};
+
+use super::{
+    DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all, write_file,
+};
+use crate::core::snapshot::Snapshot;
+use crate::fabric::{Fabric, Node, Port, PortRef};
+use crate::plan::Plan;
+
+/// Name of the file in ibnetdiscover's format.
+const TOPOLOGY: &str = "topology.ibnetdiscover";
+
+/// Writes every dump file of `snapshot` to `dir`. Without a plan there is nothing to show.
+///
+/// # Errors
+/// A file could not be written, or the fabric contradicts itself.
+pub fn write(dir: &Path, snapshot: &Snapshot) -> anyhow::Result<()> {
+    let Some(plan) = &snapshot.plan else {
+        return Ok(());
+    };
+    let fabric = &snapshot.fabric;
+    let nodes = fabric
+        .iter()
+        .map(|(ix, node)| dump_node(fabric, plan, ix, node))
+        .collect();
+    let order: Vec<Guid> = match &plan.routing.ranking {
+        Some(ranking) => ranking.switches.iter().map(|&(guid, _)| guid).collect(),
+        None => Vec::new(),
+    };
+    let rule = if plan.routing.ranking.is_some() {
+        HopRule::UpDown(&order)
+    } else {
+        HopRule::Shortest
+    };
+    let source =
+        DumpSource::new(nodes, plan.sm_lid, rule).context("the fabric cannot be dumped")?;
+    write_all(dir, &source)?;
+    let netlist = netlist(fabric).context("the fabric cannot be written as a topology")?;
+    write_file(dir, TOPOLOGY, |mut out| {
+        ibnetdiscover::write(&netlist, &mut out)
+    })?;
+    Ok(())
+}
+
+fn kind(node: &Node) -> NodeKind {
+    match node.kind() {
+        NodeType::Switch => NodeKind::Switch,
+        NodeType::Router => NodeKind::Router,
+        _ => NodeKind::Ca,
+    }
+}
+
+fn dump_node<'a>(
+    fabric: &'a Fabric,
+    plan: &'a Plan,
+    ix: crate::fabric::NodeIx,
+    node: &'a Node,
+) -> DumpNode<'a> {
+    let holds_lid = |number: usize| (node.kind() == NodeType::Switch) == (number == 0);
+    let ports: BTreeMap<PortNum, DumpPort> = node
+        .ports
+        .iter()
+        .enumerate()
+        .filter(|&(number, _)| number > 0 || node.kind() == NodeType::Switch)
+        .map(|(number, port)| {
+            let number_on_node = PortNum(number as u8);
+            let claim = plan
+                .claim(PortRef {
+                    node: ix,
+                    port: number_on_node,
+                })
+                .filter(|_| holds_lid(number));
+            let dumped = DumpPort {
+                guid: port.guid,
+                lid: claim.map_or(
+                    if holds_lid(number) {
+                        port.lid()
+                    } else {
+                        Lid::NONE
+                    },
+                    |claim| claim.base,
+                ),
+                lmc: claim.map_or(port.lmc(), |claim| claim.lmc),
+                link: link(fabric, port),
+            };
+            (number_on_node, dumped)
+        })
+        .collect();
+    DumpNode {
+        kind: kind(node),
+        guid: node.guid,
+        system_image_guid: node.info.system_image_guid(),
+        vendor_id: node.info.vendor_id(),
+        device_id: node.info.device_id(),
+        revision: node.info.revision(),
+        description: node.description.as_bytes(),
+        num_ports: node.info.num_ports(),
+        ports,
+        tables: plan.table(node.guid).map(|table| DumpTables {
+            linear: table.as_slice(),
+            multicast: BTreeMap::new(),
+        }),
+    }
+}
+
+fn link(fabric: &Fabric, port: &Port) -> Option<DumpLink> {
+    let peer = port.peer?;
+    let info = port.info.as_ref()?;
+    Some(DumpLink {
+        node: fabric.node(peer.node).guid,
+        port: peer.port,
+        width: width(info)?,
+        speed: speed(info)?,
+        state: match info.port_state() {
+            PortState::Active => LinkState::Active,
+            PortState::Armed => LinkState::Armed,
+            PortState::Init => LinkState::Init,
+            _ => LinkState::Down,
+        },
+    })
+}
+
+fn width(info: &PortInfo) -> Option<LinkWidth> {
+    match info.link_width_active().lanes()? {
+        1 => Some(LinkWidth::X1),
+        2 => Some(LinkWidth::X2),
+        4 => Some(LinkWidth::X4),
+        8 => Some(LinkWidth::X8),
+        12 => Some(LinkWidth::X12),
+        _ => None,
+    }
+}
+
+fn speed(info: &PortInfo) -> Option<LinkSpeed> {
+    Some(match info.effective_speed()? {
+        Speed::Sdr => LinkSpeed::Sdr,
+        Speed::Ddr => LinkSpeed::Ddr,
+        Speed::Qdr => LinkSpeed::Qdr,
+        Speed::Fdr10 => LinkSpeed::Fdr10,
+        Speed::Fdr => LinkSpeed::Fdr,
+        Speed::Edr => LinkSpeed::Edr,
+        Speed::Hdr => LinkSpeed::Hdr,
+        Speed::Ndr => LinkSpeed::Ndr,
+        Speed::Xdr => LinkSpeed::Xdr,
+    })
+}
+
+/// The fabric as nodes and cables. Cables whose width or speed nobody tells are left out.
+fn netlist(fabric: &Fabric) -> Result<Netlist, rsm_routing::netlist::NetlistError> {
+    let nodes = fabric.nodes.iter().map(net_node).collect();
+    let cables = fabric
+        .links()
+        .filter_map(|(a, b)| {
+            let info = fabric
+                .port(a)
+                .info
+                .as_ref()
+                .or(fabric.port(b).info.as_ref())?;
+            let end = |at: PortRef| (at.node.0 as usize, at.port);
+            Some(Cable {
+                a: end(a),
+                b: end(b),
+                width: width(info)?,
+                speed: speed(info)?,
+            })
+        })
+        .collect();
+    Netlist::new(nodes, cables)
+}
+
+fn net_node(node: &Node) -> NetNode {
+    let ports = node
+        .end_ports()
+        .map(|(number, port)| {
+            let spec = PortSpec {
+                guid: port.guid,
+                lid: port.lid(),
+                lmc: port.lmc(),
+            };
+            (number, spec)
+        })
+        .collect();
+    NetNode {
+        kind: kind(node),
+        guid: node.guid,
+        system_image_guid: node.info.system_image_guid(),
+        vendor_id: node.info.vendor_id(),
+        device_id: node.info.device_id(),
+        description: node.description.as_bytes().to_vec(),
+        num_ports: node.info.num_ports(),
+        enhanced_port0: node
+            .switch
+            .as_ref()
+            .is_some_and(|switch| switch.enhanced_port0()),
+        ports,
+    }
+}

@@ -1,0 +1,69 @@
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::{DumpSource, fdbs, guid2lid, lfts, lid_matrix, mcfdbs, subnet_lst};
+
+/// A dump file could not be written. The one of the time before is still there.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}", path.display())]
+pub struct DumpError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why not.
+    #[source]
+    pub source: io::Error,
+}
+
+type Writer = fn(&DumpSource<'_>, &mut dyn Write) -> io::Result<()>;
+
+/// Every file by its name.
+const FILES: [(&str, Writer); 6] = [
+    ("opensm-subnet.lst", subnet_lst),
+    ("opensm.fdbs", fdbs),
+    // ibdmchk wants it, if only empty.
+    ("opensm.mcfdbs", mcfdbs),
+    ("opensm-lfts.dump", lfts),
+    ("opensm-lid-matrix.dump", lid_matrix),
+    ("guid2lid", guid2lid),
+];
+
+/// Writes every file in OpenSM's formats to `dir`, which is made if it is not there.
+///
+/// # Errors
+///
+/// The first file that could not be written; those before it are new, it and those after it old.
+pub fn write_all(dir: &Path, source: &DumpSource<'_>) -> Result<(), DumpError> {
+    for (name, write) in FILES {
+        write_file(dir, name, |out| write(source, out))?;
+    }
+    Ok(())
+}
+
+/// Writes one file to `dir`: whoever reads it meanwhile sees all of the old or all of the new one.
+///
+/// It is not flushed to the disk: the next convergence writes it again.
+///
+/// # Errors
+///
+/// When the file could not be written, or `write` failed.
+pub fn write_file(
+    dir: &Path,
+    name: &str,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), DumpError> {
+    let path = dir.join(name);
+    let temporary = dir.join(format!(".{name}.tmp"));
+    let result = (|| {
+        fs::create_dir_all(dir)?;
+        let mut out = BufWriter::new(File::create(&temporary)?);
+        write(&mut out)?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        fs::rename(&temporary, &path)
+    })();
+    result.map_err(|source| {
+        // The next attempt replaces it anyway; that it cannot be removed is no news.
+        let _ = fs::remove_file(&temporary);
+        DumpError { path, source }
+    })
+}

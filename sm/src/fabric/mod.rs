@@ -1,0 +1,257 @@
+//! The subnet as a model: immutable, dense, with the cables resolved.
+//!
+//! A [`Fabric`] is built from an [`Inventory`] and never changes afterwards. Planning reads nothing else;
+//! queries, metrics and dumps read it from the published snapshot for as long as they like.
+
+mod delta;
+
+use std::collections::HashMap;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState, SwitchInfo};
+
+pub use self::delta::Delta;
+use crate::sweep::MISSES_TOLERATED;
+use crate::sweep::inventory::{Inventory, NodeRecord, PortKey};
+
+/// Index of a node in one [`Fabric`]; nodes are in the order of their GUIDs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeIx(pub u32);
+
+/// A port of a node of one [`Fabric`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortRef {
+    /// The node.
+    pub node: NodeIx,
+    /// The port's number on it.
+    pub port: PortNum,
+}
+
+/// A port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Port {
+    /// Its GUID; of a switch's external ports the GUID of its port 0.
+    pub guid: Guid,
+    /// What it last said; `None` where it never answered.
+    pub info: Option<PortInfo>,
+    /// The other end of its cable.
+    pub peer: Option<PortRef>,
+    /// Whether its link is physically up.
+    pub up: bool,
+}
+
+impl Port {
+    /// Base LID, or [`Lid::NONE`].
+    pub fn lid(&self) -> Lid {
+        self.info.as_ref().map_or(Lid::NONE, PortInfo::lid)
+    }
+
+    /// LID mask control.
+    pub fn lmc(&self) -> Lmc {
+        self.info.as_ref().map_or(Lmc::ZERO, PortInfo::lmc)
+    }
+
+    /// Logical state; Down where the port never answered.
+    pub fn state(&self) -> PortState {
+        self.info
+            .as_ref()
+            .map_or(PortState::Down, PortInfo::port_state)
+    }
+}
+
+/// A node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Its GUID.
+    pub guid: Guid,
+    /// What it said when it was met.
+    pub info: NodeInfo,
+    /// Its description, lossily as text; empty where it gave none.
+    pub description: String,
+    /// By number; index 0 is a switch's port 0 and unused elsewhere.
+    pub ports: Vec<Port>,
+    /// `Some` for a switch.
+    pub switch: Option<SwitchInfo>,
+    /// Hops from the subnet manager's port.
+    pub distance: u8,
+    /// It owes answers; see [`crate::sweep::fault::findings`].
+    pub suspected: bool,
+    /// It owes answers for so long that nothing is routed through it any more.
+    pub unmanageable: bool,
+}
+
+impl Node {
+    /// Switch, channel adapter or router.
+    pub fn kind(&self) -> NodeType {
+        self.info.node_type()
+    }
+
+    /// Whether it is a switch that can be programmed.
+    pub fn is_switch(&self) -> bool {
+        self.switch.is_some()
+    }
+
+    /// Its description, or its GUID where that is empty.
+    pub fn name(&self) -> String {
+        if self.description.is_empty() {
+            self.guid.to_string()
+        } else {
+            self.description.clone()
+        }
+    }
+
+    /// The ports that can hold a LID: port 0 of a switch, the cabled ports of others.
+    pub fn end_ports(&self) -> impl Iterator<Item = (PortNum, &Port)> {
+        let range = if self.kind() == NodeType::Switch {
+            0..1
+        } else {
+            1..self.ports.len()
+        };
+        let local_too = self.distance == 0;
+        range
+            .map(|number| (PortNum(number as u8), &self.ports[number]))
+            .filter(move |(number, port)| {
+                number.0 == 0 || port.peer.is_some() || (local_too && port.info.is_some())
+            })
+    }
+}
+
+/// The whole subnet at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Fabric {
+    /// In the order of their GUIDs.
+    pub nodes: Vec<Node>,
+    /// The port that the subnet manager sits at.
+    pub local: Option<PortRef>,
+    index: HashMap<Guid, NodeIx>,
+}
+
+impl Fabric {
+    /// The model of what `inventory` holds now.
+    pub fn build(inventory: &Inventory) -> Fabric {
+        let index: HashMap<Guid, NodeIx> = inventory
+            .nodes()
+            .enumerate()
+            .map(|(position, (guid, _))| (guid, NodeIx(position as u32)))
+            .collect();
+        let resolve = |key: PortKey| {
+            index.get(&key.node).map(|&node| PortRef {
+                node,
+                port: key.port,
+            })
+        };
+        let nodes = inventory
+            .nodes()
+            .map(|(guid, record)| build_node(guid, record, &resolve))
+            .collect();
+        Fabric {
+            nodes,
+            local: inventory.local.and_then(resolve),
+            index,
+        }
+    }
+
+    /// The node at `ix`.
+    pub fn node(&self, ix: NodeIx) -> &Node {
+        &self.nodes[ix.0 as usize]
+    }
+
+    /// The port `at`; it exists for every reference that this fabric gave out.
+    pub fn port(&self, at: PortRef) -> &Port {
+        &self.node(at.node).ports[at.port.index()]
+    }
+
+    /// The node with this GUID.
+    pub fn find(&self, guid: Guid) -> Option<NodeIx> {
+        self.index.get(&guid).copied()
+    }
+
+    /// All nodes with their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeIx, &Node)> {
+        self.nodes
+            .iter()
+            .enumerate()
+            .map(|(position, node)| (NodeIx(position as u32), node))
+    }
+
+    /// All switches with their indices.
+    pub fn switches(&self) -> impl Iterator<Item = (NodeIx, &Node)> {
+        self.iter().filter(|(_, node)| node.is_switch())
+    }
+
+    /// Every port that can hold a LID.
+    pub fn end_ports(&self) -> impl Iterator<Item = (PortRef, &Port)> {
+        self.iter().flat_map(|(ix, node)| {
+            node.end_ports()
+                .map(move |(port, record)| (PortRef { node: ix, port }, record))
+        })
+    }
+
+    /// Every cable once, from its end with the lower (node, port).
+    pub fn links(&self) -> impl Iterator<Item = (PortRef, PortRef)> + '_ {
+        self.iter().flat_map(|(ix, node)| {
+            node.ports
+                .iter()
+                .enumerate()
+                .filter_map(move |(number, port)| {
+                    let here = PortRef {
+                        node: ix,
+                        port: PortNum(number as u8),
+                    };
+                    port.peer
+                        .filter(|&there| here < there)
+                        .map(|there| (here, there))
+                })
+        })
+    }
+
+    /// GUID and number of a port, which name it across fabrics.
+    pub fn key(&self, at: PortRef) -> PortKey {
+        PortKey::new(self.node(at.node).guid, at.port)
+    }
+
+    /// A port by its key.
+    pub fn find_port(&self, key: PortKey) -> Option<PortRef> {
+        let node = self.find(key.node)?;
+        (key.port.index() < self.node(node).ports.len()).then_some(PortRef {
+            node,
+            port: key.port,
+        })
+    }
+
+    /// How many nodes are of this kind.
+    pub fn count(&self, kind: NodeType) -> usize {
+        self.nodes.iter().filter(|node| node.kind() == kind).count()
+    }
+}
+
+fn build_node(
+    guid: Guid,
+    record: &NodeRecord,
+    resolve: &impl Fn(PortKey) -> Option<PortRef>,
+) -> Node {
+    let ports = record
+        .ports
+        .iter()
+        .map(|port| Port {
+            guid: if port.guid.is_zero() { guid } else { port.guid },
+            info: port.info,
+            peer: port.peer.and_then(resolve),
+            up: port.is_up(),
+        })
+        .collect();
+    Node {
+        guid,
+        info: record.info,
+        description: record
+            .description
+            .as_ref()
+            .map(|description| String::from_utf8_lossy(description.text()).into_owned())
+            .unwrap_or_default(),
+        ports,
+        switch: record.switch.as_ref().map(|switch| switch.info),
+        distance: record.path.len() as u8,
+        suspected: record.missed > 0,
+        unmanageable: record.missed > MISSES_TOLERATED,
+    }
+}

@@ -1,0 +1,146 @@
+//! What is wrong with the subnet, named.
+
+use rsm_ids::Guid;
+use serde::Serialize;
+
+use crate::sweep::inventory::PortKey;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; nothing is impaired.
+    Info,
+    /// Something is impaired or will be.
+    Warning,
+    /// Part of the subnet does not work.
+    Error,
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Subject {
+    /// The subnet as a whole.
+    Subnet,
+    /// One node.
+    Node(Guid),
+    /// One port.
+    Port(PortKey),
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Subject::Subnet => f.write_str("subnet"),
+            Subject::Node(guid) => guid.fmt(f),
+            Subject::Port(key) => key.fmt(f),
+        }
+    }
+}
+
+/// The kinds of findings; [`FindingKind::code`] is their stable name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FindingKind {
+    /// Two nodes answer with one GUID; the one met second is left out.
+    DuplicateGuid,
+    /// A node answers with GUID zero and cannot be managed.
+    ZeroGuid,
+    /// A cable joins two ports of one switch.
+    LoopbackCable,
+    /// A port hears itself: a loop-back plug, or a cable that reflects.
+    SelfCabled,
+    /// The link is up, but nobody answers behind it.
+    Unanswering,
+    /// A node answers some attributes and not others, or with an error.
+    Incomplete,
+    /// There are more ports than unicast LIDs.
+    LidSpaceExhausted,
+    /// Two ports held the same LID; one was given another.
+    LidConflict,
+    /// The configured LMC cannot be applied without moving a LID in use.
+    LmcNotApplied,
+    /// The engine could not route, or its result was refused.
+    RoutingRefused,
+    /// Ports that are cabled together cannot reach each other.
+    Unreachable,
+    /// A Set was refused or never answered.
+    SetFailed,
+    /// A link changes its state too often and is kept out of the routes until it is quiet.
+    LinkFlapping,
+    /// A port reports link integrity, buffer overrun or flow control errors (traps 129 to 131).
+    LinkErrors,
+    /// A port reports key violations (traps 256 to 259).
+    KeyViolation,
+    /// Another subnet manager is master; this one stands by.
+    OtherMaster,
+    /// A switch cannot hold the LIDs in use.
+    TableTooSmall,
+    /// A device accepts a Set and does not keep a field of it.
+    FieldNotKept,
+    /// The store or a file could not be read or written.
+    Storage,
+}
+
+impl FindingKind {
+    /// A stable name in kebab case, as shown to operators and scripts.
+    pub const fn code(self) -> &'static str {
+        match self {
+            FindingKind::DuplicateGuid => "duplicate-guid",
+            FindingKind::ZeroGuid => "zero-guid",
+            FindingKind::LoopbackCable => "loopback-cable",
+            FindingKind::SelfCabled => "self-cabled",
+            FindingKind::Unanswering => "unanswering",
+            FindingKind::Incomplete => "incomplete",
+            FindingKind::LidSpaceExhausted => "lid-space-exhausted",
+            FindingKind::LidConflict => "lid-conflict",
+            FindingKind::LmcNotApplied => "lmc-not-applied",
+            FindingKind::RoutingRefused => "routing-refused",
+            FindingKind::Unreachable => "unreachable",
+            FindingKind::SetFailed => "set-failed",
+            FindingKind::LinkFlapping => "link-flapping",
+            FindingKind::LinkErrors => "link-errors",
+            FindingKind::KeyViolation => "key-violation",
+            FindingKind::OtherMaster => "other-master",
+            FindingKind::TableTooSmall => "table-too-small",
+            FindingKind::FieldNotKept => "field-not-kept",
+            FindingKind::Storage => "storage",
+        }
+    }
+}
+
+impl Serialize for FindingKind {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
+}
+
+impl Serialize for Subject {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// One thing that is wrong, about one subject.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub struct Finding {
+    /// What kind of thing.
+    pub kind: FindingKind,
+    /// About what.
+    pub subject: Subject,
+    /// How much it matters.
+    pub severity: Severity,
+    /// One sentence for the operator: what, where, and what it means.
+    pub text: String,
+}
+
+impl Finding {
+    /// A finding of `kind` about `subject`, worded `text`.
+    pub fn new(kind: FindingKind, subject: Subject, severity: Severity, text: String) -> Finding {
+        Finding {
+            kind,
+            subject,
+            severity,
+            text,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! A subnet manager for InfiniBand.
+//!
+//! One pipeline, a folder for each stage: [`sweep`] asks the hardware, [`fabric`] models what it said, [`plan`]
+//! decides what should be, [`diff`] finds what differs, [`push`] writes it. [`core`] takes events through the
+//! stages; everything that touches a clock, a socket or a file is outside of it.
+
+pub mod cli;
+pub mod config;
+pub mod core;
+pub mod daemon;
+pub mod diff;
+pub mod dump;
+pub mod fabric;
+pub mod findings;
+pub mod offline;
+pub mod plan;
+pub mod publish;
+pub mod push;
+pub mod store;
+pub mod sweep;

@@ -1,0 +1,19 @@
+//! The daemon, and what else `rsm` does on the command line.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use rsm::cli::{self, Cli};
+
+fn main() -> ExitCode {
+    match cli::run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            #[expect(clippy::print_stderr, reason = "the end of a command line")]
+            {
+                eprintln!("rsm: {error:#}");
+            }
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A fabric without hardware: from a file or a generator to the model that planning works on.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::wire::attr::{
+    LinkSpeed as WireSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth as WireWidth, Mtu,
+    NodeDescription, NodeInfo, NodeType, PortInfo, PortState, SwitchInfo, VlCap,
+};
+use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
+use rsm_routing::{generate, ibnetdiscover};
+
+use crate::fabric::Fabric;
+use crate::sweep::inventory::{Inventory, NodeRecord, PortKey, PortRecord, SwitchRecord};
+
+/// The largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs is a tenth of it.
+const FILE_MAX: u64 = 256 * 1024 * 1024;
+
+/// What `spec` states: a file in ibnetdiscover's format if there is one of that name, else a generator's specification.
+///
+/// # Errors
+/// The file cannot be read, or says something that is no fabric (with file and line); or the specification is wrong
+/// (with what was expected where).
+pub fn load(spec: &str) -> anyhow::Result<Netlist> {
+    let path = Path::new(spec);
+    if !path.is_file() {
+        if spec.contains('/') || path.extension().is_some_and(|end| end == "txt") {
+            anyhow::bail!("there is no file {spec}");
+        }
+        return Ok(generate::generate(spec)?);
+    }
+    let size = std::fs::metadata(path)
+        .with_context(|| format!("cannot read {spec}"))?
+        .len();
+    anyhow::ensure!(
+        size <= FILE_MAX,
+        "{spec} has {size} bytes: expected a fabric of at most {FILE_MAX}"
+    );
+    let text = std::fs::read(path).with_context(|| format!("cannot read {spec}"))?;
+    let parsed = ibnetdiscover::parse(&text, spec)?;
+    for warning in &parsed.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(parsed.netlist)
+}
+
+/// The model of `netlist` as a sweep of such hardware would build it, seen from its first host, with the LIDs that it
+/// states.
+pub fn fabric(netlist: &Netlist) -> Fabric {
+    let mut inventory = Inventory::default();
+    for node in netlist.nodes() {
+        inventory.insert(node.guid, record(node));
+    }
+    for cable in netlist.cables() {
+        let [a, b] = [cable.a, cable.b].map(|end| PortKey::new(netlist.nodes()[end.0].guid, end.1));
+        for key in [a, b] {
+            if let Some(info) = inventory.port_mut(key).and_then(|port| port.info.as_mut()) {
+                bring_up(info, cable);
+            }
+        }
+        // A cable that leads back to its own node is no way to anywhere.
+        if a.node != b.node {
+            inventory.join(a, b);
+        }
+    }
+    inventory.local = netlist
+        .nodes()
+        .iter()
+        .filter(|node| node.kind == NodeKind::Ca && !node.is_aggregation_node())
+        .flat_map(|node| node.end_ports().map(|port| PortKey::new(node.guid, port)))
+        .filter(|&key| inventory.port(key).is_some_and(|port| port.peer.is_some()))
+        .min();
+    if inventory.local.is_none() {
+        let switches = netlist
+            .nodes()
+            .iter()
+            .filter(|node| node.kind == NodeKind::Switch);
+        inventory.local = switches
+            .map(|node| PortKey::new(node.guid, PortNum::ZERO))
+            .min();
+    }
+    Fabric::build(&inventory)
+}
+
+fn record(node: &Node) -> NodeRecord {
+    let mut info = NodeInfo::default();
+    info.set_node_type(match node.kind {
+        NodeKind::Ca => NodeType::Ca,
+        NodeKind::Switch => NodeType::Switch,
+        NodeKind::Router => NodeType::Router,
+    })
+    .set_num_ports(node.num_ports)
+    .set_node_guid(node.guid)
+    .set_system_image_guid(node.system_image_guid)
+    .set_vendor_id(node.vendor_id)
+    .set_device_id(node.device_id);
+    let is_switch = node.kind == NodeKind::Switch;
+    let ports = (0..=node.num_ports)
+        .map(|number| {
+            let stated = node.port(PortNum(number));
+            let mut port = PortInfo::default();
+            if !is_switch || number == 0 {
+                // A LID that no port can hold is no LID.
+                let usable = stated.lid.is_unicast() && stated.lmc.aligns(stated.lid);
+                port.set_lid(if usable { stated.lid } else { Lid::NONE });
+                port.set_lmc(stated.lmc);
+            }
+            port.set_port_state(PortState::Down)
+                .set_mtu_cap(Mtu::Bytes4096)
+                .set_vl_cap(VlCap::Vl0To7);
+            PortRecord {
+                info: Some(port),
+                guid: stated.guid,
+                ..PortRecord::default()
+            }
+        })
+        .collect();
+    let switch = is_switch.then(|| {
+        let mut switch = SwitchInfo::default();
+        switch
+            .set_linear_fdb_cap(Lid::UNICAST_LAST.0 + 1)
+            .set_enhanced_port0(node.enhanced_port0);
+        SwitchRecord::new(switch)
+    });
+    NodeRecord {
+        info,
+        description: Some(NodeDescription::new(&node.description)),
+        ports,
+        switch,
+        path: Default::default(),
+        alternate: None,
+        epoch: 0,
+        missed: 0,
+    }
+}
+
+fn bring_up(info: &mut PortInfo, cable: &Cable) {
+    info.set_port_state(PortState::Active);
+    info.set_link_width_active(match cable.width {
+        LinkWidth::X1 => WireWidth::X1,
+        LinkWidth::X2 => WireWidth::X2,
+        LinkWidth::X4 => WireWidth::X4,
+        LinkWidth::X8 => WireWidth::X8,
+        LinkWidth::X12 => WireWidth::X12,
+    });
+    match cable.speed {
+        LinkSpeed::Sdr => info.set_link_speed_active(WireSpeed::SDR),
+        LinkSpeed::Ddr => info.set_link_speed_active(WireSpeed::DDR),
+        // FDR10 shows as QDR in PortInfo.
+        LinkSpeed::Qdr | LinkSpeed::Fdr10 => info.set_link_speed_active(WireSpeed::QDR),
+        LinkSpeed::Fdr => info.set_link_speed_ext_active(LinkSpeedExt::FDR),
+        LinkSpeed::Edr => info.set_link_speed_ext_active(LinkSpeedExt::EDR),
+        LinkSpeed::Hdr => info.set_link_speed_ext_active(LinkSpeedExt::HDR),
+        LinkSpeed::Ndr => info.set_link_speed_ext_active(LinkSpeedExt::NDR),
+        LinkSpeed::Xdr => info.set_link_speed_ext_active2(LinkSpeedExt2::XDR),
+    };
+}

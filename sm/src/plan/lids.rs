@@ -1,0 +1,342 @@
+//! Who gets which LID.
+//!
+//! The order of rights (invariant: a LID in use is never moved unless two ports hold it):
+//!
+//! 1. a port keeps the LID it holds; of two that hold the same one, that with the persisted claim to it,
+//!    else that with the lower GUID;
+//! 2. a port that holds none gets back the LID it has a persisted claim to, if nobody holds it;
+//! 3. the others get the lowest free LIDs, leaving out those that an absent port has a claim to as long as
+//!    there are others.
+//!
+//! New LIDs go to switches first and then to the ports of each switch in turn, so that the LIDs of one
+//! leaf stand together in the forwarding tables.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid, Lmc};
+use rsm_mad::wire::attr::NodeType;
+
+use super::policy::Policy;
+use crate::fabric::{Fabric, PortRef};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+
+/// The LIDs of one port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The lowest of them.
+    pub base: Lid,
+    /// There are 2^LMC.
+    pub lmc: Lmc,
+}
+
+/// What each port GUID was given before, in this run or an earlier one.
+pub type Claims = BTreeMap<Guid, Claim>;
+
+/// The LIDs of a fabric.
+#[derive(Clone, Default, Debug)]
+pub struct LidPlan {
+    /// By port; ports left out have no entry.
+    pub lids: BTreeMap<PortRef, Claim>,
+    /// Ports for which there was no LID.
+    pub left_out: Vec<PortRef>,
+    /// What the operator should know.
+    pub findings: Vec<Finding>,
+}
+
+/// Who has which LID while they are being given out.
+struct Space {
+    /// By LID: owner's index plus one, 0: free.
+    owner: Vec<u32>,
+    /// By LID: an absent port has a persisted claim to it.
+    reserved: Vec<bool>,
+    last: u16,
+}
+
+impl Space {
+    fn is_free(&self, claim: Claim) -> bool {
+        self.is_in_nobodys_way(claim, 0)
+    }
+
+    /// Whether nobody but `owner` has any of it.
+    fn is_free_for(&self, claim: Claim, owner: usize) -> bool {
+        self.is_in_nobodys_way(claim, owner as u32 + 1)
+    }
+
+    fn is_in_nobodys_way(&self, claim: Claim, mark: u32) -> bool {
+        let (base, count) = (claim.base.0, claim.lmc.lids());
+        claim.base.is_unicast()
+            && claim.lmc.aligns(claim.base)
+            && base
+                .checked_add(count - 1)
+                .is_some_and(|last| last <= self.last)
+            && self.owner[base as usize..][..count as usize]
+                .iter()
+                .all(|&owner| owner == 0 || owner == mark)
+    }
+
+    fn take(&mut self, claim: Claim, owner: usize) {
+        self.owner[claim.base.index()..][..claim.lmc.lids() as usize].fill(owner as u32 + 1);
+    }
+
+    /// The lowest free aligned range at or above `from`.
+    fn next(&self, from: u16, lmc: Lmc, reserved_too: bool) -> Option<Claim> {
+        let count = lmc.lids();
+        let mut base = u32::from(from.max(count)).next_multiple_of(u32::from(count));
+        while base + u32::from(count) - 1 <= u32::from(self.last) {
+            let claim = Claim {
+                base: Lid(base as u16),
+                lmc,
+            };
+            let range = base as usize..(base + u32::from(count)) as usize;
+            if self.is_free(claim)
+                && (reserved_too || !self.reserved[range].iter().any(|&taken| taken))
+            {
+                return Some(claim);
+            }
+            base += u32::from(count);
+        }
+        None
+    }
+}
+
+/// Gives every end port of `fabric` its LIDs.
+pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
+    let mut plan = LidPlan::default();
+    let ports: Vec<PortRef> = in_order_of_wiring(fabric);
+    let capacity = smallest_table(fabric);
+    let mut space = Space {
+        owner: vec![0; usize::from(Lid::UNICAST_LAST.0) + 1],
+        reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
+        last: capacity,
+    };
+    keep_held(fabric, &ports, claims, policy, &mut space, &mut plan);
+    restore_claimed(fabric, &ports, claims, policy, &mut space, &mut plan);
+    reserve_for_absent(fabric, claims, &mut space);
+    give_new(fabric, &ports, policy, &mut space, &mut plan);
+    if !plan.left_out.is_empty() {
+        let names: Vec<String> = plan
+            .left_out
+            .iter()
+            .take(NAMES_SHOWN)
+            .map(|&port| place(fabric, port))
+            .collect();
+        let more = plan.left_out.len().saturating_sub(NAMES_SHOWN);
+        let and_more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        plan.findings.push(Finding::new(
+            FindingKind::LidSpaceExhausted,
+            Subject::Subnet,
+            Severity::Error,
+            format!(
+                "no LID is left below {} for {} ports: {}{and_more}; lower the LMC or split the subnet",
+                u32::from(capacity) + 1,
+                plan.left_out.len(),
+                names.join(", ")
+            ),
+        ));
+    }
+    plan
+}
+
+/// How many ports a finding names before it only counts them.
+const NAMES_SHOWN: usize = 10;
+
+fn place(fabric: &Fabric, at: PortRef) -> String {
+    format!("{} port {}", fabric.node(at.node).name(), at.port)
+}
+
+/// Switches in the order of their GUIDs, then for each switch what is cabled to it, by port; then the rest.
+fn in_order_of_wiring(fabric: &Fabric) -> Vec<PortRef> {
+    let mut seen = std::collections::BTreeSet::new();
+    let switches = fabric
+        .end_ports()
+        .map(|(at, _)| at)
+        .filter(|at| fabric.node(at.node).kind() == NodeType::Switch);
+    let cabled = fabric
+        .switches()
+        .flat_map(|(_, node)| node.ports.iter().filter_map(|port| port.peer))
+        .filter(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
+    let rest = fabric.end_ports().map(|(at, _)| at);
+    switches
+        .chain(cabled)
+        .chain(rest)
+        .filter(|&at| seen.insert(at))
+        .collect()
+}
+
+/// The highest LID that every switch can forward to.
+fn smallest_table(fabric: &Fabric) -> u16 {
+    fabric
+        .switches()
+        .filter_map(|(_, node)| node.switch.as_ref())
+        .map(|switch| switch.linear_fdb_cap())
+        .filter(|&entries| entries > 1)
+        .map(|entries| entries - 1)
+        .min()
+        .unwrap_or(Lid::UNICAST_LAST.0)
+        .min(Lid::UNICAST_LAST.0)
+}
+
+/// The LMC that the policy has for a port.
+fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
+    let node = fabric.node(at.node);
+    match (&node.switch, node.kind()) {
+        (Some(switch), _) if switch.enhanced_port0() && policy.lmc_enhanced_port0 => policy.lmc,
+        (_, NodeType::Switch) => Lmc::ZERO,
+        _ => policy.lmc,
+    }
+}
+
+fn keep_held(
+    fabric: &Fabric,
+    ports: &[PortRef],
+    claims: &Claims,
+    policy: &Policy,
+    space: &mut Space,
+    plan: &mut LidPlan,
+) {
+    let held = |at: PortRef| {
+        let port = fabric.port(at);
+        Claim {
+            base: port.lid(),
+            lmc: port.lmc(),
+        }
+    };
+    let mut holders: Vec<(bool, Guid, usize, PortRef)> = ports
+        .iter()
+        .enumerate()
+        .filter(|&(_, &at)| held(at).base.is_unicast())
+        .map(|(index, &at)| {
+            let guid = fabric.port(at).guid;
+            let claimed = claims
+                .get(&guid)
+                .is_some_and(|claim| claim.base == held(at).base);
+            (!claimed, guid, index, at)
+        })
+        .collect();
+    holders.sort_unstable();
+    // First everybody's own LID, then what LMC adds to it: nobody loses the LID he holds to the range of another.
+    let mut kept = Vec::new();
+    for (_, guid, index, at) in holders {
+        let claim = Claim {
+            base: held(at).base,
+            lmc: Lmc::ZERO,
+        };
+        if space.is_free(claim) {
+            space.take(claim, index);
+            kept.push((index, at, claim));
+            continue;
+        }
+        let base = claim.base;
+        plan.findings.push(Finding::new(
+            FindingKind::LidConflict,
+            Subject::Port(fabric.key(at)),
+            Severity::Warning,
+            format!("{} ({guid}) held LID {base}, which another port has the better right to or no switch can forward to; it gets a new one", place(fabric, at)),
+        ));
+    }
+    for (index, at, claim) in kept {
+        let full = Claim {
+            lmc: wanted_lmc(fabric, at, policy),
+            ..claim
+        };
+        let claim = if space.is_free_for(full, index) {
+            full
+        } else {
+            claim
+        };
+        if claim != full {
+            let Claim { base, lmc } = full;
+            plan.findings.push(Finding::new(
+                FindingKind::LmcNotApplied,
+                Subject::Port(fabric.key(at)),
+                Severity::Info,
+                format!(
+                    "{} keeps LID {base} with LMC 0: with LMC {lmc} it would have to move",
+                    place(fabric, at)
+                ),
+            ));
+        }
+        space.take(claim, index);
+        plan.lids.insert(at, claim);
+    }
+}
+
+fn restore_claimed(
+    fabric: &Fabric,
+    ports: &[PortRef],
+    claims: &Claims,
+    policy: &Policy,
+    space: &mut Space,
+    plan: &mut LidPlan,
+) {
+    for (index, &at) in ports.iter().enumerate() {
+        if plan.lids.contains_key(&at) {
+            continue;
+        }
+        let Some(claim) = claims.get(&fabric.port(at).guid) else {
+            continue;
+        };
+        let full = Claim {
+            base: claim.base,
+            lmc: wanted_lmc(fabric, at, policy),
+        };
+        if space.is_free(full) {
+            space.take(full, index);
+            plan.lids.insert(at, full);
+        }
+    }
+}
+
+fn reserve_for_absent(fabric: &Fabric, claims: &Claims, space: &mut Space) {
+    let present: std::collections::BTreeSet<Guid> =
+        fabric.end_ports().map(|(_, port)| port.guid).collect();
+    for claim in claims
+        .iter()
+        .filter(|(guid, _)| !present.contains(guid))
+        .map(|(_, claim)| claim)
+    {
+        let first = claim.base.index();
+        for lid in first..first + claim.lmc.lids() as usize {
+            if let Some(reserved) = space.reserved.get_mut(lid) {
+                *reserved = true;
+            }
+        }
+    }
+}
+
+fn give_new(
+    fabric: &Fabric,
+    ports: &[PortRef],
+    policy: &Policy,
+    space: &mut Space,
+    plan: &mut LidPlan,
+) {
+    // The search goes on where it last ended, for each LMC apart.
+    let mut cursors: BTreeMap<(Lmc, bool), u16> = BTreeMap::new();
+    for (index, &at) in ports.iter().enumerate() {
+        if plan.lids.contains_key(&at) {
+            continue;
+        }
+        let lmc = wanted_lmc(fabric, at, policy);
+        let found = [false, true].into_iter().find_map(|reserved_too| {
+            let cursor = cursors.entry((lmc, reserved_too)).or_insert(1);
+            let claim = space.next(*cursor, lmc, reserved_too)?;
+            *cursor = claim.base.0;
+            Some(claim)
+        });
+        match found {
+            Some(claim) => {
+                space.take(claim, index);
+                plan.lids.insert(at, claim);
+            }
+            None => plan.left_out.push(at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use rsm_ids::PortNum;
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
+
+use super::*;
+use crate::offline;
+
+/// Ports of the fabrics below: ten hosts and five switches.
+const PORTS: usize = 15;
+
+/// A ring of five switches with two hosts each, whose ports hold what `held` says, in the order of the nodes.
+fn fabric(held: &[Option<(u16, u8)>]) -> Fabric {
+    let (mut nodes, cables) = generate("ring:5,hosts=2").unwrap().into_parts();
+    for (node, held) in nodes.iter_mut().zip(held) {
+        let port = match node.kind {
+            NodeKind::Switch => PortNum::ZERO,
+            _ => PortNum(1),
+        };
+        let (lid, lmc) = held.unwrap_or((0, 0));
+        let spec = PortSpec {
+            guid: node.guid,
+            lid: Lid(lid),
+            lmc: Lmc::new(lmc).unwrap(),
+        };
+        node.ports.insert(port, spec);
+    }
+    offline::fabric(&Netlist::new(nodes, cables).unwrap())
+}
+
+fn policy(lmc: u8) -> Policy {
+    Policy {
+        lmc: Lmc::new(lmc).unwrap(),
+        ..Policy::default()
+    }
+}
+
+/// By port GUID.
+fn result(fabric: &Fabric, plan: &LidPlan) -> BTreeMap<Guid, Claim> {
+    plan.lids
+        .iter()
+        .map(|(&at, &claim)| (fabric.port(at).guid, claim))
+        .collect()
+}
+
+fn range(claim: Claim) -> std::ops::Range<u32> {
+    let base = u32::from(claim.base.0);
+    base..base + u32::from(claim.lmc.lids())
+}
+
+fn overlap(a: Claim, b: Claim) -> bool {
+    range(a).start < range(b).end && range(b).start < range(a).end
+}
+
+/// LIDs from a small space, so that they meet.
+fn held() -> impl Strategy<Value = Vec<Option<(u16, u8)>>> {
+    prop::collection::vec(prop::option::of((1..40u16, 0..3u8)), PORTS)
+}
+
+fn claims() -> impl Strategy<Value = Vec<Option<(u16, u8)>>> {
+    prop::collection::vec(prop::option::of((0..60u16, 0..3u8)), PORTS)
+}
+
+fn remembered(fabric: &Fabric, claims: &[Option<(u16, u8)>]) -> Claims {
+    fabric
+        .end_ports()
+        .zip(claims)
+        .filter_map(|((_, port), claim)| {
+            let (base, lmc) = (*claim)?;
+            let claim = Claim {
+                base: Lid(base),
+                lmc: Lmc::new(lmc).ok()?,
+            };
+            Some((port.guid, claim))
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn nobody_is_moved_who_holds_a_lid_alone(held in held(), claims in claims(), lmc in 0..4u8) {
+        let fabric = fabric(&held);
+        let claims = remembered(&fabric, &claims);
+        let plan = assign(&fabric, &claims, &policy(lmc));
+        let given = result(&fabric, &plan);
+        let mut holders: BTreeMap<Lid, Vec<Guid>> = BTreeMap::new();
+        for (_, port) in fabric.end_ports() {
+            if port.lid().is_unicast() {
+                holders.entry(port.lid()).or_default().push(port.guid);
+            }
+        }
+        for (lid, guids) in holders {
+            let keep = guids.iter().filter(|guid| given[*guid].base == lid).count();
+            prop_assert_eq!(keep, 1, "one of {:?} keeps LID {}", guids, lid);
+            let entitled = guids.iter().find(|guid| claims.get(guid).is_some_and(|claim| claim.base == lid));
+            if let Some(entitled) = entitled {
+                // Several may remember it; one of those keeps it.
+                let keeper = guids.iter().find(|guid| given[*guid].base == lid).unwrap();
+                prop_assert!(claims.get(keeper).is_some_and(|claim| claim.base == lid), "{} has a claim", entitled);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_given_is_aligned_and_nobody_elses(held in held(), claims in claims(), lmc in 0..4u8) {
+        let fabric = fabric(&held);
+        let plan = assign(&fabric, &remembered(&fabric, &claims), &policy(lmc));
+        prop_assert!(plan.left_out.is_empty());
+        let given: Vec<Claim> = plan.lids.values().copied().collect();
+        prop_assert_eq!(given.len(), PORTS);
+        for (index, &claim) in given.iter().enumerate() {
+            prop_assert!(claim.base.is_unicast() && claim.lmc.aligns(claim.base), "{:?}", claim);
+            for &other in &given[index + 1..] {
+                prop_assert!(!overlap(claim, other), "{:?} and {:?}", claim, other);
+            }
+        }
+        for (&at, claim) in &plan.lids {
+            let most = if fabric.node(at.node).is_switch() { 0 } else { lmc };
+            prop_assert!(claim.lmc.get() == most || claim.lmc == Lmc::ZERO);
+        }
+    }
+
+    #[test]
+    fn to_assign_again_changes_nothing(held in held(), lmc in 0..4u8) {
+        let before = fabric(&held);
+        let plan = assign(&before, &Claims::new(), &policy(lmc));
+        let given = result(&before, &plan);
+        // The fabric as it is when everybody has what he was given.
+        let (nodes, _) = generate("ring:5,hosts=2").unwrap().into_parts();
+        let now: Vec<Option<(u16, u8)>> = nodes
+            .iter()
+            .map(|node| given.get(&node.guid).map(|claim| (claim.base.0, claim.lmc.get())))
+            .collect();
+        let after = fabric(&now);
+        prop_assert_eq!(result(&after, &assign(&after, &Claims::new(), &policy(lmc))), given);
+    }
+}
+
+#[test]
+fn a_range_does_not_push_out_who_is_within_it() {
+    let mut held = vec![None; PORTS];
+    let (nodes, _) = generate("ring:5,hosts=2").unwrap().into_parts();
+    let hosts: Vec<usize> = (0..PORTS)
+        .filter(|&index| nodes[index].kind == NodeKind::Ca)
+        .collect();
+    held[hosts[0]] = Some((8, 0));
+    held[hosts[1]] = Some((9, 0));
+    let fabric = fabric(&held);
+    let plan = assign(&fabric, &Claims::new(), &policy(2));
+    let given = result(&fabric, &plan);
+    for (host, lid) in [(hosts[0], 8), (hosts[1], 9)] {
+        let claim = given[&nodes[host].guid];
+        assert_eq!((claim.base, claim.lmc), (Lid(lid), Lmc::ZERO));
+    }
+    let kinds: Vec<FindingKind> = plan.findings.iter().map(|finding| finding.kind).collect();
+    assert_eq!(kinds, [FindingKind::LmcNotApplied; 2]);
+}
+
+#[test]
+fn the_lid_of_an_absent_port_is_given_away_last() {
+    let fabric = fabric(&[None; PORTS]);
+    let absent = Claim {
+        base: Lid(3),
+        lmc: Lmc::ZERO,
+    };
+    let claims = Claims::from([(Guid(0xdead), absent)]);
+    let plan = assign(&fabric, &claims, &Policy::default());
+    assert!(plan.lids.values().all(|claim| claim.base != Lid(3)));
+    let highest = plan.lids.values().map(|claim| claim.base).max();
+    assert_eq!(highest, Some(Lid(PORTS as u16 + 1)));
+}

@@ -1,0 +1,201 @@
+//! What we want: the immutable desired state of the subnet, and its proof.
+//!
+//! Planning is pure: [`plan`] turns a [`Job`] (everything it depends on) into an [`Outcome`], on
+//! whatever thread, and nothing else happens.
+
+pub mod lids;
+pub mod lint;
+pub mod policy;
+pub mod ports;
+mod topology;
+mod transition;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid};
+use rsm_routing::engine::{self, EngineError, Options, Routing};
+use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
+use rsm_routing::topology::{Topology, TopologyError};
+use rsm_routing::verify::Report;
+
+use self::lids::{Claim, Claims, LidPlan};
+use self::lint::Refusal;
+use self::policy::Policy;
+pub use self::topology::{build as topology, lids_in_use};
+pub use self::transition::Held;
+use crate::fabric::{Fabric, PortRef};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::sweep::inventory::PortKey;
+
+/// Everything that a plan depends on.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Number of the plan.
+    pub generation: u64,
+    /// The subnet as last seen.
+    pub fabric: Arc<Fabric>,
+    /// LIDs given out before.
+    pub claims: Arc<Claims>,
+    /// What the operator decides.
+    pub policy: Arc<Policy>,
+    /// Cables kept out of the routes, by either end.
+    pub damped: Arc<BTreeSet<PortKey>>,
+    /// The plan in force.
+    pub previous: Option<Arc<Plan>>,
+    /// What switches hold now.
+    pub hardware: Vec<Held>,
+}
+
+/// The desired state of the subnet.
+#[derive(Debug)]
+pub struct Plan {
+    /// Counts plans; every later one is higher.
+    pub generation: u64,
+    /// The subnet it was made for.
+    pub fabric: Arc<Fabric>,
+    /// Who has which LID.
+    pub lids: LidPlan,
+    /// The LID of the port that this subnet manager sits at.
+    pub sm_lid: Lid,
+    /// The switch graph with these LIDs.
+    pub topology: Topology,
+    /// The forwarding tables, and how they came about.
+    pub routing: Routing,
+    /// Their proof.
+    pub report: Report,
+    /// Tables that every switch has to hold before the first of `routing` is written, where a mixture of what they hold
+    /// now and those could close a loop.
+    pub waypoint: Option<Tables>,
+    /// The decisions it was made under.
+    pub policy: Arc<Policy>,
+    /// What the operator should know.
+    pub findings: Vec<Finding>,
+}
+
+/// What became of a [`Job`].
+#[derive(Debug)]
+pub enum Outcome {
+    /// A proven plan.
+    Plan(Arc<Plan>),
+    /// No plan; that in force stays.
+    Refused(PlanError),
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The fabric cannot be made a switch graph.
+    #[error("the fabric cannot be routed")]
+    Topology(#[from] TopologyError),
+    /// The engine found no tables.
+    #[error("the engine found no routes")]
+    Engine(#[from] EngineError),
+    /// The tables did not stand the proof.
+    #[error("the routes were refused")]
+    Refused(#[from] Refusal),
+    /// The subnet manager's own port could not be given a LID.
+    #[error("the subnet manager's own port has no LID")]
+    NoLocalLid,
+}
+
+impl Plan {
+    /// The table of the switch with this GUID.
+    pub fn table(&self, guid: Guid) -> Option<&Lft> {
+        self.table_of(&self.routing.tables, guid)
+    }
+
+    /// The table that the switch with this GUID is to hold on the way to [`Plan::table`].
+    pub fn table_on_the_way(&self, guid: Guid) -> Option<&Lft> {
+        self.table_of(self.waypoint.as_ref()?, guid)
+    }
+
+    /// The table of the switch with this GUID among `tables`, which are in the order of [`Plan::topology`].
+    pub fn table_of<'a>(&self, tables: &'a Tables, guid: Guid) -> Option<&'a Lft> {
+        let switch = self.topology.switch_by_guid(guid)?;
+        tables.lfts.get(switch.index())
+    }
+
+    /// LinearFDBTop for every switch: the highest LID in use.
+    pub fn top(&self) -> Lid {
+        self.topology.top_lid()
+    }
+
+    /// Blocks of each table: as many as reach [`Plan::top`].
+    pub fn blocks(&self) -> usize {
+        self.top().index() / BLOCK_LIDS + 1
+    }
+
+    /// The LIDs of a port.
+    pub fn claim(&self, at: PortRef) -> Option<Claim> {
+        self.lids.lids.get(&at).copied()
+    }
+}
+
+/// Plans.
+pub fn plan(job: &Job) -> Outcome {
+    match try_plan(job) {
+        Ok(plan) => Outcome::Plan(Arc::new(plan)),
+        Err(error) => Outcome::Refused(error),
+    }
+}
+
+fn try_plan(job: &Job) -> Result<Plan, PlanError> {
+    let lids = lids::assign(&job.fabric, &job.claims, &job.policy);
+    let sm_lid = job
+        .fabric
+        .local
+        .and_then(|local| lids.lids.get(&local))
+        .map(|claim| claim.base)
+        .ok_or(PlanError::NoLocalLid)?;
+    let topology = topology::build(&job.fabric, &lids, &job.damped)?;
+    let used = job.hardware.iter().any(|held| !held.entries.is_empty());
+    let hardware = used.then(|| transition::tables(&topology, &job.hardware));
+    let options = Options {
+        root_guids: job.policy.root_guids.clone(),
+        threads: 0,
+        previous_ranking: job
+            .previous
+            .as_ref()
+            .and_then(|plan| plan.routing.ranking.clone()),
+    };
+    let routing = engine::route(job.policy.engine, &topology, &options, hardware.as_ref())?;
+    // Links kept out of the routes carry packets all the same, until no table leads to them.
+    let undamped = if job.damped.is_empty() {
+        None
+    } else {
+        Some(topology::build(&job.fabric, &lids, &BTreeSet::new())?)
+    };
+    let links = undamped.as_ref().unwrap_or(&topology);
+    let ((report, refusal), waypoint) = rayon::join(
+        || lint::prove(&topology, &routing.tables, routing.engine, &job.policy),
+        || transition::waypoint(&job.fabric, links, &job.hardware, &routing.tables),
+    );
+    if let Some(refusal) = refusal {
+        return Err(refusal.into());
+    }
+    let mut findings = lids.findings.clone();
+    if report.disconnected_pairs > 0 {
+        findings.push(Finding::new(
+            FindingKind::Unreachable,
+            Subject::Subnet,
+            Severity::Warning,
+            format!(
+                "{} pairs of ports have no cable path between them",
+                report.disconnected_pairs
+            ),
+        ));
+    }
+    Ok(Plan {
+        generation: job.generation,
+        fabric: job.fabric.clone(),
+        lids,
+        sm_lid,
+        topology,
+        routing,
+        report,
+        waypoint,
+        policy: job.policy.clone(),
+        findings,
+    })
+}

@@ -1,0 +1,222 @@
+//! What each port is told: the fields of PortInfo that the subnet manager owns.
+
+use rsm_ids::{Lid, Lmc};
+use rsm_mad::wire::attr::{
+    LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkWidth, Mtu, NodeType, PortInfo,
+    PortPhysicalState, PortState, SwitchInfo, VlCap,
+};
+
+use super::lids::Claim;
+use super::policy::PortPolicy;
+use crate::fabric::{Fabric, PortRef};
+
+/// A field of PortInfo that the subnet manager writes.
+pub struct Field {
+    /// As the specification has it.
+    pub name: &'static str,
+    get: fn(&PortInfo) -> u64,
+    set: fn(&mut PortInfo, u64),
+    /// May only be changed before data flows: a change on an Armed or Active port is not made.
+    before_active: bool,
+}
+
+macro_rules! fields {
+    ($($(#[$doc:meta])* $index:ident: $name:literal, $get:expr, $set:expr, $before_active:literal;)*) => {
+        #[derive(Clone, Copy)]
+        enum Index { $($index),* }
+
+        /// Every field that the subnet manager owns; a [`FieldMask`] has a bit for each.
+        pub static FIELDS: &[Field] = &[
+            $(Field { name: $name, get: $get, set: $set, before_active: $before_active }),*
+        ];
+
+        const FIELD_COUNT: usize = [$($name),*].len();
+    };
+}
+
+fields! {
+    MKey: "M_Key", |info| info.m_key(), |info, value| { info.set_m_key(value); }, false;
+    Prefix: "GidPrefix", |info| info.gid_prefix(), |info, value| { info.set_gid_prefix(value); }, false;
+    BaseLid: "LID", |info| u64::from(info.lid().0), |info, value| { info.set_lid(Lid(value as u16)); }, false;
+    MasterSmLid: "MasterSMLID", |info| u64::from(info.master_sm_lid().0), |info, value| { info.set_master_sm_lid(Lid(value as u16)); }, false;
+    MKeyLease: "M_KeyLeasePeriod", |info| u64::from(info.m_key_lease_period()), |info, value| { info.set_m_key_lease_period(value as u16); }, false;
+    MKeyProtect: "M_KeyProtectBits", |info| u64::from(info.m_key_protect_bits()), |info, value| { info.set_m_key_protect_bits(value as u8); }, false;
+    LidMask: "LMC", |info| u64::from(info.lmc().get()), |info, value| { info.set_lmc(Lmc::from_bits(value as u8)); }, false;
+    NeighborMtu: "NeighborMTU", |info| u64::from(info.neighbor_mtu().code()), |info, value| { info.set_neighbor_mtu(Mtu::from_code(value as u8)); }, true;
+    MasterSmSl: "MasterSMSL", |info| u64::from(info.master_sm_sl()), |info, value| { info.set_master_sm_sl(value as u8); }, false;
+    VlStall: "VLStallCount", |info| u64::from(info.vl_stall_count()), |info, value| { info.set_vl_stall_count(value as u8); }, false;
+    HoqLife: "HOQLife", |info| u64::from(info.hoq_life()), |info, value| { info.set_hoq_life(value as u8); }, false;
+    OperationalVls: "OperationalVLs", |info| u64::from(info.operational_vls().code()), |info, value| { info.set_operational_vls(VlCap::from_code(value as u8)); }, true;
+    SubnetTimeout: "SubnetTimeOut", |info| u64::from(info.subnet_timeout()), |info, value| { info.set_subnet_timeout(value as u8); }, false;
+    LocalPhyErrors: "LocalPhyErrors", |info| u64::from(info.local_phy_errors()), |info, value| { info.set_local_phy_errors(value as u8); }, false;
+    OverrunErrors: "OverrunErrors", |info| u64::from(info.overrun_errors()), |info, value| { info.set_overrun_errors(value as u8); }, false;
+    WidthEnabled: "LinkWidthEnabled", |info| u64::from(info.link_width_enabled().0), |info, value| { info.set_link_width_enabled(LinkWidth(value as u8)); }, false;
+    SpeedEnabled: "LinkSpeedEnabled", |info| u64::from(info.link_speed_enabled().0), |info, value| { info.set_link_speed_enabled(LinkSpeed(value as u8)); }, false;
+    SpeedExtEnabled: "LinkSpeedExtEnabled", |info| u64::from(info.link_speed_ext_enabled().0), |info, value| { info.set_link_speed_ext_enabled(LinkSpeedExt(value as u8)); }, false;
+}
+
+/// A set of [`FIELDS`], one bit for each.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FieldMask(pub u32);
+
+impl FieldMask {
+    /// Whether the set is empty.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The names of the fields in the set.
+    pub fn names(self) -> Vec<&'static str> {
+        FIELDS
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| self.0 & 1 << bit != 0)
+            .map(|(_, field)| field.name)
+            .collect()
+    }
+}
+
+/// The fields that a port should have, and their values; the others are left as they are.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Settings {
+    values: [Option<u64>; FIELD_COUNT],
+}
+
+impl Settings {
+    fn put(&mut self, index: Index, value: u64) {
+        self.values[index as usize] = Some(value);
+    }
+
+    /// The fields in which `info` differs, leaving out `ignored`, and those that may not change in its state.
+    pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
+        let open = matches!(info.port_state(), PortState::Init | PortState::Down);
+        let mut mask = 0;
+        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
+            let differs = value.is_some_and(|value| (field.get)(info) != value);
+            if differs && ignored.0 & 1 << bit == 0 && (open || !field.before_active) {
+                mask |= 1 << bit;
+            }
+        }
+        FieldMask(mask)
+    }
+
+    /// `current` with the settings applied, ready to be sent: everything else keeps its value or is marked
+    /// "no change" where the specification has such a mark (IBA 14.2.5.6).
+    pub fn apply(&self, current: &PortInfo) -> PortInfo {
+        let mut info = *current;
+        let open = matches!(info.port_state(), PortState::Init | PortState::Down);
+        info.set_port_state(PortState::NoChange);
+        info.set_port_physical_state(PortPhysicalState::NoChange);
+        info.set_link_down_default_state(LinkDownDefault::NoChange);
+        info.set_link_width_enabled(LinkWidth(0));
+        info.set_link_speed_enabled(LinkSpeed(0));
+        info.set_client_reregister(false);
+        for (field, value) in FIELDS.iter().zip(&self.values) {
+            if let Some(value) = value
+                && (open || !field.before_active)
+            {
+                (field.set)(&mut info, *value);
+            }
+        }
+        info
+    }
+
+    /// The fields among `asked` in which the answer `info` still differs: the device did not keep them.
+    pub fn not_kept(&self, asked: FieldMask, info: &PortInfo) -> FieldMask {
+        let mut mask = 0;
+        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
+            if asked.0 & 1 << bit != 0 && value.is_some_and(|value| (field.get)(info) != value) {
+                mask |= 1 << bit;
+            }
+        }
+        FieldMask(mask)
+    }
+
+    /// Whether MasterSMLID is among the differences, so that the client behind the port has to register anew.
+    pub fn changes_manager(&self, info: &PortInfo) -> bool {
+        self.values[Index::MasterSmLid as usize]
+            .is_some_and(|value| value != u64::from(info.master_sm_lid().0))
+    }
+}
+
+/// What the port `at` should have, given the LIDs it gets (`claim`) and the LID of the subnet manager.
+///
+/// `None` for a port that never answered.
+pub fn desired(
+    fabric: &Fabric,
+    at: PortRef,
+    claim: Option<Claim>,
+    sm_lid: Lid,
+    policy: &PortPolicy,
+) -> Option<Settings> {
+    let node = fabric.node(at.node);
+    let info = fabric.port(at).info.as_ref()?;
+    let mut settings = Settings::default();
+    let switch = node.kind() == NodeType::Switch;
+    let external = at.port.0 != 0;
+    if !(switch && external)
+        && let Some(claim) = claim
+    {
+        settings.put(Index::MKey, policy.m_key);
+        settings.put(Index::Prefix, policy.subnet_prefix);
+        settings.put(Index::BaseLid, u64::from(claim.base.0));
+        settings.put(Index::MasterSmLid, u64::from(sm_lid.0));
+        settings.put(Index::MKeyLease, u64::from(policy.m_key_lease_s));
+        settings.put(Index::MKeyProtect, u64::from(policy.m_key_protect));
+        settings.put(Index::LidMask, u64::from(claim.lmc.get()));
+        settings.put(Index::MasterSmSl, u64::from(policy.sm_sl));
+        settings.put(Index::SubnetTimeout, u64::from(policy.subnet_timeout));
+    }
+    if external {
+        settings.put(Index::LocalPhyErrors, u64::from(policy.local_phy_errors));
+        settings.put(Index::OverrunErrors, u64::from(policy.overrun_errors));
+        force_link(&mut settings, policy);
+        let peer = fabric.port(at).peer;
+        if let Some(theirs) = peer.and_then(|peer| fabric.port(peer).info.as_ref()) {
+            settings.put(
+                Index::NeighborMtu,
+                u64::from(info.mtu_cap().code().min(theirs.mtu_cap().code())),
+            );
+            let vls = info
+                .vl_cap()
+                .code()
+                .min(theirs.vl_cap().code())
+                .min(policy.max_operational_vls)
+                .max(1);
+            settings.put(Index::OperationalVls, u64::from(vls));
+        }
+        if switch {
+            let leaf = peer.is_none_or(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
+            let (hoq, stall) = if leaf {
+                (policy.leaf_hoq_life, policy.leaf_vl_stall_count)
+            } else {
+                (policy.hoq_life, policy.vl_stall_count)
+            };
+            settings.put(Index::HoqLife, u64::from(hoq));
+            settings.put(Index::VlStall, u64::from(stall));
+        }
+    }
+    Some(settings)
+}
+
+fn force_link(settings: &mut Settings, policy: &PortPolicy) {
+    let forced = [
+        (Index::WidthEnabled, policy.force_link_width),
+        (Index::SpeedEnabled, policy.force_link_speed),
+        (Index::SpeedExtEnabled, policy.force_link_speed_ext),
+    ];
+    for (index, value) in forced {
+        if let Some(value) = value {
+            settings.put(index, u64::from(value));
+        }
+    }
+}
+
+/// What a switch should be told: how far its table goes, how long a packet may live in it; and that its report
+/// of changed ports has been read, which is said by writing back the one that was read (IBA 14.2.5.4).
+pub fn desired_switch_info(current: &SwitchInfo, top: Lid, policy: &PortPolicy) -> SwitchInfo {
+    let mut info = *current;
+    info.set_linear_fdb_top(top);
+    info.set_life_time_value(policy.packet_life_time);
+    info
+}

@@ -1,0 +1,111 @@
+//! The way from what the switches hold to what is planned.
+
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::NodeType;
+use rsm_routing::tables::{Lft, NO_PATH, Tables};
+use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
+use rsm_routing::verify::stages;
+
+use crate::fabric::{Fabric, Port};
+
+/// What one switch forwards by, as far as it is known.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The switch.
+    pub switch: Guid,
+    /// Its entries by LID; what is not known reads 255.
+    pub entries: Arc<Vec<u8>>,
+    /// Whether every entry up to LinearFDBTop is known.
+    pub complete: bool,
+}
+
+/// The tables of the switches of `topology`; empty for those of which nothing is known.
+pub(super) fn tables(topology: &Topology, held: &[Held]) -> Tables {
+    let mut lfts = vec![Lft::default(); topology.switch_count()];
+    for switch in held {
+        if let Some(index) = topology.switch_by_guid(switch.switch) {
+            let mut lft = Lft::new(switch.entries.len());
+            lft.as_mut_slice().copy_from_slice(&switch.entries);
+            lfts[index.index()] = lft;
+        }
+    }
+    Tables { lfts }
+}
+
+/// What the hardware has to hold everywhere before the first table of the plan is written, so that no mixture of
+/// tables on the way closes a loop; `None` where every mixture of old and new is free of them.
+///
+/// `topology` has every link that carries packets, those kept out of the routes included. Where old entries lead
+/// somewhere that it does not show, no mixture can be judged: then everything that changes discards first, which only
+/// takes dependencies away.
+pub(super) fn waypoint(
+    fabric: &Fabric,
+    topology: &Topology,
+    held: &[Held],
+    planned: &Tables,
+) -> Option<Tables> {
+    let old = tables(topology, held);
+    if old == *planned {
+        return None;
+    }
+    let unread = held
+        .iter()
+        .any(|held| !held.complete && topology.switch_by_guid(held.switch).is_some());
+    if unread || leads_astray(fabric, topology, &old, planned) {
+        return Some(discarding(&old, planned));
+    }
+    let mut stages = stages(topology, &old, planned);
+    (stages.len() > 1).then(|| stages.swap_remove(0))
+}
+
+/// Whether an entry that changes leads through a port behind which there may be a switch that `topology` does not show.
+fn leads_astray(fabric: &Fabric, topology: &Topology, old: &Tables, planned: &Tables) -> bool {
+    topology.indices().any(|index| {
+        let Some(node) = fabric.find(topology.switch(index).guid) else {
+            return false;
+        };
+        let open = |(number, port): (usize, &Port)| {
+            number > 0
+                && topology.port_use(index, PortNum(number as u8)) == PortUse::Unused
+                && may_lead_to_switch(fabric, port)
+        };
+        let open: Vec<bool> = fabric
+            .node(node)
+            .ports
+            .iter()
+            .enumerate()
+            .map(open)
+            .collect();
+        open.contains(&true) && changes_one_of(&open, index, old, planned)
+    })
+}
+
+fn may_lead_to_switch(fabric: &Fabric, port: &Port) -> bool {
+    let may_be_up = port.up || port.info.is_none();
+    let host = port
+        .peer
+        .is_some_and(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
+    may_be_up && !host
+}
+
+fn changes_one_of(ports: &[bool], index: SwitchIdx, old: &Tables, planned: &Tables) -> bool {
+    let (old, planned) = (old.lft(index), planned.lft(index));
+    old.as_slice().iter().enumerate().any(|(lid, &entry)| {
+        ports.get(usize::from(entry)) == Some(&true) && planned.entry(Lid(lid as u16)) != entry
+    })
+}
+
+/// `planned` without what differs from `old`.
+fn discarding(old: &Tables, planned: &Tables) -> Tables {
+    let mut discarding = planned.clone();
+    for (lft, old) in discarding.lfts.iter_mut().zip(&old.lfts) {
+        for (lid, entry) in lft.as_mut_slice().iter_mut().enumerate() {
+            if old.entry(Lid(lid as u16)) != *entry {
+                *entry = NO_PATH;
+            }
+        }
+    }
+    discarding
+}

@@ -1,0 +1,251 @@
+//! What distinguishes one snapshot from the one before, as watchers are told.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_api::limits;
+use rsm_api::model::{Change, Finding, RoutesChanged, SubnetState};
+use rsm_ids::Guid;
+use rsm_routing::tables::Lft;
+
+use super::findings::FindingNews;
+use super::log::Logged;
+use super::published::Published;
+use crate::fabric::{Delta, Fabric};
+use crate::plan::Plan;
+use crate::sweep::inventory::PortKey;
+
+/// Above how many changes of nodes, ports, links and findings a snapshot is summed up in one sentence instead: a
+/// quarter of the journal, so that a fabric that comes up, or half of one that goes dark, does not push out
+/// everything that led to it. The restart of a large switch stays well below.
+pub const MAX_CHANGES: usize = limits::EVENT_JOURNAL / 4;
+
+/// What came with the new snapshot besides the subnet itself.
+pub(super) struct News {
+    pub(super) findings: FindingNews,
+    pub(super) finished: Vec<Arc<Logged>>,
+}
+
+/// The changes in the order in which they are told: the state, what is there, the routes, the findings, what was
+/// done about it.
+///
+/// The first fabric, and one that differs in more than [`MAX_CHANGES`] things, is told as one change of state whose
+/// reason gives the numbers; who keeps a copy lists anew. A switch's rank and a node's distance are no event of their
+/// own.
+pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Change> {
+    let delta = Delta::between(old.fabric(), new.fabric());
+    let first = old.fabric().nodes.is_empty() && !new.fabric().nodes.is_empty();
+    let summed_up = first || extent(&delta, &news.findings) > MAX_CHANGES;
+    let mut changes = Vec::new();
+    if summed_up || old.state != new.state || old.generation == 0 {
+        changes.push(Change::StateChanged {
+            state: new.state,
+            reason: match (first, summed_up) {
+                (true, _) => found(new),
+                (_, true) => sum_up(&delta, &news.findings),
+                _ => reason(new, &news),
+            },
+        });
+    }
+    if !summed_up {
+        Differences { old, new }.tell(&delta, &mut changes);
+    }
+    if let Some(routes) = routes_changed(old, new) {
+        changes.push(Change::RoutesChanged(routes));
+    }
+    if news.findings.raised.len() + news.findings.cleared.len() <= MAX_CHANGES {
+        let owned = |finding: Arc<Finding>| Finding::clone(&finding);
+        changes
+            .extend((news.findings.cleared.into_iter()).map(|f| Change::FindingCleared(owned(f))));
+        changes.extend((news.findings.raised.into_iter()).map(|f| Change::FindingRaised(owned(f))));
+    }
+    changes.extend(
+        news.finished
+            .iter()
+            .map(|logged| Change::ConvergenceFinished(logged.shown.clone())),
+    );
+    changes
+}
+
+fn extent(delta: &Delta, findings: &FindingNews) -> usize {
+    delta.nodes_appeared.len()
+        + delta.nodes_vanished.len()
+        + delta.nodes_changed.len()
+        + delta.links_appeared.len()
+        + delta.links_vanished.len()
+        + delta.ports_changed.len()
+        + findings.raised.len()
+        + findings.cleared.len()
+}
+
+/// What the first sweep found.
+fn found(new: &Published) -> String {
+    let inventory = &new.counts.inventory;
+    format!(
+        "found {} switches, {} channel adapters, {} routers and {} links",
+        inventory.switches, inventory.cas, inventory.routers, inventory.links
+    )
+}
+
+fn sum_up(delta: &Delta, findings: &FindingNews) -> String {
+    format!(
+        "too much changed at once to list it: {} nodes appeared, {} vanished, {} changed; {} links appeared, {} vanished; \
+         {} ports changed; {} findings raised, {} cleared",
+        delta.nodes_appeared.len(),
+        delta.nodes_vanished.len(),
+        delta.nodes_changed.len(),
+        delta.links_appeared.len(),
+        delta.links_vanished.len(),
+        delta.ports_changed.len(),
+        findings.raised.len(),
+        findings.cleared.len(),
+    )
+}
+
+/// Why the state is what it is, or else what was done last.
+fn reason(new: &Published, news: &News) -> String {
+    if !new.reason.is_empty() || new.state == SubnetState::Standby {
+        return new.reason.clone();
+    }
+    let last = news.finished.last();
+    last.map_or_else(String::new, |logged| logged.shown.cause.clone())
+}
+
+/// Tells differences of nodes, ports and links, each in the form that readers are shown.
+struct Differences<'a> {
+    old: &'a Published,
+    new: &'a Published,
+}
+
+impl Differences<'_> {
+    fn tell(&self, delta: &Delta, changes: &mut Vec<Change>) {
+        let (old, new) = (self.old.lens(), self.new.lens());
+        let nodes_in = |fabric: &Fabric, guids: &[Guid]| -> Vec<_> {
+            guids.iter().filter_map(|&guid| fabric.find(guid)).collect()
+        };
+        let vanished = nodes_in(old.fabric, &delta.nodes_vanished);
+        let appeared = nodes_in(new.fabric, &delta.nodes_appeared);
+        changes.extend(
+            (delta.links_vanished.iter())
+                .filter_map(|&(a, _)| old.link(old.fabric.find_port(a)?))
+                .map(Change::LinkVanished),
+        );
+        changes.extend((vanished.into_iter()).map(|ix| Change::NodeVanished(old.node(ix))));
+        changes.extend((appeared.into_iter()).map(|ix| Change::NodeAppeared(new.node(ix))));
+        self.tell_nodes_changed(delta, changes);
+        self.tell_ports(delta, changes);
+        changes.extend(
+            (delta.links_appeared.iter())
+                .filter_map(|&(a, _)| new.link(new.fabric.find_port(a)?))
+                .map(Change::LinkAppeared),
+        );
+        self.tell_links_changed(delta, changes);
+    }
+
+    /// A node shows how many of its ports are Active, so that ports count as well.
+    fn tell_nodes_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
+        let (old, new) = (self.old.lens(), self.new.lens());
+        let mut touched: BTreeSet<Guid> = delta.nodes_changed.iter().copied().collect();
+        touched.extend(delta.ports_changed.iter().map(|key| key.node));
+        for guid in touched {
+            let (Some(before), Some(now)) = (old.fabric.find(guid), new.fabric.find(guid)) else {
+                continue;
+            };
+            let node = new.node(now);
+            let same = rsm_api::model::Node {
+                rank: node.rank,
+                distance: node.distance,
+                ..old.node(before)
+            } == node;
+            if !same {
+                changes.push(Change::NodeChanged(node));
+            }
+        }
+    }
+
+    /// A port shows what it is cabled to, so that links count as well.
+    fn tell_ports(&self, delta: &Delta, changes: &mut Vec<Change>) {
+        let (old, new) = (self.old.lens(), self.new.lens());
+        let mut touched: BTreeSet<PortKey> = delta.ports_changed.iter().copied().collect();
+        for &(a, b) in delta.links_appeared.iter().chain(&delta.links_vanished) {
+            touched.extend([a, b]);
+        }
+        for key in touched {
+            let known = |fabric: &Fabric| fabric.find(key.node).is_some();
+            if !known(old.fabric) || !known(new.fabric) {
+                continue;
+            }
+            let before = old.fabric.find_port(key).map(|at| old.port(at));
+            let now = new.fabric.find_port(key).map(|at| new.port(at));
+            match (before, now) {
+                (Some(before), Some(now)) if before != now => {
+                    changes.push(Change::PortChanged(now));
+                }
+                (None, Some(now)) => changes.push(Change::PortAppeared(now)),
+                (Some(before), None) => changes.push(Change::PortVanished(before)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Links that were there before with the same ends.
+    fn tell_links_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
+        let (old, new) = (self.old.lens(), self.new.lens());
+        let damped = self.old.damped.symmetric_difference(&self.new.damped);
+        let touched = delta.ports_changed.iter().chain(damped);
+        let lower_ends: BTreeSet<PortKey> = touched
+            .filter_map(|&key| {
+                let at = new.fabric.find_port(key)?;
+                Some(new.fabric.key(at.min(new.fabric.port(at).peer?)))
+            })
+            .collect();
+        for key in lower_ends {
+            let before = old.fabric.find_port(key).and_then(|at| old.link(at));
+            let now = new.fabric.find_port(key).and_then(|at| new.link(at));
+            if let (Some(before), Some(now)) = (before, now)
+                && (before.a.key, before.b.key) == (now.a.key, now.b.key)
+                && before != now
+            {
+                changes.push(Change::LinkChanged(now));
+            }
+        }
+    }
+}
+
+/// How far the tables in force differ; none where they do not.
+fn routes_changed(old: &Published, new: &Published) -> Option<RoutesChanged> {
+    let plan = new.plan()?;
+    let before = old.plan();
+    if before.is_some_and(|before| std::ptr::eq(before, plan)) {
+        return None;
+    }
+    let routes = count_routes(before, plan);
+    (routes != RoutesChanged::default()).then_some(routes)
+}
+
+/// A switch that the plan before did not have counts with everything it forwards; one that is gone does not count.
+fn count_routes(before: Option<&Plan>, plan: &Plan) -> RoutesChanged {
+    let nothing = Lft::default();
+    let mut routes = RoutesChanged::default();
+    for (switch, table) in plan
+        .topology
+        .switches()
+        .iter()
+        .zip(&plan.routing.tables.lfts)
+    {
+        let previous = before
+            .and_then(|before| before.table(switch.guid))
+            .unwrap_or(&nothing);
+        let blocks = table.blocks().max(previous.blocks());
+        let mut changed = 0;
+        for block in (0..blocks).filter(|&block| !table.block_eq(previous, block)) {
+            changed += 1;
+            let (now, was) = (table.block(block), previous.block(block));
+            let entries = now.iter().zip(&was).filter(|(now, was)| now != was);
+            routes.entries += entries.count() as u64;
+        }
+        routes.blocks += changed;
+        routes.switches += u32::from(changed > 0);
+    }
+    routes
+}

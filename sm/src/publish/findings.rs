@@ -1,0 +1,98 @@
+//! Findings with identifiers that last as long as they hold.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_api::model;
+
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+
+/// What makes a finding of one snapshot the same as one of the next: its wording may count on. The number tells several
+/// of one kind about one subject apart, in the order in which snapshots list them.
+type Identity = (FindingKind, Subject, Severity, usize);
+
+/// What the latest snapshot raised and cleared.
+#[derive(Default, Debug)]
+pub(super) struct FindingNews {
+    pub(super) raised: Vec<Arc<model::Finding>>,
+    pub(super) cleared: Vec<Arc<model::Finding>>,
+}
+
+/// The findings that hold, with when they were raised.
+#[derive(Default)]
+pub(super) struct FindingBook {
+    held: BTreeMap<Identity, Arc<model::Finding>>,
+    last_id: u64,
+}
+
+impl FindingBook {
+    /// Makes `findings` those that hold. One that held before keeps its identifier and is counted once more.
+    pub(super) fn update(
+        &mut self,
+        findings: &[Finding],
+        generation: u64,
+        now_unix_ms: u64,
+    ) -> FindingNews {
+        let mut news = FindingNews::default();
+        let mut before = std::mem::take(&mut self.held);
+        let mut alike = BTreeMap::new();
+        for finding in findings {
+            let number = alike
+                .entry((finding.kind, finding.subject, finding.severity))
+                .or_insert(0);
+            let identity = (finding.kind, finding.subject, finding.severity, *number);
+            *number += 1;
+            let held = match before.remove(&identity) {
+                Some(known) => Arc::new(model::Finding {
+                    message: finding.text.clone(),
+                    occurrences: known.occurrences + 1,
+                    ..model::Finding::clone(&known)
+                }),
+                None => {
+                    self.last_id += 1;
+                    let raised = Arc::new(raise(finding, self.last_id, generation, now_unix_ms));
+                    news.raised.push(raised.clone());
+                    raised
+                }
+            };
+            self.held.insert(identity, held);
+        }
+        news.cleared = before.into_values().collect();
+        news.cleared.sort_by_key(|finding| finding.id);
+        news
+    }
+
+    /// By ascending identifier.
+    pub(super) fn held(&self) -> Vec<Arc<model::Finding>> {
+        let mut held: Vec<_> = self.held.values().cloned().collect();
+        held.sort_by_key(|finding| finding.id);
+        held
+    }
+}
+
+fn raise(finding: &Finding, id: u64, generation: u64, raised_unix_ms: u64) -> model::Finding {
+    let (node, port) = match finding.subject {
+        Subject::Subnet => (None, None),
+        Subject::Node(node) => (Some(node), None),
+        Subject::Port(key) => (Some(key.node), Some(key.port)),
+    };
+    model::Finding {
+        id,
+        kind: finding.kind.code().to_owned(),
+        severity: severity(finding.severity),
+        node,
+        port,
+        message: finding.text.clone(),
+        generation,
+        raised_unix_ms,
+        occurrences: 1,
+    }
+}
+
+fn severity(severity: Severity) -> model::Severity {
+    match severity {
+        Severity::Info => model::Severity::Info,
+        Severity::Warning => model::Severity::Warning,
+        Severity::Error => model::Severity::Error,
+    }
+}

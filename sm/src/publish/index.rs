@@ -1,0 +1,57 @@
+//! Who has which address.
+
+use std::collections::HashMap;
+
+use rsm_ids::{Guid, Lid};
+
+use super::lens::{end_port_numbers, holds_lid};
+use crate::fabric::{Fabric, PortRef};
+
+/// Finds end ports by what they are addressed by.
+pub(super) struct Index {
+    /// By LID, up to the highest one that is held.
+    by_lid: Vec<Option<PortRef>>,
+    by_guid: HashMap<Guid, PortRef>,
+}
+
+impl Index {
+    /// Where two ports hold the same LID or GUID, the first in the order of nodes and ports counts.
+    pub(super) fn build(fabric: &Fabric) -> Index {
+        let mut index = Index {
+            by_lid: Vec::new(),
+            by_guid: HashMap::new(),
+        };
+        for (ix, node) in fabric.iter() {
+            for number in end_port_numbers(node) {
+                let at = PortRef {
+                    node: ix,
+                    port: number,
+                };
+                let port = fabric.port(at);
+                index.by_guid.entry(port.guid).or_insert(at);
+                if holds_lid(port) {
+                    index.hold(port.lid(), port.lmc().lids(), at);
+                }
+            }
+        }
+        index
+    }
+
+    fn hold(&mut self, base: Lid, count: u16, at: PortRef) {
+        let end = usize::from(base.0) + usize::from(count);
+        if self.by_lid.len() < end {
+            self.by_lid.resize(end, None);
+        }
+        for slot in &mut self.by_lid[base.index()..end] {
+            slot.get_or_insert(at);
+        }
+    }
+
+    pub(super) fn port_of_lid(&self, lid: Lid) -> Option<PortRef> {
+        self.by_lid.get(lid.index()).copied().flatten()
+    }
+
+    pub(super) fn port_of_guid(&self, guid: Guid) -> Option<PortRef> {
+        self.by_guid.get(&guid).copied()
+    }
+}

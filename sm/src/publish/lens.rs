@@ -1,0 +1,214 @@
+//! From the model of the fabric to what the API speaks of.
+
+use std::collections::BTreeSet;
+
+use rsm_api::model;
+use rsm_api::model::{Link, LinkEnd, LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_mad::wire::attr;
+use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState, Speed};
+
+use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
+use crate::plan::Plan;
+use crate::sweep::inventory;
+
+pub(super) fn api_key(key: inventory::PortKey) -> model::PortKey {
+    model::PortKey {
+        node: key.node,
+        number: key.port,
+    }
+}
+
+pub(super) fn core_key(key: model::PortKey) -> inventory::PortKey {
+    inventory::PortKey::new(key.node, key.number)
+}
+
+/// What neither forwards nor joins subnets is an end node, whatever type it states.
+pub(super) fn kind(node: &Node) -> NodeKind {
+    match node.kind() {
+        NodeType::Switch => NodeKind::Switch,
+        NodeType::Router => NodeKind::Router,
+        NodeType::Ca | NodeType::Unknown(_) => NodeKind::Ca,
+    }
+}
+
+/// The ports that exist: port 0 on switches only.
+pub(super) fn port_numbers(node: &Node) -> impl DoubleEndedIterator<Item = PortNum> + use<> {
+    let first = usize::from(kind(node) != NodeKind::Switch);
+    // A node has at most 255 ports, port 0 included.
+    (first..node.ports.len()).map(|number| PortNum(number as u8))
+}
+
+/// The ports with addresses of their own: port 0 of a switch, all ports of others.
+pub(super) fn end_port_numbers(node: &Node) -> impl Iterator<Item = PortNum> + use<> {
+    let count = match kind(node) {
+        NodeKind::Switch => 1,
+        NodeKind::Ca | NodeKind::Router => usize::MAX,
+    };
+    port_numbers(node).take(count)
+}
+
+pub(super) fn holds_lid(port: &Port) -> bool {
+    port.lid().is_unicast()
+}
+
+/// A port that never answered counts as down.
+pub(super) fn state(port: &Port) -> PortState {
+    match port.state() {
+        attr::PortState::Init => PortState::Init,
+        attr::PortState::Armed => PortState::Armed,
+        attr::PortState::Active => PortState::Active,
+        attr::PortState::Down | attr::PortState::NoChange | attr::PortState::Unknown(_) => {
+            PortState::Down
+        }
+    }
+}
+
+/// Port 0 of a switch may state none, for it has no link: it is as good as its logical state.
+fn physical_state(port: &Port) -> PhysicalState {
+    let stated = port.info.as_ref().map(PortInfo::port_physical_state);
+    match stated {
+        Some(PortPhysicalState::Sleep) => PhysicalState::Sleep,
+        Some(PortPhysicalState::Polling) => PhysicalState::Polling,
+        Some(PortPhysicalState::Disabled) => PhysicalState::Disabled,
+        Some(PortPhysicalState::PortConfigurationTraining) => PhysicalState::Training,
+        Some(PortPhysicalState::LinkUp) => PhysicalState::LinkUp,
+        Some(PortPhysicalState::LinkErrorRecovery) => PhysicalState::Recovery,
+        Some(PortPhysicalState::PhyTest) => PhysicalState::PhyTest,
+        Some(PortPhysicalState::NoChange | PortPhysicalState::Unknown(_)) | None => {
+            if port.up {
+                PhysicalState::LinkUp
+            } else {
+                PhysicalState::Polling
+            }
+        }
+    }
+}
+
+/// What is known of a port whose link is up; what a port that is down states is left over from before.
+fn info_if_up(port: &Port) -> Option<&PortInfo> {
+    port.info.as_ref().filter(|_| port.up)
+}
+
+fn width(port: &Port) -> Option<LinkWidth> {
+    match info_if_up(port)?.link_width_active() {
+        attr::LinkWidth::X1 => Some(LinkWidth::X1),
+        attr::LinkWidth::X2 => Some(LinkWidth::X2),
+        attr::LinkWidth::X4 => Some(LinkWidth::X4),
+        attr::LinkWidth::X8 => Some(LinkWidth::X8),
+        attr::LinkWidth::X12 => Some(LinkWidth::X12),
+        _ => None,
+    }
+}
+
+fn speed(port: &Port) -> Option<LinkSpeed> {
+    Some(match info_if_up(port)?.effective_speed()? {
+        Speed::Sdr => LinkSpeed::Sdr,
+        Speed::Ddr => LinkSpeed::Ddr,
+        Speed::Qdr => LinkSpeed::Qdr,
+        Speed::Fdr10 => LinkSpeed::Fdr10,
+        Speed::Fdr => LinkSpeed::Fdr,
+        Speed::Edr => LinkSpeed::Edr,
+        Speed::Hdr => LinkSpeed::Hdr,
+        Speed::Ndr => LinkSpeed::Ndr,
+        Speed::Xdr => LinkSpeed::Xdr,
+    })
+}
+
+/// Shows parts of one snapshot as the API has them.
+#[derive(Clone, Copy)]
+pub(super) struct Lens<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) plan: Option<&'a Plan>,
+    pub(super) damped: &'a BTreeSet<inventory::PortKey>,
+}
+
+impl Lens<'_> {
+    pub(super) fn node(&self, ix: NodeIx) -> model::Node {
+        let node = self.fabric.node(ix);
+        let active = node
+            .ports
+            .iter()
+            .skip(1)
+            .filter(|port| state(port) == PortState::Active);
+        model::Node {
+            guid: node.guid,
+            system_image_guid: node.info.system_image_guid(),
+            kind: kind(node),
+            description: node.description.clone(),
+            num_ports: node.info.num_ports(),
+            // At most 254, as many as there are external ports.
+            ports_active: active.count() as u8,
+            lids: end_port_numbers(node)
+                .map(|number| &node.ports[number.index()])
+                .filter(|port| holds_lid(port))
+                .map(Port::lid)
+                .collect(),
+            vendor_id: node.info.vendor_id(),
+            device_id: node.info.device_id().into(),
+            revision: node.info.revision(),
+            distance: node.distance,
+            rank: self.rank(node.guid),
+            suspected: node.suspected,
+        }
+    }
+
+    fn rank(&self, guid: Guid) -> Option<u8> {
+        let plan = self.plan?;
+        let switch = plan.topology.switch_by_guid(guid)?;
+        plan.routing.ranks.as_ref()?.get(switch.index()).copied()
+    }
+
+    pub(super) fn port(&self, at: PortRef) -> model::Port {
+        let node = self.fabric.node(at.node);
+        let port = self.fabric.port(at);
+        let kind = kind(node);
+        let addressed = kind != NodeKind::Switch || at.port == PortNum::ZERO;
+        let up = info_if_up(port);
+        model::Port {
+            key: api_key(self.fabric.key(at)),
+            guid: if addressed { port.guid } else { Guid::ZERO },
+            node_description: node.description.clone(),
+            node_kind: kind,
+            lid: if addressed { port.lid() } else { Lid::NONE },
+            lmc: if addressed { port.lmc() } else { Lmc::ZERO },
+            state: state(port),
+            physical_state: physical_state(port),
+            width: width(port),
+            speed: speed(port),
+            mtu_bytes: up.and_then(|info| info.neighbor_mtu().bytes()).unwrap_or(0),
+            operational_vls: up
+                .and_then(|info| info.operational_vls().data_vls())
+                .unwrap_or(0),
+            peer: port.peer.map(|peer| model::Peer {
+                key: api_key(self.fabric.key(peer)),
+                description: self.fabric.node(peer.node).description.clone(),
+            }),
+        }
+    }
+
+    /// The link at `at`, if there is one, seen from whichever end comes first.
+    pub(super) fn link(&self, at: PortRef) -> Option<Link> {
+        let there = self.fabric.port(at).peer?;
+        let (a, b) = (at.min(there), at.max(there));
+        let (near, far) = (self.fabric.port(a), self.fabric.port(b));
+        let damped = [a, b].map(|end| self.damped.contains(&self.fabric.key(end)));
+        Some(Link {
+            a: self.end(a),
+            b: self.end(b),
+            state: state(near).min(state(far)),
+            width: width(near).or_else(|| width(far)),
+            speed: speed(near).or_else(|| speed(far)),
+            damped: damped.contains(&true),
+        })
+    }
+
+    fn end(&self, at: PortRef) -> LinkEnd {
+        let node = self.fabric.node(at.node);
+        LinkEnd {
+            key: api_key(self.fabric.key(at)),
+            description: node.description.clone(),
+            kind: kind(node),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What people and programs see: the traits of [`rsm_api`] over the core's snapshots.
+//!
+//! The daemon hands every [`Snapshot`](crate::core::snapshot::Snapshot) that the core publishes to a [`View`],
+//! which answers all readers from it and tells watchers what changed. [`Controller`] carries requests
+//! to the core and its answers back; [`Simulator`] operates a simulated fabric. Nothing here changes the
+//! subnet, and no reader ever waits for it.
+
+mod control;
+mod events;
+mod findings;
+mod index;
+mod lens;
+mod lists;
+mod log;
+mod published;
+mod routes;
+mod simulator;
+mod state;
+mod status;
+pub mod summary;
+mod view;
+
+pub use self::control::{Controller, MAX_WAITING};
+pub use self::events::MAX_CHANGES;
+pub use self::simulator::Simulator;
+pub use self::view::{Clock, View};
+
+#[cfg(test)]
+mod tests;

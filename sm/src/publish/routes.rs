@@ -1,0 +1,226 @@
+//! Forwarding tables, and the ways that lead along them.
+
+use std::collections::BTreeSet;
+
+use rsm_api::LookupError;
+use rsm_api::model::{
+    ForwardingEntry, ForwardingTable, Hop, NodeKind, PortState, Route, RouteOutcome, Selector,
+};
+use rsm_api::resolve::{resolve_node, resolve_port};
+use rsm_ids::{Lid, PortNum};
+use rsm_routing::tables::Lft;
+
+use super::lens::{api_key, core_key, holds_lid, kind, state};
+use super::published::Published;
+use crate::fabric::{NodeIx, Port, PortRef};
+
+pub(super) fn forwarding_table(
+    published: &Published,
+    switch: &Selector,
+    after: Option<Lid>,
+    limit: usize,
+) -> Result<ForwardingTable, LookupError> {
+    let guid = resolve_node(published, switch)?;
+    let not_a_switch = || LookupError::NotASwitch {
+        selector: switch.to_string(),
+    };
+    let fabric = published.fabric();
+    let node = fabric
+        .find(guid)
+        .map(|ix| fabric.node(ix))
+        .filter(|node| kind(node) == NodeKind::Switch)
+        .ok_or_else(not_a_switch)?;
+    let planned = published
+        .plan()
+        .and_then(|plan| Some((plan.table(guid)?, plan.top())));
+    let (entries, top) = match planned {
+        Some((table, top)) => (entries(published, table, after, limit), top),
+        None => (
+            Vec::new(),
+            node.switch
+                .as_ref()
+                .map_or(Lid::NONE, |info| info.linear_fdb_top()),
+        ),
+    };
+    Ok(ForwardingTable {
+        generation: published.generation,
+        switch: guid,
+        description: node.description.clone(),
+        lid: node.ports.first().map_or(Lid::NONE, Port::lid),
+        top,
+        entries,
+    })
+}
+
+fn entries(
+    published: &Published,
+    table: &Lft,
+    after: Option<Lid>,
+    limit: usize,
+) -> Vec<ForwardingEntry> {
+    let first = after.map_or(Lid::UNICAST_FIRST.0, |after| after.0.saturating_add(1));
+    (first..=Lid::UNICAST_LAST.0)
+        .take_while(|&lid| usize::from(lid) < table.as_slice().len())
+        .map(Lid)
+        .filter_map(|lid| Some((lid, table.port(lid)?)))
+        .take(limit)
+        .map(|(lid, port)| {
+            let fabric = published.fabric();
+            let holder = published.index().port_of_lid(lid);
+            ForwardingEntry {
+                lid,
+                port,
+                destination: holder.map(|at| api_key(fabric.key(at))),
+                destination_description: holder
+                    .map(|at| fabric.node(at.node).description.clone())
+                    .unwrap_or_default(),
+            }
+        })
+        .collect()
+}
+
+pub(super) fn route(
+    published: &Published,
+    source: &Selector,
+    destination: &Selector,
+) -> Result<Route, LookupError> {
+    let from = end_port(published, source)?;
+    let to = end_port(published, destination)?;
+    let lid = match destination {
+        Selector::Lid(lid) => *lid,
+        Selector::Guid { .. } | Selector::Description(_) => published.fabric().port(to).lid(),
+    };
+    let mut walk = Walk {
+        published,
+        lid,
+        hops: Vec::new(),
+    };
+    let outcome = walk.run(from, to);
+    Ok(Route {
+        generation: published.generation,
+        source: api_key(published.fabric().key(from)),
+        destination: api_key(published.fabric().key(to)),
+        lid,
+        hops: walk.hops,
+        outcome,
+    })
+}
+
+fn end_port(published: &Published, selector: &Selector) -> Result<PortRef, LookupError> {
+    let key = resolve_port(published, selector)?;
+    let fabric = published.fabric();
+    let at = fabric
+        .find_port(core_key(key))
+        .ok_or(LookupError::NoSuchPort { port: key })?;
+    let external = kind(fabric.node(at.node)) == NodeKind::Switch && at.port != PortNum::ZERO;
+    if external || !holds_lid(fabric.port(at)) {
+        return Err(LookupError::NoLid { port: key });
+    }
+    Ok(at)
+}
+
+/// Follows a packet from node to node.
+struct Walk<'a> {
+    published: &'a Published,
+    lid: Lid,
+    hops: Vec<Hop>,
+}
+
+impl Walk<'_> {
+    /// Ends, because no switch is passed twice.
+    fn run(&mut self, from: PortRef, to: PortRef) -> RouteOutcome {
+        let mut passed = BTreeSet::new();
+        let mut node = from.node;
+        let mut in_port = None;
+        loop {
+            let step = if self.is_switch(node) {
+                self.at_switch(node, to)
+            } else if node == to.node && in_port.unwrap_or(from.port) == to.port {
+                Step::Delivered
+            } else if in_port.is_none() {
+                self.through(from)
+            } else {
+                self.not_mine()
+            };
+            match step {
+                Step::Delivered => {
+                    self.hop(node, in_port, None);
+                    return RouteOutcome::Delivered;
+                }
+                Step::Dropped(reason) => {
+                    self.hop(node, in_port, None);
+                    return RouteOutcome::Dropped { reason };
+                }
+                Step::On { by, next } => {
+                    self.hop(node, in_port, Some(by));
+                    if !passed.insert(node) {
+                        return RouteOutcome::Loop;
+                    }
+                    (node, in_port) = (next.node, Some(next.port));
+                }
+            }
+        }
+    }
+
+    fn is_switch(&self, node: NodeIx) -> bool {
+        kind(self.published.fabric().node(node)) == NodeKind::Switch
+    }
+
+    /// Where the switch's table sends the packet.
+    fn at_switch(&self, node: NodeIx, to: PortRef) -> Step {
+        let guid = self.published.fabric().node(node).guid;
+        let Some(table) = self.published.plan().and_then(|plan| plan.table(guid)) else {
+            return Step::Dropped("the switch has no forwarding table".to_owned());
+        };
+        match table.port(self.lid) {
+            None => Step::Dropped(format!("no entry for LID {}", self.lid)),
+            Some(PortNum::ZERO) if node == to.node => Step::Delivered,
+            Some(PortNum::ZERO) => self.not_mine(),
+            Some(port) => self.through(PortRef { node, port }),
+        }
+    }
+
+    fn not_mine(&self) -> Step {
+        Step::Dropped(format!("it does not hold LID {}", self.lid))
+    }
+
+    /// What is at the other end of the cable; data passes Active ports only.
+    fn through(&self, exit: PortRef) -> Step {
+        let fabric = self.published.fabric();
+        let Some(port) = fabric.node(exit.node).ports.get(exit.port.index()) else {
+            return Step::Dropped(format!("there is no port {}", exit.port));
+        };
+        let word = match state(port) {
+            PortState::Active => None,
+            PortState::Down => Some("down"),
+            PortState::Init => Some("in state Init"),
+            PortState::Armed => Some("in state Armed"),
+        };
+        match (word, port.peer) {
+            (Some(word), _) => Step::Dropped(format!("port {} is {word}", exit.port)),
+            (None, None) => Step::Dropped(format!("nobody answers behind port {}", exit.port)),
+            (None, Some(next)) => Step::On {
+                by: exit.port,
+                next,
+            },
+        }
+    }
+
+    fn hop(&mut self, node: NodeIx, in_port: Option<PortNum>, out_port: Option<PortNum>) {
+        let node = self.published.fabric().node(node);
+        self.hops.push(Hop {
+            node: node.guid,
+            description: node.description.clone(),
+            kind: kind(node),
+            in_port,
+            out_port,
+        });
+    }
+}
+
+/// What becomes of the packet at a node.
+enum Step {
+    Delivered,
+    Dropped(String),
+    On { by: PortNum, next: PortRef },
+}

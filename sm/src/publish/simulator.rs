@@ -1,0 +1,161 @@
+//! Operating a simulated fabric.
+
+use rsm_api::model::{PortKey, Selector, SimulationAction};
+use rsm_api::resolve::{Directory, resolve_node};
+use rsm_api::{BoxFuture, LookupError, Simulation, SimulationError};
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::header::AttrId;
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_sim::live::SimHandle;
+use rsm_sim::{Sim, SimError};
+
+/// Operates a simulated fabric that runs in real time. Nodes are named as the netlist has them, powered or not.
+pub struct Simulator {
+    handle: SimHandle,
+    netlist: Netlist,
+}
+
+impl Simulator {
+    /// Operates through `handle` the simulation that was made of `netlist`.
+    pub fn new(handle: SimHandle, netlist: Netlist) -> Simulator {
+        Simulator { handle, netlist }
+    }
+
+    /// The operation, once the names in it have led to something.
+    fn operation(&self, action: SimulationAction) -> Result<Operation, SimulationError> {
+        let floor = Floor(&self.netlist);
+        let node = |selector: &Selector| resolve_node(&floor, selector);
+        Ok(match action {
+            SimulationAction::Unlink { node: name, port } => {
+                let end = floor.cabled(node(&name)?, port)?;
+                Box::new(move |sim| sim.unlink(end.node, end.number))
+            }
+            SimulationAction::Relink { node: name, port } => {
+                let end = floor.cabled(node(&name)?, port)?;
+                Box::new(move |sim| sim.relink(end.node, end.number))
+            }
+            SimulationAction::Reboot { node: name } => {
+                let guid = node(&name)?;
+                Box::new(move |sim| sim.reboot(guid))
+            }
+            SimulationAction::PowerOff { node: name } => {
+                let guid = node(&name)?;
+                Box::new(move |sim| sim.power_off(guid))
+            }
+            SimulationAction::PowerOn { node: name } => {
+                let guid = node(&name)?;
+                Box::new(move |sim| sim.power_on(guid))
+            }
+            SimulationAction::SetLoss { rate, attribute } => Box::new(move |sim| match attribute {
+                Some(id) => sim.set_attribute_loss(AttrId(id), rate),
+                None => sim.set_loss(rate),
+            }),
+        })
+    }
+}
+
+type Operation = Box<dyn FnOnce(&mut Sim) -> Result<(), SimError> + Send>;
+
+impl Simulation for Simulator {
+    fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>> {
+        Box::pin(async move {
+            let operation = self.operation(action)?;
+            let handle = self.handle.clone();
+            // The simulation's thread answers when it has caught up with the clock, which may take a moment.
+            let done = tokio::task::spawn_blocking(move || handle.with(operation)).await;
+            match done {
+                Ok(Ok(result)) => result.map_err(refused),
+                Ok(Err(_)) | Err(_) => Err(SimulationError::Ended),
+            }
+        })
+    }
+}
+
+/// The simulation knows better than the netlist where its fabric was changed after it was built.
+fn refused(error: SimError) -> SimulationError {
+    match error {
+        SimError::NotCabled { guid, port } => SimulationError::NoCable {
+            port: PortKey {
+                node: guid,
+                number: port,
+            },
+        },
+        SimError::NoSuchPort { guid, port, .. } => LookupError::NoSuchPort {
+            port: PortKey {
+                node: guid,
+                number: port,
+            },
+        }
+        .into(),
+        SimError::NoSuchNode { guid } => LookupError::NotFound {
+            selector: guid.to_string(),
+        }
+        .into(),
+        other => {
+            tracing::error!(error = %other, "the simulated fabric refused an operation");
+            SimulationError::Ended
+        }
+    }
+}
+
+/// The netlist as a place where names are looked up.
+struct Floor<'a>(&'a Netlist);
+
+impl Floor<'_> {
+    fn cabled(&self, node: Guid, number: PortNum) -> Result<PortKey, SimulationError> {
+        let port = PortKey { node, number };
+        if !self.has_port(port) {
+            return Err(LookupError::NoSuchPort { port }.into());
+        }
+        let index = self.0.by_guid(node);
+        index
+            .and_then(|index| self.0.cable((index, number)))
+            .map(|_| port)
+            .ok_or(SimulationError::NoCable { port })
+    }
+}
+
+impl Directory for Floor<'_> {
+    fn has_node(&self, guid: Guid) -> bool {
+        self.0.by_guid(guid).is_some()
+    }
+
+    fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
+        let (index, number) = self.0.by_port_guid(guid)?;
+        Some(PortKey {
+            node: self.0.nodes()[index].guid,
+            number,
+        })
+    }
+
+    /// LIDs are the subnet manager's, not the hardware's.
+    fn port_of_lid(&self, _: Lid) -> Option<PortKey> {
+        None
+    }
+
+    fn nodes_described(&self, description: &str) -> Vec<Guid> {
+        let nodes = self.0.nodes().iter();
+        let mut guids: Vec<Guid> = nodes
+            .filter(|node| node.name() == description)
+            .map(|node| node.guid)
+            .collect();
+        guids.sort_unstable();
+        guids
+    }
+
+    fn has_port(&self, port: PortKey) -> bool {
+        self.0.by_guid(port.node).is_some_and(|index| {
+            let node = &self.0.nodes()[index];
+            port.number.0 <= node.num_ports
+                && (port.number != PortNum::ZERO || node.kind == NodeKind::Switch)
+        })
+    }
+
+    /// Any port with an address of its own may hold a LID.
+    fn end_ports(&self, node: Guid) -> Vec<PortNum> {
+        let index = self.0.by_guid(node);
+        index.map_or_else(Vec::new, |index| {
+            self.0.nodes()[index].end_ports().collect()
+        })
+    }
+}

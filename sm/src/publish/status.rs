@@ -1,0 +1,67 @@
+//! The subnet and its manager at one glance.
+
+use std::time::Duration;
+
+use rsm_api::model::{EngineChoice, MasterElsewhere, SmpCounts, Status, Verification};
+use rsm_ids::Lid;
+use rsm_mad::wire::attr::PortInfo;
+
+use super::published::Published;
+use crate::core::role::Role;
+use crate::fabric::Port;
+use crate::plan::policy::PortPolicy;
+
+/// The status as far as the snapshot knows it: the fabric's name and the time up are the view's to fill in.
+pub(super) fn of(published: &Published) -> Status {
+    let snapshot = &*published.snapshot;
+    let local = snapshot.fabric.local.map(|at| snapshot.fabric.port(at));
+    let plan = published.plan();
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        fabric: String::new(),
+        simulated: false,
+        state: published.state,
+        state_reason: published.reason.clone(),
+        generation: published.generation,
+        uptime: Duration::ZERO,
+        port_guid: snapshot.own_guid,
+        lid: local.map_or(Lid::NONE, Port::lid),
+        priority: snapshot.identity.priority,
+        subnet_prefix: plan
+            .map(|plan| plan.policy.ports.subnet_prefix)
+            .or_else(|| local?.info.as_ref().map(PortInfo::gid_prefix))
+            .unwrap_or(PortPolicy::default().subnet_prefix),
+        master: match &snapshot.role {
+            Role::Standby { master } => Some(MasterElsewhere {
+                guid: master.guid,
+                lid: master.lid,
+                priority: master.priority,
+            }),
+            Role::Discovering | Role::Master => None,
+        },
+        inventory: published.counts.inventory,
+        engine: plan.map(|plan| EngineChoice {
+            name: plan.routing.engine.to_owned(),
+            reason: plan.routing.reason.clone(),
+        }),
+        verification: plan.map(|plan| Verification {
+            reachable_pairs: plan.report.reachable_pairs,
+            // Whether for want of cables or of entries: nothing gets through.
+            unreachable_pairs: plan.report.unreachable_pairs + plan.report.disconnected_pairs,
+            loop_free: plan.report.loop_free,
+            credit_loop_free: plan.report.credit_loop_free,
+            max_hops: plan.report.max_hops,
+        }),
+        findings: published.counts.findings,
+        smps: SmpCounts {
+            get: snapshot.stats.sent_get,
+            set: snapshot.stats.sent_set,
+            retries: snapshot.stats.retries,
+            timeouts: snapshot.stats.timeouts,
+        },
+        last_convergence: published
+            .convergences
+            .last()
+            .map(|logged| logged.shown.clone()),
+    }
+}

@@ -1,0 +1,147 @@
+//! What one run brought about: the report of `rsm --once`.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::state::{self, Counts};
+use crate::core::snapshot::Snapshot;
+use crate::findings::Finding;
+
+/// The report of a run, as `--format json` prints it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct OnceReport {
+    /// `not-active`, `discovering`, `standby`, `converging`, `up` or `degraded`.
+    pub state: &'static str,
+    /// Switches.
+    pub switches: u64,
+    /// Channel adapters.
+    pub cas: u64,
+    /// Cables whose both ends answer.
+    pub links: u64,
+    /// LIDs given out, each LID of a port with LMC above 0 counted.
+    pub lids: u64,
+    /// Physical ports with a link that are Active.
+    pub ports_active: u64,
+    /// Physical ports with a link that are not Active.
+    pub ports_not_active: u64,
+    /// Who made the routes; null where there are none.
+    pub engine: Option<Engine>,
+    /// What was sent, over all convergences of the run.
+    pub smps: Smps,
+    /// How long it took, over all convergences of the run.
+    pub timing_ms: TimingMs,
+    /// What the operator should know, the worst first.
+    pub findings: Vec<Finding>,
+    #[serde(skip)]
+    complete: bool,
+}
+
+/// The routing engine in force.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Engine {
+    /// Its name, as `--engine` takes it.
+    pub name: &'static str,
+    /// Why this one.
+    pub reason: String,
+}
+
+/// Subnet management packets.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Smps {
+    /// Gets sent, repeated ones included.
+    pub get: u64,
+    /// Sets sent, repeated ones included.
+    pub set: u64,
+    /// How many of both were repetitions.
+    pub retries: u64,
+    /// Attempts that were not answered in time.
+    pub timeouts: u64,
+}
+
+/// Times in milliseconds.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
+pub struct TimingMs {
+    /// Asking the hardware.
+    pub discover: f64,
+    /// Planning, with the proof.
+    pub plan: f64,
+    /// Writing.
+    pub push: f64,
+    /// From causes to ends; pauses between convergences do not count.
+    pub total: f64,
+}
+
+impl OnceReport {
+    /// The report of the run that ended in `snapshot`. Convergences beyond the core's
+    /// [`HISTORY`](crate::core::HISTORY) are not in its sums.
+    pub fn of(snapshot: &Snapshot) -> OnceReport {
+        let counts = Counts::of(snapshot);
+        let (state, _) = state::of(snapshot, &counts);
+        let history = || snapshot.history.iter();
+        let ms = |time: Duration| time.as_micros() as f64 / 1000.0;
+        OnceReport {
+            state: state::name(state),
+            switches: counts.inventory.switches,
+            cas: counts.inventory.cas,
+            links: counts.inventory.links,
+            lids: counts.inventory.lids,
+            ports_active: counts.inventory.ports_active,
+            ports_not_active: counts.inventory.ports_not_active,
+            engine: snapshot.plan.as_ref().map(|plan| Engine {
+                name: plan.routing.engine,
+                reason: plan.routing.reason.clone(),
+            }),
+            smps: Smps {
+                get: history().map(|entry| entry.gets).sum(),
+                set: history().map(|entry| entry.sets).sum(),
+                retries: history().map(|entry| entry.retries).sum(),
+                timeouts: history().map(|entry| entry.timeouts).sum(),
+            },
+            timing_ms: TimingMs {
+                discover: ms(history().map(|entry| entry.discover).sum()),
+                plan: ms(history().map(|entry| entry.plan).sum()),
+                push: ms(history().map(|entry| entry.push).sum()),
+                total: ms(history().map(|entry| entry.total).sum()),
+            },
+            findings: snapshot.findings.to_vec(),
+            complete: snapshot.port_up && snapshot.fabric.local.is_some() && counts.unfinished == 0,
+        }
+    }
+
+    /// Whether every port whose link is up, and whose peer is managed, is Active. Never for a subnet that could not be
+    /// seen.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+}
+
+/// The report on one line: `up: 720 switches, 3456 hosts, 10368 links; updn (…); 127034 SMPs in 1.9 s`.
+impl fmt::Display for OnceReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = |count: u64, one: &str, more: &str| {
+            format!("{count} {}", if count == 1 { one } else { more })
+        };
+        write!(
+            f,
+            "{}: {}, {}, {}",
+            self.state,
+            counted(self.switches, "switch", "switches"),
+            counted(self.cas, "host", "hosts"),
+            counted(self.links, "link", "links")
+        )?;
+        if let Some(engine) = &self.engine {
+            write!(f, "; {} ({})", engine.name, engine.reason)?;
+        }
+        let smps = counted(self.smps.get + self.smps.set, "SMP", "SMPs");
+        match self.timing_ms.total {
+            short if short < 1000.0 => write!(f, "; {smps} in {short:.0} ms")?,
+            long => write!(f, "; {smps} in {:.1} s", long / 1000.0)?,
+        }
+        match self.findings.len() {
+            0 => Ok(()),
+            count => write!(f, "; {}", counted(count as u64, "finding", "findings")),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Requests to the core and to the simulation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_api::model::{SimulationAction, SubnetState};
+use rsm_api::{Control, ControlError, LookupError, Simulation, SimulationError, Subnet};
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::wire::attr::PortState;
+use rsm_sim::{Sim, SimConfig, live};
+use tokio::sync::mpsc;
+
+use super::world::*;
+use crate::core::role::{Other, Role};
+use crate::core::snapshot::Snapshot;
+use crate::core::{Command, Event};
+use crate::publish::{Controller, MAX_WAITING, Simulator};
+use crate::sweep::inventory::PortKey;
+
+#[tokio::test]
+async fn a_resweep_is_answered_with_the_convergence_that_came_of_it() {
+    let mut world = World::up();
+    let (sender, mut events) = mpsc::channel(4);
+    let controller = Arc::new(Controller::new(sender, world.view.clone()));
+    let asked = tokio::spawn({
+        let controller = controller.clone();
+        async move { controller.resweep(true).await }
+    });
+    let event = events.recv().await.unwrap();
+    assert!(matches!(
+        event,
+        Event::Command(Command::Resweep { full: true, .. })
+    ));
+    world.handle(event);
+    world.run(Duration::from_secs(1));
+    for (ticket, convergence) in std::mem::take(&mut world.done) {
+        controller.done(ticket, &convergence);
+    }
+    let convergence = asked.await.unwrap().unwrap();
+    assert_eq!((convergence.sequence, convergence.lft_blocks), (2, 0));
+    assert_eq!(convergence.cause, "requested");
+    assert_eq!(controller.waiting(), 0);
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_is_forgotten() {
+    let world = World::up();
+    let (sender, mut events) = mpsc::channel(4);
+    let controller = Controller::new(sender, world.view.clone());
+    {
+        let asked = controller.resweep(false);
+        tokio::pin!(asked);
+        tokio::select! {
+            biased;
+            answer = &mut asked => panic!("nobody answered: {answer:?}"),
+            event = events.recv() => assert!(event.is_some()),
+        }
+        assert_eq!(controller.waiting(), 1);
+    }
+    assert_eq!(controller.waiting(), 0);
+}
+
+#[tokio::test]
+async fn requests_that_lead_nowhere_are_refused_at_once() {
+    let world = World::up();
+    let (sender, mut events) = mpsc::channel(1);
+    let controller = Arc::new(Controller::new(sender, world.view.clone()));
+    let waiting = tokio::spawn({
+        let controller = controller.clone();
+        async move { controller.resweep(false).await }
+    });
+    while controller.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // The channel is full.
+    assert_eq!(controller.resweep(false).await, Err(ControlError::Busy));
+    events.recv().await.unwrap();
+    // Another master is found while somebody waits.
+    let master = Other {
+        port: PortKey::new(HOSTS[1], PortNum(1)),
+        guid: HOSTS[1],
+        lid: Lid(9),
+        priority: 14,
+        is_master: true,
+        name: "host-2".to_owned(),
+    };
+    world.view.replace(Arc::new(Snapshot {
+        role: Role::Standby { master },
+        ..world.snapshot()
+    }));
+    controller.recheck();
+    let refused = Err(ControlError::Standby { master: Lid(9) });
+    assert_eq!(waiting.await.unwrap(), refused);
+    assert_eq!(controller.resweep(false).await, refused);
+    world.view.replace(Arc::new(Snapshot {
+        port_up: false,
+        ..world.snapshot()
+    }));
+    assert!(matches!(
+        controller.resweep(false).await,
+        Err(ControlError::NotAttached { .. })
+    ));
+    world.view.replace(Arc::new(Snapshot {
+        port_up: true,
+        role: Role::Master,
+        ..world.snapshot()
+    }));
+    assert_eq!(world.view.status().state, SubnetState::Up);
+    controller.stop();
+    assert_eq!(controller.resweep(false).await, Err(ControlError::Stopping));
+}
+
+#[tokio::test]
+async fn not_more_wait_than_are_meant_to() {
+    let world = World::up();
+    let (sender, events) = mpsc::channel(MAX_WAITING + 2);
+    let controller = Arc::new(Controller::new(sender, world.view.clone()));
+    let callers: Vec<_> = (0..MAX_WAITING)
+        .map(|_| {
+            let controller = controller.clone();
+            tokio::spawn(async move { controller.resweep(false).await })
+        })
+        .collect();
+    while controller.waiting() < MAX_WAITING {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(controller.resweep(false).await, Err(ControlError::Busy));
+    controller.stop();
+    for caller in callers {
+        assert_eq!(caller.await.unwrap(), Err(ControlError::Stopping));
+    }
+    drop(events);
+}
+
+#[tokio::test]
+async fn a_simulated_fabric_is_operated_by_name() {
+    let netlist = netlist();
+    let sim = Sim::new(&netlist, SimConfig::default(), 1).unwrap();
+    let handle = live::spawn(sim).unwrap();
+    let simulator = Simulator::new(handle.clone(), netlist);
+    let leaf = || named("leaf-1");
+    let state = || {
+        let look = |sim: &mut Sim| sim.port_info(SPINE_A, PortNum(1)).unwrap().port_state();
+        handle.with(look).unwrap()
+    };
+    assert_eq!(state(), PortState::Init);
+    let port = PortNum(3);
+    let unlink = SimulationAction::Unlink { node: leaf(), port };
+    simulator.act(unlink).await.unwrap();
+    assert_eq!(state(), PortState::Down);
+
+    let powered = || handle.with(|sim| sim.is_powered(LEAF_1).unwrap()).unwrap();
+    simulator
+        .act(SimulationAction::PowerOff { node: leaf() })
+        .await
+        .unwrap();
+    assert!(!powered());
+    // It still has its name.
+    simulator
+        .act(SimulationAction::PowerOn { node: leaf() })
+        .await
+        .unwrap();
+    assert!(powered());
+
+    let refused = |node: &str, port: u8| {
+        simulator.act(SimulationAction::Relink {
+            node: named(node),
+            port: PortNum(port),
+        })
+    };
+    assert!(matches!(
+        refused("leaf-1", 5).await,
+        Err(SimulationError::NoCable { .. })
+    ));
+    for (node, port) in [("leaf-1", 6), ("host-1", 0)] {
+        let result = refused(node, port).await;
+        let expected = matches!(
+            result,
+            Err(SimulationError::Lookup(LookupError::NoSuchPort { .. }))
+        );
+        assert!(expected, "{node}: {result:?}");
+    }
+    assert!(matches!(
+        refused("twin", 1).await,
+        Err(SimulationError::Lookup(LookupError::Ambiguous { .. }))
+    ));
+    assert!(matches!(
+        refused("nobody", 1).await,
+        Err(SimulationError::Lookup(LookupError::NotFound { .. }))
+    ));
+    let loss = SimulationAction::SetLoss {
+        rate: 0.5,
+        attribute: Some(0x15),
+    };
+    simulator.act(loss).await.unwrap();
+}

@@ -1,0 +1,245 @@
+//! What watchers are told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_api::Subnet;
+use rsm_api::model::{
+    Change, Link, LinkFilter, Node, NodeFilter, Port, PortFilter, PortKey, PortState, SubnetState,
+};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::wire::attr::NodeInfo;
+
+use super::world::*;
+use crate::core::snapshot::Snapshot;
+use crate::fabric::Fabric;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::publish::{MAX_CHANGES, View};
+use crate::sweep::inventory::{Inventory, NodeRecord};
+
+/// A copy that is kept up to date by events alone.
+#[derive(PartialEq, Debug)]
+struct Mirror {
+    nodes: BTreeMap<Guid, Node>,
+    ports: BTreeMap<PortKey, Port>,
+    links: BTreeMap<PortKey, Link>,
+}
+
+impl Mirror {
+    fn of(view: &View) -> Mirror {
+        let nodes = view.nodes(None, usize::MAX, &NodeFilter::default()).items;
+        let ports = view.ports(None, usize::MAX, &PortFilter::default()).items;
+        let links = view.links(None, usize::MAX, &LinkFilter::default()).items;
+        Mirror {
+            nodes: nodes.into_iter().map(|node| (node.guid, node)).collect(),
+            ports: ports.into_iter().map(|port| (port.key, port)).collect(),
+            links: links.into_iter().map(|link| (link.a.key, link)).collect(),
+        }
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change.clone() {
+            Change::NodeChanged(node) => {
+                assert_ne!(self.nodes.insert(node.guid, node.clone()), Some(node));
+            }
+            Change::PortChanged(port) => {
+                assert_ne!(self.ports.insert(port.key, port.clone()), Some(port));
+            }
+            Change::LinkAppeared(link) => {
+                assert_eq!(self.links.insert(link.a.key, link), None);
+            }
+            Change::LinkChanged(link) => {
+                assert_ne!(self.links.insert(link.a.key, link.clone()), Some(link));
+            }
+            Change::LinkVanished(link) => {
+                assert_eq!(self.links.remove(&link.a.key), Some(link));
+            }
+            Change::NodeVanished(node) => {
+                assert!(self.nodes.remove(&node.guid).is_some());
+                self.ports.retain(|key, _| key.node != node.guid);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_fabric_that_comes_up_is_told_in_a_few_events() {
+    let world = World::up();
+    let told = world.told_after(0);
+    let kinds: Vec<_> = told.iter().map(|event| kind_of(&event.change)).collect();
+    assert_eq!(
+        kinds,
+        ["state changed", "routes changed", "convergence finished"]
+    );
+    assert!(told.iter().all(|event| event.generation == 1));
+    let Change::StateChanged { state, reason } = &told[0].change else {
+        panic!("the state comes first");
+    };
+    assert_eq!(*state, SubnetState::Up);
+    assert!(
+        reason.contains("4 switches, 4 channel adapters"),
+        "{reason}"
+    );
+    let Change::RoutesChanged(routes) = &told[1].change else {
+        panic!("then the routes");
+    };
+    // Eight LIDs at each of four switches.
+    assert_eq!((routes.switches, routes.blocks, routes.entries), (4, 4, 32));
+}
+
+#[test]
+fn a_lost_link_is_told_as_such_and_events_keep_a_copy_true() {
+    let mut world = World::up();
+    let mut mirror = Mirror::of(&world.view);
+    let before = world.last_told();
+    world.sim.unlink(LEAF_1, PortNum(3)).unwrap();
+    world.run(Duration::from_secs(1));
+    let told = world.told_after(before);
+    for event in &told {
+        mirror.apply(&event.change);
+    }
+    assert_eq!(mirror, Mirror::of(&world.view));
+    let count = |kind| {
+        told.iter()
+            .filter(|event| kind_of(&event.change) == kind)
+            .count()
+    };
+    assert_eq!(count("link vanished"), 1);
+    assert_eq!(count("port changed"), 2);
+    assert_eq!(count("routes changed"), 1);
+    assert!(count("convergence finished") >= 1);
+    for kind in [
+        "node vanished",
+        "node appeared",
+        "link changed",
+        "link appeared",
+    ] {
+        assert_eq!(count(kind), 0, "{kind}");
+    }
+    let vanished = told.iter().find_map(|event| match &event.change {
+        Change::LinkVanished(link) => Some(link.clone()),
+        _ => None,
+    });
+    let vanished = vanished.unwrap();
+    assert_eq!(
+        (vanished.a.key.node, vanished.b.key.node),
+        (SPINE_A, LEAF_1)
+    );
+    assert_eq!(vanished.state, PortState::Active);
+
+    let before = world.last_told();
+    world.sim.relink(LEAF_1, PortNum(3)).unwrap();
+    world.run(Duration::from_secs(1));
+    for event in world.told_after(before) {
+        mirror.apply(&event.change);
+    }
+    assert_eq!(mirror, Mirror::of(&world.view));
+    assert_eq!(mirror.links.len(), 8);
+}
+
+#[test]
+fn a_host_that_goes_dark_is_told_with_its_last_form() {
+    let mut world = World::up();
+    let mut mirror = Mirror::of(&world.view);
+    let before = world.last_told();
+    world.sim.power_off(HOSTS[3]).unwrap();
+    world.run(Duration::from_secs(1));
+    let told = world.told_after(before);
+    for event in &told {
+        mirror.apply(&event.change);
+    }
+    assert_eq!(mirror, Mirror::of(&world.view));
+    assert!(told.iter().any(|event| matches!(
+        &event.change,
+        Change::NodeVanished(node) if node.guid == HOSTS[3] && node.description == "twin"
+    )));
+}
+
+#[test]
+fn a_link_that_is_damped_has_changed() {
+    let world = World::up();
+    let view = blank_view();
+    view.replace(Arc::new(world.snapshot()));
+    let before = view.events(0, usize::MAX).last().unwrap().sequence;
+    let flapping = Finding::new(
+        FindingKind::LinkFlapping,
+        Subject::Port(crate::sweep::inventory::PortKey::new(SPINE_A, PortNum(1))),
+        Severity::Warning,
+        "the link flaps".to_owned(),
+    );
+    view.replace(Arc::new(Snapshot {
+        findings: Arc::from([flapping]),
+        ..world.snapshot()
+    }));
+    let told = view.events(before, usize::MAX);
+    let kinds: Vec<_> = told.iter().map(|event| kind_of(&event.change)).collect();
+    assert_eq!(kinds, ["link changed", "finding raised"]);
+    assert!(matches!(&told[0].change, Change::LinkChanged(link) if link.damped));
+}
+
+#[test]
+fn the_same_snapshot_again_is_no_news() {
+    let world = World::up();
+    let before = world.last_told();
+    world.view.replace(Arc::new(world.snapshot()));
+    assert_eq!(world.last_told(), before);
+    assert_eq!(world.view.status().generation, 2);
+}
+
+/// A fabric of `count` nodes that say nothing.
+fn fabric_of(count: u64) -> Fabric {
+    let mut inventory = Inventory::default();
+    for number in 1..=count {
+        let mut info = NodeInfo::default();
+        info.set_node_guid(Guid(number));
+        inventory.insert(
+            Guid(number),
+            NodeRecord {
+                info,
+                description: None,
+                ports: Vec::new(),
+                switch: None,
+                path: DirectedPath::new(),
+                alternate: None,
+                epoch: 0,
+                missed: 0,
+            },
+        );
+    }
+    Fabric::build(&inventory)
+}
+
+#[test]
+fn what_would_push_everything_else_out_is_summed_up() {
+    let base = World::up().snapshot();
+    let view = blank_view();
+    let mut seen = 0;
+    let mut show = |nodes: u64| {
+        view.replace(Arc::new(Snapshot {
+            fabric: Arc::new(fabric_of(nodes)),
+            plan: None,
+            ..base.clone()
+        }));
+        let told = view.events(seen, usize::MAX);
+        seen = told.last().map_or(seen, |event| event.sequence);
+        told
+    };
+    show(1);
+    let listed = show(1 + MAX_CHANGES as u64);
+    assert_eq!(listed.len(), MAX_CHANGES);
+    assert!(
+        listed
+            .iter()
+            .all(|event| kind_of(&event.change) == "node appeared")
+    );
+    let summed_up = show(2 + 2 * MAX_CHANGES as u64);
+    assert_eq!(summed_up.len(), 1);
+    let Change::StateChanged { reason, .. } = &summed_up[0].change else {
+        panic!("a sentence instead");
+    };
+    let expected = format!("{} nodes appeared", MAX_CHANGES + 1);
+    assert!(reason.contains(&expected), "{reason}");
+}

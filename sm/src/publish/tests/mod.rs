@@ -1,0 +1,9 @@
+//! The view over a core that looks after a simulated fabric in virtual time.
+
+mod acting;
+mod changes;
+mod ledgers;
+mod reading;
+mod reports;
+mod states;
+mod world;

@@ -1,0 +1,312 @@
+//! Lists, names, tables and ways.
+
+use std::sync::Arc;
+
+use rsm_api::model::{
+    LinkFilter, LinkSpeed, LinkWidth, NodeFilter, NodeKind, PortFilter, PortState, RouteOutcome,
+};
+use rsm_api::{LookupError, Subnet};
+use rsm_ids::{Lid, PortNum};
+use rsm_routing::tables::NO_PATH;
+use rsm_sim::Probe;
+
+use super::world::*;
+use crate::core::snapshot::Snapshot;
+use crate::plan::Plan;
+use crate::publish::View;
+
+/// All pages of a list, `limit` items at a time.
+fn all<T, K: Copy>(
+    limit: usize,
+    page: impl Fn(Option<K>, usize) -> Vec<T>,
+    key: impl Fn(&T) -> K,
+) -> Vec<T> {
+    let mut items: Vec<T> = Vec::new();
+    loop {
+        let next = page(items.last().map(&key), limit);
+        assert!(next.len() <= limit);
+        if next.is_empty() {
+            return items;
+        }
+        items.extend(next);
+    }
+}
+
+#[test]
+fn pages_put_together_are_the_list() {
+    let world = World::up();
+    let view = &world.view;
+    let node_filters = [
+        NodeFilter::default(),
+        NodeFilter {
+            kind: Some(NodeKind::Switch),
+            description_contains: Some("leaf".to_owned()),
+        },
+    ];
+    for (filter, count) in node_filters.iter().zip([8, 2]) {
+        let whole = view.nodes(None, usize::MAX, filter).items;
+        assert_eq!(whole.len(), count);
+        assert!(whole.is_sorted_by_key(|node| node.guid));
+        let pages = all(
+            3,
+            |after, limit| view.nodes(after, limit, filter).items,
+            |n| n.guid,
+        );
+        assert_eq!(pages, whole);
+    }
+
+    let every_port = view.ports(None, usize::MAX, &PortFilter::default()).items;
+    assert_eq!(every_port.len(), 2 * 3 + 2 * 6 + 4);
+    assert!(every_port.is_sorted_by_key(|port| port.key));
+    let port_filters = [
+        PortFilter::default(),
+        PortFilter {
+            node: Some(LEAF_2),
+            ..PortFilter::default()
+        },
+        PortFilter {
+            node_kind: Some(NodeKind::Ca),
+            ..PortFilter::default()
+        },
+        PortFilter {
+            state: Some(PortState::Active),
+            connected: true,
+            ..PortFilter::default()
+        },
+    ];
+    for filter in &port_filters {
+        let mut wanted = every_port.clone();
+        wanted.retain(|port| filter.matches(port));
+        assert!(!wanted.is_empty());
+        for limit in [1, 4, 100] {
+            let pages = all(
+                limit,
+                |a, l| view.ports(a, l, filter).items,
+                |port| port.key,
+            );
+            assert_eq!(pages, wanted, "{filter:?}");
+        }
+    }
+
+    let every_link = view.links(None, usize::MAX, &LinkFilter::default()).items;
+    assert_eq!(every_link.len(), 8);
+    assert!(every_link.is_sorted_by_key(|link| link.a.key));
+    let link_filters = [
+        LinkFilter::default(),
+        LinkFilter {
+            node: Some(LEAF_1),
+            ..LinkFilter::default()
+        },
+        LinkFilter {
+            between_switches: true,
+            ..LinkFilter::default()
+        },
+    ];
+    for (filter, count) in link_filters.iter().zip([8, 4, 4]) {
+        let mut wanted = every_link.clone();
+        wanted.retain(|link| filter.matches(link));
+        assert_eq!(wanted.len(), count);
+        for limit in [1, 3] {
+            let pages = all(
+                limit,
+                |a, l| view.links(a, l, filter).items,
+                |link| link.a.key,
+            );
+            assert_eq!(pages, wanted, "{filter:?}");
+        }
+    }
+}
+
+#[test]
+fn ports_and_links_say_what_the_hardware_says() {
+    let world = World::up();
+    let port = world.view.port(&named("leaf-1:3")).unwrap();
+    assert_eq!(port.state, PortState::Active);
+    assert_eq!(
+        (port.width, port.speed),
+        (Some(LinkWidth::X4), Some(LinkSpeed::Hdr))
+    );
+    assert_eq!((port.mtu_bytes, port.operational_vls), (4096, 8));
+    assert_eq!((port.lid, port.guid.0), (Lid::NONE, 0));
+    assert_eq!(port.peer.unwrap().description, "spine-a");
+    let unused = world.view.port(&named("leaf-1:5")).unwrap();
+    assert_eq!((unused.state, unused.width), (PortState::Down, None));
+    let node = world.view.node(&named("leaf-1")).unwrap();
+    assert_eq!((node.num_ports, node.ports_active), (5, 4));
+    let host = world.sim.port_info(HOSTS[1], PortNum(1)).unwrap();
+    assert_eq!(world.view.port(&named("host-2")).unwrap().lid, host.lid());
+}
+
+#[test]
+fn every_name_of_a_port_leads_to_it() {
+    let world = World::up();
+    let port = world.view.port(&named("host-2")).unwrap();
+    assert_eq!(port.key.node, HOSTS[1]);
+    let names = [
+        port.lid.to_string(),
+        port.guid.to_string(),
+        HOSTS[1].to_string(),
+        "host-2:1".to_owned(),
+    ];
+    for name in names {
+        let found = world.view.port(&named(&name)).map(|found| found.key);
+        assert_eq!(found, Ok(port.key), "{name}");
+    }
+    assert!(matches!(
+        world.view.node(&named("twin")),
+        Err(LookupError::Ambiguous { total: 2, .. })
+    ));
+    for (name, expected) in [("host-2:0", HOSTS[1]), ("leaf-1:6", LEAF_1)] {
+        let Err(LookupError::NoSuchPort { port }) = world.view.port(&named(name)) else {
+            panic!("{name} does not exist");
+        };
+        assert_eq!(port.node, expected);
+    }
+}
+
+#[test]
+fn a_way_is_what_a_packet_takes() {
+    let world = World::up();
+    for from in HOSTS {
+        for to in HOSTS.into_iter().chain([SPINE_A, SPINE_B, LEAF_1, LEAF_2]) {
+            let (source, destination) = (named(&from.to_string()), named(&to.to_string()));
+            let route = world.view.route(&source, &destination).unwrap();
+            assert_eq!(route.outcome, RouteOutcome::Delivered);
+            let (first, last) = (route.hops.first().unwrap(), route.hops.last().unwrap());
+            assert_eq!((first.node, first.in_port), (from, None));
+            assert_eq!((last.node, last.out_port), (to, None));
+            for pair in route.hops.windows(2) {
+                let exit = pair[0].out_port.unwrap();
+                let peer = world.sim.peer(pair[0].node, exit).unwrap();
+                assert_eq!(peer, Some((pair[1].node, pair[1].in_port.unwrap())));
+            }
+            let probe = world.sim.probe((from, PortNum(1)), route.lid, 0);
+            assert!(matches!(probe, Ok(Probe::Delivered { .. })), "{probe:?}");
+        }
+    }
+    let same = world
+        .view
+        .route(&named("host-1"), &named("host-1"))
+        .unwrap();
+    assert_eq!(same.hops.len(), 1);
+    let far = world
+        .view
+        .route(&named("host-1"), &named(&HOSTS[3].to_string()));
+    assert_eq!(far.unwrap().hops.len(), 5);
+    assert!(matches!(
+        world.view.route(&named("host-1"), &named("leaf-1:3")),
+        Err(LookupError::NoLid { .. })
+    ));
+}
+
+/// The snapshot with other forwarding tables in its plan.
+fn with_tables(world: &World, change: impl FnOnce(&Plan, &mut Plan)) -> View {
+    let snapshot = world.snapshot();
+    let plan = snapshot.plan.clone().unwrap();
+    let mut other = Plan {
+        generation: plan.generation + 1,
+        fabric: plan.fabric.clone(),
+        lids: plan.lids.clone(),
+        sm_lid: plan.sm_lid,
+        topology: plan.topology.clone(),
+        routing: plan.routing.clone(),
+        report: plan.report.clone(),
+        waypoint: plan.waypoint.clone(),
+        policy: plan.policy.clone(),
+        findings: Vec::new(),
+    };
+    change(&plan, &mut other);
+    let view = blank_view();
+    view.replace(Arc::new(Snapshot {
+        plan: Some(Arc::new(other)),
+        ..snapshot
+    }));
+    view
+}
+
+#[test]
+fn a_way_that_ends_early_says_where_and_why() {
+    let world = World::up();
+    let destination = named(&HOSTS[3].to_string());
+    let lid = world.view.port(&destination).unwrap().lid;
+    let walk = |switch, port: u8| {
+        let view = with_tables(&world, |plan, other| {
+            let at = plan.topology.switch_by_guid(switch).unwrap().index();
+            other.routing.tables.lfts[at].set_entry(lid, port);
+        });
+        let route = view.route(&named("host-1"), &destination).unwrap();
+        let nodes: Vec<_> = route.hops.iter().map(|hop| hop.node).collect();
+        (route.outcome, nodes, route.hops.last().unwrap().out_port)
+    };
+    let dropped = |reason: String| RouteOutcome::Dropped { reason };
+
+    let (outcome, nodes, exit) = walk(LEAF_1, NO_PATH);
+    assert_eq!(outcome, dropped(format!("no entry for LID {lid}")));
+    assert_eq!((nodes, exit), (vec![HOSTS[0], LEAF_1], None));
+    assert_eq!(walk(LEAF_1, 5).0, dropped("port 5 is down".to_owned()));
+    assert_eq!(
+        walk(LEAF_1, 99).0,
+        dropped("there is no port 99".to_owned())
+    );
+    let (outcome, nodes, _) = walk(LEAF_1, 2);
+    assert_eq!(outcome, dropped(format!("it does not hold LID {lid}")));
+    assert_eq!(nodes, [HOSTS[0], LEAF_1, HOSTS[1]]);
+    let (outcome, nodes, _) = walk(LEAF_1, 1);
+    assert_eq!(outcome, dropped(format!("it does not hold LID {lid}")));
+    assert_eq!(nodes, [HOSTS[0], LEAF_1, HOSTS[0]]);
+
+    // Both spines lead back.
+    let view = with_tables(&world, |plan, other| {
+        for spine in [SPINE_A, SPINE_B] {
+            let at = plan.topology.switch_by_guid(spine).unwrap().index();
+            other.routing.tables.lfts[at].set_entry(lid, 1);
+        }
+    });
+    let route = view.route(&named("host-1"), &destination).unwrap();
+    assert_eq!(route.outcome, RouteOutcome::Loop);
+    let nodes: Vec<_> = route.hops.iter().map(|hop| hop.node).collect();
+    assert_eq!((nodes.len(), nodes[1], nodes[3]), (4, LEAF_1, LEAF_1));
+
+    let view = blank_view();
+    view.replace(Arc::new(Snapshot {
+        plan: None,
+        ..world.snapshot()
+    }));
+    let route = view.route(&named("host-1"), &destination).unwrap();
+    assert_eq!(
+        route.outcome,
+        dropped("the switch has no forwarding table".to_owned())
+    );
+    let table = view.forwarding_table(&named("leaf-1"), None, 9).unwrap();
+    assert_eq!(table.entries, []);
+}
+
+#[test]
+fn a_table_is_what_the_switch_holds() {
+    let world = World::up();
+    let leaf = named("leaf-1");
+    let page = |after, limit| world.view.forwarding_table(&leaf, after, limit).unwrap();
+    let whole = page(None, usize::MAX);
+    assert_eq!(whole.entries.len(), 8);
+    let held = world.sim.lft(LEAF_1).unwrap();
+    for entry in &whole.entries {
+        assert_eq!(entry.port.0, held[entry.lid.index()]);
+        let destination = world.view.port(&named(&entry.lid.to_string())).unwrap();
+        assert_eq!(entry.destination, Some(destination.key));
+        assert_eq!(entry.destination_description, destination.node_description);
+    }
+    assert_eq!(
+        whole.top,
+        world.sim.switch_info(LEAF_1).unwrap().linear_fdb_top()
+    );
+    let pages = all(
+        3,
+        |after, limit| page(after, limit).entries,
+        |entry| entry.lid,
+    );
+    assert_eq!(pages, whole.entries);
+    assert!(matches!(
+        world.view.forwarding_table(&named("host-1"), None, 1),
+        Err(LookupError::NotASwitch { .. })
+    ));
+}

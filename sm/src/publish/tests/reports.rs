@@ -1,0 +1,104 @@
+//! The report of one run.
+
+use std::sync::Arc;
+
+use super::world::*;
+use crate::core::snapshot::Snapshot;
+use crate::fabric::Fabric;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::publish::summary::OnceReport;
+
+#[test]
+fn the_report_has_what_scripts_read() {
+    let snapshot = Snapshot {
+        findings: Arc::from([Finding::new(
+            FindingKind::SelfCabled,
+            Subject::Node(LEAF_1),
+            Severity::Warning,
+            "remove the plug".to_owned(),
+        )]),
+        ..World::up().snapshot()
+    };
+    let report = OnceReport::of(&snapshot);
+    let json = serde_json::to_value(&report).unwrap();
+    let keys: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
+    let mut expected = [
+        "state",
+        "switches",
+        "cas",
+        "links",
+        "lids",
+        "ports_active",
+        "ports_not_active",
+        "engine",
+        "smps",
+        "timing_ms",
+        "findings",
+    ];
+    expected.sort_unstable();
+    let mut sorted = keys;
+    sorted.sort_unstable();
+    assert_eq!(sorted, expected);
+    assert_eq!(json["state"], "up");
+    assert_eq!((&json["switches"], &json["links"]), (&4.into(), &8.into()));
+    assert_eq!(json["engine"]["name"], "updn");
+    assert!(json["engine"]["reason"].is_string());
+    assert_eq!(json["smps"]["retries"], 0);
+    for key in ["discover", "plan", "push", "total"] {
+        assert!(json["timing_ms"][key].is_number(), "{key}");
+    }
+    let stats = &snapshot.stats;
+    assert_eq!(json["smps"]["get"], stats.sent_get);
+    assert_eq!(json["smps"]["set"], stats.sent_set);
+    assert_eq!(
+        json["findings"][0],
+        serde_json::json!({
+            "kind": "self-cabled",
+            "subject": LEAF_1.to_string(),
+            "severity": "warning",
+            "text": "remove the plug",
+        })
+    );
+    let sent = stats.sent_get + stats.sent_set;
+    let line = report.to_string();
+    assert!(
+        line.starts_with("up: 4 switches, 4 hosts, 8 links; updn ("),
+        "{line}"
+    );
+    assert!(line.contains(&format!("; {sent} SMPs in ")), "{line}");
+    assert!(line.ends_with(" ms; 1 finding"), "{line}");
+}
+
+#[test]
+fn complete_means_that_every_managed_port_is_active() {
+    let up = World::up().snapshot();
+    assert!(OnceReport::of(&up).is_complete());
+    let with_port = |change: &dyn Fn(&mut crate::fabric::Port)| {
+        let mut fabric = Fabric::clone(&up.fabric);
+        let ix = fabric.find(SPINE_B).unwrap();
+        change(&mut fabric.nodes[ix.0 as usize].ports[1]);
+        OnceReport::of(&Snapshot {
+            fabric: Arc::new(fabric),
+            ..up.clone()
+        })
+    };
+    let armed = |port: &mut crate::fabric::Port| {
+        let info = port.info.as_mut().unwrap();
+        info.set_port_state(rsm_mad::wire::attr::PortState::Armed);
+    };
+    let report = with_port(&armed);
+    assert!(!report.is_complete());
+    assert_eq!((report.state, report.ports_not_active), ("degraded", 1));
+    // Nobody manages what is at the other end.
+    let report = with_port(&|port| {
+        armed(port);
+        port.peer = None;
+    });
+    assert!(report.is_complete());
+    let unseen = Snapshot {
+        fabric: Arc::default(),
+        plan: None,
+        ..up.clone()
+    };
+    assert!(!OnceReport::of(&unseen).is_complete());
+}

@@ -1,0 +1,152 @@
+//! The status.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_api::Subnet;
+use rsm_api::model::{Selector, SubnetState};
+use rsm_ids::{Guid, Lid, PortNum};
+
+use super::world::*;
+use crate::core::role::{Other, Role};
+use crate::core::snapshot::Snapshot;
+use crate::fabric::Fabric;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::sweep::inventory::PortKey;
+
+fn standby() -> Role {
+    Role::Standby {
+        master: Other {
+            port: PortKey::new(HOSTS[1], PortNum(1)),
+            guid: Guid(0x1011),
+            lid: Lid(9),
+            priority: 14,
+            is_master: true,
+            name: "host-2".to_owned(),
+        },
+    }
+}
+
+fn finding(severity: Severity) -> Arc<[Finding]> {
+    let text = "something is wrong".to_owned();
+    Arc::from([Finding::new(
+        FindingKind::Incomplete,
+        Subject::Subnet,
+        severity,
+        text,
+    )])
+}
+
+#[test]
+fn each_state_is_told_from_the_others() {
+    let up = World::up().snapshot();
+    let state = |snapshot: Snapshot| {
+        let view = blank_view();
+        view.replace(Arc::new(snapshot));
+        let status = view.status();
+        (status.state, status.state_reason)
+    };
+    assert_eq!(state(up.clone()), (SubnetState::Up, String::new()));
+    let down = Snapshot {
+        port_up: false,
+        ..up.clone()
+    };
+    let words = "the local port is down".to_owned();
+    assert_eq!(state(down), (SubnetState::NotActive, words));
+    let silent = Snapshot {
+        fabric: Arc::new(Fabric::default()),
+        findings: finding(Severity::Error),
+        ..up.clone()
+    };
+    let words = "something is wrong".to_owned();
+    assert_eq!(state(silent), (SubnetState::NotActive, words));
+    let discovering = Snapshot {
+        role: Role::Discovering,
+        ..up.clone()
+    };
+    assert_eq!(state(discovering).0, SubnetState::Discovering);
+    let standing_by = Snapshot {
+        role: standby(),
+        ..up.clone()
+    };
+    let words = "host-2 at LID 9 is master".to_owned();
+    assert_eq!(state(standing_by), (SubnetState::Standby, words));
+    let converging = Snapshot {
+        converging: true,
+        ..up.clone()
+    };
+    assert_eq!(state(converging).0, SubnetState::Converging);
+    let broken = Snapshot {
+        findings: finding(Severity::Error),
+        ..up.clone()
+    };
+    assert_eq!(state(broken), (SubnetState::Degraded, "1 error".to_owned()));
+    let warned = Snapshot {
+        findings: finding(Severity::Warning),
+        ..up
+    };
+    assert_eq!(state(warned).0, SubnetState::Up);
+}
+
+#[test]
+fn before_the_first_snapshot_the_subnet_is_being_discovered() {
+    let status = blank_view().status();
+    assert_eq!(status.state, SubnetState::Discovering);
+    assert_eq!((status.generation, status.inventory.switches), (0, 0));
+    assert_eq!(status.engine, None);
+}
+
+#[test]
+fn a_port_that_is_not_active_leaves_the_subnet_degraded() {
+    let mut snapshot = World::up().snapshot();
+    let mut fabric = Fabric::clone(&snapshot.fabric);
+    let ix = fabric.find(LEAF_2).unwrap();
+    let port = &mut fabric.nodes[ix.0 as usize].ports[3];
+    port.info
+        .as_mut()
+        .unwrap()
+        .set_port_state(rsm_mad::wire::attr::PortState::Init);
+    snapshot.fabric = Arc::new(fabric);
+    let view = blank_view();
+    view.replace(Arc::new(snapshot));
+    let status = view.status();
+    assert_eq!(status.state, SubnetState::Degraded);
+    assert_eq!(status.state_reason, "1 port is not Active");
+    assert_eq!(status.inventory.ports_not_active, 1);
+}
+
+#[test]
+fn the_status_adds_up() {
+    let mut world = World::up();
+    world.run(Duration::from_secs(3));
+    let status = world.view.status();
+    assert_eq!(
+        (status.fabric.as_str(), status.simulated),
+        ("sim:test", true)
+    );
+    assert_eq!(status.uptime, Duration::from_secs(5));
+    let inventory = status.inventory;
+    assert_eq!(
+        (inventory.switches, inventory.cas, inventory.routers),
+        (4, 4, 0)
+    );
+    assert_eq!((inventory.links, inventory.lids), (8, 8));
+    assert_eq!(
+        (inventory.ports_active, inventory.ports_not_active),
+        (16, 0)
+    );
+    let verification = status.verification.unwrap();
+    assert!(verification.loop_free && verification.credit_loop_free);
+    assert_eq!(verification.unreachable_pairs, 0);
+    let local = world.view.port(&Selector::guid(HOSTS[0])).unwrap();
+    assert_eq!((status.port_guid, status.lid), (local.guid, local.lid));
+    assert_eq!(status.subnet_prefix, 0xfe80_0000_0000_0000);
+    let last = status.last_convergence.unwrap();
+    assert_eq!((last.sequence, last.generation), (1, 1));
+    assert!(last.complete && last.finished_unix_ms >= BEGIN_UNIX_MS);
+    assert_eq!(
+        (status.smps.get, status.smps.set),
+        (last.smps.get, last.smps.set)
+    );
+    assert_eq!(world.view.convergences(5).items, [last]);
+}

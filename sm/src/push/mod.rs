@@ -1,0 +1,608 @@
+//! From what differs to Sets on the wire: the only code that sends Set.
+//!
+//! There are no fabric-wide barriers. Tables are written to all switches side by side; a port is armed
+//! together with its settings in one Set as soon as it is met, and goes Active as soon as both ends of its
+//! link are armed and the switches at its ends forward as planned. The one exception is a plan with a waypoint: some
+//! mixture of old and new tables could close a loop, so that all switches hold the waypoint before the first new
+//! table is written.
+//!
+//! Every acknowledged Set is written into the [`Inventory`], every lost one is marked there, so that the
+//! next difference starts from the truth whatever happened.
+
+mod ports;
+mod tables;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, SwitchInfo};
+use rsm_mad::wire::header::{AttrId, Status};
+
+use self::ports::PortPush;
+use self::tables::SwitchPush;
+use crate::diff::{Changes, NotKept};
+use crate::plan::Plan;
+use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::{Answer, reach};
+
+/// One Set.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Task {
+    /// SwitchInfo of a switch.
+    Switch(Guid),
+    /// A block of a forwarding table.
+    Block {
+        /// The switch.
+        switch: Guid,
+        /// Which block.
+        block: u16,
+        /// Write what is held on the way, rather than what is held in the end.
+        first: bool,
+    },
+    /// PortInfo of a port.
+    Port(PortKey, Step),
+}
+
+/// How far a Set of PortInfo takes a port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Step {
+    /// Its settings; the state stays.
+    Configure,
+    /// Its settings, and Armed.
+    Arm,
+    /// Active.
+    Activate,
+}
+
+/// A Set with its content and the way it goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// What it is for.
+    pub task: Task,
+    /// The attribute.
+    pub attribute: AttrId,
+    /// Its modifier.
+    pub modifier: u32,
+    /// Its content.
+    pub data: [u8; 64],
+    /// The node whose agent works on it.
+    pub target: Guid,
+    /// The LID by which it is reached first, where that is known to get through.
+    pub lid: Option<Lid>,
+    /// The way there.
+    pub path: DirectedPath,
+    /// Another way, where one is known.
+    pub alternate: Option<DirectedPath>,
+}
+
+/// Why a Set had no effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// It was never answered.
+    Silence,
+    /// It was refused.
+    Refused(Status),
+    /// It was accepted, and the answer holds something else.
+    NotHeld,
+}
+
+/// A Set that had no effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What it was for.
+    pub task: Task,
+    /// Why.
+    pub cause: Cause,
+}
+
+impl Failure {
+    /// The node that it was for.
+    pub fn node(&self) -> Guid {
+        match self.task {
+            Task::Switch(guid) | Task::Block { switch: guid, .. } => guid,
+            Task::Port(key, _) => key.node,
+        }
+    }
+}
+
+/// What a push has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Progress {
+    /// Sets acknowledged.
+    pub done: usize,
+    /// Blocks of forwarding tables acknowledged, those on the way included.
+    pub blocks: usize,
+    /// Switches on which at least one block was written.
+    pub switches: usize,
+    /// Ports that became Active.
+    pub activated: usize,
+}
+
+/// A push under way.
+#[derive(Debug)]
+pub struct Push {
+    plan: Arc<Plan>,
+    switches: BTreeMap<Guid, SwitchPush>,
+    ports: BTreeMap<PortKey, PortPush>,
+    /// Switches that have something to send, in turn.
+    turn: VecDeque<Guid>,
+    /// Ports that have something to send.
+    ready: VecDeque<(PortKey, Step)>,
+    /// Sets on the way that are not acknowledged; while there are any, no block of the end is written.
+    unmet: usize,
+    outstanding: usize,
+    stopped: bool,
+    /// Ports and tables alternate, so that neither waits for all of the other.
+    ports_next: bool,
+    failures: Vec<Failure>,
+    progress: Progress,
+    learned: bool,
+    /// See [`Push::unread`].
+    unread: BTreeSet<PortKey>,
+}
+
+impl Push {
+    /// Starts to make `changes`, which lead to `plan`.
+    pub fn start(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Push {
+        let progress = Progress {
+            switches: changes
+                .switches
+                .values()
+                .filter(|change| !change.blocks.is_empty() || !change.first.is_empty())
+                .count(),
+            ..Progress::default()
+        };
+        let mut push = Push {
+            plan,
+            switches: changes
+                .switches
+                .into_iter()
+                .map(|(guid, change)| {
+                    let switch = inventory.node(guid).and_then(|node| node.switch.as_ref());
+                    let held = switch.map(|switch| &switch.info);
+                    let zero = PortKey::new(guid, PortNum::ZERO);
+                    let sets_lid = changes.ports.contains_key(&zero);
+                    (guid, SwitchPush::new(change, held, sets_lid))
+                })
+                .collect(),
+            ports: BTreeMap::new(),
+            turn: VecDeque::new(),
+            ready: VecDeque::new(),
+            unmet: 0,
+            outstanding: 0,
+            stopped: false,
+            ports_next: false,
+            failures: Vec::new(),
+            progress,
+            learned: false,
+            unread: BTreeSet::new(),
+        };
+        if push.switches.values().any(SwitchPush::has_waypoint) {
+            push.unmet = push.switches.values().map(SwitchPush::on_the_way).sum();
+        }
+        push.give_turns();
+        for (key, change) in changes.ports {
+            push.ports.insert(key, PortPush::new(change));
+        }
+        let keys: Vec<PortKey> = push.ports.keys().copied().collect();
+        for key in keys {
+            push.consider(inventory, key);
+        }
+        push
+    }
+
+    /// Gives a turn to every switch that has something to send now.
+    fn give_turns(&mut self) {
+        let on_the_way = self.unmet > 0;
+        for (&guid, switch) in &mut self.switches {
+            if !switch.in_turn && switch.has_next(on_the_way) {
+                switch.in_turn = true;
+                self.turn.push_back(guid);
+            }
+        }
+    }
+
+    /// Gives a turn to a switch if it has something to send now.
+    fn give_turn(&mut self, guid: Guid) {
+        let on_the_way = self.unmet > 0;
+        if let Some(switch) = self.switches.get_mut(&guid)
+            && !switch.in_turn
+            && switch.has_next(on_the_way)
+        {
+            switch.in_turn = true;
+            self.turn.push_back(guid);
+        }
+    }
+
+    /// Sends nothing more; [`Push::is_done`] once what is on its way is answered.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        self.turn.clear();
+        self.ready.clear();
+    }
+
+    /// Whether it was stopped before its end.
+    pub fn was_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Whether nothing is left to send and nothing is on its way.
+    pub fn is_done(&self) -> bool {
+        self.outstanding == 0 && self.turn.is_empty() && self.ready.is_empty()
+    }
+
+    /// `count` Sets that were handed out will not be answered: they were never sent.
+    pub fn taken_back(&mut self, count: usize) {
+        self.outstanding = self.outstanding.saturating_sub(count);
+    }
+
+    /// Whether a device turned out not to keep a field.
+    pub fn learned(&self) -> bool {
+        self.learned
+    }
+
+    /// Ports that may have changed unnoticed, and that did not answer since.
+    ///
+    /// To clear PortStateChange also clears what it reported since the ports were last read. A switch that knows its
+    /// manager sends a trap for that; one that had no LID or another manager could not. And to set LinearFDBTop hides that a
+    /// switch was reset.
+    pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.unread.iter().copied()
+    }
+
+    /// What was refused or lost.
+    pub fn failures(&self) -> &[Failure] {
+        &self.failures
+    }
+
+    /// How far it got.
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// The plan that it leads to.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// The next Set, if one can go now.
+    pub fn poll_order(&mut self, inventory: &Inventory) -> Option<Order> {
+        for _ in 0..2 {
+            self.ports_next = !self.ports_next;
+            let order = if self.ports_next {
+                self.next_port(inventory)
+            } else {
+                self.next_table(inventory)
+            };
+            if order.is_some() {
+                self.outstanding += 1;
+                return order;
+            }
+        }
+        None
+    }
+
+    /// Takes the answer to the Set of `task`.
+    pub fn handle(
+        &mut self,
+        inventory: &mut Inventory,
+        not_kept: &mut NotKept,
+        task: Task,
+        answer: Answer<'_>,
+    ) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        match answer {
+            Answer::Data(data) => {
+                self.progress.done += 1;
+                self.acknowledged(inventory, not_kept, task, data);
+            }
+            Answer::Refused(status) => self.failed(inventory, task, Cause::Refused(status)),
+            Answer::Silence => self.failed(inventory, task, Cause::Silence),
+        }
+    }
+
+    fn next_table(&mut self, inventory: &Inventory) -> Option<Order> {
+        let on_the_way = self.unmet > 0;
+        for _ in 0..self.turn.len() {
+            let guid = self.turn.pop_front()?;
+            let Some(switch) = self.switches.get_mut(&guid) else {
+                continue;
+            };
+            let task = switch.next(guid, on_the_way);
+            switch.in_turn = switch.has_next(on_the_way);
+            if switch.in_turn {
+                self.turn.push_back(guid);
+            }
+            let Some(task) = task else { continue };
+            match self.write_table(inventory, task) {
+                Some(order) => return Some(order),
+                None => self.failures.push(Failure {
+                    task,
+                    cause: Cause::Silence,
+                }),
+            }
+        }
+        None
+    }
+
+    fn write_table(&self, inventory: &Inventory, task: Task) -> Option<Order> {
+        let (guid, attribute, modifier, data) = match task {
+            Task::Switch(guid) => (
+                guid,
+                SwitchInfo::ID,
+                0,
+                *self.switches.get(&guid)?.info()?.as_data(),
+            ),
+            Task::Block {
+                switch,
+                block,
+                first,
+            } => {
+                let entries = self.wanted(switch, block, first)?;
+                (switch, LinearForwardingTable::ID, u32::from(block), entries)
+            }
+            Task::Port(..) => return None,
+        };
+        let node = inventory.node(guid)?;
+        Some(Order {
+            task,
+            attribute,
+            modifier,
+            data,
+            target: guid,
+            lid: reach::lid_of(inventory, guid),
+            path: node.path,
+            alternate: node.alternate,
+        })
+    }
+
+    /// What a block is to hold, on the way or in the end.
+    fn wanted(&self, switch: Guid, block: u16, first: bool) -> Option<[u8; 64]> {
+        let table = if first {
+            self.plan.table_on_the_way(switch)?
+        } else {
+            self.plan.table(switch)?
+        };
+        Some(table.block(usize::from(block)))
+    }
+
+    fn next_port(&mut self, inventory: &Inventory) -> Option<Order> {
+        while let Some((key, step)) = self.ready.pop_front() {
+            let task = Task::Port(key, step);
+            let order = self.ports.get(&key).and_then(|port| {
+                let current = inventory.port(key)?.info.as_ref()?;
+                let (path, alternate) = inventory.way_to(key)?;
+                let data = *port.content(current, step).as_data();
+                let modifier = PortInfo::modifier(key.port, true);
+                Some(Order {
+                    task,
+                    attribute: PortInfo::ID,
+                    modifier,
+                    data,
+                    target: key.node,
+                    lid: None,
+                    path,
+                    alternate,
+                })
+            });
+            match order {
+                Some(order) => return Some(order),
+                None => self.failures.push(Failure {
+                    task,
+                    cause: Cause::Silence,
+                }),
+            }
+        }
+        None
+    }
+
+    fn acknowledged(
+        &mut self,
+        inventory: &mut Inventory,
+        not_kept: &mut NotKept,
+        task: Task,
+        data: &[u8; 64],
+    ) {
+        match task {
+            Task::Switch(guid) => {
+                let unread = self.made_unread(inventory, guid);
+                self.unread.extend(unread);
+                if let Some(record) = inventory
+                    .node_mut(guid)
+                    .and_then(|node| node.switch.as_mut())
+                {
+                    record.info = *SwitchInfo::from_data(data);
+                    record.unheard = false;
+                }
+                self.table_settled(inventory, task, guid, false);
+            }
+            Task::Block {
+                switch,
+                block,
+                first,
+            } => {
+                self.progress.blocks += 1;
+                if let Some(record) = inventory
+                    .node_mut(switch)
+                    .and_then(|node| node.switch.as_mut())
+                {
+                    record
+                        .lft
+                        .store(usize::from(block), LinearForwardingTable::from_data(data));
+                }
+                if self.wanted(switch, block, first).as_ref() == Some(data) {
+                    self.table_settled(inventory, task, switch, false);
+                } else {
+                    self.failed(inventory, task, Cause::NotHeld);
+                }
+            }
+            Task::Port(key, step) => {
+                self.port_answered(inventory, not_kept, key, step, PortInfo::from_data(data))
+            }
+        }
+    }
+
+    /// The ports that have to be read again because SwitchInfo of `guid` was set.
+    fn made_unread(&self, inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
+        let (Some(node), Some(set)) = (
+            inventory.node(guid),
+            self.switches.get(&guid).and_then(SwitchPush::info),
+        ) else {
+            return Vec::new();
+        };
+        let zero = PortKey::new(guid, PortNum::ZERO);
+        // Had the switch been reset since it was read, this Set covered that up; the lost LID of port 0 tells.
+        let mut unread = vec![zero];
+        let unheard = node.switch.as_ref().is_some_and(|switch| switch.unheard);
+        if set.port_state_change() && unheard {
+            let external = node.external_ports();
+            unread.extend(external.map(|(number, _)| PortKey::new(guid, number)));
+        }
+        unread
+    }
+
+    fn port_answered(
+        &mut self,
+        inventory: &mut Inventory,
+        not_kept: &mut NotKept,
+        key: PortKey,
+        step: Step,
+        info: &PortInfo,
+    ) {
+        let Some(kind) = inventory
+            .node(key.node)
+            .map(|node| crate::diff::DeviceKind::of(&node.info, key.port))
+        else {
+            return;
+        };
+        let Some(record) = inventory.port_mut(key) else {
+            return;
+        };
+        self.unread.remove(&key);
+        self.lid_settled(key);
+        let before = record.answered(info);
+        if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
+            let unkept = port.take_answer(&before, info, step);
+            self.learned |= not_kept.learn(kind, unkept);
+            if port.is_active(info) && step == Step::Activate {
+                self.progress.activated += 1;
+            }
+            if !port.reached(info, step) {
+                self.failures.push(Failure {
+                    task: Task::Port(key, step),
+                    cause: Cause::NotHeld,
+                });
+                return;
+            }
+        }
+        self.consider(inventory, key);
+        if let Some(peer) = self.ports.get(&key).and_then(|port| port.peer()) {
+            self.consider(inventory, peer);
+        }
+    }
+
+    fn failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
+        self.failures.push(Failure { task, cause });
+        match task {
+            Task::Switch(guid) => self.table_settled(inventory, task, guid, true),
+            Task::Block { switch, block, .. } => {
+                if cause == Cause::Silence
+                    && let Some(record) = inventory
+                        .node_mut(switch)
+                        .and_then(|node| node.switch.as_mut())
+                {
+                    record.lft.mark_dirty(usize::from(block));
+                }
+                self.table_settled(inventory, task, switch, true);
+            }
+            Task::Port(key, _) => {
+                if let Some(port) = self.ports.get_mut(&key) {
+                    port.give_up();
+                }
+                self.lid_settled(key);
+            }
+        }
+    }
+
+    /// A Set of PortInfo was settled; tables may have waited for that of port 0.
+    fn lid_settled(&mut self, key: PortKey) {
+        if key.port == PortNum::ZERO
+            && !self.stopped
+            && let Some(switch) = self.switches.get_mut(&key.node)
+        {
+            switch.lid_settled();
+            self.give_turn(key.node);
+        }
+    }
+
+    /// A Set to a switch's tables was answered or given up: see what that makes possible.
+    fn table_settled(&mut self, inventory: &Inventory, task: Task, guid: Guid, failed: bool) {
+        let Some(switch) = self.switches.get_mut(&guid) else {
+            return;
+        };
+        switch.settle(task, failed);
+        let is_programmed = switch.is_programmed();
+        let on_the_way = self.unmet > 0;
+        if on_the_way {
+            self.unmet -= 1;
+        }
+        if failed && on_the_way {
+            // A switch that does not hold the waypoint could close a loop with what would follow.
+            self.stop();
+        }
+        if self.stopped {
+            return;
+        }
+        if on_the_way && self.unmet == 0 {
+            self.give_turns();
+        } else {
+            self.give_turn(guid);
+        }
+        if is_programmed {
+            let ports: Vec<PortKey> = inventory
+                .node(guid)
+                .map(|node| {
+                    node.external_ports()
+                        .flat_map(|(number, port)| [Some(PortKey::new(guid, number)), port.peer])
+                        .flatten()
+                        .collect()
+                })
+                .unwrap_or_default();
+            for key in ports {
+                self.consider(inventory, key);
+            }
+        }
+    }
+
+    /// Whether a switch forwards as planned: it never had to change, or all of its changes are acknowledged.
+    fn is_programmed(&self, guid: Guid) -> bool {
+        self.switches
+            .get(&guid)
+            .is_none_or(SwitchPush::is_programmed)
+    }
+
+    /// Queues the next Set of a port if it is due.
+    fn consider(&mut self, inventory: &Inventory, key: PortKey) {
+        if self.stopped {
+            return;
+        }
+        let Some(port) = self.ports.get(&key) else {
+            return;
+        };
+        let state_of = |key: PortKey| inventory.port(key).and_then(|record| record.state());
+        let peer_state = port.peer().and_then(state_of);
+        let forwards = self.is_programmed(key.node)
+            && port.peer().is_none_or(|peer| self.is_programmed(peer.node));
+        let Some(info) = inventory.port(key).and_then(|record| record.info.as_ref()) else {
+            return;
+        };
+        if let Some(step) = port.due(info, peer_state, forwards)
+            && let Some(port) = self.ports.get_mut(&key)
+        {
+            port.sent();
+            self.ready.push_back((key, step));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Bringing one port to its settings and its link to Active.
+
+use rsm_mad::wire::attr::{CapabilityMask, PortInfo, PortState};
+
+use super::Step;
+use crate::diff::PortChange;
+use crate::plan::ports::FieldMask;
+use crate::sweep::inventory::PortKey;
+
+/// The writing of one port.
+#[derive(Debug)]
+pub(super) struct PortPush {
+    change: PortChange,
+    on_its_way: bool,
+    configured: bool,
+    given_up: bool,
+}
+
+impl PortPush {
+    pub(super) fn new(change: PortChange) -> PortPush {
+        PortPush {
+            change,
+            on_its_way: false,
+            configured: false,
+            given_up: false,
+        }
+    }
+
+    /// The other end of the cable.
+    pub(super) fn peer(&self) -> Option<PortKey> {
+        self.change.peer
+    }
+
+    /// What the port needs next, given what it last said, its peer's state, and whether the switches at both
+    /// ends forward as planned.
+    pub(super) fn due(
+        &self,
+        info: &PortInfo,
+        peer: Option<PortState>,
+        forwards: bool,
+    ) -> Option<Step> {
+        if self.on_its_way || self.given_up {
+            return None;
+        }
+        let differs = !self.configured
+            && !self
+                .change
+                .settings
+                .differing(info, self.change.ignored)
+                .is_empty();
+        match info.port_state() {
+            PortState::Init if self.change.activate => Some(Step::Arm),
+            // Both ends must be Armed at least: what an Active end sends to one in Init is lost (IBA 7.2.7).
+            PortState::Armed
+                if self.change.activate
+                    && forwards
+                    && matches!(peer, Some(PortState::Armed | PortState::Active)) =>
+            {
+                Some(Step::Activate)
+            }
+            _ if differs => Some(Step::Configure),
+            _ => None,
+        }
+    }
+
+    /// A Set was queued.
+    pub(super) fn sent(&mut self) {
+        self.on_its_way = true;
+    }
+
+    /// No more Sets in this push.
+    pub(super) fn give_up(&mut self) {
+        self.on_its_way = false;
+        self.given_up = true;
+    }
+
+    /// The content of the Set for `step`, on top of what the port last said.
+    pub(super) fn content(&self, current: &PortInfo, step: Step) -> PortInfo {
+        let mut info = self.change.settings.apply(current);
+        if self.change.settings.changes_manager(current)
+            && current
+                .capability_mask()
+                .contains(CapabilityMask::IS_CLIENT_REREGISTRATION_SUPPORTED)
+        {
+            info.set_client_reregister(true);
+        }
+        info.set_port_state(match step {
+            Step::Configure => PortState::NoChange,
+            Step::Arm => PortState::Armed,
+            Step::Activate => PortState::Active,
+        });
+        info
+    }
+
+    /// Takes the answer to a Set. Returns the fields that were asked for and not kept.
+    pub(super) fn take_answer(
+        &mut self,
+        before: &PortInfo,
+        info: &PortInfo,
+        step: Step,
+    ) -> FieldMask {
+        self.on_its_way = false;
+        self.configured = true;
+        let reached = self.reached(info, step);
+        self.given_up |= !reached;
+        let asked = self.change.settings.differing(before, self.change.ignored);
+        self.change.settings.not_kept(asked, info)
+    }
+
+    /// Whether the port is in the state that `step` asked for, or beyond.
+    pub(super) fn reached(&self, info: &PortInfo, step: Step) -> bool {
+        match step {
+            Step::Configure => true,
+            Step::Arm => matches!(info.port_state(), PortState::Armed | PortState::Active),
+            Step::Activate => info.port_state() == PortState::Active,
+        }
+    }
+
+    /// Whether the link carries data from this end.
+    pub(super) fn is_active(&self, info: &PortInfo) -> bool {
+        info.port_state() == PortState::Active
+    }
+}

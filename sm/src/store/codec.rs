@@ -1,0 +1,419 @@
+//! How records look inside the database.
+//!
+//! A key is one byte that names the table, then the record's own key, numbers big-endian, so
+//! that the database's order is ours. A value is
+//!
+//! ```text
+//! ┌─────────┬──────────────┬─────────────────────────────────┐
+//! │ version │ payload …    │ checksum of key, version, payload│
+//! │ 1 byte  │              │ 8 bytes, big-endian              │
+//! └─────────┴──────────────┴─────────────────────────────────┘
+//! ```
+//!
+//! Decoding never panics and never guesses: what does not fit is [`Damaged`].
+
+use rsm_ids::{Guid, Lid, Lmc};
+
+use super::records::{LidClaim, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX, TableFingerprint};
+use super::{Checksum, Persisted};
+
+/// The version of the database's layout as a whole. A store with another one is refused.
+pub(super) const SCHEMA: u16 = 1;
+
+const TAG_SENTINEL: u8 = 0x00;
+const TAG_CLAIM: u8 = 0x01;
+const TAG_FINGERPRINT: u8 = 0x02;
+const TAG_RECORD: u8 = 0x80;
+
+/// The version of each value's payload.
+const VALUE_VERSION: u8 = 1;
+const SUM_LEN: usize = 8;
+
+/// The key of the sentinel.
+pub(super) const SENTINEL_KEY: [u8; 1] = [TAG_SENTINEL];
+
+/// One record of a table, named and, unless it is being removed, with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    Claim(Guid, LidClaim),
+    Fingerprint(Guid, TableFingerprint),
+    Generic(Namespace, Vec<u8>, Vec<u8>),
+}
+
+/// Bytes that are not a record this version wrote.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the record with key {key} {reason}")]
+pub(super) struct Damaged {
+    /// The key in hexadecimal.
+    pub(super) key: String,
+    /// What is wrong with it.
+    pub(super) reason: &'static str,
+}
+
+/// What the database says about itself; written in the same batch as the records it speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct Sentinel {
+    pub(super) schema: u16,
+    /// Counts commits.
+    pub(super) generation: u64,
+    /// How many records there are, the sentinel not counted.
+    pub(super) count: u64,
+    /// Sum of the checksums of all records, modulo 2^64: tells a mixture of old and new pages.
+    pub(super) digest: u64,
+    pub(super) plan_generation: u64,
+}
+
+pub(super) fn claim_key(guid: Guid) -> Vec<u8> {
+    guid_key(TAG_CLAIM, guid)
+}
+
+pub(super) fn fingerprint_key(guid: Guid) -> Vec<u8> {
+    guid_key(TAG_FINGERPRINT, guid)
+}
+
+pub(super) fn record_key(namespace: &Namespace, key: &[u8]) -> Vec<u8> {
+    let name = namespace.as_str().as_bytes();
+    // `Namespace` is at most NAMESPACE_MAX bytes long, so its length fits one byte.
+    let mut bytes = vec![TAG_RECORD, name.len() as u8];
+    bytes.extend_from_slice(name);
+    bytes.extend_from_slice(key);
+    bytes
+}
+
+fn guid_key(tag: u8, guid: Guid) -> Vec<u8> {
+    let mut bytes = vec![tag];
+    bytes.extend_from_slice(&guid.0.to_be_bytes());
+    bytes
+}
+
+/// Whether the record is more than a shortcut: whether the export holds it too.
+pub(super) fn is_essential(key: &[u8]) -> bool {
+    key.first() != Some(&TAG_FINGERPRINT)
+}
+
+pub(super) fn claim_value(key: &[u8], claim: &LidClaim) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(11);
+    payload.extend_from_slice(&claim.lid.0.to_be_bytes());
+    payload.push(claim.lmc.get());
+    payload.extend_from_slice(&claim.last_seen.to_be_bytes());
+    seal(key, &payload)
+}
+
+pub(super) fn fingerprint_value(key: &[u8], fingerprint: &TableFingerprint) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(2 + fingerprint.blocks.len() * 4);
+    payload.extend_from_slice(&fingerprint.linear_fdb_top.0.to_be_bytes());
+    for block in &fingerprint.blocks {
+        payload.extend_from_slice(&block.to_be_bytes());
+    }
+    seal(key, &payload)
+}
+
+pub(super) fn record_value(key: &[u8], value: &[u8]) -> Vec<u8> {
+    seal(key, value)
+}
+
+pub(super) fn sentinel_value(sentinel: &Sentinel) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(34);
+    payload.extend_from_slice(&sentinel.schema.to_be_bytes());
+    payload.extend_from_slice(&sentinel.generation.to_be_bytes());
+    payload.extend_from_slice(&sentinel.count.to_be_bytes());
+    payload.extend_from_slice(&sentinel.digest.to_be_bytes());
+    payload.extend_from_slice(&sentinel.plan_generation.to_be_bytes());
+    seal(&SENTINEL_KEY, &payload)
+}
+
+pub(super) fn decode_sentinel(value: &[u8]) -> Result<Sentinel, Damaged> {
+    let payload = unseal(&SENTINEL_KEY, value)?;
+    let mut fields = Fields(payload);
+    let sentinel = (|| {
+        Some(Sentinel {
+            schema: fields.u16()?,
+            generation: fields.u64()?,
+            count: fields.u64()?,
+            digest: fields.u64()?,
+            plan_generation: fields.u64()?,
+        })
+    })();
+    match sentinel {
+        // A later schema may have more to say; all that matters of it is its number.
+        Some(s) if fields.0.is_empty() || s.schema != SCHEMA => Ok(s),
+        _ => Err(damaged(&SENTINEL_KEY, "has the wrong length")),
+    }
+}
+
+/// Reads one record; the sentinel is none.
+pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Record, Damaged> {
+    let payload = unseal(key, value)?;
+    let wrong = |reason| damaged(key, reason);
+    match key.split_first() {
+        Some((&TAG_CLAIM, rest)) => {
+            let guid = guid(rest).ok_or_else(|| wrong("is not named by a GUID"))?;
+            let claim = decode_claim(payload).ok_or_else(|| wrong("is not a LID claim"))?;
+            Ok(Record::Claim(guid, claim))
+        }
+        Some((&TAG_FINGERPRINT, rest)) => {
+            let guid = guid(rest).ok_or_else(|| wrong("is not named by a GUID"))?;
+            let print =
+                decode_fingerprint(payload).ok_or_else(|| wrong("is not a table fingerprint"))?;
+            Ok(Record::Fingerprint(guid, print))
+        }
+        Some((&TAG_RECORD, rest)) => {
+            let (namespace, name) =
+                decode_name(rest).ok_or_else(|| wrong("has no valid namespace"))?;
+            Ok(Record::Generic(namespace, name, payload.to_vec()))
+        }
+        _ => Err(wrong("belongs to no known table")),
+    }
+}
+
+/// The checksum that `value` carries; 0 for one too short to carry any.
+pub(super) fn sum_of(value: &[u8]) -> u64 {
+    value.last_chunk().map_or(0, |sum| u64::from_be_bytes(*sum))
+}
+
+/// Every record of `state`, as the database is to hold it, in the order of keys.
+pub(super) fn encode_all(state: &Persisted) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut all = Vec::with_capacity(state.len());
+    for (&guid, claim) in &state.claims {
+        let key = claim_key(guid);
+        let value = claim_value(&key, claim);
+        all.push((key, value));
+    }
+    for (&guid, fingerprint) in &state.fingerprints {
+        let key = fingerprint_key(guid);
+        let value = fingerprint_value(&key, fingerprint);
+        all.push((key, value));
+    }
+    for (namespace, table) in &state.records {
+        for (name, payload) in table {
+            let key = record_key(namespace, name);
+            let value = record_value(&key, payload);
+            all.push((key, value));
+        }
+    }
+    all.sort_unstable();
+    all
+}
+
+fn seal(key: &[u8], payload: &[u8]) -> Vec<u8> {
+    let sum = Checksum::new()
+        .with(key)
+        .with(&[VALUE_VERSION])
+        .with(payload)
+        .value();
+    let mut value = Vec::with_capacity(1 + payload.len() + SUM_LEN);
+    value.push(VALUE_VERSION);
+    value.extend_from_slice(payload);
+    value.extend_from_slice(&sum.to_be_bytes());
+    value
+}
+
+fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Damaged> {
+    let Some((body, sum)) = value.split_last_chunk::<SUM_LEN>() else {
+        return Err(damaged(key, "is too short"));
+    };
+    if Checksum::new().with(key).with(body).value() != u64::from_be_bytes(*sum) {
+        return Err(damaged(key, "does not match its checksum"));
+    }
+    match body.split_first() {
+        Some((&VALUE_VERSION, payload)) => Ok(payload),
+        _ => Err(damaged(key, "has an unknown version")),
+    }
+}
+
+fn damaged(key: &[u8], reason: &'static str) -> Damaged {
+    // Ours are at most 2 + 32 + 256 bytes; a longer one is itself part of the damage.
+    let shown = &key[..key.len().min(2 + NAMESPACE_MAX + RECORD_KEY_MAX)];
+    Damaged {
+        key: hex(shown),
+        reason,
+    }
+}
+
+/// Lower-case hexadecimal digits, two for each byte.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+/// The bytes that [`hex`] wrote.
+pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    digits
+        .chunks_exact(2)
+        .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
+        .collect()
+}
+
+fn guid(bytes: &[u8]) -> Option<Guid> {
+    bytes.try_into().ok().map(|b| Guid(u64::from_be_bytes(b)))
+}
+
+fn decode_claim(payload: &[u8]) -> Option<LidClaim> {
+    let mut fields = Fields(payload);
+    let claim = LidClaim {
+        lid: Lid(fields.u16()?),
+        lmc: Lmc::new(fields.u8()?).ok()?,
+        last_seen: fields.u64()?,
+    };
+    (fields.0.is_empty() && claim.is_valid()).then_some(claim)
+}
+
+fn decode_fingerprint(payload: &[u8]) -> Option<TableFingerprint> {
+    let mut fields = Fields(payload);
+    let linear_fdb_top = Lid(fields.u16()?);
+    let (blocks, rest) = fields.0.as_chunks::<4>();
+    if !rest.is_empty() || blocks.len() > TableFingerprint::BLOCKS_MAX {
+        return None;
+    }
+    Some(TableFingerprint {
+        linear_fdb_top,
+        blocks: blocks.iter().map(|b| u32::from_be_bytes(*b)).collect(),
+    })
+}
+
+fn decode_name(rest: &[u8]) -> Option<(Namespace, Vec<u8>)> {
+    let (&length, rest) = rest.split_first()?;
+    let (name, key) = rest.split_at_checked(usize::from(length))?;
+    let namespace = Namespace::new(std::str::from_utf8(name).ok()?).ok()?;
+    (key.len() <= RECORD_KEY_MAX).then(|| (namespace, key.to_vec()))
+}
+
+/// Takes big-endian numbers off the front.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[b]| b)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_be_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn claim(lid: u16) -> LidClaim {
+        LidClaim {
+            lid: Lid(lid),
+            lmc: Lmc::ZERO,
+            last_seen: 9,
+        }
+    }
+
+    #[test]
+    fn a_record_under_another_key_is_damaged() {
+        let key = claim_key(Guid(1));
+        let value = claim_value(&key, &claim(5));
+        assert_eq!(decode(&key, &value), Ok(Record::Claim(Guid(1), claim(5))));
+        assert!(decode(&claim_key(Guid(2)), &value).is_err());
+        assert!(decode(&fingerprint_key(Guid(1)), &value).is_err());
+    }
+
+    #[test]
+    fn every_changed_bit_is_noticed() {
+        let key = claim_key(Guid(0x0002_c903_0000_0001));
+        let value = claim_value(&key, &claim(77));
+        for bit in 0..value.len() * 8 {
+            let mut changed = value.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&key, &changed).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn keys_sort_by_table_then_number() {
+        let mut keys = vec![
+            record_key(&Namespace::new("a").unwrap(), b""),
+            fingerprint_key(Guid(1)),
+            claim_key(Guid(256)),
+            claim_key(Guid(255)),
+            SENTINEL_KEY.to_vec(),
+        ];
+        keys.sort();
+        let expected = [
+            SENTINEL_KEY.to_vec(),
+            claim_key(Guid(255)),
+            claim_key(Guid(256)),
+            fingerprint_key(Guid(1)),
+            record_key(&Namespace::new("a").unwrap(), b""),
+        ];
+        assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn a_sentinel_of_a_later_schema_still_says_its_number() {
+        let sentinel = Sentinel {
+            schema: SCHEMA,
+            generation: 7,
+            count: 3,
+            digest: u64::MAX,
+            plan_generation: 12,
+        };
+        assert_eq!(decode_sentinel(&sentinel_value(&sentinel)), Ok(sentinel));
+        let mut payload = 2u16.to_be_bytes().to_vec();
+        payload.extend_from_slice(&[0; 60]);
+        let later = decode_sentinel(&seal(&SENTINEL_KEY, &payload)).unwrap();
+        assert_eq!(later.schema, 2);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(key: Vec<u8>, value: Vec<u8>) {
+            let _ = decode(&key, &value);
+            let _ = decode_sentinel(&value);
+            // Also with a checksum that fits, so that the payload itself is looked at.
+            let _ = decode(&key, &seal(&key, &value));
+            let _ = decode_sentinel(&seal(&SENTINEL_KEY, &value));
+        }
+
+        #[test]
+        fn fingerprints_and_records_round_trip(
+            guid: u64, top: u16, blocks in prop::collection::vec(any::<u32>(), 0..800),
+            name in "[a-z0-9_-]{1,32}", record: Vec<u8>, payload: Vec<u8>,
+        ) {
+            let print = TableFingerprint { linear_fdb_top: Lid(top), blocks };
+            let key = fingerprint_key(Guid(guid));
+            let decoded = decode(&key, &fingerprint_value(&key, &print));
+            if print.blocks.len() <= TableFingerprint::BLOCKS_MAX {
+                prop_assert_eq!(decoded, Ok(Record::Fingerprint(Guid(guid), print)));
+            } else {
+                prop_assert!(decoded.is_err());
+            }
+            let namespace = Namespace::new(&name).unwrap();
+            let key = record_key(&namespace, &record);
+            let value = record_value(&key, &payload);
+            prop_assert_eq!(decode(&key, &value), Ok(Record::Generic(namespace, record, payload)));
+        }
+
+        #[test]
+        fn hexadecimal_round_trips(bytes: Vec<u8>) {
+            prop_assert_eq!(unhex(&hex(&bytes)), Some(bytes));
+        }
+    }
+}

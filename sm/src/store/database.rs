@@ -1,0 +1,183 @@
+//! sled, behind a wall: whatever it does on damaged files, the daemon lives on.
+//!
+//! sled 0.34 panics on some damaged files, and on others opens empty without a word. The first is
+//! caught here; the second is found by [`guard`](super::guard), which compares what was opened
+//! with what was committed. `flush()` alone is not durable (it ends in `sync_file_range`, which
+//! leaves the disk's own cache alone), so each commit ends in `sync_data` on sled's file.
+
+use std::any::Any;
+use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::StoreError;
+use super::io::{Disk, Operation};
+
+/// Page cache of the database in bytes. A store of 50 000 ports is a few megabytes; sled's own
+/// default is a gigabyte.
+const CACHE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How long opening may take before the files count as damaged. It takes milliseconds; a damaged
+/// file may send sled into a loop.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often the database's own lock is tried. sled's last thread may hold it for a moment after
+/// the database was closed.
+const LOCK_TRIES: u32 = 200;
+/// The pause between two tries.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Key and value of each record.
+pub(super) type Contents = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A change of one record: its key and its new value, `None` to remove it.
+pub(super) type Change = (Vec<u8>, Option<Vec<u8>>);
+
+/// An open database.
+pub(super) struct Database {
+    db: sled::Db,
+    dir: PathBuf,
+}
+
+/// Why a database did not open.
+pub(super) enum OpenFailure {
+    /// Its files are damaged; the text says how that showed.
+    Damaged(String),
+    /// The files may be fine, the system around them is not.
+    System(StoreError),
+}
+
+impl Database {
+    /// Opens, or creates, and reads everything.
+    pub(super) fn open(dir: &Path) -> Result<(Database, Contents), OpenFailure> {
+        let path = dir.to_owned();
+        let (sender, receiver) = mpsc::channel();
+        let spawned = thread::Builder::new()
+            .name("store-open".into())
+            .spawn(move || {
+                let opened = catch_unwind(|| open_and_read(&path)).map_err(panic_text);
+                // Fails when nobody waits any more; then the database is dropped, which closes it.
+                let _ = sender.send(opened);
+            });
+        if let Err(source) = spawned {
+            return Err(OpenFailure::System(StoreError::Io {
+                operation: Operation::Read,
+                path: dir.to_owned(),
+                source,
+            }));
+        }
+        match receiver.recv_timeout(OPEN_TIMEOUT) {
+            Ok(Ok(Ok((db, contents)))) => {
+                let dir = dir.to_owned();
+                Ok((Database { db, dir }, contents))
+            }
+            Ok(Ok(Err(error))) => Err(classify(dir, error)),
+            Ok(Err(message)) => Err(OpenFailure::Damaged(format!(
+                "the database panicked: {message}"
+            ))),
+            Err(_) => Err(OpenFailure::Damaged(format!(
+                "the database did not open within {} s",
+                OPEN_TIMEOUT.as_secs()
+            ))),
+        }
+    }
+
+    /// Makes `changes` in one batch; they are on the disk when it returns.
+    ///
+    /// After an error the database is in an unknown state and is to be dropped.
+    pub(super) fn apply(&self, disk: &Disk, changes: &[Change]) -> Result<(), StoreError> {
+        disk.run(Operation::Apply, &self.dir, || Ok(()))?;
+        let mut batch = sled::Batch::default();
+        for (key, value) in changes {
+            match value {
+                Some(value) => batch.insert(key.as_slice(), value.as_slice()),
+                None => batch.remove(key.as_slice()),
+            }
+        }
+        self.guarded(|| {
+            self.db.apply_batch(batch)?;
+            self.db.flush()
+        })?;
+        disk.sync_data(&self.dir.join("db"))
+    }
+
+    /// Writes what is left to write and closes the files.
+    pub(super) fn close(self) -> Result<(), StoreError> {
+        self.guarded(|| self.db.flush()).map(drop)
+    }
+
+    fn guarded<T>(&self, work: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(source)) => Err(StoreError::Database {
+                path: self.dir.clone(),
+                source,
+            }),
+            Err(panic) => Err(StoreError::Panicked {
+                path: self.dir.clone(),
+                message: panic_text(panic),
+            }),
+        }
+    }
+}
+
+fn open_and_read(path: &Path) -> sled::Result<(sled::Db, Contents)> {
+    let config = sled::Config::new()
+        .path(path)
+        .cache_capacity(CACHE_BYTES)
+        // Every commit flushes by itself; a timer would add nothing but a thread.
+        .flush_every_ms(None);
+    let mut tries = 1;
+    let db = loop {
+        match config.open() {
+            Err(sled::Error::Io(error)) if is_locked(&error) && tries < LOCK_TRIES => {
+                tries += 1;
+                thread::sleep(LOCK_PAUSE);
+            }
+            opened => break opened?,
+        }
+    };
+    let contents = db
+        .iter()
+        .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
+        .collect::<sled::Result<Contents>>()?;
+    Ok((db, contents))
+}
+
+fn classify(dir: &Path, error: sled::Error) -> OpenFailure {
+    let sled::Error::Io(source) = &error else {
+        return OpenFailure::Damaged(error.to_string());
+    };
+    // Ours is taken by now, so this is somebody who opened the database behind our back.
+    if is_locked(source) {
+        return OpenFailure::System(StoreError::Locked {
+            dir: dir.to_owned(),
+            holder: None,
+        });
+    }
+    match source.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::InvalidData | ErrorKind::InvalidInput => {
+            OpenFailure::Damaged(error.to_string())
+        }
+        _ => OpenFailure::System(StoreError::Database {
+            path: dir.to_owned(),
+            source: error,
+        }),
+    }
+}
+
+/// sled gives this error no kind of its own.
+fn is_locked(error: &io::Error) -> bool {
+    error.to_string().contains("could not acquire lock")
+}
+
+fn panic_text(panic: Box<dyn Any + Send>) -> String {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("without a message").to_owned()
+}

@@ -1,0 +1,373 @@
+//! Opens the database so that what comes out is either what was committed, or said not to be.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::codec::{self, Record, SCHEMA, SENTINEL_KEY, Sentinel};
+use super::database::{Change, Contents, Database, OpenFailure};
+use super::export::{Export, ExportError};
+use super::io::Disk;
+use super::layout::Layout;
+use super::sidecar::Sidecar;
+use super::{LoadReport, Origin, Persisted, Quarantined, StoreError};
+
+/// How many times in a row opening may take the process with it (a stack overflow, an allocation
+/// beyond all bounds) before the database is quarantined unopened. One may be a kill that happened
+/// to come at that moment.
+const OPEN_ATTEMPTS: u32 = 3;
+
+/// Key of each record → checksum of its value.
+pub(super) type Sums = BTreeMap<Vec<u8>, u64>;
+
+/// An open database and what is in it.
+pub(super) struct Opened {
+    pub(super) database: Database,
+    pub(super) sentinel: Sentinel,
+    pub(super) sums: Sums,
+    pub(super) state: Persisted,
+    pub(super) report: LoadReport,
+}
+
+/// What is known of the store without its database.
+struct Witness {
+    sidecar: Option<Sidecar>,
+    /// The newest export that can be read.
+    export: Option<(PathBuf, Export)>,
+    notes: Vec<String>,
+}
+
+impl Witness {
+    /// The database must have reached at least this generation.
+    fn floor(&self) -> u64 {
+        let sidecar = self.sidecar.map_or(0, |s| s.sentinel.generation);
+        let export = self.export.as_ref().map_or(0, |(_, e)| e.generation);
+        sidecar.max(export)
+    }
+}
+
+/// Opens the store, restoring it where it must be.
+pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
+    let witness = Witness::read(disk, layout)?;
+    let path = layout.database();
+    if disk.read(&layout.unfinished())?.is_some() {
+        disk.remove_dir(&path)?;
+    }
+    let why = if disk.list(&path)?.is_empty() {
+        if witness.floor() == 0 {
+            return create(disk, layout, witness, None);
+        }
+        "the database is missing".to_owned()
+    } else {
+        match open_existing(disk, layout, &witness)? {
+            Ok(opened) => return Ok(opened),
+            Err(why) => why,
+        }
+    };
+    create(disk, layout, witness, Some(why))
+}
+
+impl Witness {
+    fn read(disk: &Disk, layout: &Layout) -> Result<Witness, StoreError> {
+        let mut notes = Vec::new();
+        let path = layout.sidecar();
+        let mut sidecar = None;
+        if let Some(bytes) = disk.read(&path)? {
+            sidecar = Sidecar::from_bytes(&bytes);
+            match sidecar {
+                Some(s) => check_schema(s.sentinel.schema, path)?,
+                None => notes.push(format!("{} is damaged", path.display())),
+            }
+        }
+        let mut export: Option<(PathBuf, Export)> = None;
+        for path in [layout.export(), layout.export_before()] {
+            let Some(bytes) = disk.read(&path)? else {
+                continue;
+            };
+            match Export::from_bytes(&bytes) {
+                Ok(found) => {
+                    if export
+                        .as_ref()
+                        .is_none_or(|(_, best)| best.generation < found.generation)
+                    {
+                        export = Some((path, found));
+                    }
+                }
+                Err(ExportError::Schema(found)) => check_schema(found, path)?,
+                Err(error) => {
+                    // Out of the way, so that it never replaces the good one of the two.
+                    let aside = path.with_extension("damaged");
+                    disk.rename(&path, &aside)?;
+                    let (path, aside) = (path.display(), aside.display());
+                    notes.push(format!("{path} {error}: it is kept as {aside}"));
+                }
+            }
+        }
+        Ok(Witness {
+            sidecar,
+            export,
+            notes,
+        })
+    }
+}
+
+fn check_schema(found: u16, path: PathBuf) -> Result<(), StoreError> {
+    if found == SCHEMA {
+        return Ok(());
+    }
+    Err(StoreError::Schema {
+        path,
+        found,
+        supported: SCHEMA,
+    })
+}
+
+/// Opens a database that is there; the inner error says why it cannot be trusted.
+fn open_existing(
+    disk: &Disk,
+    layout: &Layout,
+    witness: &Witness,
+) -> Result<Result<Opened, String>, StoreError> {
+    let path = layout.database();
+    let clean = witness.sidecar.is_some_and(|s| s.clean);
+    if !clean {
+        // Opening truncates what sled does not recognise, so what was there is kept first.
+        disk.copy_dir(&path, &layout.as_found())?;
+    }
+    let attempts = read_attempts(disk, layout)?;
+    if attempts >= OPEN_ATTEMPTS {
+        return Ok(Err(format!(
+            "opening the database ended the process {attempts} times"
+        )));
+    }
+    write_attempts(disk, layout, attempts + 1)?;
+    let (database, contents) = match Database::open(&path) {
+        Ok(opened) => opened,
+        Err(OpenFailure::Damaged(why)) => return Ok(Err(why)),
+        Err(OpenFailure::System(error)) => {
+            write_attempts(disk, layout, 0)?;
+            return Err(error);
+        }
+    };
+    write_attempts(disk, layout, 0)?;
+    let checked = match verify(contents, witness.floor()) {
+        Ok(checked) => checked,
+        Err(Untrusted::Schema(found)) => {
+            return check_schema(found, path).map(|()| Err("names no schema".to_owned()));
+        }
+        Err(Untrusted::Damaged(why)) => return Ok(Err(why)),
+    };
+    let origin = if clean {
+        Origin::Clean
+    } else {
+        Origin::Unclean
+    };
+    let opened = Opened {
+        database,
+        report: LoadReport {
+            origin,
+            generation: checked.sentinel.generation,
+            quarantined: None,
+            notes: witness.notes.clone(),
+        },
+        sentinel: checked.sentinel,
+        sums: checked.sums,
+        state: checked.state,
+    };
+    Ok(Ok(opened))
+}
+
+/// Starts a new database from the last export, or from nothing. `why` says what was wrong with
+/// the one before, if there was one.
+fn create(
+    disk: &Disk,
+    layout: &Layout,
+    witness: Witness,
+    why: Option<String>,
+) -> Result<Opened, StoreError> {
+    let path = layout.database();
+    let floor = witness.floor();
+    let quarantined = match why {
+        // An empty directory has nothing worth keeping.
+        Some(reason) if disk.list(&path)?.is_empty() => Some(Quarantined { path: None, reason }),
+        Some(reason) => Some(Quarantined {
+            path: Some(layout.quarantine(disk)?),
+            reason,
+        }),
+        None => None,
+    };
+    write_attempts(disk, layout, 0)?;
+    let (origin, mut state) = match witness.export {
+        Some((path, export)) => (Origin::Export(path), export.state),
+        None => (Origin::Fresh, Persisted::default()),
+    };
+    if let Some(sidecar) = witness.sidecar {
+        // The export may be older than the last plan; generations must not be used twice.
+        state.plan_generation = state.plan_generation.max(sidecar.sentinel.plan_generation);
+    }
+    let wanted = codec::encode_all(&state);
+    let sums = sums_of(&wanted);
+    let sentinel = sentinel_for(&sums, floor + 1, state.plan_generation);
+    let database = build(disk, layout, &wanted, &sentinel)?;
+    Ok(Opened {
+        database,
+        report: LoadReport {
+            origin,
+            generation: sentinel.generation,
+            quarantined,
+            notes: witness.notes,
+        },
+        sentinel,
+        sums,
+        state,
+    })
+}
+
+/// Makes a new database that holds `contents` where none is.
+///
+/// A marker stands next to it until it is complete, so that a database without a sentinel is
+/// never one that was merely interrupted.
+pub(super) fn build(
+    disk: &Disk,
+    layout: &Layout,
+    contents: &Contents,
+    sentinel: &Sentinel,
+) -> Result<Database, StoreError> {
+    let (path, marker) = (layout.database(), layout.unfinished());
+    let prepared = disk.prepare(&marker, b"")?;
+    disk.publish(prepared)?;
+    disk.remove_dir(&path)?;
+    disk.create_dir(&path)?;
+    let (database, found) = Database::open(&path).map_err(|failure| match failure {
+        OpenFailure::System(error) => error,
+        OpenFailure::Damaged(message) => StoreError::Panicked {
+            path: path.clone(),
+            message,
+        },
+    })?;
+    database.apply(disk, &difference(&found, contents, sentinel))?;
+    disk.sync(&path)?;
+    disk.remove_file(&marker)?;
+    Ok(database)
+}
+
+/// The changes that turn `found` into `wanted` and `sentinel`.
+pub(super) fn difference(found: &Contents, wanted: &Contents, sentinel: &Sentinel) -> Vec<Change> {
+    let wanted: BTreeMap<&[u8], &[u8]> = wanted
+        .iter()
+        .map(|(key, value)| (key.as_slice(), value.as_slice()))
+        .collect();
+    let found: BTreeMap<&[u8], &[u8]> = found
+        .iter()
+        .map(|(key, value)| (key.as_slice(), value.as_slice()))
+        .collect();
+    let mut changes: Vec<Change> = found
+        .keys()
+        .filter(|&&key| key != SENTINEL_KEY && !wanted.contains_key(key))
+        .map(|key| (key.to_vec(), None))
+        .collect();
+    changes.extend(
+        wanted
+            .iter()
+            .filter(|&(key, value)| found.get(key) != Some(value))
+            .map(|(key, value)| (key.to_vec(), Some(value.to_vec()))),
+    );
+    changes.push((SENTINEL_KEY.to_vec(), Some(codec::sentinel_value(sentinel))));
+    changes
+}
+
+pub(super) fn sums_of(contents: &Contents) -> Sums {
+    contents
+        .iter()
+        .map(|(key, value)| (key.clone(), codec::sum_of(value)))
+        .collect()
+}
+
+/// The sentinel of records with `sums`.
+pub(super) fn sentinel_for(sums: &Sums, generation: u64, plan_generation: u64) -> Sentinel {
+    Sentinel {
+        schema: SCHEMA,
+        generation,
+        count: sums.len() as u64,
+        digest: sums.values().fold(0, |all, &sum| all.wrapping_add(sum)),
+        plan_generation,
+    }
+}
+
+enum Untrusted {
+    Schema(u16),
+    Damaged(String),
+}
+
+struct Checked {
+    sentinel: Sentinel,
+    sums: Sums,
+    state: Persisted,
+}
+
+/// Whether the database holds all of one commit, and one that is not older than `floor`.
+fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
+    let damaged = |why: String| Err(Untrusted::Damaged(why));
+    let Some(at) = contents.iter().position(|(key, _)| *key == SENTINEL_KEY) else {
+        let count = contents.len();
+        return damaged(format!("its sentinel is missing; it holds {count} records"));
+    };
+    let (_, value) = contents.remove(at);
+    let sentinel = match codec::decode_sentinel(&value) {
+        Ok(sentinel) if sentinel.schema == SCHEMA => sentinel,
+        Ok(sentinel) => return Err(Untrusted::Schema(sentinel.schema)),
+        Err(error) => return damaged(error.to_string()),
+    };
+    let generation = sentinel.generation;
+    if generation < floor {
+        return damaged(format!(
+            "it is at generation {generation}, but {floor} was committed"
+        ));
+    }
+    let mut state = Persisted {
+        plan_generation: sentinel.plan_generation,
+        ..Persisted::default()
+    };
+    for (key, value) in &contents {
+        match codec::decode(key, value) {
+            Ok(Record::Claim(guid, claim)) => {
+                state.claims.insert(guid, claim);
+            }
+            Ok(Record::Fingerprint(guid, fingerprint)) => {
+                state.fingerprints.insert(guid, fingerprint);
+            }
+            Ok(Record::Generic(namespace, key, value)) => {
+                let table = state.records.entry(namespace).or_default();
+                table.insert(key, value);
+            }
+            Err(error) => return damaged(error.to_string()),
+        }
+    }
+    let sums = sums_of(&contents);
+    let held = sentinel_for(&sums, generation, sentinel.plan_generation);
+    if held != sentinel {
+        return damaged(format!(
+            "it holds {} records that are not the {} of generation {generation}",
+            held.count, sentinel.count
+        ));
+    }
+    Ok(Checked {
+        sentinel,
+        sums,
+        state,
+    })
+}
+
+fn read_attempts(disk: &Disk, layout: &Layout) -> Result<u32, StoreError> {
+    let bytes = disk.read(&layout.attempts())?;
+    let text = bytes.as_deref().and_then(|b| std::str::from_utf8(b).ok());
+    Ok(text.and_then(|t| t.trim().parse().ok()).unwrap_or(0))
+}
+
+fn write_attempts(disk: &Disk, layout: &Layout, attempts: u32) -> Result<(), StoreError> {
+    let path = layout.attempts();
+    if attempts == 0 {
+        return disk.remove_file(&path);
+    }
+    let prepared = disk.prepare(&path, format!("{attempts}\n").as_bytes())?;
+    disk.publish(prepared)
+}

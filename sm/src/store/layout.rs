@@ -1,0 +1,82 @@
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+use super::io::Disk;
+
+/// How many quarantined databases are kept for whoever looks into them; the oldest go first.
+pub(super) const QUARANTINE_KEEP: usize = 3;
+
+/// Where everything is inside the state directory.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    dir: PathBuf,
+}
+
+impl Layout {
+    pub(super) fn new(dir: &Path) -> Layout {
+        Layout {
+            dir: dir.to_owned(),
+        }
+    }
+
+    /// sled's own directory.
+    pub(super) fn database(&self) -> PathBuf {
+        self.dir.join("db")
+    }
+
+    /// Stands there while a new database is not complete.
+    pub(super) fn unfinished(&self) -> PathBuf {
+        self.dir.join("db.unfinished")
+    }
+
+    /// The database as it was found after the last unclean stop, before it was opened.
+    pub(super) fn as_found(&self) -> PathBuf {
+        self.dir.join("db.prev")
+    }
+
+    /// The sidecar.
+    pub(super) fn sidecar(&self) -> PathBuf {
+        self.dir.join("store.meta")
+    }
+
+    /// The export of the last commit that changed something essential.
+    pub(super) fn export(&self) -> PathBuf {
+        self.dir.join("export.jsonl")
+    }
+
+    /// The export before that.
+    pub(super) fn export_before(&self) -> PathBuf {
+        self.dir.join("export.prev.jsonl")
+    }
+
+    /// Says how many times in a row opening the database began and did not end.
+    pub(super) fn attempts(&self) -> PathBuf {
+        self.dir.join("opening")
+    }
+
+    /// Moves the database, and what it was before it was opened, out of the way.
+    pub(super) fn quarantine(&self, disk: &Disk) -> Result<PathBuf, StoreError> {
+        let shelf = self.dir.join("quarantine");
+        disk.create_dir(&shelf)?;
+        let kept = disk.list(&shelf)?;
+        let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+        let next = kept
+            .iter()
+            .filter_map(number)
+            .max()
+            .map_or(1, |n| n.saturating_add(1));
+        // Names have a fixed width, so that the list is in order of age.
+        let path = shelf.join(format!("{next:06}"));
+        disk.create_dir(&path)?;
+        disk.rename(&self.database(), &path.join("db"))?;
+        let as_found = self.as_found();
+        if !disk.list(&as_found)?.is_empty() {
+            disk.rename(&as_found, &path.join("db.prev"))?;
+        }
+        let surplus = (kept.len() + 1).saturating_sub(QUARANTINE_KEEP);
+        for old in kept.iter().take(surplus) {
+            disk.remove_dir(old)?;
+        }
+        Ok(path)
+    }
+}

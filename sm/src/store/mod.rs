@@ -1,0 +1,56 @@
+//! What survives a restart.
+//!
+//! The store is a *cache of claims*: which port holds which LIDs, what the forwarding tables held
+//! when they were last written, how far the generations have counted. Losing it costs a sweep,
+//! never correctness, because what ports hold wins over what the disk says. So whatever happens to
+//! the files, [`SledStore::open`] ends in one of three ways: with everything that was committed;
+//! with the last export and a report that says why; or with an error that says what to do, and
+//! nothing touched. It never ends in silence with less than was there.
+//!
+//! Order of a commit: exports and sidecar are written under temporary names, then the database
+//! takes the batch and is flushed, then the names are made final. A process that dies, or a disk
+//! that is full, between any two steps leaves the state before or the state after.
+
+mod checksum;
+mod codec;
+mod database;
+mod error;
+mod export;
+mod guard;
+pub mod io;
+mod layout;
+mod lock;
+mod memory;
+mod records;
+mod report;
+mod sidecar;
+mod sled_store;
+#[cfg(test)]
+mod tests;
+
+pub use checksum::Checksum;
+pub use error::StoreError;
+pub use memory::MemoryStore;
+pub use records::{
+    ChangeError, ChangeSet, LFT_BLOCK, LidClaim, NAMESPACE_MAX, Namespace, NamespaceError,
+    Persisted, RECORD_KEY_MAX, RECORD_VALUE_MAX, TableFingerprint,
+};
+pub use report::{LoadReport, Origin, Quarantined};
+pub use sled_store::SledStore;
+
+/// Keeps what must survive a restart. One task owns it and is the only one to write.
+pub trait Store: Send {
+    /// Everything that was committed, and what happened when the store was opened.
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError>;
+
+    /// Makes all changes or none; they are durable when it returns.
+    ///
+    /// # Errors
+    ///
+    /// After an error the disk holds the state before or the state after, never a mixture, and the
+    /// same changes may be committed again once the cause is gone.
+    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError>;
+
+    /// Ends it in good order; afterwards nothing can be committed. Closing twice is fine.
+    fn close(&mut self) -> Result<(), StoreError>;
+}

@@ -1,0 +1,380 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use rsm_ids::{Guid, Lid, Lmc};
+
+use super::Checksum;
+
+/// The longest namespace, in bytes; it is repeated in the key of each of its records.
+pub const NAMESPACE_MAX: usize = 32;
+/// The longest key of a generic record, in bytes. An MGID with a port GID is 32.
+pub const RECORD_KEY_MAX: usize = 256;
+/// The longest value of a generic record, in bytes. A service record is 176; one row of a GPU
+/// inventory a few kilobytes. Larger things belong into several records.
+pub const RECORD_VALUE_MAX: usize = 64 * 1024;
+
+/// The LIDs one port holds, kept so that it gets them again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LidClaim {
+    /// The base LID: unicast, aligned to `lmc`.
+    pub lid: Lid,
+    /// The port answers to 2^`lmc` LIDs from `lid` on.
+    pub lmc: Lmc,
+    /// The generation of the last plan that held this port. It ages claims of ports that are
+    /// gone; it need not be written again for each plan in which the port is still there.
+    pub last_seen: u64,
+}
+
+impl LidClaim {
+    /// Whether every LID of the claim is unicast and the base is aligned to the LMC.
+    pub fn is_valid(&self) -> bool {
+        let last = u32::from(self.lid.0) + u32::from(self.lmc.lids()) - 1;
+        self.lid.is_unicast() && last <= u32::from(Lid::UNICAST_LAST.0) && self.lmc.aligns(self.lid)
+    }
+}
+
+/// How many bytes one block of a linear forwarding table holds (IBA 14.2.5.10).
+pub const LFT_BLOCK: usize = 64;
+
+/// What a switch's linear forwarding table held when it was last known to be programmed.
+///
+/// After a restart a sample of blocks is read back and compared; where they match, the rest can
+/// be read in the background.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct TableFingerprint {
+    /// LinearFDBTop: the highest LID the switch forwards (IBA 14.2.5.4).
+    pub linear_fdb_top: Lid,
+    /// One hash for each block of 64 entries from LID 0 on.
+    pub blocks: Vec<u32>,
+}
+
+impl TableFingerprint {
+    /// The most blocks a table of unicast LIDs has.
+    pub const BLOCKS_MAX: usize = (Lid::UNICAST_LAST.0 as usize + 1).div_ceil(LFT_BLOCK);
+
+    /// The fingerprint of a table that holds the output port of LID `i` in `ports[i]`.
+    /// A last block that is not full counts as padded with 255 ("drop").
+    pub fn of(linear_fdb_top: Lid, ports: &[u8]) -> TableFingerprint {
+        let blocks = ports
+            .chunks(LFT_BLOCK)
+            .take(Self::BLOCKS_MAX)
+            .map(|chunk| {
+                let mut block = [0xff; LFT_BLOCK];
+                block[..chunk.len()].copy_from_slice(chunk);
+                block_hash(&block)
+            })
+            .collect();
+        TableFingerprint {
+            linear_fdb_top,
+            blocks,
+        }
+    }
+
+    /// Whether block `index`, as read from the switch, is what the fingerprint was taken of.
+    /// A block past the fingerprint's end never matches.
+    pub fn matches(&self, index: usize, block: &[u8; LFT_BLOCK]) -> bool {
+        self.blocks.get(index) == Some(&block_hash(block))
+    }
+}
+
+/// Both halves of the checksum folded into one: blocks that differ in one entry still differ in
+/// the 64-bit value, and 32 bits of it make a wrong match a matter of one in four thousand million.
+fn block_hash(block: &[u8; LFT_BLOCK]) -> u32 {
+    let sum = Checksum::of(block);
+    (sum ^ (sum >> 32)) as u32
+}
+
+/// The name of a table of generic records: 1 to 32 characters of `a-z`, `0-9`, `_` and `-`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Namespace(String);
+
+/// The text cannot name a table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a namespace: expected 1 to 32 characters of a-z, 0-9, `_` and `-`")]
+pub struct NamespaceError(pub String);
+
+impl Namespace {
+    /// The namespace of that name.
+    pub fn new(name: &str) -> Result<Namespace, NamespaceError> {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+        if name.is_empty() || name.len() > NAMESPACE_MAX || !name.bytes().all(plain) {
+            return Err(NamespaceError(name.to_owned()));
+        }
+        Ok(Namespace(name.to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Everything that survives a restart.
+///
+/// It is a cache of facts that the fabric can be asked for again: what ports hold wins over
+/// what is written here.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Persisted {
+    /// Port GUID → the LIDs it holds.
+    pub claims: BTreeMap<Guid, LidClaim>,
+    /// Node GUID of a switch → what its forwarding table held.
+    pub fingerprints: BTreeMap<Guid, TableFingerprint>,
+    /// The generation of the last plan; the next one is higher.
+    pub plan_generation: u64,
+    /// Tables of later parts, opaque to the store: key → value.
+    pub records: BTreeMap<Namespace, BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+impl Persisted {
+    /// Makes the changes of `changes`.
+    pub fn apply(&mut self, changes: &ChangeSet) {
+        merge(&mut self.claims, &changes.claims);
+        merge(&mut self.fingerprints, &changes.fingerprints);
+        if let Some(generation) = changes.plan_generation {
+            self.plan_generation = generation;
+        }
+        for ((namespace, key), value) in &changes.records {
+            let table = self.records.entry(namespace.clone()).or_default();
+            match value {
+                Some(value) => {
+                    table.insert(key.clone(), value.clone());
+                }
+                None => {
+                    table.remove(key);
+                }
+            }
+            if table.is_empty() {
+                self.records.remove(namespace);
+            }
+        }
+    }
+
+    /// How many records that is on disk; the plan generation is not one.
+    pub fn len(&self) -> usize {
+        let generic: usize = self.records.values().map(BTreeMap::len).sum();
+        self.claims.len() + self.fingerprints.len() + generic
+    }
+
+    /// Whether there is no record at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn merge<V: Clone>(into: &mut BTreeMap<Guid, V>, changes: &BTreeMap<Guid, Option<V>>) {
+    for (&guid, value) in changes {
+        match value {
+            Some(value) => {
+                into.insert(guid, value.clone());
+            }
+            None => {
+                into.remove(&guid);
+            }
+        }
+    }
+}
+
+/// What one commit changes. A later change of the same record replaces an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ChangeSet {
+    pub(super) claims: BTreeMap<Guid, Option<LidClaim>>,
+    pub(super) fingerprints: BTreeMap<Guid, Option<TableFingerprint>>,
+    pub(super) plan_generation: Option<u64>,
+    pub(super) records: BTreeMap<(Namespace, Vec<u8>), Option<Vec<u8>>>,
+}
+
+/// A change that the store cannot hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The claim is not a range of unicast LIDs.
+    #[error("port {guid} cannot claim LID {lid} with LMC {lmc}: expected aligned unicast LIDs")]
+    Claim {
+        /// The port.
+        guid: Guid,
+        /// The base LID of the claim.
+        lid: Lid,
+        /// Its LMC.
+        lmc: Lmc,
+    },
+    /// More blocks than a table has.
+    #[error("the fingerprint of switch {guid} has {blocks} blocks: expected at most {max}", max = TableFingerprint::BLOCKS_MAX)]
+    Fingerprint {
+        /// The switch.
+        guid: Guid,
+        /// How many blocks were given.
+        blocks: usize,
+    },
+    /// The key of a generic record is too long.
+    #[error("a key of {bytes} bytes in `{namespace}`: expected at most {RECORD_KEY_MAX}")]
+    KeyTooLong {
+        /// The table.
+        namespace: Namespace,
+        /// The key's length.
+        bytes: usize,
+    },
+    /// The value of a generic record is too long.
+    #[error("a value of {bytes} bytes in `{namespace}`: expected at most {RECORD_VALUE_MAX}")]
+    ValueTooLong {
+        /// The table.
+        namespace: Namespace,
+        /// The value's length.
+        bytes: usize,
+    },
+}
+
+impl ChangeSet {
+    /// No change.
+    pub fn new() -> ChangeSet {
+        ChangeSet::default()
+    }
+
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+            && self.fingerprints.is_empty()
+            && self.records.is_empty()
+            && self.plan_generation.is_none()
+    }
+
+    /// The port `guid` holds `claim`.
+    pub fn set_claim(&mut self, guid: Guid, claim: LidClaim) -> Result<(), ChangeError> {
+        if guid.is_zero() || !claim.is_valid() {
+            let LidClaim { lid, lmc, .. } = claim;
+            return Err(ChangeError::Claim { guid, lid, lmc });
+        }
+        self.claims.insert(guid, Some(claim));
+        Ok(())
+    }
+
+    /// The port `guid` holds no LID any more.
+    pub fn remove_claim(&mut self, guid: Guid) {
+        self.claims.insert(guid, None);
+    }
+
+    /// The forwarding table of switch `guid` holds what `fingerprint` says.
+    pub fn set_fingerprint(
+        &mut self,
+        guid: Guid,
+        fingerprint: TableFingerprint,
+    ) -> Result<(), ChangeError> {
+        let blocks = fingerprint.blocks.len();
+        if blocks > TableFingerprint::BLOCKS_MAX {
+            return Err(ChangeError::Fingerprint { guid, blocks });
+        }
+        self.fingerprints.insert(guid, Some(fingerprint));
+        Ok(())
+    }
+
+    /// Nothing is known any more about the forwarding table of switch `guid`.
+    pub fn remove_fingerprint(&mut self, guid: Guid) {
+        self.fingerprints.insert(guid, None);
+    }
+
+    /// The generation of the plan in force.
+    pub fn set_plan_generation(&mut self, generation: u64) {
+        self.plan_generation = Some(generation);
+    }
+
+    /// Writes one record of a later part's table.
+    pub fn set_record(
+        &mut self,
+        namespace: &Namespace,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), ChangeError> {
+        let namespace = namespace.clone();
+        if key.len() > RECORD_KEY_MAX {
+            let bytes = key.len();
+            return Err(ChangeError::KeyTooLong { namespace, bytes });
+        }
+        if value.len() > RECORD_VALUE_MAX {
+            let bytes = value.len();
+            return Err(ChangeError::ValueTooLong { namespace, bytes });
+        }
+        self.records
+            .insert((namespace, key.to_vec()), Some(value.to_vec()));
+        Ok(())
+    }
+
+    /// Removes one record of a later part's table.
+    pub fn remove_record(&mut self, namespace: &Namespace, key: &[u8]) {
+        self.records.insert((namespace.clone(), key.to_vec()), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_stays_inside_the_unicast_range() {
+        let claim = |lid, lmc| LidClaim {
+            lid: Lid(lid),
+            lmc: Lmc::new(lmc).unwrap(),
+            last_seen: 0,
+        };
+        assert!(claim(1, 0).is_valid());
+        assert!(claim(0xBFFF, 0).is_valid());
+        assert!(claim(0xBF80, 7).is_valid());
+        for bad in [claim(0, 0), claim(0xC000, 0), claim(3, 1), claim(0, 3)] {
+            assert!(!bad.is_valid(), "{bad:?}");
+            assert!(ChangeSet::new().set_claim(Guid(1), bad).is_err());
+        }
+        assert!(ChangeSet::new().set_claim(Guid::ZERO, claim(1, 0)).is_err());
+    }
+
+    #[test]
+    fn a_fingerprint_tells_each_block_apart() {
+        let mut ports = vec![3u8; 100];
+        let before = TableFingerprint::of(Lid(99), &ports);
+        assert_eq!(before.blocks.len(), 2);
+        ports[70] = 4;
+        let after = TableFingerprint::of(Lid(99), &ports);
+        assert_eq!(before.blocks[0], after.blocks[0]);
+        assert_ne!(before.blocks[1], after.blocks[1]);
+        let mut last = [0xff; LFT_BLOCK];
+        last[..36].copy_from_slice(&ports[64..]);
+        assert!(after.matches(1, &last));
+        assert!(!after.matches(0, &last) && !after.matches(2, &last));
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_by_name() {
+        let table = Namespace::new("services").unwrap();
+        let mut changes = ChangeSet::new();
+        assert!(
+            changes
+                .set_record(&table, &[0; RECORD_KEY_MAX + 1], b"")
+                .is_err()
+        );
+        assert!(
+            changes
+                .set_record(&table, b"", &vec![0; RECORD_VALUE_MAX + 1])
+                .is_err()
+        );
+        assert!(changes.is_empty());
+        for name in ["", "Services", "a b", &"x".repeat(33)] {
+            assert!(Namespace::new(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_table_without_records_is_gone() {
+        let table = Namespace::new("mcast").unwrap();
+        let mut state = Persisted::default();
+        let mut changes = ChangeSet::new();
+        changes.set_record(&table, b"k", b"v").unwrap();
+        state.apply(&changes);
+        assert_eq!(state.len(), 1);
+        let mut changes = ChangeSet::new();
+        changes.remove_record(&table, b"k");
+        state.apply(&changes);
+        assert_eq!(state, Persisted::default());
+    }
+}

@@ -1,0 +1,76 @@
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where the contents of an opened store came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// There was nothing.
+    #[default]
+    Fresh,
+    /// The database, closed properly.
+    Clean,
+    /// The database, left by a process that was killed or a machine that went down; everything in
+    /// it was checked.
+    Unclean,
+    /// This export, because the database could not be used.
+    Export(PathBuf),
+}
+
+/// A database that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Where it was moved to; `None` if nothing of it was left.
+    pub path: Option<PathBuf>,
+    /// What was wrong with it.
+    pub reason: String,
+}
+
+/// What happened when the store was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Where the contents come from.
+    pub origin: Origin,
+    /// Counts commits over the store's whole life.
+    pub generation: u64,
+    /// The database that was there before, if it could not be used. With [`Origin::Fresh`]
+    /// nothing could be restored: the claims are those that the ports still hold.
+    pub quarantined: Option<Quarantined>,
+    /// Other files that were damaged, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl LoadReport {
+    /// Whether an operator should hear of it.
+    pub fn is_alarming(&self) -> bool {
+        self.quarantined.is_some() || !self.notes.is_empty()
+    }
+}
+
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Origin::Fresh => write!(f, "new store")?,
+            Origin::Clean => write!(f, "store of generation {}", self.generation)?,
+            Origin::Unclean => write!(
+                f,
+                "store of generation {}, complete after an unclean stop",
+                self.generation
+            )?,
+            Origin::Export(path) => write!(f, "store restored from {}", path.display())?,
+        }
+        if let Some(quarantined) = &self.quarantined {
+            write!(
+                f,
+                "; the database before it was unusable: {}",
+                quarantined.reason
+            )?;
+            if let Some(path) = &quarantined.path {
+                write!(f, " (moved to {})", path.display())?;
+            }
+        }
+        for note in &self.notes {
+            write!(f, "; {note}")?;
+        }
+        Ok(())
+    }
+}

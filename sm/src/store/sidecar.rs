@@ -1,0 +1,111 @@
+use super::Checksum;
+use super::codec::{Sentinel, hex, unhex};
+
+/// `store.meta`: what the database must at least hold, kept outside of it.
+///
+/// A database that opens empty or old says nothing about it; this file does. It is one line of
+/// `key=value` words, the last of them a checksum of what precedes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sidecar {
+    /// What the database's sentinel held when this was written.
+    pub(super) sentinel: Sentinel,
+    /// Whether the database was closed, rather than left.
+    pub(super) clean: bool,
+}
+
+const MAGIC: &str = "rsm-store";
+const SUM: &str = " sum=";
+
+impl Sidecar {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let Sentinel {
+            schema,
+            generation,
+            count,
+            digest,
+            plan_generation,
+        } = self.sentinel;
+        let clean = u8::from(self.clean);
+        let body = format!(
+            "{MAGIC} schema={schema} generation={generation} count={count} digest={digest:016x} \
+             plan_generation={plan_generation} clean={clean}"
+        );
+        let sum = hex(&Checksum::of(body.as_bytes()).to_be_bytes());
+        format!("{body}{SUM}{sum}\n").into_bytes()
+    }
+
+    /// `None` for what this program did not write, or what was damaged since.
+    ///
+    /// The line of a later schema is read as far as its schema number, which is all one may know of it.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Sidecar> {
+        let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
+        let (body, sum) = text.rsplit_once(SUM)?;
+        if unhex(sum)? != Checksum::of(body.as_bytes()).to_be_bytes() {
+            return None;
+        }
+        let mut words = body.split(' ');
+        if words.next() != Some(MAGIC) {
+            return None;
+        }
+        let schema = words.next()?.strip_prefix("schema=")?.parse().ok()?;
+        let mut sentinel = Sentinel {
+            schema,
+            ..Sentinel::default()
+        };
+        if schema != super::codec::SCHEMA {
+            let clean = false;
+            return Some(Sidecar { sentinel, clean });
+        }
+        let mut field = |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=');
+        sentinel.generation = field("generation")?.parse().ok()?;
+        sentinel.count = field("count")?.parse().ok()?;
+        sentinel.digest = u64::from_str_radix(field("digest")?, 16).ok()?;
+        sentinel.plan_generation = field("plan_generation")?.parse().ok()?;
+        let clean = match field("clean")? {
+            "0" => false,
+            "1" => true,
+            _ => return None,
+        };
+        Some(Sidecar { sentinel, clean })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Sidecar {
+        Sidecar {
+            sentinel: Sentinel {
+                schema: super::super::codec::SCHEMA,
+                generation: 12,
+                count: 400,
+                digest: 0xdead_beef,
+                plan_generation: 9,
+            },
+            clean: true,
+        }
+    }
+
+    #[test]
+    fn it_reads_what_it_wrote_and_nothing_else() {
+        let bytes = sample().to_bytes();
+        assert_eq!(Sidecar::from_bytes(&bytes), Some(sample()));
+        for cut in 0..bytes.len() {
+            assert_eq!(Sidecar::from_bytes(&bytes[..cut]), None, "cut at {cut}");
+        }
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x04;
+            assert_eq!(Sidecar::from_bytes(&changed), None, "changed at {at}");
+        }
+    }
+
+    #[test]
+    fn a_later_schema_is_named_even_if_its_fields_differ() {
+        let body = "rsm-store schema=7 shards=3";
+        let sum = hex(&Checksum::of(body.as_bytes()).to_be_bytes());
+        let sidecar = Sidecar::from_bytes(format!("{body} sum={sum}\n").as_bytes()).unwrap();
+        assert_eq!(sidecar.sentinel.schema, 7);
+    }
+}

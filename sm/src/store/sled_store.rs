@@ -1,0 +1,265 @@
+use std::path::{Path, PathBuf};
+
+use super::codec::{self, SENTINEL_KEY, Sentinel};
+use super::database::{Change, Database, OpenFailure};
+use super::export::Export;
+use super::guard::{self, Sums};
+use super::io::Disk;
+use super::layout::Layout;
+use super::lock::Lock;
+use super::sidecar::Sidecar;
+use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
+
+/// The store on disk.
+///
+/// ```text
+/// <dir>/lock               held while a daemon runs
+/// <dir>/db/                sled's files
+/// <dir>/store.meta         what db must at least hold
+/// <dir>/export.jsonl       the essential tables as text, and the generation before it in
+/// <dir>/export.prev.jsonl
+/// <dir>/db.prev/           db as found after the last unclean stop, before it was opened
+/// <dir>/quarantine/NNNNNN/ databases that could not be trusted, the last three
+/// ```
+///
+/// Back up the export, never `db`: a copy of a live database may open empty.
+pub struct SledStore {
+    disk: Disk,
+    layout: Layout,
+    path: PathBuf,
+    /// `None` after a failed commit, until the next one opens it again.
+    database: Option<Database>,
+    /// What the last successful commit left.
+    sentinel: Sentinel,
+    sums: Sums,
+    state: Persisted,
+    report: LoadReport,
+    /// The sidecar, or an export, is older than the database.
+    unpublished: Unpublished,
+    closed: bool,
+    _lock: Lock,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Unpublished {
+    sidecar: bool,
+    export: bool,
+}
+
+impl SledStore {
+    /// Opens the store in `dir`, which is created if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Locked`] when another daemon uses `dir`, [`StoreError::Schema`] when another
+    /// version wrote it, and errors of the file system. A damaged database is none: it is
+    /// quarantined, restored from the last export, and [`LoadReport`] says so.
+    pub fn open(dir: &Path) -> Result<SledStore, StoreError> {
+        SledStore::open_on(dir, Disk::new())
+    }
+
+    /// [`open`](SledStore::open) on a disk that may be made to fail.
+    pub fn open_on(dir: &Path, disk: Disk) -> Result<SledStore, StoreError> {
+        disk.create_dir(dir)?;
+        let lock = Lock::take(&disk, dir)?;
+        let layout = Layout::new(dir);
+        let opened = guard::open(&disk, &layout)?;
+        let mut store = SledStore {
+            path: layout.database(),
+            disk,
+            layout,
+            database: Some(opened.database),
+            sentinel: opened.sentinel,
+            sums: opened.sums,
+            state: opened.state,
+            report: opened.report,
+            unpublished: Unpublished::default(),
+            closed: false,
+            _lock: lock,
+        };
+        // From here on a stop without `close` is an unclean one.
+        store.publish_sidecar(false)?;
+        Ok(store)
+    }
+
+    fn publish_sidecar(&mut self, clean: bool) -> Result<(), StoreError> {
+        let sidecar = Sidecar {
+            sentinel: self.sentinel,
+            clean,
+        };
+        let prepared = self
+            .disk
+            .prepare(&self.layout.sidecar(), &sidecar.to_bytes())?;
+        self.disk.publish(prepared)
+    }
+
+    /// The changes of `changes` that change something.
+    fn effective(&self, changes: &ChangeSet) -> Vec<Change> {
+        let mut encoded: Vec<Change> = Vec::new();
+        for (&guid, claim) in &changes.claims {
+            let key = codec::claim_key(guid);
+            let value = claim.as_ref().map(|c| codec::claim_value(&key, c));
+            encoded.push((key, value));
+        }
+        for (&guid, fingerprint) in &changes.fingerprints {
+            let key = codec::fingerprint_key(guid);
+            let value = fingerprint
+                .as_ref()
+                .map(|f| codec::fingerprint_value(&key, f));
+            encoded.push((key, value));
+        }
+        for ((namespace, name), payload) in &changes.records {
+            let key = codec::record_key(namespace, name);
+            let value = payload.as_ref().map(|p| codec::record_value(&key, p));
+            encoded.push((key, value));
+        }
+        encoded.retain(|(key, value)| {
+            self.sums.get(key).copied() != value.as_deref().map(codec::sum_of)
+        });
+        encoded
+    }
+
+    /// The sentinel once `changes` are made, without looking at all the other records.
+    fn sentinel_after(
+        &self,
+        changes: &[Change],
+        generation: u64,
+        plan_generation: u64,
+    ) -> Sentinel {
+        let mut sentinel = Sentinel {
+            generation,
+            plan_generation,
+            ..self.sentinel
+        };
+        for (key, value) in changes {
+            if let Some(&before) = self.sums.get(key) {
+                sentinel.count -= 1;
+                sentinel.digest = sentinel.digest.wrapping_sub(before);
+            }
+            if let Some(value) = value {
+                sentinel.count += 1;
+                sentinel.digest = sentinel.digest.wrapping_add(codec::sum_of(value));
+            }
+        }
+        sentinel
+    }
+
+    /// Writes the batch; on failure the database is given up and opened anew by the next commit.
+    fn write(&mut self, changes: &[Change], sentinel: &Sentinel) -> Result<(), StoreError> {
+        let (database, mut batch) = match self.database.take() {
+            Some(database) => (database, Vec::new()),
+            None => self.reopen()?,
+        };
+        // Later entries of a batch win over earlier ones of the same key.
+        batch.extend_from_slice(changes);
+        batch.push((SENTINEL_KEY.to_vec(), Some(codec::sentinel_value(sentinel))));
+        database.apply(&self.disk, &batch)?;
+        self.database = Some(database);
+        Ok(())
+    }
+
+    /// Opens the database after a failed commit, with the changes that make it what this process
+    /// knows to be committed: the failed batch may be in it, in part or as a whole.
+    fn reopen(&mut self) -> Result<(Database, Vec<Change>), StoreError> {
+        let wanted = codec::encode_all(&self.state);
+        match Database::open(&self.path) {
+            Ok((database, found)) => {
+                let changes = guard::difference(&found, &wanted, &self.sentinel);
+                Ok((database, changes))
+            }
+            Err(OpenFailure::System(error)) => Err(error),
+            Err(OpenFailure::Damaged(reason)) => {
+                let path = self.layout.quarantine(&self.disk)?;
+                tracing::warn!(path = %path.display(), reason, "database quarantined, written anew");
+                let database = guard::build(&self.disk, &self.layout, &wanted, &self.sentinel)?;
+                Ok((database, Vec::new()))
+            }
+        }
+    }
+}
+
+impl Store for SledStore {
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+        Ok((self.state.clone(), self.report.clone()))
+    }
+
+    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
+        if self.closed {
+            return Err(StoreError::Closed);
+        }
+        let effective = self.effective(changes);
+        let plan_generation = changes
+            .plan_generation
+            .unwrap_or(self.sentinel.plan_generation);
+        let changed = !effective.is_empty() || plan_generation != self.sentinel.plan_generation;
+        if !changed && self.unpublished == Unpublished::default() {
+            return Ok(());
+        }
+        let generation = self.sentinel.generation + u64::from(changed);
+        let sentinel = self.sentinel_after(&effective, generation, plan_generation);
+
+        // What may fail for want of space comes first, under temporary names.
+        let essential = effective.iter().any(|(key, _)| codec::is_essential(key));
+        let export = (essential || self.unpublished.export)
+            .then(|| {
+                let mut state = self.state.clone();
+                state.apply(changes);
+                let bytes = Export::to_bytes(generation, &state);
+                self.disk.prepare(&self.layout.export(), &bytes)
+            })
+            .transpose()?;
+        let sidecar = Sidecar {
+            sentinel,
+            clean: false,
+        };
+        let sidecar = self
+            .disk
+            .prepare(&self.layout.sidecar(), &sidecar.to_bytes())?;
+        if changed {
+            self.write(&effective, &sentinel)?;
+        }
+
+        // It is committed; the witnesses follow, the one that raises the floor last.
+        self.sentinel = sentinel;
+        self.state.apply(changes);
+        for (key, value) in effective {
+            match value {
+                Some(value) => self.sums.insert(key, codec::sum_of(&value)),
+                None => self.sums.remove(&key),
+            };
+        }
+        self.unpublished.sidecar = true;
+        if let Some(export) = export {
+            self.unpublished.export = true;
+            let current = self.layout.export();
+            if self.disk.read(&current)?.is_some() {
+                self.disk.rename(&current, &self.layout.export_before())?;
+            }
+            self.disk.publish(export)?;
+            self.unpublished.export = false;
+        }
+        self.disk.publish(sidecar)?;
+        self.unpublished.sidecar = false;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        if self.closed {
+            return Ok(());
+        }
+        self.closed = true;
+        match self.database.take() {
+            Some(database) => database.close()?,
+            // The last commit failed: what is on disk is for the next start to judge.
+            None => return Ok(()),
+        }
+        self.publish_sidecar(true)
+    }
+}
+
+impl Drop for SledStore {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`; an unclean stop is no more than a copy at the next start.
+        let _ = self.close();
+    }
+}

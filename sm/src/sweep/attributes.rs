@@ -1,0 +1,235 @@
+//! Answers to everything but NodeInfo: what a node that was met says of itself.
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{
+    Attribute, CapabilityMask, LinearForwardingTable, NodeDescription, PortInfo, PortState, SmInfo,
+    SwitchInfo,
+};
+use rsm_mad::wire::header::Status;
+
+use super::fault::Fault;
+use super::inventory::{Inventory, LFT_BLOCK, NodeRecord, PortKey, SwitchRecord};
+use super::{MISSES_TOLERATED, Query, Scope, Sweep, paths, reset};
+
+impl Sweep {
+    pub(super) fn on_missing(
+        &mut self,
+        inventory: &mut Inventory,
+        query: Query,
+        status: Option<Status>,
+    ) {
+        if let Query::Sm(key) = query {
+            if let Some(port) = inventory.port_mut(key) {
+                self.changed |= port.sm.take().is_some();
+            }
+            return;
+        }
+        let Some(guid) = query.node() else { return };
+        if status.is_none() {
+            self.silent.insert(guid);
+        }
+        inventory.faults.owe(query, status);
+        // A switch that is silent now may be gone: its neighbours know.
+        if matches!((query, self.scope), (Query::Switch(_), Scope::Light)) {
+            let neighbours: Vec<PortKey> = inventory
+                .node(guid)
+                .map(|node| {
+                    node.external_ports()
+                        .filter_map(|(_, port)| port.peer)
+                        .collect()
+                })
+                .unwrap_or_default();
+            for peer in neighbours {
+                self.ask(Query::Port(peer));
+            }
+        }
+    }
+
+    pub(super) fn on_attribute(
+        &mut self,
+        inventory: &mut Inventory,
+        query: Query,
+        data: &[u8; 64],
+    ) {
+        let epoch = inventory.epoch;
+        inventory.faults.pay(query);
+        match query {
+            Query::Node(_) => {}
+            Query::Description(guid) => {
+                if let Some(node) = inventory.node_mut(guid) {
+                    let description = *NodeDescription::from_data(data);
+                    self.changed |= node.description != Some(description);
+                    node.description = Some(description);
+                }
+            }
+            Query::Switch(guid) => self.on_switch(inventory, guid, SwitchInfo::from_data(data)),
+            Query::Port(key) => self.on_port(inventory, key, PortInfo::from_data(data)),
+            Query::Table(guid, block) => {
+                if let Some(switch) = inventory
+                    .node_mut(guid)
+                    .and_then(|node| node.switch.as_mut())
+                {
+                    let entries = LinearForwardingTable::from_data(data);
+                    self.changed |= !switch.lft.holds(usize::from(block), entries.ports());
+                    switch.lft.store(usize::from(block), entries);
+                }
+            }
+            Query::Sm(key) => {
+                if let Some(port) = inventory.port_mut(key) {
+                    let info = *SmInfo::from_data(data);
+                    let known = port.sm.replace(info);
+                    self.changed |= known.is_none_or(|sm| {
+                        sm.priority() != info.priority() || sm.sm_state() != info.sm_state()
+                    });
+                }
+            }
+        }
+        let guid = match query {
+            Query::Description(guid) | Query::Switch(guid) => guid,
+            Query::Port(key) => key.node,
+            _ => return,
+        };
+        if let Some(node) = inventory.node_mut(guid) {
+            self.changed |= node.missed > MISSES_TOLERATED;
+            node.missed = 0;
+            node.epoch = epoch;
+        }
+    }
+
+    fn on_switch(&mut self, inventory: &mut Inventory, guid: Guid, info: &SwitchInfo) {
+        let Some(node) = inventory.node_mut(guid) else {
+            return;
+        };
+        let port_state_change = info.port_state_change();
+        let was_reset = match &mut node.switch {
+            Some(known) => {
+                let was_reset = reset::forgot_tables(&known.info, info);
+                known.info = *info;
+                was_reset
+            }
+            None => {
+                self.changed = true;
+                node.switch = Some(SwitchRecord::new(*info));
+                false
+            }
+        };
+        if was_reset {
+            self.on_reset(inventory, guid);
+        }
+        let Some(node) = inventory.node(guid) else {
+            return;
+        };
+        let audit = matches!(self.scope, Scope::Full { audit: true });
+        let top = info.linear_fdb_top();
+        let blocks: Vec<u16> = match &node.switch {
+            Some(_) if top.0 == 0 => Vec::new(),
+            Some(_) if audit => (0..=(top.index() / LFT_BLOCK) as u16).collect(),
+            Some(switch) => switch
+                .lft
+                .unknown_blocks(top)
+                .map(|block| block as u16)
+                .collect(),
+            None => Vec::new(),
+        };
+        for block in blocks {
+            self.ask(Query::Table(guid, block));
+        }
+        if port_state_change && !matches!(self.scope, Scope::Full { .. }) {
+            self.changed = true;
+            self.ask_node(inventory, guid);
+        }
+    }
+
+    /// The switch was reset: it holds no tables, and whatever else was known of it may be gone.
+    fn on_reset(&mut self, inventory: &mut Inventory, guid: Guid) {
+        self.changed = true;
+        if let Some(switch) = inventory
+            .node_mut(guid)
+            .and_then(|node| node.switch.as_mut())
+        {
+            switch.lft.forget();
+        }
+        self.ask_node(inventory, guid);
+    }
+
+    fn on_port(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
+        let Some(record) = inventory.port_mut(key) else {
+            return;
+        };
+        let before = record.state();
+        let known = record.answered(info);
+        self.changed |= record.info != known;
+        if key.port == PortNum::ZERO && reset::forgot_lid(known.as_ref(), info) {
+            self.on_reset(inventory, key.node);
+        }
+        let is_local = inventory.local == Some(key);
+        let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
+        let external = key.port != PortNum::ZERO;
+        if info.capability_mask().contains(CapabilityMask::IS_SM)
+            && (is_local || !(is_switch && external))
+        {
+            if !is_local {
+                self.ask(Query::Sm(key));
+            }
+        } else if let Some(record) = inventory.port_mut(key) {
+            record.sm = None;
+        }
+        if !external || !(is_switch || is_local) {
+            return;
+        }
+        if info.port_state() == PortState::Down {
+            inventory.faults.heal_port(key);
+            // Should the link come back within this sweep, everything about it is new.
+            self.asked.remove(&Query::Node(Some(key)));
+            if let Some(peer) = inventory.part(key) {
+                self.changed = true;
+                self.lost(inventory, peer);
+            }
+            return;
+        }
+        let Some(record) = inventory.port(key) else {
+            return;
+        };
+        let confirmed = record.peer.is_some() && record.peer_epoch == inventory.epoch;
+        // A link that fell back to Init was retrained: the cable may have been moved in between.
+        let retrained = info.port_state() == PortState::Init
+            && before.is_some_and(|state| state != PortState::Init);
+        if retrained {
+            // What was asked in this sweep was asked of the link as it was before.
+            self.asked.remove(&Query::Node(Some(key)));
+            if let Some(peer) = record.peer {
+                self.asked.remove(&Query::Port(peer));
+            }
+        }
+        let wanted = match self.scope {
+            Scope::Full { .. } => !confirmed || retrained,
+            _ => record.peer.is_none() || retrained,
+        };
+        let hopeless = matches!(
+            inventory.faults.port(key),
+            Some(Fault::DuplicateGuid { .. } | Fault::SelfCabled | Fault::Loopback(_))
+        );
+        if wanted && (retrained || !hopeless) {
+            self.ask(Query::Node(Some(key)));
+        }
+    }
+
+    /// The cable to `peer` is gone: what `peer` last said of itself no longer holds.
+    fn lost(&mut self, inventory: &mut Inventory, peer: PortKey) {
+        let is_switch = inventory.node(peer.node).is_some_and(NodeRecord::is_switch);
+        let is_local = inventory.local == Some(peer);
+        if let Some(port) = inventory.port_mut(peer) {
+            port.sm = None;
+            if !is_switch && !is_local {
+                port.info = None;
+            }
+        }
+        if is_switch {
+            // Its own trap may be under way or lost; one question settles it.
+            paths::refresh(inventory);
+            self.again(Query::Port(peer));
+        } else {
+            self.asked.remove(&Query::Port(peer));
+        }
+    }
+}

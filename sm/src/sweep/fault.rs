@@ -1,0 +1,209 @@
+//! What a sweep found wrong, kept until an answer says otherwise.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::header::Status;
+
+use super::Query;
+use super::inventory::{Inventory, PortKey};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+
+/// Something wrong with one port or node, as the answers had it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The link is up and nobody answered behind it.
+    Unanswering {
+        /// The node that was there before, if one was.
+        known: Option<Guid>,
+    },
+    /// The node behind the port answered with GUID zero.
+    ZeroGuid,
+    /// The port reached itself.
+    SelfCabled,
+    /// The port is cabled to another port of its own node.
+    Loopback(PortKey),
+    /// The node behind the port has the GUID of another node, met behind `first`.
+    DuplicateGuid {
+        /// The GUID that both answer with.
+        guid: Guid,
+        /// Behind which port the GUID was met first.
+        first: PortKey,
+    },
+    /// The path would be longer than an SMP can carry.
+    TooFar,
+}
+
+/// All faults by what they are about.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Faults {
+    ports: BTreeMap<PortKey, Fault>,
+    /// Questions that were not answered (`None`), or with an error.
+    owed: BTreeMap<Query, Option<Status>>,
+}
+
+impl Faults {
+    /// Forgets all of them, before everything is asked again.
+    pub fn clear(&mut self) {
+        *self = Faults::default();
+    }
+
+    /// Records what is wrong beyond `port`.
+    pub fn at_port(&mut self, port: PortKey, fault: Fault) {
+        self.ports.insert(port, fault);
+    }
+
+    /// Whatever was wrong beyond `port` no longer is.
+    pub fn heal_port(&mut self, port: PortKey) {
+        self.ports.remove(&port);
+    }
+
+    /// Whether something that was wrong or owed `before` no longer is.
+    pub fn has_healed(&self, before: &Faults) -> bool {
+        before
+            .ports
+            .keys()
+            .any(|port| !self.ports.contains_key(port))
+            || before
+                .owed
+                .keys()
+                .any(|query| !self.owed.contains_key(query))
+    }
+
+    /// What is wrong beyond `port`.
+    pub fn port(&self, port: PortKey) -> Option<&Fault> {
+        self.ports.get(&port)
+    }
+
+    /// Records that `query` was not answered (`status` is `None`), or with an error.
+    pub fn owe(&mut self, query: Query, status: Option<Status>) {
+        self.owed.insert(query, status);
+    }
+
+    /// `query` was answered.
+    pub fn pay(&mut self, query: Query) {
+        self.owed.remove(&query);
+    }
+
+    /// The node is gone, and with it what was wrong with it.
+    pub fn forget_node(&mut self, node: Guid) {
+        self.ports.retain(|port, _| port.node != node);
+        self.forget_owed(|query| query.node() == Some(node));
+    }
+
+    /// What `no_longer` says is not owed any more.
+    pub fn forget_owed(&mut self, no_longer: impl Fn(Query) -> bool) {
+        self.owed.retain(|&query, _| !no_longer(query));
+    }
+
+    /// Ports behind which something should be asked again.
+    pub fn to_ask_again(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.ports
+            .iter()
+            .filter(|(_, fault)| matches!(fault, Fault::Unanswering { .. } | Fault::ZeroGuid))
+            .map(|(&port, _)| port)
+    }
+
+    /// Whether `query` is without an answer.
+    pub fn is_owed(&self, query: Query) -> bool {
+        self.owed.contains_key(&query)
+    }
+
+    /// Questions without an answer (those that were refused for good are not among them).
+    pub fn owed(&self) -> impl Iterator<Item = Query> + '_ {
+        self.owed
+            .iter()
+            .filter(|(_, status)| status.is_none())
+            .map(|(&query, _)| query)
+    }
+}
+
+/// Attributes that a finding names before it only counts them.
+const SHOWN: usize = 5;
+
+/// The faults of `inventory`, worded for the operator.
+pub fn findings(inventory: &Inventory) -> Vec<Finding> {
+    let name = |guid: Guid| {
+        inventory
+            .node(guid)
+            .map_or_else(|| guid.to_string(), |node| node.name())
+    };
+    let place = |port: PortKey| format!("{} port {}", name(port.node), port.port);
+    let ports = inventory.faults.ports.iter().map(|(&port, fault)| {
+        let (kind, severity, text) = match fault {
+            Fault::Unanswering { known: Some(guid) } => (
+                FindingKind::Unanswering,
+                Severity::Error,
+                format!("{} does not answer behind {}, although the link is up; it is kept and asked again", name(*guid), place(port)),
+            ),
+            Fault::Unanswering { known: None } => (
+                FindingKind::Unanswering,
+                Severity::Error,
+                format!("nobody answers behind {}, although the link is up; it is asked again", place(port)),
+            ),
+            Fault::ZeroGuid => (
+                FindingKind::ZeroGuid,
+                Severity::Error,
+                format!("the node behind {} has GUID zero; program its GUID, it is left out until then", place(port)),
+            ),
+            Fault::SelfCabled => (
+                FindingKind::SelfCabled,
+                Severity::Warning,
+                format!("{} is connected to itself; remove the loop-back plug", place(port)),
+            ),
+            Fault::Loopback(other) => (
+                FindingKind::LoopbackCable,
+                Severity::Warning,
+                format!("a cable joins {} and port {} of the same node; it is not used", place(port), other.port),
+            ),
+            Fault::DuplicateGuid { guid, first } => (
+                FindingKind::DuplicateGuid,
+                Severity::Error,
+                format!(
+                    "two nodes have GUID {guid}: one behind {}, one behind {}; the second is left out until its GUID is changed",
+                    place(*first),
+                    place(port)
+                ),
+            ),
+            Fault::TooFar => (
+                FindingKind::Unanswering,
+                Severity::Error,
+                format!("what is behind {} is more than 63 hops away and cannot be reached", place(port)),
+            ),
+        };
+        Finding::new(kind, Subject::Port(port), severity, text)
+    });
+    let mut owed: BTreeMap<Guid, Vec<String>> = BTreeMap::new();
+    for (query, status) in &inventory.faults.owed {
+        let what = match query {
+            Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
+            Query::Table(_, block) => format!("{} block {block}", query.attribute()),
+            _ => query.attribute().to_string(),
+        };
+        let why = match status {
+            Some(status) => format!("{what} ({status})"),
+            None => format!("{what} (no answer)"),
+        };
+        if let Some(node) = query.node() {
+            owed.entry(node).or_default().push(why);
+        }
+    }
+    let nodes = owed.into_iter().map(|(node, list)| {
+        let more = list.len().saturating_sub(SHOWN);
+        let mut text = format!(
+            "{} does not answer {}",
+            name(node),
+            list[..list.len() - more].join(", ")
+        );
+        if more > 0 {
+            text.push_str(&format!(", and {more} more"));
+        }
+        Finding::new(
+            FindingKind::Incomplete,
+            Subject::Node(node),
+            Severity::Warning,
+            text,
+        )
+    });
+    ports.chain(nodes).collect()
+}

@@ -1,0 +1,384 @@
+//! What the hardware reported.
+//!
+//! The inventory is the only mutable picture of the subnet. Sweeps write into it what answers said,
+//! the push stage writes into it what Sets were acknowledged with; everything downstream
+//! ([`crate::fabric`], [`crate::plan`], [`crate::diff`]) only reads it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::wire::attr::{
+    LinearForwardingTable, NodeDescription, NodeInfo, NodeType, PortInfo, PortState, SmInfo,
+    SwitchInfo,
+};
+
+use super::fault::Faults;
+
+/// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
+pub const LFT_BLOCK: usize = 64;
+
+/// A port of a node: the node's GUID and the port's number on it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortKey {
+    /// GUID of the node.
+    pub node: Guid,
+    /// Number of the port on it.
+    pub port: PortNum,
+}
+
+impl PortKey {
+    /// The port `port` of the node `node`.
+    pub const fn new(node: Guid, port: PortNum) -> PortKey {
+        PortKey { node, port }
+    }
+}
+
+impl std::fmt::Display for PortKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.node, self.port)
+    }
+}
+
+/// What is known of one 64-entry block of a switch's forwarding table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockState {
+    /// Never read, or the switch forgot it.
+    Unknown,
+    /// The hardware holds these entries.
+    Known,
+    /// A Set was sent and its answer was lost: either content is possible.
+    Dirty,
+}
+
+/// The forwarding table as the switch holds it.
+///
+/// The entries are shared copy-on-write, so that a plan can be checked against what the hardware
+/// holds while acknowledgements go on changing it.
+#[derive(Clone, Default, Debug)]
+pub struct LftImage {
+    entries: Arc<Vec<u8>>,
+    states: Vec<BlockState>,
+}
+
+/// What an entry of an unread block counts as: no path.
+const NO_PATH: u8 = 255;
+
+impl LftImage {
+    /// The state of block `block`; a block never touched is unknown.
+    pub fn state(&self, block: usize) -> BlockState {
+        self.states
+            .get(block)
+            .copied()
+            .unwrap_or(BlockState::Unknown)
+    }
+
+    /// Whether block `block` is known to hold exactly `entries`.
+    pub fn holds(&self, block: usize, entries: &[u8; LFT_BLOCK]) -> bool {
+        self.state(block) == BlockState::Known
+            && self.entries[block * LFT_BLOCK..][..LFT_BLOCK] == entries[..]
+    }
+
+    /// Records that the hardware holds `entries` in block `block`.
+    pub fn store(&mut self, block: usize, entries: &LinearForwardingTable) {
+        self.grow(block);
+        Arc::make_mut(&mut self.entries)[block * LFT_BLOCK..][..LFT_BLOCK]
+            .copy_from_slice(entries.ports());
+        self.states[block] = BlockState::Known;
+    }
+
+    /// Records that block `block` may hold anything between its old and a new content.
+    pub fn mark_dirty(&mut self, block: usize) {
+        self.grow(block);
+        self.states[block] = BlockState::Dirty;
+    }
+
+    /// Forgets everything: the switch was reset.
+    pub fn forget(&mut self) {
+        *self = LftImage::default();
+    }
+
+    /// The entries by LID as last known; unread blocks read 255.
+    pub fn entries(&self) -> &Arc<Vec<u8>> {
+        &self.entries
+    }
+
+    /// Whether everything is known that a switch with this LinearFDBTop forwards by. One whose LinearFDBTop is 0 forwards
+    /// nothing.
+    pub fn is_complete(&self, top: Lid) -> bool {
+        top == Lid::NONE || self.unknown_blocks(top).next().is_none()
+    }
+
+    /// Blocks `0..=top/64` whose content is not known.
+    pub fn unknown_blocks(&self, top: Lid) -> impl Iterator<Item = usize> + '_ {
+        (0..=top.index() / LFT_BLOCK).filter(|&block| self.state(block) != BlockState::Known)
+    }
+
+    fn grow(&mut self, block: usize) {
+        if self.states.len() <= block {
+            self.states.resize(block + 1, BlockState::Unknown);
+            Arc::make_mut(&mut self.entries).resize((block + 1) * LFT_BLOCK, NO_PATH);
+        }
+    }
+}
+
+/// What only a switch has.
+#[derive(Clone, Debug)]
+pub struct SwitchRecord {
+    /// As last answered.
+    pub info: SwitchInfo,
+    /// The forwarding table it holds.
+    pub lft: LftImage,
+    /// It had no LID or another manager when its ports were last read, so that no trap told of what changed since.
+    pub unheard: bool,
+}
+
+impl SwitchRecord {
+    /// A switch that answered `info`, and whose table is not known.
+    pub fn new(info: SwitchInfo) -> SwitchRecord {
+        SwitchRecord {
+            info,
+            lft: LftImage::default(),
+            unheard: false,
+        }
+    }
+}
+
+/// One port as last seen.
+#[derive(Clone, Debug, Default)]
+pub struct PortRecord {
+    /// As last answered; `None` until the first answer.
+    pub info: Option<PortInfo>,
+    /// The port's GUID; of a switch's external ports the node's own GUID.
+    pub guid: Guid,
+    /// The other end of the cable, as found by asking through it.
+    pub peer: Option<PortKey>,
+    /// The sweep in which `peer` was last confirmed.
+    pub peer_epoch: u32,
+    /// What the subnet manager behind this port said of itself.
+    pub sm: Option<SmInfo>,
+}
+
+impl PortRecord {
+    /// Records what the port answered. Returns what it had answered before.
+    ///
+    /// LocalPortNum says by which port the question came in, not what the port is like; it is left out.
+    pub fn answered(&mut self, info: &PortInfo) -> Option<PortInfo> {
+        let mut info = *info;
+        info.set_local_port_num(PortNum::ZERO);
+        self.info.replace(info)
+    }
+
+    /// Whether the port's link is physically up, so that SMPs pass: Init, Armed or Active.
+    pub fn is_up(&self) -> bool {
+        self.state()
+            .is_some_and(|state| !matches!(state, PortState::Down | PortState::NoChange))
+    }
+
+    /// Whether data passes.
+    pub fn is_active(&self) -> bool {
+        self.state() == Some(PortState::Active)
+    }
+
+    /// The logical state as last answered.
+    pub fn state(&self) -> Option<PortState> {
+        self.info.as_ref().map(PortInfo::port_state)
+    }
+}
+
+/// One node as last seen.
+#[derive(Clone, Debug)]
+pub struct NodeRecord {
+    /// As answered when the node was met.
+    pub info: NodeInfo,
+    /// `None` until it was answered.
+    pub description: Option<NodeDescription>,
+    /// Indexed by port number, `0..=num_ports`. Port 0 is used by switches only.
+    pub ports: Vec<PortRecord>,
+    /// `Some` for a switch that answered SwitchInfo.
+    pub switch: Option<SwitchRecord>,
+    /// The shortest path known to the node.
+    pub path: DirectedPath,
+    /// A path that enters the node through another port, where it has one.
+    pub alternate: Option<DirectedPath>,
+    /// The sweep in which it was last met.
+    pub epoch: u32,
+    /// Sweeps in a row in which it did not answer although its link was up.
+    pub missed: u8,
+}
+
+impl NodeRecord {
+    /// Switch, channel adapter or router.
+    pub fn kind(&self) -> NodeType {
+        self.info.node_type()
+    }
+
+    /// Whether it is a switch.
+    pub fn is_switch(&self) -> bool {
+        self.kind() == NodeType::Switch
+    }
+
+    /// The node's name, or its GUID where it has none.
+    pub fn name(&self) -> String {
+        match &self.description {
+            Some(description) if !description.text().is_empty() => {
+                String::from_utf8_lossy(description.text()).into_owned()
+            }
+            _ => self.info.node_guid().to_string(),
+        }
+    }
+
+    /// The port `port`, if the node has it.
+    pub fn port(&self, port: PortNum) -> Option<&PortRecord> {
+        self.ports.get(port.index())
+    }
+
+    /// The external ports that exist, with their numbers.
+    pub fn external_ports(&self) -> impl Iterator<Item = (PortNum, &PortRecord)> {
+        (1u8..=255).map(PortNum).zip(self.ports.iter().skip(1))
+    }
+}
+
+/// The whole subnet as last seen.
+#[derive(Clone, Debug, Default)]
+pub struct Inventory {
+    nodes: BTreeMap<Guid, NodeRecord>,
+    /// The port that the subnet manager itself sits at, once the local node answered.
+    pub local: Option<PortKey>,
+    /// Number of the last sweep that started; stamps what it met.
+    pub epoch: u32,
+    /// What answers were wrong or missing, until an answer says otherwise.
+    pub faults: Faults,
+}
+
+impl Inventory {
+    /// The node with this GUID.
+    pub fn node(&self, guid: Guid) -> Option<&NodeRecord> {
+        self.nodes.get(&guid)
+    }
+
+    /// The node with this GUID, to write into.
+    pub fn node_mut(&mut self, guid: Guid) -> Option<&mut NodeRecord> {
+        self.nodes.get_mut(&guid)
+    }
+
+    /// The port, if its node is known and has it.
+    pub fn port(&self, key: PortKey) -> Option<&PortRecord> {
+        self.nodes.get(&key.node)?.ports.get(key.port.index())
+    }
+
+    /// The port, to write into.
+    pub fn port_mut(&mut self, key: PortKey) -> Option<&mut PortRecord> {
+        self.nodes
+            .get_mut(&key.node)?
+            .ports
+            .get_mut(key.port.index())
+    }
+
+    /// All nodes in the order of their GUIDs.
+    pub fn nodes(&self) -> impl Iterator<Item = (Guid, &NodeRecord)> {
+        self.nodes.iter().map(|(&guid, node)| (guid, node))
+    }
+
+    /// All switches in the order of their GUIDs.
+    pub fn switches(&self) -> impl Iterator<Item = (Guid, &NodeRecord, &SwitchRecord)> {
+        self.nodes()
+            .filter_map(|(guid, node)| node.switch.as_ref().map(|switch| (guid, node, switch)))
+    }
+
+    /// How many nodes are known.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether nothing is known yet.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Adds a node that was met for the first time.
+    pub fn insert(&mut self, guid: Guid, node: NodeRecord) {
+        self.nodes.insert(guid, node);
+    }
+
+    /// Removes a node and the cables to it.
+    pub fn remove(&mut self, guid: Guid) -> Option<NodeRecord> {
+        let node = self.nodes.remove(&guid)?;
+        for peer in node.ports.iter().filter_map(|port| port.peer) {
+            if let Some(port) = self.port_mut(peer)
+                && port.peer.is_some_and(|back| back.node == guid)
+            {
+                port.peer = None;
+            }
+        }
+        Some(node)
+    }
+
+    /// Records that a cable joins `a` and `b`, and that whatever either was joined to before no longer is.
+    pub fn join(&mut self, a: PortKey, b: PortKey) {
+        let epoch = self.epoch;
+        for (here, there) in [(a, b), (b, a)] {
+            if self.port(here).and_then(|port| port.peer) != Some(there) {
+                self.part(here);
+            }
+            if let Some(port) = self.port_mut(here) {
+                port.peer = Some(there);
+                port.peer_epoch = epoch;
+            }
+        }
+    }
+
+    /// Records that no cable is at `key`; the other end, if one was known, is free as well.
+    pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
+        let peer = self.port_mut(key)?.peer.take()?;
+        if let Some(port) = self.port_mut(peer)
+            && port.peer == Some(key)
+        {
+            port.peer = None;
+        }
+        Some(peer)
+    }
+
+    /// The directed path to a port's agent, and a second one where there is one.
+    ///
+    /// A channel adapter has an agent behind each port, reached through the cable at that port; all
+    /// ports of a switch are served by one agent.
+    pub fn way_to(&self, key: PortKey) -> Option<(DirectedPath, Option<DirectedPath>)> {
+        let node = self.node(key.node)?;
+        let through = if node.is_switch() || self.local == Some(key) {
+            None
+        } else {
+            node.port(key.port)?
+                .peer
+                .and_then(|peer| Some((self.node(peer.node)?, peer.port)))
+        };
+        match through {
+            None => Some((node.path, node.alternate)),
+            Some((neighbour, exit)) => {
+                let alternate = neighbour.alternate.and_then(|way| way.child(exit).ok());
+                Some((neighbour.path.child(exit).ok()?, alternate))
+            }
+        }
+    }
+
+    /// The node whose end port answers to `lid`: a switch through its port 0, others through any port.
+    pub fn by_lid(&self, lid: Lid) -> Option<PortKey> {
+        self.nodes().find_map(|(guid, node)| {
+            let numbers = if node.is_switch() {
+                0..1
+            } else {
+                1..node.ports.len()
+            };
+            numbers
+                .map(|number| (number, &node.ports[number]))
+                .find_map(|(number, port)| {
+                    let info = port.info.as_ref()?;
+                    let base = info.lid();
+                    let held = base.is_unicast()
+                        && (base.0..base.0.saturating_add(info.lmc().lids())).contains(&lid.0);
+                    held.then(|| PortKey::new(guid, PortNum(number as u8)))
+                })
+        })
+    }
+}

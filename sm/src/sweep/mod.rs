@@ -1,0 +1,477 @@
+//! From datagrams to what the hardware says.
+//!
+//! A [`Sweep`] asks and writes the answers into the [`Inventory`]. It knows three scopes:
+//!
+//! * everything, by directed routes from the local port outwards;
+//! * light: each switch's SwitchInfo, and whoever owed an answer before;
+//! * targets: the ports of the switches that reported a change, and what is new behind them.
+//!
+//! Each cable is asked through once: NodeInfo names the port at which it was received, so one answer
+//! tells both ends. What a switch forwards is read back ([`Query::Table`]) as far as LinearFDBTop
+//! reaches and as long as it is not known, so that a fresh switch costs nothing and a configured one
+//! need not be written again.
+//!
+//! The sweep does no I/O: the caller takes questions with [`Sweep::poll_ask`] and brings answers to
+//! [`Sweep::handle`], in whatever order they come.
+
+mod attributes;
+pub mod fault;
+pub mod inventory;
+mod neighbours;
+mod paths;
+pub mod reach;
+mod reset;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::wire::attr::{
+    Attribute, LinearForwardingTable, NodeDescription, NodeInfo, PortInfo, SmInfo, SwitchInfo,
+};
+use rsm_mad::wire::header::{AttrId, Status};
+
+use self::fault::Faults;
+use self::inventory::{Inventory, NodeRecord, PortKey};
+
+/// What is asked in a sweep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Everything; tables that are known already are read again if `audit` is set.
+    Full {
+        /// Read the forwarding tables back even where they are known.
+        audit: bool,
+    },
+    /// SwitchInfo of each switch, and what owed an answer.
+    Light,
+    /// The switches given to [`Sweep::add_target`].
+    Targets,
+}
+
+/// One question.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Query {
+    /// NodeInfo of the local node, or of whoever is behind a port.
+    Node(Option<PortKey>),
+    /// NodeDescription.
+    Description(Guid),
+    /// SwitchInfo.
+    Switch(Guid),
+    /// PortInfo.
+    Port(PortKey),
+    /// A block of the forwarding table.
+    Table(Guid, u16),
+    /// SMInfo of the subnet manager behind an end port.
+    Sm(PortKey),
+}
+
+impl Query {
+    /// The node that is asked, where it is known.
+    pub fn node(self) -> Option<Guid> {
+        match self {
+            Query::Node(_) => None,
+            Query::Description(guid) | Query::Switch(guid) | Query::Table(guid, _) => Some(guid),
+            Query::Port(key) | Query::Sm(key) => Some(key.node),
+        }
+    }
+
+    /// The attribute that answers it.
+    pub fn attribute(self) -> AttrId {
+        match self {
+            Query::Node(_) => NodeInfo::ID,
+            Query::Description(_) => NodeDescription::ID,
+            Query::Switch(_) => SwitchInfo::ID,
+            Query::Port(_) => PortInfo::ID,
+            Query::Table(..) => LinearForwardingTable::ID,
+            Query::Sm(_) => SmInfo::ID,
+        }
+    }
+
+    /// The attribute's modifier.
+    pub fn modifier(self) -> u32 {
+        match self {
+            Query::Port(key) => PortInfo::modifier(key.port, true),
+            Query::Table(_, block) => u32::from(block),
+            Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
+        }
+    }
+}
+
+/// A question with the way it goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// What is asked.
+    pub query: Query,
+    /// The attribute that answers it.
+    pub attribute: AttrId,
+    /// Its modifier.
+    pub modifier: u32,
+    /// Identifies the agent asked, to bound what it has to work on at once.
+    pub target: u64,
+    /// The LID by which it is asked first, where that is known to get through.
+    pub lid: Option<Lid>,
+    /// The way there.
+    pub path: DirectedPath,
+    /// Another way, where one is known.
+    pub alternate: Option<DirectedPath>,
+}
+
+/// How a question ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer<'a> {
+    /// With the attribute.
+    Data(&'a [u8; 64]),
+    /// With a status other than zero.
+    Refused(Status),
+    /// Not at all, in spite of retries.
+    Silence,
+}
+
+/// Sweeps, light or full, in which a node may give no answer at all before its routes are taken away.
+///
+/// The questions between them that repair what failed do not count: how many there are says nothing of time.
+pub const MISSES_TOLERATED: u8 = 3;
+
+/// A sweep under way.
+#[derive(Debug)]
+pub struct Sweep {
+    scope: Scope,
+    /// Asked first: each answer opens more questions.
+    probes: VecDeque<PortKey>,
+    /// Asked when no probe waits, so that nearly every cable is asked through from one end
+    /// before the other end's PortInfo could suggest to ask again.
+    others: VecDeque<Query>,
+    outstanding: usize,
+    /// Switches that reported a change, each with the way that its report took.
+    targets: HashMap<Guid, Option<DirectedPath>>,
+    /// Questions of this sweep, asked or waiting.
+    asked: HashSet<Query>,
+    /// Those of them that wait.
+    waiting: HashSet<Query>,
+    /// Ports behind which a GUID was met that another port had; by that other port, which is asked again.
+    contested: BTreeMap<PortKey, PortKey>,
+    /// Nodes that a full sweep has met.
+    entered: HashSet<Guid>,
+    /// What was wrong when the sweep began.
+    faults_before: Faults,
+    /// Nodes that owed an answer, whether or not they gave others.
+    silent: BTreeSet<Guid>,
+    /// Whether anything was found different from what was known.
+    changed: bool,
+    /// Cables asked through so far, for progress.
+    answered: usize,
+}
+
+impl Sweep {
+    /// Starts a sweep of `scope` and numbers it.
+    pub fn start(scope: Scope, inventory: &mut Inventory) -> Sweep {
+        inventory.epoch += 1;
+        let mut sweep = Sweep {
+            scope,
+            probes: VecDeque::new(),
+            others: VecDeque::new(),
+            outstanding: 0,
+            targets: HashMap::new(),
+            asked: HashSet::new(),
+            waiting: HashSet::new(),
+            contested: BTreeMap::new(),
+            entered: HashSet::new(),
+            faults_before: inventory.faults.clone(),
+            silent: BTreeSet::new(),
+            changed: false,
+            answered: 0,
+        };
+        match scope {
+            Scope::Full { .. } => {
+                inventory.faults.clear();
+                sweep.ask(Query::Node(None));
+            }
+            Scope::Light => sweep.start_light(inventory),
+            Scope::Targets => {}
+        }
+        sweep
+    }
+
+    fn start_light(&mut self, inventory: &Inventory) {
+        let switches: Vec<Guid> = inventory.switches().map(|(guid, ..)| guid).collect();
+        for guid in switches {
+            self.ask(Query::Switch(guid));
+        }
+        self.ask_again(inventory);
+        for (guid, node) in inventory.nodes() {
+            for (number, _) in node.external_ports().filter(|(_, port)| port.sm.is_some()) {
+                self.ask(Query::Sm(PortKey::new(guid, number)));
+            }
+        }
+    }
+
+    /// Asks again what was not answered before.
+    pub fn ask_again(&mut self, inventory: &Inventory) {
+        let silent: Vec<PortKey> = inventory.faults.to_ask_again().collect();
+        for port in silent {
+            self.ask(Query::Node(Some(port)));
+        }
+        let owed: Vec<Query> = inventory.faults.owed().collect();
+        for query in owed {
+            self.ask(query);
+        }
+    }
+
+    /// What is swept.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Nodes that answered so far.
+    pub fn answered(&self) -> usize {
+        self.answered
+    }
+
+    /// Whether anything differed from what was known.
+    pub fn found_change(&self) -> bool {
+        self.changed
+    }
+
+    /// Whether somebody answered who did not before.
+    pub fn found_healed(&self, inventory: &Inventory) -> bool {
+        inventory.faults.has_healed(&self.faults_before)
+    }
+
+    /// Whether this full sweep has not come to every node that is still there as far as is known.
+    pub fn is_incomplete(&self, inventory: &Inventory) -> bool {
+        let mut nodes = inventory.nodes();
+        nodes.any(|(guid, _)| !self.entered.contains(&guid))
+    }
+
+    /// Whether every question is answered.
+    pub fn is_done(&self) -> bool {
+        self.outstanding == 0 && self.probes.is_empty() && self.others.is_empty()
+    }
+
+    /// Adds a switch that reported a change: its state and all its ports are asked for again.
+    ///
+    /// Returns `false` if it was added before in this sweep: then it has to be looked at once more afterwards.
+    pub fn add_target(&mut self, inventory: &Inventory, guid: Guid) -> bool {
+        let Some(node) = inventory.node(guid) else {
+            return true;
+        };
+        if self.targets.contains_key(&guid) {
+            return false;
+        }
+        self.targets
+            .insert(guid, reach::way_of_reports(inventory, guid));
+        self.changed = true;
+        if node.is_switch() {
+            self.again(Query::Switch(guid));
+            for number in 1..node.ports.len() {
+                self.again(Query::Port(PortKey::new(guid, PortNum(number as u8))));
+            }
+        } else {
+            self.ask_node(inventory, guid);
+        }
+        true
+    }
+
+    /// Adds one end port whose attributes changed: its PortInfo and its node's description are asked for again.
+    ///
+    /// Returns whether there is such a port.
+    pub fn add_port(&mut self, inventory: &Inventory, key: PortKey) -> bool {
+        let known = inventory.port(key).is_some();
+        if known {
+            self.changed = true;
+            self.again(Query::Port(key));
+            self.again(Query::Description(key.node));
+        }
+        known
+    }
+
+    /// Adds a port of a switch that may have changed: its PortInfo is asked for again.
+    pub fn read_again(&mut self, key: PortKey) {
+        self.ask(Query::Port(key));
+    }
+
+    /// Adds the subnet manager behind an end port, to see whether it is still there.
+    pub fn add_manager(&mut self, key: PortKey) {
+        self.ask(Query::Sm(key));
+    }
+
+    /// The next question, if one waits.
+    pub fn poll_ask(&mut self, inventory: &Inventory) -> Option<Ask> {
+        loop {
+            let query = match self.probes.pop_front() {
+                Some(port) => Query::Node(Some(port)),
+                None => self.others.pop_front()?,
+            };
+            self.waiting.remove(&query);
+            if let Some(ask) = self.address(inventory, query) {
+                self.outstanding += 1;
+                return Some(ask);
+            }
+        }
+    }
+
+    /// Takes the answer to `query`.
+    pub fn handle(&mut self, inventory: &mut Inventory, query: Query, answer: Answer<'_>) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        match (query, answer) {
+            (Query::Node(from), Answer::Data(data)) => {
+                self.on_node(inventory, from, NodeInfo::from_data(data))
+            }
+            (Query::Node(from), _) => self.on_silence(inventory, from),
+            (query, Answer::Data(data)) => self.on_attribute(inventory, query, data),
+            (query, Answer::Refused(status)) => self.on_missing(inventory, query, Some(status)),
+            (query, Answer::Silence) => self.on_missing(inventory, query, None),
+        }
+    }
+
+    /// Closes the sweep: nodes that no cable reaches any more are dropped, and every node gets its path.
+    ///
+    /// Returns the nodes dropped. A node that is cabled to a port whose link is up stays, whether or not it
+    /// answered.
+    pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
+        self.count_misses(inventory);
+        if let Scope::Full { .. } = self.scope {
+            for key in self.disproved_cables(inventory) {
+                inventory.part(key);
+            }
+        }
+        let gone = paths::refresh(inventory);
+        for &guid in &gone {
+            inventory.remove(guid);
+            inventory.faults.forget_node(guid);
+            self.changed = true;
+        }
+        let mut faults = std::mem::take(&mut inventory.faults);
+        faults.forget_owed(|query| self.address(inventory, query).is_none());
+        inventory.faults = faults;
+        self.changed |= inventory.faults != self.faults_before;
+        gone
+    }
+
+    /// Ports of switches (or the local one) that were asked in this sweep, and behind which nobody was met who was there
+    /// before. What is behind a port that did not answer, or a node that did not, may be as it was.
+    fn disproved_cables(&self, inventory: &Inventory) -> Vec<PortKey> {
+        let faults = &inventory.faults;
+        let asks_through = |key: PortKey, node: &NodeRecord| {
+            self.entered.contains(&key.node)
+                && (node.is_switch() || inventory.local == Some(key))
+                && !faults.is_owed(Query::Port(key))
+        };
+        let mut disproved = Vec::new();
+        for (guid, node) in inventory.nodes() {
+            for (number, port) in node.external_ports() {
+                let key = PortKey::new(guid, number);
+                let Some(peer) = port.peer else { continue };
+                if port.peer_epoch != inventory.epoch
+                    && asks_through(key, node)
+                    && faults.port(key).is_none()
+                    && faults.port(peer).is_none()
+                {
+                    disproved.push(key);
+                }
+            }
+        }
+        disproved
+    }
+
+    /// A node that answered nothing in this sweep is suspected; in sweeps that ask everybody it is counted as well.
+    fn count_misses(&mut self, inventory: &mut Inventory) {
+        let regular = self.scope != Scope::Targets;
+        let epoch = inventory.epoch;
+        for &guid in &self.silent {
+            if let Some(node) = inventory.node_mut(guid).filter(|node| node.epoch != epoch)
+                && (regular || node.missed == 0)
+            {
+                node.missed = node.missed.saturating_add(1);
+                self.changed |= node.missed == MISSES_TOLERATED + 1;
+            }
+        }
+    }
+
+    /// Asks once in a sweep.
+    fn ask(&mut self, query: Query) {
+        if !self.asked.contains(&query) {
+            self.again(query);
+        }
+    }
+
+    /// Asks even if the same was asked before in this sweep. A question that still waits will see
+    /// what is new; one on its way may miss it.
+    fn again(&mut self, query: Query) {
+        self.asked.insert(query);
+        if self.waiting.insert(query) {
+            match query {
+                Query::Node(Some(port)) => self.probes.push_back(port),
+                _ => self.others.push_back(query),
+            }
+        }
+    }
+
+    /// Everything about one node that a full sweep asks.
+    fn ask_node(&mut self, inventory: &Inventory, guid: Guid) {
+        let Some(node) = inventory.node(guid) else {
+            return;
+        };
+        self.ask(Query::Description(guid));
+        if node.is_switch() {
+            self.ask(Query::Switch(guid));
+            for number in 0..node.ports.len() {
+                self.ask(Query::Port(PortKey::new(guid, PortNum(number as u8))));
+            }
+        } else {
+            for (number, port) in node.external_ports() {
+                if port.peer.is_some() || inventory.local == Some(PortKey::new(guid, number)) {
+                    self.ask(Query::Port(PortKey::new(guid, number)));
+                }
+            }
+        }
+    }
+
+    fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
+        // What has just changed may be on the way by LID; a timer's question can afford to try.
+        let lid = match query {
+            Query::Switch(guid) if self.scope == Scope::Light => reach::lid_of(inventory, guid),
+            _ => None,
+        };
+        let ask = |target, (path, alternate)| Ask {
+            lid,
+            query,
+            attribute: query.attribute(),
+            modifier: query.modifier(),
+            target,
+            path,
+            alternate,
+        };
+        match query {
+            Query::Node(None) => Some(ask(0, (DirectedPath::new(), None))),
+            Query::Node(Some(port)) => {
+                let (path, alternate) =
+                    self.ways_to(inventory, PortKey::new(port.node, PortNum::ZERO))?;
+                let alternate = alternate.and_then(|way| way.child(port.port).ok());
+                // Whoever works on this is unknown: what is behind a port counts as an agent of its own.
+                let target = !port.node.0 ^ u64::from(port.port.0);
+                Some(ask(target, (path.child(port.port).ok()?, alternate)))
+            }
+            Query::Port(key) | Query::Sm(key) => {
+                Some(ask(key.node.0, self.ways_to(inventory, key)?))
+            }
+            Query::Description(guid) | Query::Switch(guid) | Query::Table(guid, _) => {
+                let node = self.ways_to(inventory, PortKey::new(guid, PortNum::ZERO))?;
+                Some(ask(guid.0, node))
+            }
+        }
+    }
+
+    /// The ways to an agent; to a switch that reported a change, the way of its report first.
+    fn ways_to(
+        &self,
+        inventory: &Inventory,
+        key: PortKey,
+    ) -> Option<(DirectedPath, Option<DirectedPath>)> {
+        let (path, alternate) = inventory.way_to(key)?;
+        Some(match self.targets.get(&key.node) {
+            Some(&Some(way)) if way != path => (way, Some(path)),
+            _ => (path, alternate),
+        })
+    }
+}

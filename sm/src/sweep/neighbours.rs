@@ -1,0 +1,237 @@
+//! Answers to NodeInfo: who is behind a port.
+
+use rsm_ids::PortNum;
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::wire::attr::{NodeInfo, NodeType};
+
+use super::fault::Fault;
+use super::inventory::{Inventory, NodeRecord, PortKey, PortRecord};
+use super::{Query, Scope, Sweep};
+
+impl Sweep {
+    pub(super) fn on_node(
+        &mut self,
+        inventory: &mut Inventory,
+        from: Option<PortKey>,
+        info: &NodeInfo,
+    ) {
+        self.answered += 1;
+        let here = PortKey::new(info.node_guid(), info.local_port_num());
+        let Some(from) = from else {
+            self.meet_local(inventory, here, info);
+            return;
+        };
+        inventory.faults.heal_port(from);
+        if here.node.is_zero() {
+            inventory.part(from);
+            inventory.faults.at_port(from, Fault::ZeroGuid);
+            return;
+        }
+        if let Some(first) = self.contradiction(inventory, from, here, info) {
+            inventory.part(from);
+            inventory.faults.at_port(
+                from,
+                Fault::DuplicateGuid {
+                    guid: here.node,
+                    first,
+                },
+            );
+            return;
+        }
+        if here.node == from.node {
+            self.meet_itself(inventory, from, here);
+            return;
+        }
+        if let Some(contender) = self.contested.remove(&from) {
+            // `from` was asked again because somebody else claimed the same port behind him, and stands by it.
+            if inventory.port(from).and_then(|port| port.peer) == Some(here) {
+                inventory.faults.at_port(
+                    contender,
+                    Fault::DuplicateGuid {
+                        guid: here.node,
+                        first: from,
+                    },
+                );
+                return;
+            }
+            self.again(Query::Node(Some(contender)));
+        }
+        let before = inventory
+            .port(here)
+            .and_then(|port| port.peer.map(|peer| (peer, port.peer_epoch)));
+        if let Some((other, epoch)) = before
+            && other != from
+            && epoch == inventory.epoch
+            && !self.contested.contains_key(&other)
+        {
+            // Either the cable was moved a moment ago, or two nodes share a GUID: ask the other side again.
+            self.contested.insert(other, from);
+            self.again(Query::Node(Some(other)));
+            return;
+        }
+        self.meet(inventory, from, here, info);
+    }
+
+    /// The place where a *different* node with the same GUID was met, if the two cannot be one.
+    fn contradiction(
+        &self,
+        inventory: &Inventory,
+        from: PortKey,
+        here: PortKey,
+        info: &NodeInfo,
+    ) -> Option<PortKey> {
+        let known = inventory.node(here.node)?;
+        if known.epoch != inventory.epoch && here.node != from.node {
+            // Met in an earlier sweep only: the hardware may have been exchanged since. Not so the node that just
+            // passed the question on.
+            return None;
+        }
+        let same = known.info.node_type() == info.node_type()
+            && known.info.num_ports() == info.num_ports()
+            && known.info.system_image_guid() == info.system_image_guid();
+        if same {
+            return None;
+        }
+        known
+            .external_ports()
+            .filter_map(|(_, port)| port.peer)
+            .find(|&peer| peer != from)
+            .or(inventory.local.filter(|local| local.node == here.node))
+    }
+
+    fn meet_local(&mut self, inventory: &mut Inventory, here: PortKey, info: &NodeInfo) {
+        if here.node.is_zero() {
+            inventory.faults.at_port(here, Fault::ZeroGuid);
+            return;
+        }
+        inventory.local = Some(here);
+        self.enter(inventory, here, info, DirectedPath::new());
+        if info.node_type() != NodeType::Switch {
+            self.ask(Query::Port(here));
+        }
+    }
+
+    /// A cable leads from `from` back to its own node, at `here`: no route can use it, and it is left as it is.
+    fn meet_itself(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
+        inventory.part(from);
+        let fault = if here.port == from.port {
+            Fault::SelfCabled
+        } else {
+            Fault::Loopback(here)
+        };
+        inventory.faults.at_port(from, fault);
+    }
+
+    /// A cable joins `from` and `here`, and `here` is (a port of) a node that can be managed.
+    fn meet(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey, info: &NodeInfo) {
+        let Some(path) = inventory
+            .node(from.node)
+            .and_then(|node| node.path.child(from.port).ok())
+        else {
+            inventory.faults.at_port(from, Fault::TooFar);
+            return;
+        };
+        let joined = inventory
+            .port(here)
+            .is_some_and(|port| port.peer == Some(from));
+        self.enter(inventory, here, info, path);
+        if !joined {
+            self.changed = true;
+        }
+        inventory.join(from, here);
+        let switch = info.node_type() == NodeType::Switch;
+        // The state of the far end; of a switch that a full sweep meets all ports are asked anyway.
+        self.ask(Query::Port(here));
+        match self.scope {
+            Scope::Full { .. } => {}
+            // A node whose link came (back) may have been reset, or exchanged: see whether it still is what it was.
+            _ if switch => self.ask(Query::Switch(here.node)),
+            _ => self.ask(Query::Description(here.node)),
+        }
+    }
+
+    /// Writes down a node, and asks about it if this is the first time that this sweep meets it.
+    fn enter(
+        &mut self,
+        inventory: &mut Inventory,
+        here: PortKey,
+        info: &NodeInfo,
+        path: DirectedPath,
+    ) {
+        let epoch = inventory.epoch;
+        let full = matches!(self.scope, Scope::Full { .. });
+        let exchanged = inventory.node(here.node).is_some_and(|known| {
+            known.info.node_type() != info.node_type() || known.info.num_ports() != info.num_ports()
+        });
+        if exchanged {
+            inventory.remove(here.node);
+        }
+        // Not by the node's epoch: questions about a cable that is gone may have reached it before it was met.
+        let first = if full {
+            self.entered.insert(here.node)
+        } else {
+            inventory.node(here.node).is_none()
+        };
+        match inventory.node_mut(here.node) {
+            Some(node) => {
+                if first {
+                    node.path = path;
+                    node.alternate = None;
+                    node.missed = 0;
+                }
+                node.epoch = epoch;
+            }
+            None => {
+                self.changed = true;
+                inventory.insert(
+                    here.node,
+                    NodeRecord {
+                        info: *info,
+                        description: None,
+                        ports: vec![PortRecord::default(); usize::from(info.num_ports()) + 1],
+                        switch: None,
+                        path,
+                        alternate: None,
+                        epoch,
+                        missed: 0,
+                    },
+                );
+            }
+        }
+        let switch = info.node_type() == NodeType::Switch;
+        if let Some(node) = inventory.node_mut(here.node) {
+            if switch {
+                for port in &mut node.ports {
+                    port.guid = info.port_guid();
+                }
+            } else if let Some(port) = node.ports.get_mut(here.port.index()) {
+                port.guid = info.port_guid();
+            }
+        }
+        if first {
+            self.ask(Query::Description(here.node));
+            if switch {
+                self.ask(Query::Switch(here.node));
+                for number in 0..=info.num_ports() {
+                    self.ask(Query::Port(PortKey::new(here.node, PortNum(number))));
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_silence(&mut self, inventory: &mut Inventory, from: Option<PortKey>) {
+        let Some(from) = from else { return };
+        // The port may have gone down while the question was on its way; that is no fault.
+        self.again(Query::Port(from));
+        let known = inventory
+            .port(from)
+            .and_then(|port| port.peer)
+            .map(|peer| peer.node);
+        let met = known
+            .and_then(|guid| inventory.node(guid))
+            .is_some_and(|node| node.epoch == inventory.epoch);
+        self.silent.extend(known.filter(|_| !met));
+        inventory.faults.at_port(from, Fault::Unanswering { known });
+        self.contested.remove(&from);
+    }
+}

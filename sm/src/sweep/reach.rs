@@ -1,0 +1,85 @@
+//! Whether a packet by LID gets through, by what the hardware is known to hold.
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::DirectedPath;
+
+use super::inventory::{BlockState, Inventory, LFT_BLOCK, PortKey};
+
+/// More switches than any sensible path has; a longer one is a loop.
+const HOPS_MAX: usize = 64;
+
+/// The LID by which the agent of switch `guid` can be asked and can answer: the tables on the way there and back are known to
+/// lead there. An SMP by LID is worked on by its target only, one by a directed route by every switch on the way.
+pub fn lid_of(inventory: &Inventory, guid: Guid) -> Option<Lid> {
+    let local = inventory.local?;
+    let own = inventory.port(local)?.info.as_ref()?.lid();
+    let target = PortKey::new(guid, PortNum::ZERO);
+    let lid = inventory.port(target)?.info.as_ref()?.lid();
+    let leads = own.is_unicast()
+        && lid.is_unicast()
+        && leads_to(inventory, local, lid, target)
+        && leads_to(inventory, target, own, local);
+    leads.then_some(lid)
+}
+
+/// The directed path to switch `guid` along the cables by which its packets reach the subnet manager, backwards.
+///
+/// A switch that has just reported something got its report through that way, so that every cable on it is alive; the
+/// shortest path may lead through the very link that went down.
+pub fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
+    let local = inventory.local?;
+    let own = inventory.port(local)?.info.as_ref()?.lid();
+    let mut entries = Vec::new();
+    let mut at = guid;
+    while at != local.node {
+        let switch = inventory.node(at)?.switch.as_ref()?;
+        if !own.is_unicast()
+            || entries.len() == HOPS_MAX
+            || switch.lft.state(own.index() / LFT_BLOCK) != BlockState::Known
+        {
+            return None;
+        }
+        let exit = PortNum(switch.lft.entries()[own.index()]);
+        let peer = inventory.port(PortKey::new(at, exit))?.peer?;
+        entries.push(peer.port);
+        at = peer.node;
+    }
+    entries.reverse();
+    DirectedPath::from_hops(&entries).ok()
+}
+
+fn leads_to(inventory: &Inventory, from: PortKey, lid: Lid, to: PortKey) -> bool {
+    let mut at = from;
+    for _ in 0..HOPS_MAX {
+        // Where the packet is now, and by which port it leaves.
+        let Some(node) = inventory.node(at.node) else {
+            return false;
+        };
+        let exit = match &node.switch {
+            Some(switch) if lid <= switch.info.linear_fdb_top() => {
+                if switch.lft.state(lid.index() / LFT_BLOCK) != BlockState::Known {
+                    return false;
+                }
+                PortNum(switch.lft.entries()[lid.index()])
+            }
+            Some(_) => return false,
+            None => at.port,
+        };
+        if exit == PortNum::ZERO {
+            return at.node == to.node;
+        }
+        // A link that is up passes SMPs (IBA 7.2.7), but only one that is Active was ever seen to pass anything by LID.
+        let Some(port) = node.port(exit).filter(|port| port.is_active()) else {
+            return false;
+        };
+        let Some(peer) = port.peer else { return false };
+        if peer == to {
+            return true;
+        }
+        at = peer;
+        if inventory.node(at.node).is_none_or(|node| !node.is_switch()) {
+            return false;
+        }
+    }
+    false
+}

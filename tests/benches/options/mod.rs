@@ -1,0 +1,60 @@
+//! Arguments the benches share.
+
+use std::path::{Path, PathBuf};
+
+use rsm_tests::{Error, fabrics};
+
+/// What to run on and how often.
+#[derive(Debug)]
+pub(crate) struct Options {
+    net: Option<PathBuf>,
+    spec: Option<String>,
+    rounds: usize,
+    only: Vec<String>,
+}
+
+impl Options {
+    /// Reads the command line; cargo adds `--bench` to it.
+    pub(crate) fn from_arguments(rounds: usize) -> Result<Self, String> {
+        let mut options = Self {
+            net: None,
+            spec: None,
+            rounds,
+            only: Vec::new(),
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--bench" => {}
+                "--net" => options.net = Some(PathBuf::from(value()?)),
+                "--spec" => options.spec = Some(value()?),
+                "--only" => options.only.push(value()?),
+                "--rounds" => {
+                    let text = value()?;
+                    options.rounds = text.parse().map_err(|_| format!("not a number: {text}"))?;
+                }
+                other => return Err(format!("unknown argument {other}")),
+            }
+        }
+        Ok(options)
+    }
+
+    /// The net file: the one given, or one generated into `directory`.
+    pub(crate) fn net(&self, default_spec: &str, directory: &Path) -> Result<PathBuf, Error> {
+        match &self.net {
+            Some(net) => Ok(net.clone()),
+            None => fabrics::generate(self.spec.as_deref().unwrap_or(default_spec), directory),
+        }
+    }
+
+    /// Rounds per contender.
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds
+    }
+
+    /// Whether the contender of this name takes part: all do unless `--only` names some.
+    pub(crate) fn takes_part(&self, contender: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == contender)
+    }
+}

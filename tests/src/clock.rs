@@ -1,0 +1,51 @@
+//! The one place of the harness that reads the clock.
+//!
+//! Tests wait for peers and benches measure them; both need real time, which the workspace
+//! otherwise bans.
+
+use std::time::{Duration, Instant};
+
+/// A monotonic clock started when it was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// A stopwatch that reads zero now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "peers run in real time")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// How often a condition is looked at while waiting for it.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Looks at `condition` until it yields a value or `limit` has passed.
+pub fn wait_for<T>(limit: Duration, condition: impl FnMut() -> Option<T>) -> Option<T> {
+    wait_for_every(POLL_INTERVAL, limit, condition)
+}
+
+/// As [`wait_for`], looking only every `interval`: for conditions that cost something to look at.
+pub fn wait_for_every<T>(
+    interval: Duration,
+    limit: Duration,
+    mut condition: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    let stopwatch = Stopwatch::start();
+    loop {
+        if let Some(value) = condition() {
+            return Some(value);
+        }
+        if stopwatch.elapsed() >= limit {
+            return None;
+        }
+        std::thread::sleep(interval);
+    }
+}

@@ -1,0 +1,310 @@
+//! The InfiniBand simulator of linux-rdma, started afresh for each test.
+//!
+//! ibsim talks to its clients over abstract Unix sockets whose base name comes from
+//! `IBSIM_SOCKNAME`, so simulators with different names do not see each other and tests run in
+//! parallel. A client is any program under `ibsim-run`, attached to the node `SIM_HOST` names; the
+//! preloaded library writes a `sys-<pid>` tree into the client's working directory, which is why
+//! every client gets a directory of its own.
+
+mod console;
+mod nodes;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use crate::clock::wait_for;
+use crate::error::Error;
+use crate::peer::program_path;
+use crate::process::Invocation;
+
+use console::Console;
+pub use nodes::{SimNode, SimNodeKind, read_nodes};
+
+/// Nodes, switches and ports ibsim makes room for: more than any fabric of the tests has. Its own
+/// defaults (2,048, 256 and 13,312) are too small for them, and untouched room costs nothing.
+const ROOM: [&str; 6] = ["-N", "60000", "-S", "6000", "-P", "700000"];
+
+/// LinearFDBCap of the simulated switches: every unicast LID.
+const LINEAR_FDB_CAP: &str = "49151";
+
+/// How long ibsim may take to read its net file.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Distinguishes the simulators of one process; the process id distinguishes processes.
+static NEXT_SIMULATOR: AtomicU32 = AtomicU32::new(0);
+
+/// A running simulator. Dropping it ends it.
+#[derive(Debug)]
+pub struct Ibsim {
+    // Dropped in this order: the process before the directory it writes to.
+    console: Mutex<Console>,
+    socket_name: String,
+    nodes: Vec<SimNode>,
+    next_client: AtomicU32,
+    directory: TempDir,
+}
+
+impl Ibsim {
+    /// Starts ibsim on `net`, a file in ibnetdiscover format, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] when ibsim does not load the file; otherwise when it cannot be started.
+    pub fn start(net: &Path) -> Result<Self, Error> {
+        Self::start_with(net, &[])
+    }
+
+    /// As [`Ibsim::start`], with more arguments for ibsim (`-v` thrice prints every packet).
+    ///
+    /// # Errors
+    ///
+    /// As [`Ibsim::start`].
+    pub fn start_with(net: &Path, arguments: &[&str]) -> Result<Self, Error> {
+        let text = std::fs::read(net).map_err(|source| Error::Read {
+            path: net.to_owned(),
+            source,
+        })?;
+        let nodes = read_nodes(&String::from_utf8_lossy(&text));
+        let directory = tempfile::Builder::new()
+            .prefix("rsm-ibsim-")
+            .tempdir()
+            .map_err(|source| Error::Write {
+                path: std::env::temp_dir(),
+                source,
+            })?;
+        let number = NEXT_SIMULATOR.fetch_add(1, Ordering::Relaxed);
+        let socket_name = format!("rsm-{}-{number}", std::process::id());
+        // Reading the console is what `-n` switches off; it is wanted here.
+        let mut process = Invocation::new(program_path("ibsim"), directory.path())
+            .arg("-s")
+            .args(ROOM)
+            .args(["-L", LINEAR_FDB_CAP])
+            .args(arguments)
+            .arg(net)
+            .env("IBSIM_SOCKNAME", &socket_name)
+            .piped_stdin()
+            .spawn()?;
+        wait_for(START_LIMIT, || {
+            let ready = process.stdout_so_far().contains("Network simulator ready.");
+            (ready || !process.is_running()).then_some(())
+        });
+        if !process.is_running() || !process.stdout_so_far().contains("simulator ready") {
+            let reason = process.stderr_so_far();
+            let reason = reason
+                .lines()
+                .last()
+                .unwrap_or("no reason given")
+                .to_owned();
+            return Err(Error::Refused {
+                net: net.to_owned(),
+                reason,
+            });
+        }
+        // It says so before it binds its sockets, and a client that comes in between waits for two
+        // seconds; a console that answers is read by the loop that serves the sockets.
+        let mut console = Console::new(process);
+        console.command("")?;
+        Ok(Self {
+            console: Mutex::new(console),
+            socket_name,
+            nodes,
+            next_client: AtomicU32::new(0),
+            directory,
+        })
+    }
+
+    /// What the net file states, in its order.
+    #[must_use]
+    pub fn nodes(&self) -> &[SimNode] {
+        &self.nodes
+    }
+
+    /// Nodes a client can be attached to: channel adapters whose first port is cabled (ibsim
+    /// attaches to no other port); where there are none, switches, whose first port is port 0.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<&str> {
+        let of_kind = |kind| self.nodes.iter().filter(move |node| node.kind == kind);
+        let adapters: Vec<&str> = of_kind(SimNodeKind::Ca)
+            .filter(|node| node.cables.contains_key(&1))
+            .map(|node| node.id.as_str())
+            .collect();
+        if adapters.is_empty() {
+            return of_kind(SimNodeKind::Switch)
+                .map(|node| node.id.as_str())
+                .collect();
+        }
+        adapters
+    }
+
+    /// The node at the end of a directed route that starts at `host`, if the net file has one.
+    #[must_use]
+    pub fn node_at(&self, host: &str, path: &[u8]) -> Option<&SimNode> {
+        let find = |id: &str| self.nodes.iter().find(|node| node.id == id);
+        path.iter()
+            .try_fold(find(host)?, |node, port| find(&node.cables.get(port)?.0))
+    }
+
+    /// Base name of the simulator's sockets.
+    #[must_use]
+    pub fn socket_name(&self) -> &str {
+        &self.socket_name
+    }
+
+    /// Directory of this simulator, removed with it.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A fresh directory for one client.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made.
+    pub fn client_directory(&self) -> Result<PathBuf, Error> {
+        let number = self.next_client.fetch_add(1, Ordering::Relaxed);
+        let path = self.directory.path().join(format!("client-{number}"));
+        std::fs::create_dir(&path).map_err(|source| Error::Write {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(path)
+    }
+
+    /// `program` as a client attached to the node `host`.
+    ///
+    /// # Errors
+    ///
+    /// When its directory cannot be made.
+    pub fn client(&self, host: &str, program: impl AsRef<Path>) -> Result<Invocation, Error> {
+        self.client_through(&self.socket_name, host, program)
+    }
+
+    /// As [`Ibsim::client`], through sockets of another base name: those of a tap.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ibsim::client`].
+    pub fn client_through(
+        &self,
+        socket_name: &str,
+        host: &str,
+        program: impl AsRef<Path>,
+    ) -> Result<Invocation, Error> {
+        let program = program.as_ref();
+        let program = program
+            .to_str()
+            .filter(|name| !name.contains('/'))
+            .map_or_else(|| program.to_owned(), program_path);
+        Ok(
+            Invocation::new(program_path("ibsim-run"), self.client_directory()?)
+                .arg(program)
+                .env("IBSIM_SOCKNAME", socket_name)
+                .env("SIM_HOST", host),
+        )
+    }
+
+    /// Runs a diagnostic program of infiniband-diags to its end, successful or not.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn diagnose(
+        &self,
+        host: &str,
+        program: &str,
+        arguments: &[&str],
+    ) -> Result<crate::process::Finished, Error> {
+        const DIAGNOSIS_LIMIT: Duration = Duration::from_secs(120);
+        self.client(host, program)?
+            .args(arguments)
+            .run(DIAGNOSIS_LIMIT)
+    }
+
+    /// Gives a console command and returns what ibsim printed.
+    ///
+    /// # Errors
+    ///
+    /// When ibsim is gone or does not answer.
+    pub fn command(&self, command: &str) -> Result<String, Error> {
+        self.console.lock().command(command)
+    }
+
+    /// Everything ibsim printed so far, packets included when it was started with `-v` thrice.
+    #[must_use]
+    pub fn console_output(&self) -> String {
+        self.console.lock().output()
+    }
+
+    /// Gives many console commands at once, through a file: one command needs one turn of
+    /// ibsim's loop, and a big fabric needs thousands.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written or ibsim does not answer.
+    pub fn commands(&self, commands: &[String]) -> Result<String, Error> {
+        let path = self.client_directory()?.join("commands");
+        std::fs::write(&path, commands.join("\n") + "\n").map_err(|source| Error::Write {
+            path: path.clone(),
+            source,
+        })?;
+        self.command(&format!("!{}", path.display()))
+    }
+
+    /// Takes the cable out of `port` of `node`, at both ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ibsim::command`].
+    pub fn unlink(&self, node: &str, port: u8) -> Result<String, Error> {
+        self.command(&format!("Unlink \"{node}\"[{port}]"))
+    }
+
+    /// Puts the cable back that [`Ibsim::unlink`] took out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ibsim::command`].
+    pub fn relink(&self, node: &str, port: u8) -> Result<String, Error> {
+        self.command(&format!("ReLink \"{node}\"[{port}]"))
+    }
+
+    /// Makes every node lose `percent` of the MADs of `attribute`; of all attributes when none is
+    /// given, and then at every port a MAD passes on its way, not at its target only.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ibsim::command`].
+    pub fn lose(&self, percent: u8, attribute: Option<u16>) -> Result<(), Error> {
+        let attribute = attribute.map_or(String::new(), |id| format!(" {id:#x}"));
+        let commands: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| format!("Error \"{}\" {percent}{attribute}", node.id))
+            .collect();
+        self.commands(&commands).map(drop)
+    }
+
+    /// Detaches clients whose process was killed, as the kernel would: ibsim would go on counting
+    /// a dead subnet manager as one, and its ten places for clients would fill up.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ibsim::command`].
+    pub fn detach_dead_clients(&self) -> Result<(), Error> {
+        let attached = self.command("Attached")?;
+        for line in attached.lines() {
+            let Some((client, pid)) = console::attached_client(line) else {
+                continue;
+            };
+            if !Path::new(&format!("/proc/{pid}")).exists() {
+                self.command(&format!("X {client}"))?;
+            }
+        }
+        Ok(())
+    }
+}

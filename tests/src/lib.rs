@@ -1,0 +1,28 @@
+//! Whole-system tests of rsm: simulation, peers, crashes, benches.
+//!
+//! This library drives programs nobody here wrote (ibsim, OpenSM, infiniband-diags, ibutils) and
+//! reads what they print; the tests below `tests/` put rsm next to them.
+//!
+//! * [`ibsim`] starts the simulator and its clients, [`tap`] sees every MAD between them.
+//! * [`sm`] runs a subnet manager, OpenSM or rsm, once or resident.
+//! * [`parse`] reads the outputs, [`fabrics`] names the fabrics.
+//! * [`measure`] turns rounds of a bench into medians and ratios.
+//! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
+//! * [`bringup`] holds the assertions the peer tests of rsm share.
+//! * [`peer`] decides what a missing program means, [`binaries`] finds rsm's own.
+
+pub mod binaries;
+pub mod bringup;
+pub mod clock;
+mod error;
+pub mod fabrics;
+pub mod ibsim;
+pub mod measure;
+pub mod parse;
+pub mod peer;
+pub mod process;
+pub mod sm;
+pub mod tap;
+pub mod virtual_time;
+
+pub use error::Error;

@@ -1,0 +1,82 @@
+//! `ibtracert`: the route between two LIDs, hop by hop.
+
+use crate::error::Error;
+
+/// One hop: out of a port of the node before, into a port of the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// Port the packet leaves the previous node by.
+    pub out_port: u8,
+    /// GUID of the next node: node GUID of a switch, port GUID of a CA.
+    pub guid: u64,
+    /// Port it enters the next node by.
+    pub in_port: u8,
+}
+
+/// Reads the output of `ibtracert SRC DST`.
+///
+/// # Errors
+///
+/// When the trace does not end at its destination.
+pub fn parse(output: &str) -> Result<Vec<Hop>, Error> {
+    let failed = |detail: &str| Error::Output {
+        program: "ibtracert".into(),
+        detail: detail.into(),
+    };
+    if !output.lines().any(|line| line.starts_with("To ")) {
+        return Err(failed(output.lines().last().unwrap_or("nothing printed")));
+    }
+    output
+        .lines()
+        .filter(|line| line.starts_with('['))
+        .map(|line| hop(line).ok_or_else(|| failed(line)))
+        .collect()
+}
+
+/// `[5] -> switch port {0x0000000000200000}[5] lid 2-2 "Switch1"`.
+fn hop(line: &str) -> Option<Hop> {
+    let (out_port, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let (guid, rest) = rest.split_once('{')?.1.split_once('}')?;
+    let (in_port, _) = rest.strip_prefix('[')?.split_once(']')?;
+    Some(Hop {
+        out_port: out_port.parse().ok()?,
+        guid: super::hex(guid)?,
+        in_port: in_port.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hop, parse};
+
+    #[test]
+    fn hops_are_read() {
+        let hops = parse(
+            "From switch {0x0000000000200001} portnum 0 lid 3-3 \"Switch2\"\n\
+             [5] -> switch port {0x0000000000200000}[6] lid 2-2 \"Switch1\"\n\
+             [2] -> ca port {0x0000000000100007}[1] lid 5-5 \"Hca3\"\n\
+             To ca {0x0000000000100006} portnum 1 lid 5-5 \"Hca3\"\n",
+        )
+        .unwrap();
+        assert_eq!(
+            hops,
+            [
+                Hop {
+                    out_port: 5,
+                    guid: 0x20_0000,
+                    in_port: 6
+                },
+                Hop {
+                    out_port: 2,
+                    guid: 0x10_0007,
+                    in_port: 1
+                },
+            ]
+        );
+    }
+
+    #[test]
+    fn a_trace_that_goes_nowhere_is_an_error() {
+        assert!(parse("From switch {0x1} portnum 0 lid 3-3 \"x\"\n").is_err());
+    }
+}

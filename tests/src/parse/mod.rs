@@ -1,0 +1,15 @@
+//! What the foreign programs print, read back.
+//!
+//! Written from the programs' output and nothing of rsm's, so that what they say is evidence.
+
+pub mod ibdmchk;
+pub mod iblinkinfo;
+pub mod ibroute;
+pub mod ibtracert;
+pub mod sminfo;
+
+/// A number in hexadecimal, with or without `0x`.
+fn hex(text: &str) -> Option<u64> {
+    let text = text.trim();
+    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+}

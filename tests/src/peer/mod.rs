@@ -1,0 +1,74 @@
+//! Which foreign programs a test needs, and what happens when one is not installed.
+//!
+//! `build.rs` sets the cfg `peers` when all of them are there, and every peer test carries
+//! `#[cfg_attr(not(peers), ignore = "…")]`, so that a machine with nothing but Rust counts them as
+//! ignored. With `RSM_REQUIRE_PEERS=1` they run regardless and a missing program is a failure.
+
+mod packages;
+
+use std::path::PathBuf;
+
+use packages::{PROGRAMS, find_program};
+
+/// The environment variable that turns a missing peer into a failure.
+pub const REQUIRE_PEERS: &str = "RSM_REQUIRE_PEERS";
+
+/// Whether `program` can be driven here.
+///
+/// # Panics
+///
+/// When it is missing and [`REQUIRE_PEERS`] is `1`, or when the program is not in the table of
+/// peers: a test that needs a new one has to name its package there.
+#[must_use]
+pub fn require_peer(program: &str) -> bool {
+    if find_program(program).is_some() {
+        return true;
+    }
+    let package = package_of(program);
+    let message =
+        format!("`{program}` is not installed; it comes with the Debian package {package}");
+    assert!(
+        std::env::var_os(REQUIRE_PEERS).is_none_or(|value| value != "1"),
+        "{message}"
+    );
+    // Written past the capture of the test harness: a skipped test has to be seen.
+    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("skipped: {message}\n"));
+    false
+}
+
+/// Whether all of `programs` can be driven here; see [`require_peer`].
+#[must_use]
+pub fn require_peers(programs: &[&str]) -> bool {
+    programs.iter().all(|program| require_peer(program))
+}
+
+/// Full path of `program` (the diagnostics live in `/usr/sbin`, which need not be in `PATH`).
+pub(crate) fn program_path(program: &str) -> PathBuf {
+    find_program(program).unwrap_or_else(|| PathBuf::from(program))
+}
+
+fn package_of(program: &str) -> &'static str {
+    PROGRAMS
+        .iter()
+        .find(|(name, _)| *name == program)
+        .map_or_else(
+            || panic!("`{program}` is not in the table of peers"),
+            |(_, package)| package,
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::package_of;
+
+    #[test]
+    fn the_message_can_name_a_package_for_every_program() {
+        assert_eq!(package_of("ibdmchk"), "ibutils");
+    }
+
+    #[test]
+    #[should_panic(expected = "not in the table of peers")]
+    fn an_unknown_program_is_a_mistake_of_the_test() {
+        package_of("ibfoo");
+    }
+}

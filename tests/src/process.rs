@@ -1,0 +1,417 @@
+//! Foreign programs as children: output in files, a limit on their time, their peak memory.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::clock::Stopwatch;
+use crate::error::Error;
+
+/// How often the peak memory of a running child is read. It only ever grows, so what a child
+/// reached more than this long before its end is never missed.
+const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A program about to be started.
+#[derive(Debug, Clone)]
+pub struct Invocation {
+    program: OsString,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    directory: PathBuf,
+    piped_stdin: bool,
+}
+
+impl Invocation {
+    /// `program`, to be run in `directory`, where its output files go as well.
+    #[must_use]
+    pub fn new(program: impl AsRef<OsStr>, directory: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            directory: directory.into(),
+            piped_stdin: false,
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(
+            arguments
+                .into_iter()
+                .map(|argument| argument.as_ref().to_owned()),
+        );
+        self
+    }
+
+    /// Sets an environment variable for the child.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Keeps the child's standard input open; see [`Running::take_stdin`].
+    #[must_use]
+    pub fn piped_stdin(mut self) -> Self {
+        self.piped_stdin = true;
+        self
+    }
+
+    /// The directory the child runs in.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Starts the program.
+    ///
+    /// # Errors
+    ///
+    /// When its output files cannot be made or it cannot be started.
+    pub fn spawn(&self) -> Result<Running, Error> {
+        let name = Path::new(&self.program).file_name().map_or_else(
+            || "child".to_owned(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+        let stdout = self.directory.join(format!("{name}.out"));
+        let stderr = self.directory.join(format!("{name}.err"));
+        let create = |path: &Path| {
+            File::create(path).map_err(|source| Error::Write {
+                path: path.to_owned(),
+                source,
+            })
+        };
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.directory)
+            .stdin(if self.piped_stdin {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            })
+            .stdout(create(&stdout)?)
+            .stderr(create(&stderr)?);
+        let command_line = self.to_string();
+        let stopwatch = Stopwatch::start();
+        let child = command.spawn().map_err(|source| Error::Spawn {
+            command: command_line.clone(),
+            source,
+        })?;
+        let pidfd = i32::try_from(child.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+            .ok_or(rustix::io::Errno::SRCH)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+            .map_err(|errno| Error::Watch {
+                command: command_line.clone(),
+                source: errno.into(),
+            })?;
+        Ok(Running {
+            command: command_line,
+            child,
+            pidfd,
+            stopwatch,
+            stdout,
+            stderr,
+            peak_rss_bytes: 0,
+        })
+    }
+
+    /// Starts the program and waits at most `limit` for its end, then kills it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Invocation::spawn`] and [`Running::wait`].
+    pub fn run(&self, limit: Duration) -> Result<Finished, Error> {
+        self.spawn()?.wait(limit)
+    }
+}
+
+impl std::fmt::Display for Invocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.program.to_string_lossy())?;
+        for argument in &self.arguments {
+            write!(f, " {}", argument.to_string_lossy())?;
+        }
+        Ok(())
+    }
+}
+
+/// A child that runs. Killed when dropped.
+#[derive(Debug)]
+pub struct Running {
+    command: String,
+    child: Child,
+    pidfd: OwnedFd,
+    stopwatch: Stopwatch,
+    stdout: PathBuf,
+    stderr: PathBuf,
+    peak_rss_bytes: u64,
+}
+
+/// How a child ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// The command line, for messages.
+    pub command: String,
+    /// Its exit status; that of a kill when `timed_out`.
+    pub status: ExitStatus,
+    /// Whether it was killed because its time was up.
+    pub timed_out: bool,
+    /// What it wrote to standard output, bytes that are not UTF-8 replaced.
+    pub stdout: String,
+    /// What it wrote to standard error, likewise.
+    pub stderr: String,
+    /// From before the start to the end of the process.
+    pub wall: Duration,
+    /// Largest resident set, in bytes, as the kernel reports it (`VmHWM`), at most 10 ms old at
+    /// the end of the process.
+    pub peak_rss_bytes: u64,
+}
+
+impl Running {
+    /// Process id of the child.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The writing end of the child's standard input, once.
+    #[must_use]
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// Whether the child has not ended yet.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// What the child wrote to standard output so far.
+    #[must_use]
+    pub fn stdout_so_far(&self) -> String {
+        read_lossy(&self.stdout)
+    }
+
+    /// What the child wrote to standard error so far.
+    #[must_use]
+    pub fn stderr_so_far(&self) -> String {
+        read_lossy(&self.stderr)
+    }
+
+    /// A handle that kills this child from another thread, also after it is gone.
+    ///
+    /// # Errors
+    ///
+    /// When the descriptor cannot be duplicated.
+    pub fn killer(&self) -> Result<Killer, Error> {
+        self.pidfd
+            .try_clone()
+            .map(Killer)
+            .map_err(|source| Error::Watch {
+                command: self.command.clone(),
+                source,
+            })
+    }
+
+    /// Sends SIGKILL and waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Running::wait`].
+    pub fn kill(self) -> Result<Finished, Error> {
+        self.signal(Signal::KILL);
+        self.wait(Duration::from_secs(10))
+    }
+
+    /// Sends SIGTERM and waits at most `limit` for the end, then kills.
+    ///
+    /// # Errors
+    ///
+    /// As [`Running::wait`].
+    pub fn terminate(self, limit: Duration) -> Result<Finished, Error> {
+        self.signal(Signal::TERM);
+        self.wait(limit)
+    }
+
+    /// Waits at most `limit` (counted from now) for the end, then kills.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel cannot say how the child ended.
+    pub fn wait(mut self, limit: Duration) -> Result<Finished, Error> {
+        let watch_error = |command: &str, source| Error::Watch {
+            command: command.into(),
+            source,
+        };
+        let waiting = Stopwatch::start();
+        let mut timed_out = false;
+        while !self.ended_within(MEMORY_SAMPLE_INTERVAL) {
+            self.sample_memory();
+            if !timed_out && waiting.elapsed() >= limit {
+                timed_out = true;
+                self.signal(Signal::KILL);
+            }
+        }
+        let wall = self.stopwatch.elapsed();
+        let status = self
+            .child
+            .wait()
+            .map_err(|source| watch_error(&self.command, source))?;
+        Ok(Finished {
+            command: self.command.clone(),
+            status,
+            timed_out,
+            stdout: read_lossy(&self.stdout),
+            stderr: read_lossy(&self.stderr),
+            wall,
+            peak_rss_bytes: self.peak_rss_bytes,
+        })
+    }
+
+    /// Waits at most `interval`; true when the child has ended.
+    fn ended_within(&self, interval: Duration) -> bool {
+        let mut descriptors = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let timeout = Timespec::try_from(interval).ok();
+        matches!(
+            rustix::event::poll(&mut descriptors, timeout.as_ref()),
+            Ok(1..)
+        )
+    }
+
+    fn sample_memory(&mut self) {
+        let path = format!("/proc/{}/status", self.child.id());
+        let Ok(status) = std::fs::read_to_string(path) else {
+            return;
+        };
+        let kib = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .and_then(|rest| {
+                rest.trim()
+                    .trim_end_matches("kB")
+                    .trim()
+                    .parse::<u64>()
+                    .ok()
+            });
+        // The high-water mark belongs to the program image: it starts anew when `ibsim-run`, a
+        // script, is replaced by the program it runs, so the last reading is the one that counts.
+        if let Some(kib) = kib {
+            self.peak_rss_bytes = kib * 1024;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // A child that is gone already needs no signal.
+        let _ = pidfd_send_signal(&self.pidfd, signal);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// Kills a child from elsewhere; see [`Running::killer`].
+#[derive(Debug)]
+pub struct Killer(OwnedFd);
+
+impl Killer {
+    /// Sends SIGKILL, at once and without waiting.
+    pub fn kill(&self) {
+        let _ = pidfd_send_signal(&self.0, Signal::KILL);
+    }
+}
+
+impl Finished {
+    /// Itself when the program ended by itself with status 0.
+    ///
+    /// # Errors
+    ///
+    /// With the end of its output otherwise.
+    pub fn success(self) -> Result<Self, Error> {
+        if self.status.success() && !self.timed_out {
+            return Ok(self);
+        }
+        Err(Error::Failed {
+            command: self.command,
+            outcome: if self.timed_out {
+                "timed out".into()
+            } else {
+                self.status.to_string()
+            },
+            output: format!("{}{}", tail(&self.stdout), tail(&self.stderr)),
+        })
+    }
+}
+
+/// The last lines of a long output, enough to see what went wrong.
+fn tail(output: &str) -> String {
+    const LINES: usize = 20;
+    let lines: Vec<&str> = output.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..]
+        .iter()
+        .map(|line| format!("\n    {line}"))
+        .collect()
+}
+
+fn read_lossy(path: &Path) -> String {
+    std::fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Invocation;
+
+    #[test]
+    fn a_hung_child_is_killed_and_said_to_have_timed_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let finished = Invocation::new("sleep", directory.path())
+            .arg("600")
+            .run(Duration::from_millis(50))
+            .unwrap();
+        assert!(finished.timed_out);
+        let error = finished.success().unwrap_err().to_string();
+        assert!(error.contains("timed out"), "{error}");
+    }
+
+    #[test]
+    fn output_status_and_memory_are_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        let finished = Invocation::new("sh", directory.path())
+            .args(["-c", "echo out; echo err >&2; sleep 0.05; exit 3"])
+            .run(Duration::from_secs(10))
+            .unwrap();
+        assert_eq!(
+            (finished.stdout.as_str(), finished.stderr.as_str()),
+            ("out\n", "err\n")
+        );
+        assert_eq!(finished.status.code(), Some(3));
+        assert!(finished.peak_rss_bytes > 0);
+        assert!(finished.success().is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! What the diagnostics say about a subnet that some subnet manager brought up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::ibsim::{Ibsim, SimNode, read_nodes};
+use crate::parse::{ibdmchk, iblinkinfo};
+use crate::process::Invocation;
+
+/// Port states of a subnet as iblinkinfo sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortStates {
+    /// Ports with a link up and Active, those of CAs and of switches (port 0 not counted).
+    pub active: u64,
+    /// Ports with a link up in another state, each as printed; loop-backs left out.
+    pub not_active: Vec<String>,
+    /// Ports that a cable joins to their own node, by node GUID and port, and not Active.
+    pub idle_loopbacks: BTreeSet<(u64, u8)>,
+    /// Links: pairs of ports of two nodes with a cable between them.
+    pub links: u64,
+    /// Base LIDs by end port: port GUID of a CA, node GUID of a switch. 0 before it has one.
+    pub lids: BTreeMap<u64, u16>,
+}
+
+/// Asks iblinkinfo, attached to `host`, for the state of every port it reaches.
+///
+/// # Errors
+///
+/// When it fails or prints another form.
+pub fn check_states(ibsim: &Ibsim, host: &str) -> Result<PortStates, Error> {
+    let finished = ibsim.diagnose(host, "iblinkinfo", &["--line"])?.success()?;
+    let lines = iblinkinfo::parse(&finished.stdout)?;
+    let mut states = PortStates {
+        active: 0,
+        not_active: Vec::new(),
+        idle_loopbacks: BTreeSet::new(),
+        links: 0,
+        lids: BTreeMap::new(),
+    };
+    let mut links = BTreeSet::new();
+    for line in lines.iter().filter(|line| line.is_up()) {
+        states.lids.insert(line.guid, line.lid);
+        let is_loopback = line.peer.is_some_and(|peer| peer.guid == line.guid);
+        if line.is_active() {
+            states.active += 1;
+        } else if is_loopback {
+            states.idle_loopbacks.insert((line.guid, line.port));
+        } else {
+            let port = format!("{:#018x}[{}] {}", line.guid, line.port, line.state);
+            states.not_active.push(port);
+        }
+        if let Some(peer) = line.peer.filter(|_| !is_loopback) {
+            states.lids.insert(peer.guid, peer.lid);
+            let (near, far) = ((line.guid, line.port), (peer.guid, peer.port));
+            links.insert((near.min(far), near.max(far)));
+        }
+    }
+    states.links = links.len() as u64;
+    Ok(states)
+}
+
+/// Asks ibnetdiscover, attached to `host`, for every node it reaches.
+///
+/// # Errors
+///
+/// When it fails.
+pub fn discovered_nodes(ibsim: &Ibsim, host: &str) -> Result<Vec<SimNode>, Error> {
+    let finished = ibsim.diagnose(host, "ibnetdiscover", &[])?.success()?;
+    Ok(read_nodes(&finished.stdout))
+}
+
+/// Has ibdmchk walk the routes dumped in `directory` (opensm-subnet.lst and opensm.fdbs).
+///
+/// # Errors
+///
+/// When it stops before a verdict.
+pub fn check_dumps(directory: &Path) -> Result<ibdmchk::Verdict, Error> {
+    const CHECK_LIMIT: Duration = Duration::from_secs(300);
+    // It insists on a file of multicast tables, which may be empty.
+    let multicast = directory.join("opensm.mcfdbs");
+    if !multicast.exists() {
+        std::fs::write(&multicast, "").map_err(|source| Error::Write {
+            path: multicast.clone(),
+            source,
+        })?;
+    }
+    let finished = Invocation::new("ibdmchk", directory)
+        .args([
+            "-s",
+            "opensm-subnet.lst",
+            "-f",
+            "opensm.fdbs",
+            "-m",
+            "opensm.mcfdbs",
+            "-l",
+            "0",
+        ])
+        .run(CHECK_LIMIT)?;
+    ibdmchk::parse(&finished.stdout)
+}

@@ -1,0 +1,9 @@
+//! Subnet managers as clients of the simulator: OpenSM and rsm, once or resident.
+
+mod check;
+mod opensm;
+mod rsm;
+
+pub use check::{PortStates, check_dumps, check_states, discovered_nodes};
+pub use opensm::{OpenSm, opensm_once};
+pub use rsm::{OnceReport, Rsm, rsm_once};

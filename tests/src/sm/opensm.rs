@@ -1,0 +1,119 @@
+//! OpenSM.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::clock::wait_for;
+use crate::error::Error;
+use crate::ibsim::Ibsim;
+use crate::process::{Finished, Invocation, Running};
+use crate::tap::Tap;
+
+/// What OpenSM logs when a sweep has ended well.
+const SUBNET_UP: &str = "SUBNET UP";
+
+/// `opensm -o`: configure the subnet once, then exit. Its dumps go to the working directory.
+///
+/// # Errors
+///
+/// When its directory cannot be made.
+pub fn opensm_once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invocation, Error> {
+    Ok(invocation(ibsim, tap, host)?.arg("-o"))
+}
+
+fn invocation(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invocation, Error> {
+    let socket_name = tap.map_or(ibsim.socket_name(), Tap::socket_name);
+    let invocation = ibsim.client_through(socket_name, host, "opensm")?;
+    let directory = invocation.directory().to_owned();
+    Ok(invocation
+        .env("OSM_CACHE_DIR", &directory)
+        .env("OSM_TMP_DIR", &directory)
+        .arg("-f")
+        .arg(directory.join("opensm.log")))
+}
+
+/// A resident OpenSM.
+#[derive(Debug)]
+pub struct OpenSm {
+    process: Running,
+    log: PathBuf,
+    directory: PathBuf,
+}
+
+impl OpenSm {
+    /// Starts OpenSM and waits until it says that the subnet is up.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, ends, or `limit` passes first.
+    pub fn start(
+        ibsim: &Ibsim,
+        tap: Option<&Tap>,
+        host: &str,
+        arguments: &[&str],
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        // `-d 2` has every line of the log written at once.
+        let invocation = invocation(ibsim, tap, host)?
+            .args(["-d", "2"])
+            .args(arguments);
+        let directory = invocation.directory().to_owned();
+        let command = invocation.to_string();
+        let mut opensm = Self {
+            process: invocation.spawn()?,
+            log: directory.join("opensm.log"),
+            directory,
+        };
+        if opensm.wait_subnet_up(1, limit) {
+            return Ok(opensm);
+        }
+        let outcome = if opensm.process.is_running() {
+            "subnet not up"
+        } else {
+            "ended"
+        };
+        Err(Error::Failed {
+            command,
+            outcome: outcome.into(),
+            output: opensm.log(),
+        })
+    }
+
+    /// Waits until the log has said `times` times that the subnet is up.
+    pub fn wait_subnet_up(&mut self, times: usize, limit: Duration) -> bool {
+        wait_for(limit, || {
+            let up = self.sweeps() >= times;
+            (up || !self.process.is_running()).then_some(up)
+        })
+        .unwrap_or(false)
+    }
+
+    /// How many sweeps ended well so far.
+    #[must_use]
+    pub fn sweeps(&self) -> usize {
+        self.log().matches(SUBNET_UP).count()
+    }
+
+    /// Its log so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read(&self.log)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// Its working directory, with its dumps.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel cannot say how it ended.
+    pub fn stop(self) -> Result<Finished, Error> {
+        self.process.terminate(Duration::from_secs(10))
+    }
+}

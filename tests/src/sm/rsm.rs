@@ -1,0 +1,314 @@
+//! rsm itself.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::clock::wait_for_every;
+use crate::error::Error;
+use crate::ibsim::Ibsim;
+use crate::process::{Finished, Invocation, Running};
+use crate::tap::Tap;
+use crate::{binaries, process};
+
+/// How often a resident rsm is asked for its history while waiting: each time starts an rsmctl,
+/// which shares the processors with what is being waited for.
+const HISTORY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// `rsm --fabric umad --once --format json` with its state in the folder `state`.
+///
+/// # Errors
+///
+/// When its directory cannot be made.
+pub fn rsm_once(
+    ibsim: &Ibsim,
+    tap: Option<&Tap>,
+    host: &str,
+    state: &Path,
+) -> Result<Invocation, Error> {
+    let invocation = invocation(ibsim, tap, host)?;
+    Ok(invocation
+        .args(["--once", "--format", "json", "--state-dir"])
+        .arg(state))
+}
+
+fn invocation(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invocation, Error> {
+    let socket_name = tap.map_or(ibsim.socket_name(), Tap::socket_name);
+    let invocation = ibsim.client_through(socket_name, host, binaries::rsm())?;
+    Ok(invocation.args(["--fabric", "umad"]))
+}
+
+/// What `rsm --once --format json` prints.
+#[derive(Debug, Clone)]
+pub struct OnceReport(Value);
+
+impl OnceReport {
+    /// Reads the report of a run that ended, whatever its exit status.
+    ///
+    /// # Errors
+    ///
+    /// When it printed no JSON.
+    pub fn of(finished: &Finished) -> Result<Self, Error> {
+        serde_json::from_str(finished.stdout.trim())
+            .map(Self)
+            .map_err(|error| Error::Output {
+                program: "rsm".into(),
+                detail: format!("{error}: {}{}", finished.stdout, finished.stderr),
+            })
+    }
+
+    /// A number by its JSON pointer, such as `/smps/set`.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn number(&self, pointer: &str) -> Result<f64, Error> {
+        self.0
+            .pointer(pointer)
+            .and_then(Value::as_f64)
+            .ok_or_else(|| self.missing(pointer))
+    }
+
+    /// A count by its JSON pointer, such as `/switches`.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn count(&self, pointer: &str) -> Result<u64, Error> {
+        self.0
+            .pointer(pointer)
+            .and_then(Value::as_u64)
+            .ok_or_else(|| self.missing(pointer))
+    }
+
+    /// A text by its JSON pointer, such as `/engine/name`.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn text(&self, pointer: &str) -> Result<&str, Error> {
+        self.0
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .ok_or_else(|| self.missing(pointer))
+    }
+
+    /// Gets and Sets sent, those that were sent again included.
+    ///
+    /// # Errors
+    ///
+    /// When a count is missing.
+    pub fn smps_sent(&self) -> Result<u64, Error> {
+        Ok(self.count("/smps/get")? + self.count("/smps/set")?)
+    }
+
+    /// The findings.
+    ///
+    /// # Errors
+    ///
+    /// When the list is missing.
+    pub fn findings(&self) -> Result<&[Value], Error> {
+        let findings = self.0.pointer("/findings").and_then(Value::as_array);
+        findings
+            .map(Vec::as_slice)
+            .ok_or_else(|| self.missing("/findings"))
+    }
+
+    fn missing(&self, pointer: &str) -> Error {
+        Error::Output {
+            program: "rsm".into(),
+            detail: format!("no {pointer} in {}", self.0),
+        }
+    }
+}
+
+/// A resident rsm with its API on a socket of its state directory.
+#[derive(Debug)]
+pub struct Rsm {
+    process: Running,
+    state: PathBuf,
+    dumps: PathBuf,
+}
+
+impl Rsm {
+    /// As [`Rsm::start_with`], without more arguments.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, ends, or `limit` passes first.
+    pub fn start(
+        ibsim: &Ibsim,
+        tap: Option<&Tap>,
+        host: &str,
+        state: &Path,
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        Self::start_with(ibsim, tap, host, state, &[], limit)
+    }
+
+    /// Starts rsm with its state in `state` (kept from run to run by the caller) and waits until
+    /// its history names a convergence.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, ends, or `limit` passes first.
+    pub fn start_with(
+        ibsim: &Ibsim,
+        tap: Option<&Tap>,
+        host: &str,
+        state: &Path,
+        arguments: &[&str],
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        let mut rsm = Self::spawn_with(ibsim, tap, host, state, arguments)?;
+        let converged = wait_for_every(HISTORY_INTERVAL, limit, || {
+            let up = rsm.history().is_ok_and(|history| !history.is_empty());
+            (up || !rsm.process.is_running()).then_some(up)
+        });
+        if converged == Some(true) {
+            return Ok(rsm);
+        }
+        let outcome = if rsm.process.is_running() {
+            "no convergence"
+        } else {
+            "ended"
+        };
+        Err(Error::Failed {
+            command: "rsm".into(),
+            outcome: outcome.into(),
+            output: rsm.process.stderr_so_far(),
+        })
+    }
+
+    /// Starts rsm and does not wait for anything.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn spawn(
+        ibsim: &Ibsim,
+        tap: Option<&Tap>,
+        host: &str,
+        state: &Path,
+    ) -> Result<Self, Error> {
+        Self::spawn_with(ibsim, tap, host, state, &[])
+    }
+
+    fn spawn_with(
+        ibsim: &Ibsim,
+        tap: Option<&Tap>,
+        host: &str,
+        state: &Path,
+        arguments: &[&str],
+    ) -> Result<Self, Error> {
+        let invocation = invocation(ibsim, tap, host)?;
+        let dumps = invocation.directory().join("dumps");
+        let process = invocation
+            .arg("--state-dir")
+            .arg(state)
+            .arg("--dump-dir")
+            .arg(&dumps)
+            .args(["--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .spawn()?;
+        Ok(Self {
+            process,
+            state: state.to_owned(),
+            dumps,
+        })
+    }
+
+    /// Its dumps.
+    #[must_use]
+    pub fn dumps(&self) -> &Path {
+        &self.dumps
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn process(&mut self) -> &mut Running {
+        &mut self.process
+    }
+
+    /// Asks `rsmctl … --format json`.
+    ///
+    /// # Errors
+    ///
+    /// When it fails or prints no JSON.
+    pub fn ask(&self, arguments: &[&str]) -> Result<Value, Error> {
+        const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+        let directory =
+            tempfile::tempdir_in(self.dumps.parent().unwrap_or(&self.state)).map_err(|source| {
+                Error::Write {
+                    path: self.state.clone(),
+                    source,
+                }
+            })?;
+        let finished = process::Invocation::new(binaries::rsmctl(), directory.path())
+            .arg("--server")
+            .arg(format!("unix:{}", self.state.join("rsm.sock").display()))
+            .args(arguments)
+            .args(["--format", "json"])
+            .run(ANSWER_LIMIT)?
+            .success()?;
+        serde_json::from_str(&finished.stdout).map_err(|error| Error::Output {
+            program: "rsmctl".into(),
+            detail: format!("{error}: {}", finished.stdout),
+        })
+    }
+
+    /// `rsmctl history`: one entry per convergence, newest last.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rsm::ask`].
+    pub fn history(&self) -> Result<Vec<Value>, Error> {
+        match self.ask(&["history"])? {
+            Value::Array(entries) => Ok(entries),
+            other => Err(Error::Output {
+                program: "rsmctl".into(),
+                detail: format!("no list: {other}"),
+            }),
+        }
+    }
+
+    /// Waits until the history has `entries` convergences; false when `limit` passes first.
+    ///
+    /// # Errors
+    ///
+    /// When rsm ends.
+    pub fn wait_history(&mut self, entries: usize, limit: Duration) -> Result<bool, Error> {
+        let outcome = wait_for_every(HISTORY_INTERVAL, limit, || {
+            let seen = self.history().is_ok_and(|history| history.len() >= entries);
+            (seen || !self.process.is_running()).then_some(seen)
+        });
+        if outcome == Some(false) {
+            let output = self.process.stderr_so_far();
+            return Err(Error::Failed {
+                command: "rsm".into(),
+                outcome: "ended".into(),
+                output,
+            });
+        }
+        Ok(outcome.is_some())
+    }
+
+    /// Kills it, as a crash would.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel cannot say how it ended.
+    pub fn kill(self) -> Result<Finished, Error> {
+        self.process.kill()
+    }
+
+    /// Ends it with SIGTERM.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel cannot say how it ended.
+    pub fn stop(self) -> Result<Finished, Error> {
+        self.process.terminate(Duration::from_secs(10))
+    }
+}

@@ -1,0 +1,201 @@
+//! One subnet manager in the world, over its incarnations.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rsm::core::convergence::Convergence;
+use rsm::core::snapshot::Snapshot;
+use rsm::core::{Config, Core, Effect, Event, Remembered};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+use rsm_sim::{AttachId, Sim};
+
+use super::ledger::Ledger;
+use super::world::Settings;
+
+/// What a subnet manager finds when it starts again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memory {
+    /// What its predecessor last asked to be remembered.
+    Kept,
+    /// Nothing.
+    Lost,
+}
+
+/// A subnet manager at a port of the fabric. It can be killed and started again.
+pub struct Manager {
+    pub(super) attach: AttachId,
+    config: Config,
+    /// `None` while it is dead.
+    core: Option<Core>,
+    incarnation: u16,
+    remembered: Remembered,
+    /// A plan that is being computed: its result, and when it is there.
+    planning: Option<(Time, Event)>,
+    snapshot: Option<Arc<Snapshot>>,
+    convergences: Vec<Arc<Convergence>>,
+    done: VecDeque<u64>,
+}
+
+impl Manager {
+    pub(super) fn new(attach: AttachId, config: Config) -> Manager {
+        Manager {
+            attach,
+            config,
+            core: None,
+            incarnation: 0,
+            remembered: Remembered::default(),
+            planning: None,
+            snapshot: None,
+            convergences: Vec::new(),
+            done: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn start(&mut self, memory: Memory, now: Time) {
+        if memory == Memory::Lost {
+            self.remembered = Remembered::default();
+        }
+        let mut config = self.config.clone();
+        // As the daemon does with a random number: answers to the predecessor must not be taken for one's own.
+        config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
+        self.incarnation += 1;
+        let mut core = Core::new(config, self.remembered.clone());
+        core.handle_deadline(now);
+        self.core = Some(core);
+        self.snapshot = None;
+        self.convergences.clear();
+        self.done.clear();
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.core = None;
+        self.planning = None;
+    }
+
+    /// Whether it runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.core.is_some()
+    }
+
+    /// The running core.
+    ///
+    /// # Panics
+    ///
+    /// While it is dead.
+    #[must_use]
+    pub fn core(&self) -> &Core {
+        self.core.as_ref().expect("the subnet manager is alive")
+    }
+
+    /// The port that it sits at.
+    #[must_use]
+    pub fn local(&self, sim: &Sim) -> Option<(Guid, PortNum)> {
+        let local = sim.local_port(self.attach)?;
+        Some((local.node_guid, local.port))
+    }
+
+    /// What it published last in this life.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        self.snapshot.as_ref()
+    }
+
+    /// The convergences of this life, oldest first.
+    #[must_use]
+    pub fn convergences(&self) -> &[Arc<Convergence>] {
+        &self.convergences
+    }
+
+    /// What the next incarnation would be given.
+    #[must_use]
+    pub fn remembered(&self) -> &Remembered {
+        &self.remembered
+    }
+
+    /// Tickets of commands that had their effect, oldest first.
+    #[must_use]
+    pub fn done(&self) -> &VecDeque<u64> {
+        &self.done
+    }
+
+    /// Codes of the findings it published last, each with its subject, sorted.
+    #[must_use]
+    pub fn findings(&self) -> Vec<(&'static str, String)> {
+        let mut findings: Vec<_> = self
+            .snapshot
+            .iter()
+            .flat_map(|snapshot| snapshot.findings.iter())
+            .map(|finding| (finding.kind.code(), finding.subject.to_string()))
+            .collect();
+        findings.sort();
+        findings
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.planning.is_none() && self.core.as_ref().is_none_or(Core::is_settled)
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        let core = self.core.as_ref()?.next_deadline();
+        let planned = self.planning.as_ref().map(|(when, _)| *when);
+        [core, planned].into_iter().flatten().min()
+    }
+
+    pub(super) fn handle(&mut self, event: Event, now: Time) {
+        if let Some(core) = &mut self.core {
+            core.handle(event, now);
+        }
+    }
+
+    /// Does what is due at `now`.
+    pub(super) fn wake(&mut self, now: Time) {
+        if let Some((_, planned)) = self.planning.take_if(|(when, _)| *when <= now) {
+            self.handle(planned, now);
+        }
+        if let Some(core) = &mut self.core
+            && core.next_deadline().is_some_and(|due| due <= now)
+        {
+            core.handle_deadline(now);
+        }
+    }
+
+    /// Does what the core wants done. Returns how much that was.
+    pub(super) fn take_effects(
+        &mut self,
+        sim: &mut Sim,
+        settings: &Settings,
+        mut ledger: Option<&mut Ledger>,
+        now: Time,
+    ) -> usize {
+        let mut count = 0;
+        while let Some(effect) = self.core.as_mut().and_then(|core| core.poll_effect(now)) {
+            count += 1;
+            match effect {
+                Effect::Send { datagram, timeout } => {
+                    if let Some(ledger) = &mut ledger {
+                        ledger.enter(sim, self.attach, &datagram);
+                    }
+                    if settings.kernel_timeouts {
+                        sim.send_with_timeout(self.attach, &datagram, timeout, now);
+                    } else {
+                        sim.send(self.attach, &datagram, now);
+                    }
+                }
+                Effect::Plan(job) => {
+                    let event = Event::Planned {
+                        generation: job.generation,
+                        outcome: rsm::plan::plan(&job),
+                    };
+                    self.planning = Some((now + settings.planning_time, event));
+                }
+                Effect::Publish(snapshot) => self.snapshot = Some(snapshot),
+                Effect::Remember(remembered) => self.remembered = *remembered,
+                Effect::Converged(convergence) => self.convergences.push(convergence),
+                Effect::Done { ticket, .. } => self.done.push_back(ticket),
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,22 @@
+//! A whole subnet in virtual time: subnet managers, the simulated fabric under them, and what happens to both.
+//!
+//! * [`World`] moves datagrams and time between [`rsm::core::Core`] and [`rsm_sim::Sim`], on one thread. A run is a
+//!   function of the netlist, the [`Settings`] and the calls, so that a failing run can be repeated by its seed.
+//! * [`expect`] says what has to hold once a subnet is quiet: ports Active, pairs reachable.
+//! * [`watch`] looks at every state that was ever on the wire: credit loops, moved LIDs.
+//! * [`seeds`] runs a scenario for many seeds and says how to repeat the one that fails.
+
+mod dice;
+pub mod expect;
+mod foreign;
+mod ledger;
+mod manager;
+pub mod seeds;
+pub mod watch;
+mod world;
+
+pub use dice::Dice;
+pub use foreign::ForeignManager;
+pub use ledger::Ledger;
+pub use manager::{Manager, Memory};
+pub use world::{Settings, World, first_host};

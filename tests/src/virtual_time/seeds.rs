@@ -1,0 +1,75 @@
+//! A scenario for many seeds.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// Names the one seed to run.
+const ONE: &str = "RSM_SEED";
+
+/// Failing seeds after which it is enough: more of them rarely say more.
+const SHOWN: usize = 8;
+
+/// Threads that share the seeds. Runs do not share anything, so that this changes nothing but the time it takes.
+const THREADS: usize = 2;
+
+/// Runs `scenario` for each of the first `count` seeds, or for the one that `RSM_SEED` names.
+///
+/// # Panics
+///
+/// When a run does; the message names its seed and how to repeat it.
+pub fn run(test: &str, count: u64, scenario: impl Fn(u64) + Sync) {
+    if let Some(seed) = number(ONE) {
+        scenario(seed);
+        return;
+    }
+    let next = AtomicU64::new(0);
+    let failures = Mutex::new(BTreeMap::new());
+    let worker = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= count || failures.lock().len() >= SHOWN {
+                break;
+            }
+            if let Err(cause) = catch_unwind(AssertUnwindSafe(|| scenario(seed))) {
+                failures.lock().insert(seed, message(&*cause));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(worker);
+        }
+    });
+    let failures = failures.into_inner();
+    if let Some((seed, cause)) = failures.first_key_value() {
+        panic!(
+            "seeds {:?} fail; repeat one with {ONE}={seed} cargo test -p rsm-tests {test}\nseed {seed}: {cause}",
+            failures.keys()
+        );
+    }
+}
+
+/// The number in an environment variable.
+///
+/// # Panics
+///
+/// When it is set and no number.
+#[must_use]
+pub fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    match text.parse() {
+        Ok(number) => Some(number),
+        Err(_) => panic!("{variable}={text}: expected a number"),
+    }
+}
+
+fn message(cause: &(dyn std::any::Any + Send)) -> String {
+    cause
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| cause.downcast_ref::<&str>().map(|&text| text.to_owned()))
+        .unwrap_or_default()
+}

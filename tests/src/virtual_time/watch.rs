@@ -1,0 +1,344 @@
+//! Every state that was ever on the wire.
+//!
+//! The fabric's journal of Sets that took effect is replayed entry by entry, so that states which lasted only until
+//! the next Set are seen as well.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, PortState, SwitchInfo};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::{JournalEntry, Sim};
+
+/// More Sets than take effect between two looks at the journal: a window of requests, twice.
+const JOURNAL: usize = 1 << 16;
+
+/// Violations kept; further ones are of no use.
+const KEPT: usize = 4;
+
+/// Entries in a block of a forwarding table.
+const BLOCK: usize = 64;
+
+/// A port whose LID was changed while it held one that nobody else held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moved {
+    /// When.
+    pub at: Time,
+    /// The port.
+    pub port: (Guid, PortNum),
+    /// From which LID.
+    pub from: Lid,
+    /// To which.
+    pub to: Lid,
+}
+
+/// What one switch forwards by.
+#[derive(Clone, Default)]
+struct Table {
+    entries: Vec<u8>,
+    top: u16,
+}
+
+impl Table {
+    fn exit(&self, lid: usize) -> Option<u8> {
+        if lid > usize::from(self.top) {
+            return None;
+        }
+        self.entries.get(lid).copied().filter(|&port| port != 255)
+    }
+}
+
+/// Replays the journal of a fabric and looks at each state in it.
+pub struct Watch {
+    /// In the order of their GUIDs.
+    switches: Vec<Guid>,
+    tables: Vec<Table>,
+    /// By switch and port: the switch that an Active link leads to.
+    links: Vec<Vec<Option<usize>>>,
+    lids: BTreeMap<(Guid, PortNum), (Lid, Lmc)>,
+    states: u64,
+    credit_loops: Vec<String>,
+    moved: Vec<Moved>,
+}
+
+impl Watch {
+    pub(super) fn start(sim: &mut Sim) -> Watch {
+        sim.start_journal(JOURNAL);
+        let mut watch = Watch {
+            switches: Vec::new(),
+            tables: Vec::new(),
+            links: Vec::new(),
+            lids: BTreeMap::new(),
+            states: 0,
+            credit_loops: Vec::new(),
+            moved: Vec::new(),
+        };
+        watch.read_all(sim);
+        watch
+    }
+
+    /// How many states were looked at.
+    #[must_use]
+    pub fn states(&self) -> u64 {
+        self.states
+    }
+
+    /// Credit loops over Active links, the first few in words.
+    #[must_use]
+    pub fn credit_loops(&self) -> &[String] {
+        &self.credit_loops
+    }
+
+    /// LIDs that were moved although nobody else held them, the first few.
+    #[must_use]
+    pub fn moved(&self) -> &[Moved] {
+        &self.moved
+    }
+
+    /// # Panics
+    ///
+    /// When a credit loop was on the wire, or a LID in use was moved.
+    pub fn assert_harmless(&self) {
+        assert!(
+            self.credit_loops.is_empty(),
+            "credit loops: {:#?}",
+            self.credit_loops
+        );
+        assert!(self.moved.is_empty(), "LIDs moved: {:#?}", self.moved);
+    }
+
+    /// Somebody did something to the hardware: cables, power, reboots.
+    pub(super) fn hardware_changed(&mut self, sim: &mut Sim) {
+        self.observe(sim);
+        self.read_all(sim);
+        self.look(sim.now(), "the hardware changed");
+    }
+
+    /// Replays what was set since the last call.
+    pub(super) fn observe(&mut self, sim: &mut Sim) {
+        let Some(journal) = sim.take_journal() else {
+            return;
+        };
+        assert_eq!(journal.overwritten, 0, "the journal is too small");
+        for entry in journal.entries() {
+            self.replay(sim, entry);
+        }
+    }
+
+    fn replay(&mut self, sim: &Sim, entry: &JournalEntry) {
+        let switch = self.switches.binary_search(&entry.node).ok();
+        match (entry.attribute, switch) {
+            (LinearForwardingTable::ID, Some(switch)) => {
+                let first = entry.modifier as usize * BLOCK;
+                let entries = &mut self.tables[switch].entries;
+                if entries.len() < first + BLOCK {
+                    entries.resize(first + BLOCK, 255);
+                }
+                if entries[first..][..BLOCK] != entry.data {
+                    entries[first..][..BLOCK].copy_from_slice(&entry.data);
+                    self.look(
+                        entry.time,
+                        &format!("block {} of {}", entry.modifier, entry.node),
+                    );
+                }
+            }
+            (SwitchInfo::ID, Some(switch)) => {
+                let top = SwitchInfo::from_data(&entry.data).linear_fdb_top().0;
+                if std::mem::replace(&mut self.tables[switch].top, top) != top {
+                    self.look(entry.time, &format!("LinearFDBTop of {}", entry.node));
+                }
+            }
+            (PortInfo::ID, _) => {
+                let info = PortInfo::from_data(&entry.data);
+                let number = PortNum(entry.modifier as u8);
+                if switch.is_none() || number == PortNum::ZERO {
+                    let port = if switch.is_some() {
+                        PortNum::ZERO
+                    } else {
+                        entry.port
+                    };
+                    self.has_lid(entry.time, (entry.node, port), info.lid(), info.lmc());
+                }
+                if switch.is_some() && info.port_state() == PortState::Active {
+                    let before = self.links.clone();
+                    self.read_links(sim);
+                    if before != self.links {
+                        self.look(entry.time, &format!("{} port {number} Active", entry.node));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn has_lid(&mut self, at: Time, port: (Guid, PortNum), to: Lid, lmc: Lmc) {
+        let before = self.lids.insert(port, (to, lmc));
+        let Some((from, from_lmc)) = before.filter(|&(from, _)| from.is_unicast() && from != to)
+        else {
+            return;
+        };
+        let range = |base: Lid, lmc: Lmc| base.0..base.0.saturating_add(lmc.lids());
+        let held = range(from, from_lmc);
+        let contested = self.lids.iter().any(|(&other, &(base, lmc))| {
+            let theirs = range(base, lmc);
+            other != port && base.is_unicast() && theirs.start < held.end && held.start < theirs.end
+        });
+        if !contested && self.moved.len() < KEPT {
+            self.moved.push(Moved { at, port, from, to });
+        }
+    }
+
+    fn read_all(&mut self, sim: &Sim) {
+        self.switches = sim
+            .nodes()
+            .filter(|&(_, kind)| kind == NodeKind::Switch)
+            .map(|(guid, _)| guid)
+            .collect();
+        self.switches.sort_unstable();
+        self.tables = self
+            .switches
+            .iter()
+            .map(|&guid| Table {
+                entries: sim.lft(guid).expect("it is a switch").to_vec(),
+                top: sim
+                    .switch_info(guid)
+                    .expect("it is a switch")
+                    .linear_fdb_top()
+                    .0,
+            })
+            .collect();
+        self.lids = sim
+            .end_ports()
+            .map(|(guid, port)| {
+                let info = sim.port_info(guid, port).expect("it is a port");
+                ((guid, port), (info.lid(), info.lmc()))
+            })
+            .collect();
+        self.read_links(sim);
+    }
+
+    fn read_links(&mut self, sim: &Sim) {
+        let active = |(guid, port)| {
+            sim.port_info(guid, port)
+                .is_ok_and(|info| info.port_state() == PortState::Active)
+        };
+        self.links = self
+            .switches
+            .iter()
+            .map(|&guid| {
+                let ports = sim.num_ports(guid).expect("it is a switch");
+                (0..=ports)
+                    .map(|port| {
+                        let here = (guid, PortNum(port));
+                        let there = sim.peer(guid, PortNum(port)).ok().flatten()?;
+                        let switch = self.switches.binary_search(&there.0).ok()?;
+                        (active(here) && active(there)).then_some(switch)
+                    })
+                    .collect()
+            })
+            .collect();
+    }
+
+    fn look(&mut self, at: Time, what: &str) {
+        self.states += 1;
+        if self.credit_loops.len() < KEPT
+            && let Some(cycle) = self.credit_loop()
+        {
+            let channels: Vec<String> = cycle
+                .iter()
+                .map(|&(switch, port)| format!("{}:{port}", self.switches[switch]))
+                .collect();
+            self.credit_loops
+                .push(format!("at {at:?}, {what}: {}", channels.join(" -> ")));
+        }
+    }
+
+    /// A circle of directed links between switches each of which can wait for the next, with packets for any LID
+    /// injected at any switch.
+    fn credit_loop(&self) -> Option<Vec<(usize, u8)>> {
+        // By switch and exit port: at the next switch, the exits that what comes over this link goes on to.
+        let mut onward: Vec<Vec<[u64; 4]>> = self
+            .links
+            .iter()
+            .map(|ports| vec![[0; 4]; ports.len()])
+            .collect();
+        for (switch, table) in self.tables.iter().enumerate() {
+            for lid in 1..table.entries.len() {
+                let Some((exit, next)) = self.hop(switch, lid) else {
+                    continue;
+                };
+                if let Some((port, _)) = self.hop(next, lid) {
+                    onward[switch][usize::from(exit)][usize::from(port / 64)] |= 1 << (port % 64);
+                }
+            }
+        }
+        let mut marks: Vec<Vec<Mark>> = self
+            .links
+            .iter()
+            .map(|ports| vec![Mark::New; ports.len()])
+            .collect();
+        let mut way = Vec::new();
+        for switch in 0..self.links.len() {
+            for port in 0..self.links[switch].len() {
+                way.clear();
+                if self.find_circle((switch, port as u8), &onward, &mut marks, &mut way) {
+                    return Some(way);
+                }
+            }
+        }
+        None
+    }
+
+    fn hop(&self, switch: usize, lid: usize) -> Option<(u8, usize)> {
+        let exit = self.tables[switch].exit(lid)?;
+        let next = *self.links[switch].get(usize::from(exit))?;
+        next.map(|next| (exit, next))
+    }
+
+    /// Depth-first; at most as deep as there are links in the small fabrics this is for. Returns whether `way` ends
+    /// with a circle, which is all that it then holds.
+    fn find_circle(
+        &self,
+        channel: (usize, u8),
+        onward: &[Vec<[u64; 4]>],
+        marks: &mut [Vec<Mark>],
+        way: &mut Vec<(usize, u8)>,
+    ) -> bool {
+        let (switch, port) = channel;
+        match marks[switch][usize::from(port)] {
+            Mark::Done => return false,
+            Mark::OnTheWay => {
+                let start = way.iter().position(|&passed| passed == channel);
+                way.drain(..start.unwrap_or(0));
+                return true;
+            }
+            Mark::New => {}
+        }
+        let Some(next) = self.links[switch][usize::from(port)] else {
+            return false;
+        };
+        marks[switch][usize::from(port)] = Mark::OnTheWay;
+        way.push(channel);
+        for (word, &bits) in onward[switch][usize::from(port)].iter().enumerate() {
+            let mut rest = bits;
+            while rest != 0 {
+                let exit = (word * 64) as u8 + rest.trailing_zeros() as u8;
+                rest &= rest - 1;
+                if self.find_circle((next, exit), onward, marks, way) {
+                    return true;
+                }
+            }
+        }
+        way.pop();
+        marks[switch][usize::from(port)] = Mark::Done;
+        false
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    New,
+    OnTheWay,
+    Done,
+}

@@ -1,0 +1,416 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm::core::{Command, Config, Event};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::transport::Inbound;
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_sim::{AttachId, Sim, SimConfig};
+
+use super::expect;
+use super::foreign::ForeignManager;
+use super::ledger::Ledger;
+use super::manager::{Manager, Memory};
+use super::watch::Watch;
+
+/// Deadlines in a row that change nothing at one moment before a run counts as stuck.
+const IDLE_DEADLINES: usize = 1000;
+
+/// Longer than any small fabric takes to come up without faults.
+const BRING_UP: Duration = Duration::from_secs(60);
+
+/// What a world is like, besides its netlist.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The hardware.
+    pub sim: SimConfig,
+    /// Every subnet manager that is started.
+    pub core: Config,
+    /// How long a plan takes.
+    pub planning_time: Duration,
+    /// Whether the host gives requests up by itself, as the kernel does behind umad, and withholds what is late.
+    pub kernel_timeouts: bool,
+    /// What the faults of the hardware are drawn from.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            sim: SimConfig::default(),
+            core: Config::default(),
+            planning_time: Duration::from_millis(1),
+            kernel_timeouts: true,
+            seed: 1,
+        }
+    }
+}
+
+/// Something that happens to the world at its time.
+type Happening = Box<dyn FnOnce(&mut World)>;
+
+/// A fabric with subnet managers, in virtual time.
+pub struct World {
+    /// The hardware. Faults are put into it directly.
+    pub sim: Sim,
+    settings: Settings,
+    managers: Vec<Manager>,
+    foreign: BTreeMap<AttachId, ForeignManager>,
+    agenda: BTreeMap<(Time, u64), Happening>,
+    scheduled: u64,
+    now: Time,
+    watch: Option<Watch>,
+    ledger: Option<Ledger>,
+}
+
+impl World {
+    /// The fabric of `netlist`, powered and without a subnet manager.
+    ///
+    /// # Panics
+    ///
+    /// When the settings do not fit the netlist.
+    #[must_use]
+    pub fn new(netlist: &Netlist, settings: Settings) -> World {
+        World {
+            sim: Sim::new(netlist, settings.sim.clone(), settings.seed)
+                .expect("the settings fit the netlist"),
+            settings,
+            managers: Vec::new(),
+            foreign: BTreeMap::new(),
+            agenda: BTreeMap::new(),
+            scheduled: 0,
+            now: Time::ZERO,
+            watch: None,
+            ledger: None,
+        }
+    }
+
+    /// A generated fabric with a subnet manager at its first host, not yet brought up.
+    ///
+    /// # Panics
+    ///
+    /// When `spec` is no specification of a fabric with a cabled host.
+    #[must_use]
+    pub fn generated(spec: &str, settings: Settings) -> World {
+        let netlist = generate(spec).expect("the specification is valid");
+        let mut world = World::new(&netlist, settings);
+        let (host, port) = first_host(&netlist);
+        world.add_manager(host, port);
+        world
+    }
+
+    /// A generated fabric that a subnet manager at its first host has brought up, watched from the beginning.
+    ///
+    /// # Panics
+    ///
+    /// When `spec` is no specification of a fabric with a cabled host, or the subnet does not come up as it should.
+    #[must_use]
+    pub fn brought_up(spec: &str, settings: Settings) -> World {
+        let mut world = World::generated(spec, settings);
+        world.bring_up();
+        world
+    }
+
+    /// Watches while the subnet comes up for the first time.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up as it should.
+    pub fn bring_up(&mut self) {
+        self.watch();
+        self.settle(BRING_UP);
+        expect::assert_up(self);
+        expect::assert_no_findings(self);
+        self.watched().assert_harmless();
+    }
+
+    /// Starts a subnet manager at a port. Returns its number; the first one is 0.
+    ///
+    /// # Panics
+    ///
+    /// When the port does not exist or is taken.
+    pub fn add_manager(&mut self, node: Guid, port: PortNum) -> usize {
+        self.add_manager_with(node, port, self.settings.core.clone())
+    }
+
+    /// As [`World::add_manager`], with a configuration of its own.
+    ///
+    /// # Panics
+    ///
+    /// When the port does not exist or is taken.
+    pub fn add_manager_with(&mut self, node: Guid, port: PortNum, config: Config) -> usize {
+        let attach = self.sim.attach(node, port).expect("the port is free");
+        self.managers.push(Manager::new(attach, config));
+        let index = self.managers.len() - 1;
+        self.start(index, Memory::Lost);
+        index
+    }
+
+    /// Puts a subnet manager of another make behind a port.
+    ///
+    /// # Panics
+    ///
+    /// When the port does not exist or is taken.
+    pub fn add_foreign(&mut self, node: Guid, port: PortNum, manager: ForeignManager) -> AttachId {
+        let attach = self.sim.attach(node, port).expect("the port is free");
+        self.sim.set_is_sm(attach, true);
+        self.foreign.insert(attach, manager);
+        attach
+    }
+
+    /// Takes a subnet manager of another make away.
+    pub fn remove_foreign(&mut self, attach: AttachId) {
+        self.foreign.remove(&attach);
+        self.sim.detach(attach);
+    }
+
+    /// Starts a subnet manager that was killed.
+    pub fn start(&mut self, index: usize, memory: Memory) {
+        let manager = &mut self.managers[index];
+        self.sim.set_is_sm(manager.attach, true);
+        manager.start(memory, self.now);
+    }
+
+    /// Kills a subnet manager where it stands. What is on the wire stays there.
+    pub fn kill(&mut self, index: usize) {
+        let manager = &mut self.managers[index];
+        manager.kill();
+        self.sim.set_is_sm(manager.attach, false);
+    }
+
+    /// The subnet manager that was added first.
+    #[must_use]
+    pub fn manager(&self) -> &Manager {
+        &self.managers[0]
+    }
+
+    /// All subnet managers in the order in which they were added.
+    #[must_use]
+    pub fn managers(&self) -> &[Manager] {
+        &self.managers
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Looks at every state on the wire from now on; see [`Watch`].
+    pub fn watch(&mut self) {
+        self.watch = Some(Watch::start(&mut self.sim));
+    }
+
+    /// What the watch saw.
+    ///
+    /// # Panics
+    ///
+    /// When nobody watched.
+    #[must_use]
+    pub fn watched(&self) -> &Watch {
+        self.watch.as_ref().expect("somebody watched")
+    }
+
+    /// Counts requests from now on, by the node that they are for. What was counted before is forgotten.
+    pub fn count_requests(&mut self) {
+        self.ledger = Some(Ledger::default());
+    }
+
+    /// The requests counted.
+    ///
+    /// # Panics
+    ///
+    /// When nobody counts.
+    #[must_use]
+    pub fn requests(&self) -> &Ledger {
+        self.ledger.as_ref().expect("somebody counts")
+    }
+
+    /// Lets something happen after `delay`.
+    pub fn schedule(&mut self, delay: Duration, happening: impl FnOnce(&mut World) + 'static) {
+        self.scheduled += 1;
+        self.agenda
+            .insert((self.now + delay, self.scheduled), Box::new(happening));
+    }
+
+    /// Gives the first subnet manager a command.
+    pub fn command(&mut self, command: Command) {
+        let now = self.now;
+        self.managers[0].handle(Event::Command(command), now);
+    }
+
+    /// Lets `duration` pass.
+    pub fn run_for(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        self.run(until, |_| false);
+    }
+
+    /// Runs until every subnet manager rests and nothing is on the wire.
+    ///
+    /// # Panics
+    ///
+    /// When that does not come within `limit`.
+    pub fn settle(&mut self, limit: Duration) {
+        let until = self.now + limit;
+        let quiet = self.run(until, World::is_quiet);
+        assert!(
+            quiet,
+            "not quiet after {limit:?}: {}",
+            self.describe_unrest()
+        );
+    }
+
+    /// Whether every subnet manager rests, and nothing is on the wire or going to happen.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.agenda.is_empty()
+            && self.managers.iter().all(Manager::is_settled)
+            && self.sim.next_event().is_none()
+    }
+
+    /// Runs until `until`, or until `enough`. Returns whether it was enough.
+    pub fn run(&mut self, until: Time, enough: impl Fn(&World) -> bool) -> bool {
+        let mut idle = 0;
+        loop {
+            let effects: usize = self
+                .managers
+                .iter_mut()
+                .map(|manager| {
+                    manager.take_effects(
+                        &mut self.sim,
+                        &self.settings,
+                        self.ledger.as_mut(),
+                        self.now,
+                    )
+                })
+                .sum();
+            if effects > 0 {
+                idle = 0;
+            }
+            if enough(self) {
+                return true;
+            }
+            let due = self.next_deadline().map(|due| due.max(self.now));
+            // Step by step, so that the moment is not missed at which it is enough.
+            let limit = due
+                .into_iter()
+                .chain(self.sim.next_event())
+                .fold(until, Time::min)
+                .max(self.now);
+            let before = self.now;
+            match self.sim.poll(limit) {
+                Some((client, inbound)) => {
+                    self.now = self.sim.now();
+                    self.observe();
+                    self.deliver(client, inbound);
+                }
+                None => {
+                    self.now = limit;
+                    self.observe();
+                    if due.is_some_and(|due| due <= limit) {
+                        self.wake();
+                    } else if limit >= until {
+                        return enough(self);
+                    }
+                }
+            }
+            idle = if self.now > before { 0 } else { idle + 1 };
+            assert!(
+                idle < IDLE_DEADLINES,
+                "somebody wants to be woken at {limit:?} over and over: {}",
+                self.describe_unrest()
+            );
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.managers
+            .iter()
+            .filter_map(Manager::next_deadline)
+            .chain(self.agenda.keys().next().map(|&(when, _)| when))
+            .min()
+    }
+
+    fn wake(&mut self) {
+        let now = self.now;
+        while let Some(entry) = self.agenda.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            entry.remove()(self);
+            if let Some(watch) = &mut self.watch {
+                watch.hardware_changed(&mut self.sim);
+            }
+        }
+        for manager in &mut self.managers {
+            manager.wake(now);
+        }
+    }
+
+    fn observe(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.observe(&mut self.sim);
+        }
+    }
+
+    fn deliver(&mut self, client: AttachId, inbound: Inbound) {
+        let now = self.now;
+        if let Some(foreign) = self.foreign.get(&client) {
+            if let Some(reply) = foreign.answer(&inbound) {
+                self.sim.send(client, &reply, now);
+            }
+        } else if let Some(manager) = self
+            .managers
+            .iter_mut()
+            .find(|manager| manager.attach == client)
+        {
+            manager.handle(Event::Inbound(inbound), now);
+        }
+    }
+
+    fn describe_unrest(&self) -> String {
+        let managers: Vec<String> = self
+            .managers
+            .iter()
+            .map(|manager| {
+                let repairs = manager.is_alive().then(|| manager.core().repairs());
+                format!(
+                    "settled {}, repairs {repairs:?}, next deadline {:?}, findings {:?}",
+                    manager.is_settled(),
+                    manager.next_deadline(),
+                    manager.findings()
+                )
+            })
+            .collect();
+        format!(
+            "at {:?}, {} on the agenda, next on the wire {:?}; {}",
+            self.now,
+            self.agenda.len(),
+            self.sim.next_event(),
+            managers.join("; ")
+        )
+    }
+}
+
+/// The first port of a channel adapter that has a cable.
+///
+/// # Panics
+///
+/// When there is none.
+#[must_use]
+pub fn first_host(netlist: &Netlist) -> (Guid, PortNum) {
+    netlist
+        .nodes()
+        .iter()
+        .enumerate()
+        .filter(|(_, node)| node.kind == NodeKind::Ca)
+        .find_map(|(index, node)| {
+            let port = node
+                .end_ports()
+                .find(|&port| netlist.peer((index, port)).is_some())?;
+            Some((node.guid, port))
+        })
+        .expect("the fabric has a cabled host")
+}

@@ -1,0 +1,60 @@
+//! `rsm --fabric umad --once` on ibsim, judged by infiniband-diags and ibdmchk.
+
+use rsm_tests::bringup::{
+    PEERS, assert_diagnostics_agree, assert_routes_are_good, ca_ports, generated, once_with_dumps,
+};
+use rsm_tests::fabrics;
+use rsm_tests::ibsim::Ibsim;
+use rsm_tests::peer::require_peers;
+
+/// Brings the subnet up and has every judge look at it.
+fn comes_up(ibsim: &Ibsim) {
+    let host = ibsim.hosts()[0];
+    let (report, dumps) = once_with_dumps(ibsim, host);
+    assert_diagnostics_agree(ibsim, host, &report);
+    assert_eq!(report.text("/engine/name").unwrap(), "updn");
+    assert_routes_are_good(&dumps, ca_ports(ibsim, host));
+}
+
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
+)]
+fn the_examples_of_ibsim_come_up() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let examples = fabrics::ibsim_examples().unwrap();
+    assert!(!examples.is_empty());
+    for net in examples {
+        comes_up(&Ibsim::start(&net).unwrap());
+    }
+}
+
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
+)]
+fn a_generated_fat_tree_comes_up() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    comes_up(&generated("fat-tree:k=8,levels=3", directory.path()));
+}
+
+/// 3,456 hosts and 720 switches.
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
+)]
+fn a_large_generated_fat_tree_comes_up() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    comes_up(&generated("fat-tree:k=24,levels=3", directory.path()));
+}

@@ -1,0 +1,78 @@
+//! Loss: the subnet comes up complete within one run, and nothing untrue is left in the findings.
+
+use rsm_tests::bringup::{PEERS, SMALL, assert_diagnostics_agree, generated, once};
+use rsm_tests::fabrics::ibsim_example;
+use rsm_tests::ibsim::Ibsim;
+use rsm_tests::peer::require_peers;
+use rsm_tests::sm::OnceReport;
+use rsm_tests::tap::{Tap, attribute};
+
+/// Share of the MADs that are lost.
+const PERCENT: u8 = 5;
+
+/// Every attribute a subnet manager needs to bring a subnet up.
+const ATTRIBUTES: [u16; 6] = [
+    attribute::NODE_DESCRIPTION,
+    attribute::NODE_INFO,
+    attribute::SWITCH_INFO,
+    attribute::PORT_INFO,
+    attribute::P_KEY_TABLE,
+    attribute::LINEAR_FORWARDING_TABLE,
+];
+
+/// Brings the subnet up with loss; its report and how many MADs were lost.
+fn brought_up_with_loss(ibsim: &Ibsim, attribute: Option<u16>) -> (OnceReport, usize) {
+    let host = ibsim.hosts()[0];
+    let tap = Tap::open(ibsim).unwrap();
+    ibsim.lose(PERCENT, attribute).unwrap();
+    let (report, up) = once(ibsim, Some(&tap), host, &ibsim.directory().join("state"));
+    assert!(up, "{report:?}");
+    ibsim.lose(0, attribute).unwrap();
+    assert_diagnostics_agree(ibsim, host, &report);
+    assert!(report.findings().unwrap().is_empty(), "{report:?}");
+    assert_eq!(report.smps_sent().unwrap(), tap.tally().total());
+    let lost = tap
+        .packets()
+        .iter()
+        .filter(|packet| packet.is_loss())
+        .count();
+    (report, lost)
+}
+
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
+)]
+fn each_attribute_may_be_lost() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut lost = 0;
+    for attribute in ATTRIBUTES {
+        let ibsim = generated("fat-tree:k=4,levels=3", directory.path());
+        lost += brought_up_with_loss(&ibsim, Some(attribute)).1;
+    }
+    assert!(lost > 0, "ibsim lost nothing");
+}
+
+/// Here ibsim drops at every port a MAD passes, both ways: a request to the far switch gets lost
+/// about every third time.
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
+)]
+fn everything_may_be_lost_on_every_hop() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
+    let (report, lost) = brought_up_with_loss(&ibsim, None);
+    assert!(lost > 0, "ibsim lost nothing");
+    assert!(
+        report.count("/smps/retries").unwrap() >= lost as u64,
+        "{report:?}"
+    );
+}

@@ -1,0 +1,135 @@
+//! From power-on to a subnet in which everybody reaches everybody.
+
+use std::time::Duration;
+
+use rsm::core::Command;
+use rsm::plan::policy::Policy;
+use rsm_ids::Lmc;
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Everything comes up, with no Set too many, and a second look at all of it changes nothing.
+fn comes_up_with_the_fewest_sets(spec: &str) {
+    let mut world = World::generated(spec, Settings::default());
+    world.watch();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+    world.watched().assert_harmless();
+
+    let reach = expect::reach(&world, &[]);
+    let counters = world.sim.counters();
+    let switches = reach
+        .end_ports
+        .iter()
+        .filter(|(_, port)| port.0 == 0)
+        .count();
+    // Each end of a link: one Set that arms it with its settings, one that activates it; port 0 of a switch: one.
+    assert_eq!(
+        counters.received(AttrId::PORT_INFO, Method::SET) as usize,
+        4 * reach.links.len() + switches,
+        "PortInfo Sets for {} links and {switches} switches",
+        reach.links.len()
+    );
+    assert_eq!(
+        counters.received(AttrId::SWITCH_INFO, Method::SET) as usize,
+        switches
+    );
+    let top = reach.lids(&world.sim).last().map_or(0, |_| {
+        let plan = world.manager().core().plan().expect("there is a plan");
+        plan.blocks()
+    });
+    assert_eq!(
+        counters.received(AttrId::LINEAR_FORWARDING_TABLE, Method::SET) as usize,
+        switches * top,
+        "each block once"
+    );
+
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 7,
+    });
+    world.settle(LIMIT);
+    assert_eq!(
+        expect::sets(&world.sim.counters()),
+        expect::sets(&counters),
+        "a full sweep sets nothing"
+    );
+    assert_eq!(world.manager().done().back(), Some(&7));
+}
+
+#[test]
+fn a_ring() {
+    comes_up_with_the_fewest_sets("ring:4");
+}
+
+#[test]
+fn a_superpod() {
+    comes_up_with_the_fewest_sets("superpod:su=1");
+}
+
+#[test]
+fn a_fat_tree() {
+    comes_up_with_the_fewest_sets("fat-tree:k=8,levels=3");
+}
+
+#[test]
+fn a_tree_with_parallel_cables() {
+    comes_up_with_the_fewest_sets("pgft:2;4,4;1,2;1,2");
+}
+
+#[test]
+fn a_torus() {
+    comes_up_with_the_fewest_sets("torus:4x4x2");
+}
+
+#[test]
+fn a_dragonfly() {
+    comes_up_with_the_fewest_sets("dragonfly+:groups=3,leaves=2,spines=2,hosts=2");
+}
+
+#[test]
+fn a_random_graph() {
+    comes_up_with_the_fewest_sets("random:switches=20,degree=4,hosts=2,seed=3");
+}
+
+#[test]
+fn broken_fabrics() {
+    for seed in 0..5 {
+        comes_up_with_the_fewest_sets(&format!(
+            "fat-tree:k=6,levels=3,faults=links:10%,switches:2,seed={seed}"
+        ));
+        comes_up_with_the_fewest_sets(&format!("torus:4x4,faults=links:5,seed={seed}"));
+    }
+}
+
+#[test]
+fn several_lids_to_a_port() {
+    for lmc in 1..=3 {
+        let mut settings = Settings::default();
+        settings.core.policy = std::sync::Arc::new(Policy {
+            lmc: Lmc::new(lmc).expect("it is in range"),
+            ..Policy::default()
+        });
+        let mut world = World::generated("fat-tree:k=4,levels=3", settings);
+        world.watch();
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        expect::assert_no_findings(&world);
+        world.watched().assert_harmless();
+        let reach = expect::reach(&world, &[]);
+        let hosts = reach
+            .end_ports
+            .iter()
+            .filter(|(_, port)| port.0 != 0)
+            .count();
+        let switches = reach.end_ports.len() - hosts;
+        assert_eq!(
+            reach.lids(&world.sim).len(),
+            (hosts << lmc) + switches,
+            "LMC {lmc}"
+        );
+    }
+}

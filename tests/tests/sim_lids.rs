@@ -1,0 +1,154 @@
+//! LIDs: merged fabrics, and fewer LIDs than ports.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
+use rsm_sim::Sim;
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Two copies of a star of one switch and `hosts` hosts, with a free port each; nodes of the second have `0x1000` more
+/// in their GUIDs.
+fn two_stars(hosts: u8) -> Netlist {
+    let mut nodes = Vec::new();
+    let mut cables = Vec::new();
+    for side in 0..2_u64 {
+        let switch = nodes.len();
+        nodes.push(node(NodeKind::Switch, 0x100 + side * 0x1000, hosts + 1));
+        for host in 1..=hosts {
+            cables.push(Cable {
+                a: (switch, PortNum(host)),
+                b: (nodes.len(), PortNum(1)),
+                width: LinkWidth::X4,
+                speed: LinkSpeed::Hdr,
+            });
+            nodes.push(node(NodeKind::Ca, u64::from(host) + side * 0x1000, 1));
+        }
+    }
+    Netlist::new(nodes, cables).expect("it is valid")
+}
+
+fn node(kind: NodeKind, guid: u64, num_ports: u8) -> Node {
+    Node {
+        kind,
+        guid: Guid(guid),
+        system_image_guid: Guid(guid),
+        vendor_id: 0x2c9,
+        device_id: 0xd2f0,
+        description: Vec::new(),
+        num_ports,
+        enhanced_port0: false,
+        ports: BTreeMap::new(),
+    }
+}
+
+fn lids(sim: &Sim) -> BTreeMap<(Guid, PortNum), u16> {
+    sim.end_ports()
+        .map(|(guid, port)| ((guid, port), sim.port_info(guid, port).unwrap().lid().0))
+        .collect()
+}
+
+/// Two subnets that each had a manager of its own, and the same LIDs, are cabled together.
+#[test]
+fn two_fabrics_with_the_same_lids_are_merged() {
+    for memory in [Memory::Kept, Memory::Lost] {
+        let mut world = World::new(&two_stars(5), Settings::default());
+        world.add_manager(Guid(1), PortNum(1));
+        world.add_manager(Guid(0x1001), PortNum(1));
+        world.watch();
+        world.settle(LIMIT);
+        let before = lids(&world.sim);
+        assert_eq!(
+            before[&(Guid(1), PortNum(1))],
+            before[&(Guid(0x1001), PortNum(1))]
+        );
+
+        world.kill(1);
+        world.kill(0);
+        world.start(0, memory);
+        world
+            .sim
+            .add_cable(
+                (Guid(0x100), PortNum(6)),
+                (Guid(0x1100), PortNum(6)),
+                LinkWidth::X4,
+                LinkSpeed::Hdr,
+            )
+            .unwrap();
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        // Of every LID one of its two holders keeps it; with the memory of one side, that side does.
+        let after = lids(&world.sim);
+        let kept: Vec<_> = before
+            .iter()
+            .filter(|(port, lid)| after[port] == **lid)
+            .map(|((guid, _), _)| *guid)
+            .collect();
+        assert_eq!(kept.len(), 6);
+        if memory == Memory::Kept {
+            assert!(kept.iter().all(|guid| guid.0 < 0x1000), "{kept:?}");
+        }
+        world.watched().assert_harmless();
+    }
+}
+
+/// Two managers meet: the one that gives way stops setting, and the other one goes on.
+#[test]
+fn of_two_managers_that_meet_one_gives_way() {
+    let mut world = World::new(&two_stars(3), Settings::default());
+    world.add_manager(Guid(1), PortNum(1));
+    world.add_manager(Guid(0x1001), PortNum(1));
+    world.settle(LIMIT);
+    world
+        .sim
+        .add_cable(
+            (Guid(0x100), PortNum(4)),
+            (Guid(0x1100), PortNum(4)),
+            LinkWidth::X4,
+            LinkSpeed::Hdr,
+        )
+        .unwrap();
+    world.run_for(LIMIT);
+    expect::assert_up(&world);
+    let roles: Vec<bool> = world
+        .managers()
+        .iter()
+        .map(|manager| *manager.core().role() == rsm::core::role::Role::Master)
+        .collect();
+    assert_eq!(roles, [true, false], "the lower GUID has precedence");
+}
+
+#[test]
+fn ports_for_which_there_is_no_lid_are_named_and_the_others_work() {
+    let netlist = generate("ring:4,hosts=4").unwrap();
+    let mut settings = Settings::default();
+    // 4 switches and 16 hosts, LIDs 1 to 15.
+    settings.sim.linear_fdb_cap = 16;
+    let mut world = World::new(&netlist, settings);
+    let (host, port) = rsm_tests::virtual_time::first_host(&netlist);
+    world.add_manager(host, port);
+    world.settle(LIMIT);
+    let findings = world.manager().findings();
+    assert_eq!(
+        findings,
+        [("lid-space-exhausted", "subnet".to_owned())],
+        "one finding that names them all"
+    );
+    let without: Vec<Guid> = lids(&world.sim)
+        .into_iter()
+        .filter(|&(_, lid)| lid == 0)
+        .map(|((guid, _), _)| guid)
+        .collect();
+    assert_eq!(without.len(), 5);
+    expect::assert_up_without(&world, &without);
+    let snapshot = world.manager().snapshot().unwrap();
+    let text = &snapshot.findings[0].text;
+    for guid in &without {
+        let name = String::from_utf8(world.sim.description(*guid).unwrap().to_vec()).unwrap();
+        assert!(text.contains(&name), "{text} does not name {name}");
+    }
+}

@@ -1,0 +1,364 @@
+//! Links and nodes go and come back while the subnet is in use.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::netlist::{LinkSpeed, LinkWidth, Node, NodeKind};
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const TREE: &str = "fat-tree:k=4,levels=3";
+
+fn switches(world: &World) -> BTreeSet<Guid> {
+    world
+        .sim
+        .nodes()
+        .filter(|&(_, kind)| kind == NodeKind::Switch)
+        .map(|(guid, _)| guid)
+        .collect()
+}
+
+type End = (Guid, PortNum);
+
+/// The first cable between two switches, or between a switch and a host other than the subnet manager's.
+fn cable(world: &World, between_switches: bool) -> (End, End) {
+    let switches = switches(world);
+    let reach = expect::reach(world, &[]);
+    let manager = world
+        .manager()
+        .core()
+        .inventory()
+        .local
+        .map(|local| local.node);
+    reach
+        .links
+        .iter()
+        .copied()
+        .find(|(a, b)| {
+            (switches.contains(&a.0) && switches.contains(&b.0)) == between_switches
+                && Some(a.0) != manager
+                && Some(b.0) != manager
+        })
+        .expect("there is such a cable")
+}
+
+/// A switch that hosts hang off, but not the subnet manager's.
+fn leaf(world: &World) -> Guid {
+    let (a, b) = cable(world, false);
+    let manager = world
+        .manager()
+        .core()
+        .inventory()
+        .local
+        .expect("it is known");
+    let own = world
+        .sim
+        .peer(manager.node, manager.port)
+        .expect("it is there")
+        .expect("it is cabled")
+        .0;
+    let switches = switches(world);
+    let candidate = if switches.contains(&a.0) { a.0 } else { b.0 };
+    if candidate != own {
+        return candidate;
+    }
+    expect::reach(world, &[])
+        .links
+        .iter()
+        .filter(|(a, b)| switches.contains(&a.0) != switches.contains(&b.0))
+        .map(|(a, b)| if switches.contains(&a.0) { a.0 } else { b.0 })
+        .find(|&guid| guid != own)
+        .expect("there is another leaf")
+}
+
+fn assert_as_new(world: &World) {
+    expect::assert_up(world);
+    expect::assert_no_findings(world);
+    world.watched().assert_harmless();
+}
+
+#[test]
+fn a_lost_link_costs_what_changed() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let (a, b) = cable(&world, true);
+    let before: Vec<_> = switches(&world)
+        .iter()
+        .map(|&guid| (guid, world.sim.lft(guid).unwrap().to_vec()))
+        .collect();
+
+    let generation = |world: &World| world.manager().core().plan().map(|plan| plan.generation);
+    let planned = generation(&world);
+    world.count_requests();
+    world.sim.unlink(a.0, a.1).unwrap();
+    world.settle(LIMIT);
+    assert_as_new(&world);
+    assert_eq!(
+        generation(&world),
+        planned.map(|generation| generation + 1),
+        "both ends report it, and it is planned for once"
+    );
+
+    let requests = world.requests();
+    let ends = BTreeSet::from([a.0, b.0]);
+    for attribute in requests.attributes(Method::GET) {
+        let asked = requests.nodes(Method::GET, attribute);
+        assert!(
+            asked.is_subset(&ends),
+            "{attribute} was asked of {asked:?}, the ends are {ends:?}"
+        );
+    }
+    let changed: u64 = before
+        .iter()
+        .map(|(guid, old)| {
+            let new = world.sim.lft(*guid).unwrap();
+            old.chunks(64)
+                .zip(new.chunks(64))
+                .filter(|(old, new)| old != new)
+                .count() as u64
+        })
+        .sum();
+    assert!(changed > 0, "the link was in use");
+    let set = |attribute| {
+        requests
+            .nodes(Method::SET, attribute)
+            .iter()
+            .map(|&guid| requests.of(guid, Method::SET, attribute))
+            .sum::<u64>()
+    };
+    assert_eq!(set(AttrId::LINEAR_FORWARDING_TABLE), changed);
+    assert_eq!(set(AttrId::PORT_INFO), 0);
+    assert_eq!(
+        requests.nodes(Method::SET, AttrId::SWITCH_INFO),
+        ends,
+        "PortStateChange is cleared"
+    );
+    assert_eq!(requests.count(Method::SET), changed + 2);
+}
+
+#[test]
+fn a_link_comes_back() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let (a, b) = cable(&world, true);
+    world.sim.unlink(a.0, a.1).unwrap();
+    world.settle(LIMIT);
+    world.count_requests();
+    world.sim.relink(a.0, a.1).unwrap();
+    world.settle(LIMIT);
+    assert_as_new(&world);
+    let requests = world.requests();
+    let ends = BTreeSet::from([a.0, b.0]);
+    assert_eq!(requests.nodes(Method::SET, AttrId::PORT_INFO), ends);
+    for end in ends {
+        assert_eq!(
+            requests.of(end, Method::SET, AttrId::PORT_INFO),
+            2,
+            "armed with its settings, then active"
+        );
+    }
+    let used = world.sim.lft(a.0).unwrap().contains(&a.1.0);
+    assert!(used, "the link is routed over again");
+}
+
+#[test]
+fn a_host_loses_its_cable_and_gets_it_back() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let (a, b) = cable(&world, false);
+    world.sim.unlink(a.0, a.1).unwrap();
+    world.settle(LIMIT);
+    assert_as_new(&world);
+    world.sim.relink(b.0, b.1).unwrap();
+    world.settle(LIMIT);
+    assert_as_new(&world);
+}
+
+#[test]
+fn the_managers_own_cable_is_pulled() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let local = world.manager().core().inventory().local.unwrap();
+    world.sim.unlink(local.node, local.port).unwrap();
+    world.run_for(Duration::from_secs(30));
+    // Meanwhile something else changes that nobody can tell it of.
+    let (a, _) = cable_of_tree(&world);
+    world.sim.unlink(a.0, a.1).unwrap();
+    world.run_for(Duration::from_secs(30));
+    world.sim.relink(local.node, local.port).unwrap();
+    world.settle(LIMIT);
+    assert_as_new(&world);
+}
+
+/// A cable between switches, seen from the hardware.
+fn cable_of_tree(world: &World) -> (End, End) {
+    let switches = switches(world);
+    switches
+        .iter()
+        .flat_map(|&guid| {
+            let ports = world.sim.num_ports(guid).unwrap();
+            (1..=ports).map(move |port| (guid, PortNum(port)))
+        })
+        .find_map(|here| {
+            let there = world.sim.peer(here.0, here.1).unwrap()?;
+            switches.contains(&there.0).then_some((here, there))
+        })
+        .expect("there is such a cable")
+}
+
+#[test]
+fn a_switch_reboots_and_forgets() {
+    for spec in [TREE, "ring:5", "torus:3x3"] {
+        let mut world = World::brought_up(spec, Settings::default());
+        let switch = leaf(&world);
+        let lid = world.sim.port_info(switch, PortNum(0)).unwrap().lid();
+        world.sim.reboot(switch).unwrap();
+        world.run_for(Duration::from_secs(5));
+        world.settle(LIMIT);
+        assert_as_new(&world);
+        let after = world.sim.port_info(switch, PortNum(0)).unwrap().lid();
+        assert_eq!(after, lid, "{spec}: it gets the LID that it had");
+    }
+}
+
+/// So short that the fabric may see nothing but links that fell back to Init.
+#[test]
+fn a_reboot_that_is_over_in_a_moment_is_noticed() {
+    let mut settings = Settings::default();
+    settings.sim.reboot_time = Duration::from_micros(10);
+    settings.sim.link_training = Duration::from_micros(10);
+    let mut world = World::brought_up(TREE, settings);
+    let switch = leaf(&world);
+    world.sim.reboot(switch).unwrap();
+    world.run_for(Duration::from_secs(15));
+    world.settle(LIMIT);
+    assert_as_new(&world);
+}
+
+#[test]
+fn a_switch_loses_power_and_gets_it_back() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switch = leaf(&world);
+    world.sim.power_off(switch).unwrap();
+    world.settle(LIMIT);
+    assert_as_new(&world);
+    assert!(world.manager().core().inventory().node(switch).is_none());
+    world.sim.power_on(switch).unwrap();
+    world.settle(LIMIT);
+    assert_as_new(&world);
+}
+
+#[test]
+fn every_switch_reboots_at_once() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    for switch in switches(&world) {
+        world.sim.reboot(switch).unwrap();
+    }
+    world.run_for(Duration::from_secs(10));
+    world.settle(LIMIT);
+    assert_as_new(&world);
+}
+
+#[test]
+fn a_host_is_plugged_in() {
+    let mut world = World::brought_up("ring:4", Settings::default());
+    let switch = leaf(&world);
+    let free = (1..=world.sim.num_ports(switch).unwrap())
+        .map(PortNum)
+        .find(|&port| world.sim.peer(switch, port).unwrap().is_none());
+    let Some(free) = free else {
+        // A ring's switches have no port to spare: take a host's.
+        let (a, b) = cable(&world, false);
+        world.sim.power_off(a.0.min(b.0)).unwrap();
+        return;
+    };
+    let node = Node {
+        kind: NodeKind::Ca,
+        guid: Guid(0xABCD),
+        system_image_guid: Guid::ZERO,
+        vendor_id: 0x2c9,
+        device_id: 0xd2f0,
+        description: b"new here".to_vec(),
+        num_ports: 1,
+        enhanced_port0: false,
+        ports: Default::default(),
+    };
+    world.sim.add_node(&node, None).unwrap();
+    world
+        .sim
+        .add_cable(
+            (switch, free),
+            (node.guid, PortNum(1)),
+            LinkWidth::X4,
+            LinkSpeed::Hdr,
+        )
+        .unwrap();
+    world.settle(LIMIT);
+    assert_as_new(&world);
+    let snapshot = world.manager().snapshot().unwrap();
+    let new = snapshot.fabric.find(node.guid).expect("it was found");
+    assert_eq!(snapshot.fabric.node(new).description, "new here");
+}
+
+#[test]
+fn a_storm_of_traps_is_taken_together() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switch = leaf(&world);
+    let ports = u64::from(world.sim.num_ports(switch).unwrap());
+    let lid = world.sim.port_info(switch, PortNum(0)).unwrap().lid();
+    world.count_requests();
+    for tick in 0..4000_u32 {
+        world.schedule(Duration::from_micros(500) * tick, move |world| {
+            let mut details = rsm_mad::wire::attr::LinkStateChange::default();
+            details.set_lid(lid);
+            let notice = rsm_mad::wire::attr::Notice::generic(
+                rsm_mad::wire::attr::NoticeType::Urgent,
+                rsm_mad::wire::attr::ProducerType::SWITCH,
+                rsm_mad::wire::attr::Trap::LINK_STATE_CHANGED,
+                lid,
+                &details,
+            );
+            world.sim.inject_notice(switch, PortNum(0), notice).unwrap();
+        });
+    }
+    world.settle(LIMIT);
+    assert_as_new(&world);
+    // Pauses of 50, 100, 200 … ms within two seconds: at most seven looks, each at the switch and its ports.
+    let gets = world.requests().count(Method::GET);
+    assert!(gets <= 8 * (ports + 2), "{gets} Gets for 4000 traps");
+    assert_eq!(world.requests().count(Method::SET), 0);
+}
+
+#[test]
+fn a_flapping_link_is_kept_out_and_used_again() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let (a, _) = cable(&world, true);
+    for flap in 0..8_u32 {
+        world.schedule(Duration::from_millis(800) * flap, move |world| {
+            world.sim.unlink(a.0, a.1).unwrap();
+        });
+        world.schedule(
+            Duration::from_millis(800) * flap + Duration::from_millis(400),
+            move |world| {
+                world.sim.relink(a.0, a.1).unwrap();
+            },
+        );
+    }
+    world.run_for(Duration::from_secs(12));
+    let codes: Vec<_> = world.manager().findings();
+    assert!(
+        codes.iter().any(|(code, _)| *code == "link-flapping"),
+        "{codes:?}"
+    );
+    expect::assert_up(&world);
+    assert!(
+        !world.sim.lft(a.0).unwrap().contains(&a.1.0),
+        "no route over the link"
+    );
+
+    world.run_for(Duration::from_secs(120));
+    world.settle(LIMIT);
+    assert_as_new(&world);
+    assert!(
+        world.sim.lft(a.0).unwrap().contains(&a.1.0),
+        "the link is used again"
+    );
+}

@@ -1,0 +1,85 @@
+//! The subnet manager dies and comes back; the subnet does not notice.
+
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn lids(world: &World) -> Vec<(Lid, u64)> {
+    expect::reach(world, &[])
+        .lids(&world.sim)
+        .into_iter()
+        .map(|(lid, (guid, _))| (lid, guid.0))
+        .collect()
+}
+
+fn restart_from_idle(spec: &str, memory: Memory) {
+    let mut world = World::brought_up(spec, Settings::default());
+    let before = lids(&world);
+    let sets = expect::sets(&world.sim.counters());
+    world.kill(0);
+    world.run_for(Duration::from_secs(3));
+    world.start(0, memory);
+    world.settle(LIMIT);
+    assert_eq!(
+        expect::sets(&world.sim.counters()),
+        sets,
+        "{spec}, memory {memory:?}: nothing is set"
+    );
+    assert_eq!(lids(&world), before);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn from_idle_it_sets_nothing() {
+    for spec in [
+        "ring:5",
+        "superpod:su=1",
+        "torus:3x3x2",
+        "fat-tree:k=6,levels=3,faults=links:10%,switches:1,seed=4",
+        "random:switches=24,degree=4,hosts=2,seed=9",
+    ] {
+        restart_from_idle(spec, Memory::Kept);
+        restart_from_idle(spec, Memory::Lost);
+    }
+}
+
+/// Killed again and again while it brings the subnet up, each time a little later.
+#[test]
+fn killed_at_any_moment_it_goes_on_where_it_was() {
+    for memory in [Memory::Kept, Memory::Lost] {
+        for step in 1..40 {
+            let mut world = World::generated("fat-tree:k=4,levels=3", Settings::default());
+            world.watch();
+            let pause = Duration::from_micros(150) * step;
+            for _ in 0..4 {
+                world.run_for(pause);
+                world.kill(0);
+                world.run_for(Duration::from_micros(step.into()));
+                world.start(0, memory);
+            }
+            world.settle(LIMIT);
+            expect::assert_up(&world);
+            expect::assert_no_findings(&world);
+            world.watched().assert_harmless();
+        }
+    }
+}
+
+#[test]
+fn a_plan_that_comes_back_to_a_dead_manager_is_nobodys() {
+    let settings = Settings {
+        planning_time: Duration::from_secs(1),
+        ..Settings::default()
+    };
+    let mut world = World::generated("ring:4", settings);
+    world.run_for(Duration::from_millis(500));
+    world.kill(0);
+    world.start(0, Memory::Kept);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}

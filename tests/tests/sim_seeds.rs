@@ -1,0 +1,230 @@
+//! Random schedules of everything that goes wrong at once. Whatever happened, when quiet returns everybody reaches
+//! everybody; and no state on the way there held a credit loop or took a LID from who held it alone.
+
+use std::time::Duration;
+
+use rsm::core::Command;
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::Silence;
+use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
+
+/// Names how many seeds the soak test runs.
+const SEEDS: &str = "RSM_SEEDS";
+
+/// How long it may take until the subnet manager rests after the last fault: the longest pause between repairs, and
+/// retries, several times.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Longer than damping holds a link back, and than several light sweeps.
+const QUIET: Duration = Duration::from_secs(100);
+
+const MICROSECOND: Duration = Duration::from_micros(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+const FABRICS: [&str; 10] = [
+    "pgft:2;2,2;1,2;1,1",
+    "ring:5",
+    "ring:9,hosts=2",
+    "torus:3x3",
+    "torus:3x3x3",
+    "fat-tree:k=4,levels=2",
+    "fat-tree:k=4,levels=3",
+    "pgft:2;3,3;1,2;1,2",
+    "dragonfly+:groups=3,leaves=2,spines=2,hosts=1",
+    "random:switches=40,degree=4,hosts=1",
+];
+
+/// What can go wrong, by what it happens to.
+struct Hardware {
+    switches: Vec<Guid>,
+    hosts: Vec<Guid>,
+    cables: Vec<(Guid, PortNum)>,
+}
+
+impl Hardware {
+    /// Of everything but the host that the subnet manager runs on: what happens to that one ends its connection.
+    fn of(world: &World) -> Hardware {
+        let own = world
+            .manager()
+            .local(&world.sim)
+            .expect("the subnet manager is attached");
+        let kinds = |wanted| {
+            let nodes = world.sim.nodes().filter(move |&(_, kind)| kind == wanted);
+            nodes
+                .map(|(guid, _)| guid)
+                .filter(|&guid| guid != own.0)
+                .collect::<Vec<_>>()
+        };
+        let cables = world
+            .sim
+            .nodes()
+            .flat_map(|(guid, _)| {
+                let ports = world.sim.num_ports(guid).expect("it is there");
+                (1..=ports).map(move |port| (guid, PortNum(port)))
+            })
+            .filter(|&(guid, port)| {
+                let peer = world.sim.peer(guid, port).expect("it is there");
+                peer.is_some_and(|peer| (guid, port) < peer)
+            })
+            .collect();
+        Hardware {
+            switches: kinds(NodeKind::Switch),
+            hosts: kinds(NodeKind::Ca),
+            cables,
+        }
+    }
+
+    fn node(&self, dice: &mut Dice) -> Guid {
+        if self.hosts.is_empty() || !dice.one_in(3) {
+            dice.pick(&self.switches)
+        } else {
+            dice.pick(&self.hosts)
+        }
+    }
+}
+
+/// Lets one thing go wrong after `delay`, and be over some time after that.
+fn schedule_fault(world: &mut World, hardware: &Hardware, delay: Duration, dice: &mut Dice) {
+    let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
+    match dice.below(11) {
+        0..=2 => {
+            let (guid, port) = dice.pick(&hardware.cables);
+            world.schedule(delay, move |world| {
+                world.sim.unlink(guid, port).expect("there is a cable");
+            });
+            world.schedule(over, move |world| {
+                world.sim.relink(guid, port).expect("there is a cable");
+            });
+        }
+        3 => {
+            let node = hardware.node(dice);
+            world.schedule(delay, move |world| {
+                world.sim.reboot(node).expect("it is there");
+            });
+        }
+        4 => {
+            let node = hardware.node(dice);
+            world.schedule(delay, move |world| {
+                world.sim.power_off(node).expect("it is there");
+            });
+            world.schedule(over, move |world| {
+                world.sim.power_on(node).expect("it is there");
+            });
+        }
+        5 => {
+            let node = hardware.node(dice);
+            let silence = dice.pick(&[Silence::Answers, Silence::Everything]);
+            world.schedule(delay, move |world| {
+                world.sim.set_silence(node, silence).expect("it is there");
+            });
+            world.schedule(over, move |world| {
+                world
+                    .sim
+                    .set_silence(node, Silence::None)
+                    .expect("it is there");
+            });
+        }
+        6 => {
+            let loss = dice.pick(&[0.01, 0.05, 0.2, 0.5]);
+            world.schedule(delay, move |world| {
+                world.sim.set_loss(loss).expect("it is a probability");
+            });
+            world.schedule(over, |world| {
+                world.sim.set_loss(0.0).expect("it is a probability");
+            });
+        }
+        7 => {
+            world.schedule(delay, |world| {
+                world.sim.set_late(0.1).expect("it is a probability");
+                world.sim.set_duplicates(0.1).expect("it is a probability");
+            });
+            world.schedule(over, |world| {
+                world.sim.set_late(0.0).expect("it is a probability");
+                world.sim.set_duplicates(0.0).expect("it is a probability");
+            });
+        }
+        8 => {
+            let full = dice.one_in(2);
+            world.schedule(delay, move |world| {
+                if world.manager().is_alive() {
+                    world.command(Command::Resweep { full, ticket: 0 });
+                }
+            });
+        }
+        _ => {
+            let memory = if dice.one_in(4) {
+                Memory::Lost
+            } else {
+                Memory::Kept
+            };
+            world.schedule(delay, |world| world.kill(0));
+            world.schedule(over, move |world| {
+                if !world.manager().is_alive() {
+                    world.start(0, memory);
+                }
+            });
+        }
+    }
+}
+
+fn run(seed: u64) {
+    let mut dice = Dice::new(seed);
+    let mut settings = Settings {
+        seed,
+        planning_time: dice.duration(10 * MICROSECOND, SECOND / 20),
+        kernel_timeouts: dice.one_in(2),
+        ..Settings::default()
+    };
+    settings.sim.reboot_time = dice.duration(10 * MICROSECOND, 2 * SECOND);
+    settings.sim.link_training = dice.duration(10 * MICROSECOND, SECOND / 20);
+    let mut world = World::generated(dice.pick(&FABRICS), settings);
+    world.watch();
+    let hardware = Hardware::of(&world);
+
+    // Episodes of several faults close together, so that they hit sweeps and pushes that others have set off.
+    let mut start = Duration::ZERO;
+    for _ in 0..1 + dice.below(4) {
+        for _ in 0..1 + dice.below(4) {
+            let delay = start + dice.duration(10 * MICROSECOND, SECOND / 10);
+            schedule_fault(&mut world, &hardware, delay, &mut dice);
+        }
+        start += dice.duration(SECOND / 100, 5 * SECOND);
+    }
+    world.run_for(start + 6 * SECOND);
+    world.settle(LIMIT);
+    world.run_for(QUIET);
+    world.settle(LIMIT);
+
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+    // That two ports held one LID is told until the next plan, also when it is over.
+    let mut findings = world.manager().findings();
+    findings.retain(|(code, _)| *code != "lid-conflict");
+    assert_eq!(findings, Vec::new());
+}
+
+/// Seeds that once failed, each for a reason of its own.
+const ONCE_FAILED: [u64; 17] = [
+    14, 39, 328, 388, 1341, 2033, 2218, 3637, 6314, 8628, 9996, 11203, 11812, 15910, 16158, 16394,
+    19665,
+];
+
+#[test]
+fn quiet_returns() {
+    seeds::run("--test sim_seeds quiet_returns", 3000, run);
+}
+
+#[test]
+fn what_once_failed_does_not() {
+    for seed in ONCE_FAILED {
+        run(seed);
+    }
+}
+
+#[test]
+#[ignore = "runs as many seeds as RSM_SEEDS says, or 20,000"]
+fn soak() {
+    let count = seeds::number(SEEDS).unwrap_or(20_000);
+    seeds::run("--test sim_seeds soak -- --ignored", count, run);
+}

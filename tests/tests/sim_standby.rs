@@ -1,0 +1,88 @@
+//! Another subnet manager is there.
+
+use std::time::Duration;
+
+use rsm::core::role::Role;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::SmState;
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn last_host(world: &World) -> (Guid, PortNum) {
+    let (guid, _) = world
+        .sim
+        .nodes()
+        .filter(|&(_, kind)| kind == NodeKind::Ca)
+        .last()
+        .expect("there are hosts");
+    (guid, PortNum(1))
+}
+
+#[test]
+fn a_master_is_left_in_its_place_and_nothing_is_set() {
+    let mut world = World::generated("ring:4", Settings::default());
+    let (guid, port) = last_host(&world);
+    let master = ForeignManager {
+        guid,
+        priority: 0,
+        state: SmState::Master,
+    };
+    let foreign = world.add_foreign(guid, port, master);
+    world.run_for(LIMIT);
+    assert!(
+        matches!(world.manager().core().role(), Role::Standby { master } if master.guid == guid)
+    );
+    assert_eq!(world.sim.counters().sets(), 0, "a standby sets nothing");
+    assert_eq!(
+        world.manager().findings(),
+        [("other-master", guid.to_string())]
+    );
+
+    world.remove_foreign(foreign);
+    world.run_for(LIMIT);
+    assert_eq!(*world.manager().core().role(), Role::Master);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn a_weaker_manager_that_waits_changes_nothing() {
+    let mut world = World::generated("ring:4", Settings::default());
+    let (guid, port) = last_host(&world);
+    let waiting = ForeignManager {
+        guid: Guid(u64::MAX),
+        priority: 0,
+        state: SmState::Standby,
+    };
+    world.add_foreign(guid, port, waiting);
+    world.settle(LIMIT);
+    assert_eq!(*world.manager().core().role(), Role::Master);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn a_stronger_master_that_appears_takes_over() {
+    let mut world = World::generated("ring:4", Settings::default());
+    world.settle(LIMIT);
+    let (guid, port) = last_host(&world);
+    let master = ForeignManager {
+        guid,
+        priority: 15,
+        state: SmState::Master,
+    };
+    world.add_foreign(guid, port, master);
+    world.run_for(LIMIT);
+    assert!(matches!(
+        world.manager().core().role(),
+        Role::Standby { .. }
+    ));
+    let sets = world.sim.counters().sets();
+    world.sim.unlink(guid, port).unwrap();
+    world.run_for(LIMIT);
+    assert_eq!(*world.manager().core().role(), Role::Master);
+    let _ = sets;
+    expect::assert_up(&world);
+}
