@@ -80,8 +80,7 @@ pub fn once_with_dumps(ibsim: &Ibsim, host: &str) -> (OnceReport, PathBuf) {
 
 /// The diagnostics see what rsm reports: every port Active, the same counts, no LID twice.
 ///
-/// The ends of a loop-back cable, which carries nothing anybody needs, may stay idle: each has to
-/// be named in a finding.
+/// A port with a loop-back plug, at which there is no other end to arm, may stay idle: each has to be named in a finding.
 ///
 /// # Panics
 ///
@@ -97,7 +96,7 @@ pub fn assert_diagnostics_agree(ibsim: &Ibsim, host: &str, report: &OnceReport) 
         ("/links", states.links),
         ("/lids", states.lids.len() as u64),
         ("/ports_active", states.active),
-        ("/ports_not_active", states.idle_loopbacks.len() as u64),
+        ("/ports_not_active", states.idle_plugs.len() as u64),
     ];
     for (pointer, expected) in seen {
         assert_eq!(
@@ -106,11 +105,11 @@ pub fn assert_diagnostics_agree(ibsim: &Ibsim, host: &str, report: &OnceReport) 
             "{pointer} against the diagnostics"
         );
     }
-    let loopbacks = findings_of_kind(report, "loopback-cable");
-    for (guid, port) in &states.idle_loopbacks {
+    let plugs = findings_of_kind(report, "self-cabled");
+    for (guid, port) in &states.idle_plugs {
         let subject = format!("{guid:#018x}:{port}");
         assert!(
-            loopbacks.contains(&subject),
+            plugs.contains(&subject),
             "{subject} is idle and in no finding"
         );
     }

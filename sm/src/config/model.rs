@@ -75,7 +75,7 @@ pub struct SweepConfig {
     pub timeout_initial_ms: u32,
     /// The longest wait for an answer.
     pub timeout_ceiling_ms: u32,
-    /// The most requests outstanding in the whole fabric.
+    /// The most requests outstanding in the whole fabric. ibsim stops for good at some 160.
     pub window: u32,
     /// The most requests outstanding to one node.
     pub per_target: u16,
@@ -90,7 +90,7 @@ impl Default for SweepConfig {
             timeout_floor_ms: 25,
             timeout_initial_ms: 100,
             timeout_ceiling_ms: 1_000,
-            window: 512,
+            window: 128,
             per_target: 2,
             retries: 6,
         }

@@ -87,7 +87,7 @@ pub(super) const FIELDS: &[Field] = fields! {
         "The longest wait for an answer."
     ];
     sweep.window: U32, number(4, 32_768), "", [
-        "The most requests on the way at once; fewer while the fabric does not keep up."
+        "The most requests on the way at once; fewer while the fabric does not keep up. ibsim hangs above 160."
     ];
     sweep.per_target: U16, number(1, 16), "", [
         "The most requests on the way to one node: management has no flow control."

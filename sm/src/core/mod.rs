@@ -50,7 +50,7 @@ use crate::sweep::{Answer, Ask, Query};
 
 /// How many requests are handed to the client ahead of their being sent.
 ///
-/// Twice the largest window keeps the window full between two rounds of the event loop, and bounds
+/// Several times the largest window at the default keeps the window full between two rounds of the event loop, and bounds
 /// what a stopped push still sends.
 const AHEAD: usize = 1024;
 
@@ -373,6 +373,7 @@ impl Core {
                 data = response.data;
                 Answer::Data(&data)
             }
+            Ok(response) if completion.attempts > 1 => Answer::RefusedRepetition(response.status),
             Ok(response) => Answer::Refused(response.status),
             Err(Failure::Rejected(status)) => Answer::Refused(status),
             Err(Failure::TimedOut | Failure::SendFailed) => Answer::Silence,

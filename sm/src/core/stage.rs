@@ -185,6 +185,10 @@ impl Core {
             Scope::Light | Scope::Targets if !sweep.found_change() && !self.unfinished => {
                 self.meter.discard();
                 self.schedule_repair(&[], now);
+                if sweep.scope() == Scope::Targets {
+                    // What was asked again is no convergence, but its cost is part of the counters.
+                    self.publish(now);
+                }
                 if let Some(last) = self.history.back().cloned() {
                     self.keep_promises(&last);
                 }
@@ -358,7 +362,7 @@ impl Core {
             lft_blocks: progress.blocks as u64,
             switches_written: progress.switches as u64,
             ports_activated: progress.activated as u64,
-            complete: push.failures().is_empty() && !push.was_stopped(),
+            complete: push.is_complete(),
         };
         let nodes: BTreeSet<Guid> = push.failures().iter().map(Failure::node).collect();
         self.count_misses(push.failures());

@@ -35,7 +35,7 @@ use crate::core::{self, Command, Core, Effect, Event};
 use crate::plan;
 use crate::publish::{Controller, Simulator, View};
 
-/// How many events can wait for the core: more than can be in flight (the window is 512 at the default), so that
+/// How many events can wait for the core: more than can be in flight (the window is 128 at the default), so that
 /// the receive thread never waits while the core sends, and 1.3 MB.
 const INBOX: usize = 4096;
 

@@ -15,7 +15,7 @@ const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
 /// The switch graph of `fabric` with the LIDs of `lids`.
 ///
-/// Left out are switches that cannot be programmed or have no LID, and the cables in `damped`
+/// Left out are switches that cannot be programmed or have no LID, cables from a switch to itself, and those in `damped`
 /// (either end names them).
 ///
 /// # Errors
@@ -45,7 +45,10 @@ pub fn build(
     }
     let key_of = |ix: NodeIx| keys[ix.0 as usize];
     for (a, b) in fabric.links() {
-        if !fabric.port(a).up || damped.contains(&fabric.key(a)) || damped.contains(&fabric.key(b))
+        if a.node == b.node
+            || !fabric.port(a).up
+            || damped.contains(&fabric.key(a))
+            || damped.contains(&fabric.key(b))
         {
             continue;
         }

@@ -28,7 +28,7 @@ pub struct OnceReport {
     pub ports_not_active: u64,
     /// Who made the routes; null where there are none.
     pub engine: Option<Engine>,
-    /// What was sent, over all convergences of the run.
+    /// What was sent in the run.
     pub smps: Smps,
     /// How long it took, over all convergences of the run.
     pub timing_ms: TimingMs,
@@ -74,7 +74,7 @@ pub struct TimingMs {
 }
 
 impl OnceReport {
-    /// The report of the run that ended in `snapshot`. Convergences beyond the core's
+    /// The report of the run that ended in `snapshot`. The times of convergences beyond the core's
     /// [`HISTORY`](crate::core::HISTORY) are not in its sums.
     pub fn of(snapshot: &Snapshot) -> OnceReport {
         let counts = Counts::of(snapshot);
@@ -94,10 +94,10 @@ impl OnceReport {
                 reason: plan.routing.reason.clone(),
             }),
             smps: Smps {
-                get: history().map(|entry| entry.gets).sum(),
-                set: history().map(|entry| entry.sets).sum(),
-                retries: history().map(|entry| entry.retries).sum(),
-                timeouts: history().map(|entry| entry.timeouts).sum(),
+                get: snapshot.stats.sent_get,
+                set: snapshot.stats.sent_set,
+                retries: snapshot.stats.retries,
+                timeouts: snapshot.stats.timeouts,
             },
             timing_ms: TimingMs {
                 discover: ms(history().map(|entry| entry.discover).sum()),

@@ -141,6 +141,8 @@ pub struct Push {
     learned: bool,
     /// See [`Push::unread`].
     unread: BTreeSet<PortKey>,
+    /// Whether a port has to be read to know whether it holds what was set.
+    doubted: bool,
 }
 
 impl Push {
@@ -178,6 +180,7 @@ impl Push {
             progress,
             learned: false,
             unread: BTreeSet::new(),
+            doubted: false,
         };
         if push.switches.values().any(SwitchPush::has_waypoint) {
             push.unmet = push.switches.values().map(SwitchPush::on_the_way).sum();
@@ -247,9 +250,14 @@ impl Push {
     ///
     /// To clear PortStateChange also clears what it reported since the ports were last read. A switch that knows its
     /// manager sends a trap for that; one that had no LID or another manager could not. And to set LinearFDBTop hides that a
-    /// switch was reset.
+    /// switch was reset. A port whose answers were lost may or may not have done what it was told.
     pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unread.iter().copied()
+    }
+
+    /// Whether everything was done, and is known to be.
+    pub fn is_complete(&self) -> bool {
+        self.failures.is_empty() && !self.stopped && !self.doubted
     }
 
     /// What was refused or lost.
@@ -293,14 +301,28 @@ impl Push {
         answer: Answer<'_>,
     ) {
         self.outstanding = self.outstanding.saturating_sub(1);
-        match answer {
-            Answer::Data(data) => {
+        match (answer, task) {
+            (Answer::Data(data), _) => {
                 self.progress.done += 1;
                 self.acknowledged(inventory, not_kept, task, data);
             }
-            Answer::Refused(status) => self.failed(inventory, task, Cause::Refused(status)),
-            Answer::Silence => self.failed(inventory, task, Cause::Silence),
+            (Answer::RefusedRepetition(_), Task::Port(key, _)) => self.doubt(key),
+            (Answer::Refused(status) | Answer::RefusedRepetition(status), _) => {
+                self.failed(inventory, task, Cause::Refused(status));
+            }
+            (Answer::Silence, _) => self.failed(inventory, task, Cause::Silence),
         }
+    }
+
+    /// A port that is Armed refuses to be armed: if an attempt whose answer was lost armed it, nothing failed. The port has
+    /// to be read to know.
+    fn doubt(&mut self, key: PortKey) {
+        self.doubted = true;
+        if let Some(port) = self.ports.get_mut(&key) {
+            port.give_up();
+        }
+        self.lid_settled(key);
+        self.unread.insert(key);
     }
 
     fn next_table(&mut self, inventory: &Inventory) -> Option<Order> {

@@ -154,7 +154,7 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
             Fault::Loopback(other) => (
                 FindingKind::LoopbackCable,
                 Severity::Warning,
-                format!("a cable joins {} and port {} of the same node; it is not used", place(port), other.port),
+                format!("a cable joins {} and port {} of the same node; no route uses it", place(port), other.port),
             ),
             Fault::DuplicateGuid { guid, first } => (
                 FindingKind::DuplicateGuid,

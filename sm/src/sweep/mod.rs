@@ -123,6 +123,9 @@ pub enum Answer<'a> {
     Data(&'a [u8; 64]),
     /// With a status other than zero.
     Refused(Status),
+    /// With a status other than zero, but a repetition: an earlier attempt, whose answer was lost, may have been carried out,
+    /// and that may be why this one was refused.
+    RefusedRepetition(Status),
     /// Not at all, in spite of retries.
     Silence,
 }
@@ -156,7 +159,7 @@ pub struct Sweep {
     faults_before: Faults,
     /// Nodes that owed an answer, whether or not they gave others.
     silent: BTreeSet<Guid>,
-    /// Whether anything was found different from what was known.
+    /// Whether anything was reported to be, may be, or was found different from what was known.
     changed: bool,
     /// Cables asked through so far, for progress.
     answered: usize,
@@ -287,6 +290,7 @@ impl Sweep {
 
     /// Adds a port of a switch that may have changed: its PortInfo is asked for again.
     pub fn read_again(&mut self, key: PortKey) {
+        self.changed = true;
         self.ask(Query::Port(key));
     }
 
@@ -319,7 +323,9 @@ impl Sweep {
             }
             (Query::Node(from), _) => self.on_silence(inventory, from),
             (query, Answer::Data(data)) => self.on_attribute(inventory, query, data),
-            (query, Answer::Refused(status)) => self.on_missing(inventory, query, Some(status)),
+            (query, Answer::Refused(status) | Answer::RefusedRepetition(status)) => {
+                self.on_missing(inventory, query, Some(status));
+            }
             (query, Answer::Silence) => self.on_missing(inventory, query, None),
         }
     }

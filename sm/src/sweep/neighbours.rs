@@ -111,15 +111,27 @@ impl Sweep {
         }
     }
 
-    /// A cable leads from `from` back to its own node, at `here`: no route can use it, and it is left as it is.
+    /// A cable leads from `from` back to its own node, at `here`. No route can use it; it is brought up like any other once
+    /// both ends say so, for from one end two nodes with the same GUID look the same.
     fn meet_itself(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
-        inventory.part(from);
-        let fault = if here.port == from.port {
-            Fault::SelfCabled
+        if here.port == from.port {
+            inventory.part(from);
+            inventory.faults.at_port(from, Fault::SelfCabled);
+            return;
+        }
+        inventory.faults.at_port(from, Fault::Loopback(here));
+        let joined = inventory
+            .port(from)
+            .is_some_and(|port| port.peer == Some(here));
+        if inventory.faults.port(here) == Some(&Fault::Loopback(from)) {
+            self.changed |= !joined;
+            inventory.join(from, here);
         } else {
-            Fault::Loopback(here)
-        };
-        inventory.faults.at_port(from, fault);
+            if !joined {
+                inventory.part(from);
+            }
+            self.ask(Query::Node(Some(here)));
+        }
     }
 
     /// A cable joins `from` and `here`, and `here` is (a port of) a node that can be managed.

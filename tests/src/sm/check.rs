@@ -14,11 +14,11 @@ use crate::process::Invocation;
 pub struct PortStates {
     /// Ports with a link up and Active, those of CAs and of switches (port 0 not counted).
     pub active: u64,
-    /// Ports with a link up in another state, each as printed; loop-backs left out.
+    /// Ports with a link up in another state, each as printed; those with a loop-back plug left out.
     pub not_active: Vec<String>,
-    /// Ports that a cable joins to their own node, by node GUID and port, and not Active.
-    pub idle_loopbacks: BTreeSet<(u64, u8)>,
-    /// Links: pairs of ports of two nodes with a cable between them.
+    /// Ports with a loop-back plug, cabled to themselves, by node GUID and port, and not Active.
+    pub idle_plugs: BTreeSet<(u64, u8)>,
+    /// Links: pairs of ports with a cable between them.
     pub links: u64,
     /// Base LIDs by end port: port GUID of a CA, node GUID of a switch. 0 before it has one.
     pub lids: BTreeMap<u64, u16>,
@@ -35,23 +35,25 @@ pub fn check_states(ibsim: &Ibsim, host: &str) -> Result<PortStates, Error> {
     let mut states = PortStates {
         active: 0,
         not_active: Vec::new(),
-        idle_loopbacks: BTreeSet::new(),
+        idle_plugs: BTreeSet::new(),
         links: 0,
         lids: BTreeMap::new(),
     };
     let mut links = BTreeSet::new();
     for line in lines.iter().filter(|line| line.is_up()) {
         states.lids.insert(line.guid, line.lid);
-        let is_loopback = line.peer.is_some_and(|peer| peer.guid == line.guid);
+        let is_plug = line
+            .peer
+            .is_some_and(|peer| (peer.guid, peer.port) == (line.guid, line.port));
         if line.is_active() {
             states.active += 1;
-        } else if is_loopback {
-            states.idle_loopbacks.insert((line.guid, line.port));
+        } else if is_plug {
+            states.idle_plugs.insert((line.guid, line.port));
         } else {
             let port = format!("{:#018x}[{}] {}", line.guid, line.port, line.state);
             states.not_active.push(port);
         }
-        if let Some(peer) = line.peer.filter(|_| !is_loopback) {
+        if let Some(peer) = line.peer.filter(|_| !is_plug) {
             states.lids.insert(peer.guid, peer.lid);
             let (near, far) = ((line.guid, line.port), (peer.guid, peer.port));
             links.insert((near.min(far), near.max(far)));
