@@ -466,9 +466,14 @@ impl Core {
         }
     }
 
+    /// What there is to see now, published or not: questions that found nothing new are in its counters only.
+    pub fn snapshot(&self, now: Time) -> Snapshot {
+        Snapshot::take(self, now)
+    }
+
     fn publish(&mut self, now: Time) {
-        let snapshot = Snapshot::take(self, now);
-        self.effects.push_back(Effect::Publish(Arc::new(snapshot)));
+        let snapshot = Arc::new(self.snapshot(now));
+        self.effects.push_back(Effect::Publish(snapshot));
     }
 }
 

@@ -185,10 +185,6 @@ impl Core {
             Scope::Light | Scope::Targets if !sweep.found_change() && !self.unfinished => {
                 self.meter.discard();
                 self.schedule_repair(&[], now);
-                if sweep.scope() == Scope::Targets {
-                    // What was asked again is no convergence, but its cost is part of the counters.
-                    self.publish(now);
-                }
                 if let Some(last) = self.history.back().cloned() {
                     self.keep_promises(&last);
                 }

@@ -75,7 +75,8 @@ pub struct Options {
 /// Applies the command line to what a configuration file says.
 pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 
-/// Runs the subnet manager until it is told to stop, or with `once` until the subnet is up. Returns the last snapshot.
+/// Runs the subnet manager until it is told to stop, or with `once` until the subnet is up. Returns how it is then; nothing
+/// where nothing was ever published.
 ///
 /// # Errors
 /// What keeps it from starting: the port, the state directory, the sockets; or a part of it that failed for good.
@@ -212,7 +213,8 @@ impl Shell {
         self.line.finish();
         self.dumper.finish();
         self.keeper.close();
-        Ok(self.last)
+        let end = self.core.snapshot(self.clock.now());
+        Ok(self.last.map(|_| Arc::new(end)))
     }
 
     /// Whether `--once` has come to its end.

@@ -159,7 +159,7 @@ pub struct Sweep {
     faults_before: Faults,
     /// Nodes that owed an answer, whether or not they gave others.
     silent: BTreeSet<Guid>,
-    /// Whether anything was reported to be, may be, or was found different from what was known.
+    /// Whether anything was reported to be, or was found, different from what was known.
     changed: bool,
     /// Cables asked through so far, for progress.
     answered: usize,
@@ -290,7 +290,6 @@ impl Sweep {
 
     /// Adds a port of a switch that may have changed: its PortInfo is asked for again.
     pub fn read_again(&mut self, key: PortKey) {
-        self.changed = true;
         self.ask(Query::Port(key));
     }
 
