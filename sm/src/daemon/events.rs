@@ -7,7 +7,11 @@ use super::FabricSpec;
 /// Delivers the events of the local port to `sink` for as long as the value lives. Without the feature, and on a simulated
 /// fabric, there is nothing to be delivered.
 #[cfg(feature = "verbs")]
-pub(super) fn watch(fabric: &FabricSpec, port: &LocalPort, sink: Sink) -> Option<impl Sized> {
+pub(super) fn watch(
+    fabric: &FabricSpec,
+    port: &LocalPort,
+    sink: Sink,
+) -> Option<impl Sized + use<>> {
     use rsm_mad::transport::verbs;
     if matches!(fabric, FabricSpec::Sim(_)) {
         return None;
