@@ -20,6 +20,7 @@ mod codes;
 mod dissect;
 pub mod fields;
 pub mod header;
+pub mod rmpp;
 pub mod smp;
 
 use bits::bits;

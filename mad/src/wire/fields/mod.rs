@@ -9,7 +9,7 @@ mod packet;
 
 use std::fmt::{self, Formatter};
 
-pub use packet::{DIRECTED, HEADER, SMP};
+pub use packet::{DIRECTED, HEADER, RMPP, SMP};
 
 use super::attr::Trap;
 use super::header::AttrId;
