@@ -21,6 +21,7 @@ mod dissect;
 pub mod fields;
 pub mod header;
 pub mod rmpp;
+pub mod sa;
 pub mod smp;
 
 use bits::bits;

@@ -43,3 +43,10 @@ pub const RMPP: &[FieldSpec] = &[
     dec("SegmentNumber", 224, 32),
     dec("PayloadLength/NewWindowLast", 256, 32),
 ];
+
+/// What subnet administration adds (IBA 15.2.1.1).
+pub const SA: &[FieldSpec] = &[
+    hex("SM_Key", 288, 64),
+    dec("AttributeOffset", 352, 16),
+    hex("ComponentMask", 384, 64),
+];
