@@ -107,8 +107,10 @@ impl SaHeader {
     /// The SM_Key is not sent back, for the answer may be read by others than the one who knows it.
     pub fn response(&self, status: Status) -> SaHeader {
         let method = self.mad.method();
+        // TrapRepress, which answers a trap elsewhere, says that one was taken; there are none here.
         let answer = method
             .response()
+            .filter(|answer| answer.is_response())
             .unwrap_or(Method(method.0 | Method::RESPONSE_BIT));
         let mut header = *self;
         header

@@ -96,6 +96,9 @@ impl PortInfoRecord {
     /// the query (IBA 15.4.4).
     pub const CAPABILITY_MASK_MATCH: u32 = 1 << 31;
 
+    /// In Options: who asks knows extended link speeds.
+    pub const EXTENDED_SPEEDS: u8 = 0x80;
+
     /// What the port says of itself.
     pub fn port_info(&self) -> &PortInfo {
         &self.port_info

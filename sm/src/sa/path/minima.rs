@@ -1,0 +1,337 @@
+//! What the paths between any two switches can carry, along the tables.
+//!
+//! A column is all paths to one switch: to every LID at it, from every switch. It is computed when it is first asked
+//! for, in one pass over the rows of its LIDs in the tables, and then answers in one look. Where the paths of a pair of
+//! switches differ by LID (links of different rates side by side, or tables that do not agree), the column says so, and the
+//! path of the one LID is followed.
+
+use std::sync::{Arc, OnceLock};
+
+use rsm_ids::{Lid, PortNum};
+use rsm_routing::tables::{NO_PATH, Tables};
+use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
+
+use super::limits::Limits;
+use crate::fabric::{Fabric, Port, PortRef};
+use crate::plan::Plan;
+use crate::sa::directory::{EndIx, EndPort};
+
+/// Paths of one snapshot.
+#[derive(Debug)]
+pub(in crate::sa) struct Minima {
+    plan: Arc<Plan>,
+    /// By end port.
+    attached: Vec<Attachment>,
+    links: Arc<Links>,
+    /// By destination switch. Together at most two bytes for each pair of switches.
+    columns: Arc<[OnceLock<Column>]>,
+}
+
+/// By source switch.
+type Column = Box<[Entry]>;
+
+/// How an end port hangs in the fabric.
+#[derive(Clone, Copy, Debug)]
+struct Attachment {
+    /// The switch that it is at, or is the port 0 of; `None` where the plan does not reach it.
+    switch: Option<SwitchIdx>,
+    /// What its link can carry; of a switch's port 0, which has none, nothing that limits.
+    link: Limits,
+    /// What it can carry to itself.
+    own: Limits,
+    /// The end port at the other end of its cable, where no switch is between them.
+    neighbour: Option<PortRef>,
+    at: PortRef,
+}
+
+/// What the links out of each port of each switch can carry.
+#[derive(PartialEq, Eq, Debug)]
+struct Links {
+    /// First entry of each switch in `limits`.
+    start: Vec<u32>,
+    limits: Vec<Limits>,
+}
+
+/// What the paths from one switch to the LIDs at another can carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry(u16);
+
+impl Entry {
+    /// No LID is reached. A packed limit is never 0, for there is no MTU with code 0.
+    const UNREACHED: Entry = Entry(0);
+    /// It depends on the LID.
+    const MIXED: Entry = Entry(u16::MAX);
+    /// Not looked at yet.
+    const UNKNOWN: Entry = Entry(u16::MAX - 1);
+    /// Being looked at.
+    const OPEN: Entry = Entry(u16::MAX - 2);
+
+    fn of(limits: Limits) -> Entry {
+        Entry(limits.pack())
+    }
+
+    /// The limits; `None` for the entries above.
+    fn limits(self) -> Option<Limits> {
+        let is_one = self != Self::UNREACHED && self.0 < Self::OPEN.0;
+        is_one.then(|| Limits::unpack(self.0))
+    }
+
+    /// What is true of both.
+    fn join(self, other: Entry) -> Entry {
+        if self == other { self } else { Entry::MIXED }
+    }
+
+    /// The entry one link further away.
+    fn through(self, link: Limits) -> Entry {
+        self.limits()
+            .map_or(self, |limits| Entry::of(limits.meet(link)))
+    }
+}
+
+impl Minima {
+    /// The paths along the tables of `plan`, over the links of `fabric`. Columns of `previous` are kept where neither tables
+    /// nor links have changed.
+    pub(in crate::sa) fn new(
+        fabric: &Fabric,
+        plan: &Arc<Plan>,
+        ends: &[EndPort],
+        previous: Option<&Minima>,
+    ) -> Minima {
+        let topology = &plan.topology;
+        let links = Links::of(fabric, topology);
+        let same = previous
+            .filter(|previous| Arc::ptr_eq(&previous.plan, plan) && *previous.links == links);
+        let (links, columns) = match same {
+            Some(previous) => (previous.links.clone(), previous.columns.clone()),
+            None => {
+                let columns = topology.indices().map(|_| OnceLock::new()).collect();
+                (Arc::new(links), columns)
+            }
+        };
+        Minima {
+            plan: plan.clone(),
+            attached: ends
+                .iter()
+                .map(|end| Attachment::of(fabric, topology, end))
+                .collect(),
+            links,
+            columns,
+        }
+    }
+
+    /// What packets from `from` to the LID `dlid` of `to` can be; `None` where none arrive.
+    pub(in crate::sa) fn between(&self, from: EndIx, to: EndIx, dlid: Lid) -> Option<Limits> {
+        let (a, b) = (
+            &self.attached[from.0 as usize],
+            &self.attached[to.0 as usize],
+        );
+        if from == to {
+            return Some(a.own);
+        }
+        let (Some(source), Some(target)) = (a.switch, b.switch) else {
+            return (a.neighbour == Some(b.at)).then(|| a.link.meet(b.link));
+        };
+        let way = match self.entry(source, target) {
+            Entry::UNREACHED => None,
+            Entry::MIXED => self.walk(source, dlid),
+            entry => entry.limits(),
+        };
+        Some(a.link.meet(way?).meet(b.link))
+    }
+
+    fn entry(&self, source: SwitchIdx, target: SwitchIdx) -> Entry {
+        let column = self.columns[target.index()].get_or_init(|| self.column(target));
+        column[source.index()]
+    }
+
+    /// Follows the packets to one LID. Ends, because there are no more switches to pass than there are.
+    fn walk(&self, source: SwitchIdx, dlid: Lid) -> Option<Limits> {
+        let topology = &self.plan.topology;
+        let mut limits = Limits::NONE;
+        let mut switch = source;
+        for _ in 0..topology.switch_count() {
+            let port = self.tables().lft(switch).port(dlid)?;
+            match topology.port_use(switch, port) {
+                PortUse::Destination(index) => {
+                    let reached = &topology.destinations()[index as usize];
+                    let range = reached.lid.0..reached.lid.0 + reached.lmc.lids();
+                    return range.contains(&dlid.0).then_some(limits);
+                }
+                PortUse::Link { peer, .. } => {
+                    limits = limits.meet(self.links.of_port(switch, port));
+                    switch = peer;
+                }
+                PortUse::Unused => return None,
+            }
+        }
+        None
+    }
+
+    fn tables(&self) -> &Tables {
+        &self.plan.routing.tables
+    }
+
+    /// All paths to one switch.
+    fn column(&self, target: SwitchIdx) -> Column {
+        let topology = &self.plan.topology;
+        let lids: Vec<Lid> = topology
+            .destinations_of(target)
+            .iter()
+            .flat_map(|destination| destination.lids())
+            .collect();
+        let mut column = vec![Entry::UNKNOWN; topology.switch_count()].into_boxed_slice();
+        column[target.index()] = self.at_target(target);
+        let mut stack = Vec::new();
+        for start in topology.indices() {
+            stack.push(start);
+            while let Some(&switch) = stack.last() {
+                match column[switch.index()] {
+                    Entry::UNKNOWN => {
+                        // First the switches that it sends to, then itself once more.
+                        column[switch.index()] = Entry::OPEN;
+                        let next = self
+                            .exits(switch, &lids)
+                            .ports()
+                            .filter_map(|port| topology.peer(switch, port).map(|(peer, _)| peer));
+                        stack.extend(next.filter(|peer| column[peer.index()] == Entry::UNKNOWN));
+                    }
+                    Entry::OPEN => {
+                        column[switch.index()] = self.from_next(switch, &lids, &column);
+                        stack.pop();
+                    }
+                    _ => {
+                        stack.pop();
+                    }
+                }
+            }
+        }
+        column
+    }
+
+    /// The entry of the target itself: whether it hands every LID to the port that has it.
+    fn at_target(&self, target: SwitchIdx) -> Entry {
+        let table = self.tables().lft(target);
+        let destinations = self.plan.topology.destinations_of(target);
+        let delivered = destinations.iter().all(|destination| {
+            destination
+                .lids()
+                .all(|lid| table.entry(lid) == destination.port.0)
+        });
+        if delivered {
+            Entry::of(Limits::NONE)
+        } else {
+            Entry::MIXED
+        }
+    }
+
+    /// The entry of a switch from those of the switches that it sends to.
+    fn from_next(&self, switch: SwitchIdx, lids: &[Lid], column: &[Entry]) -> Entry {
+        let exits = self.exits(switch, lids);
+        let none = exits.some_dropped.then_some(Entry::UNREACHED);
+        let ways = exits
+            .ports()
+            .map(|port| match self.plan.topology.peer(switch, port) {
+                None => Entry::UNREACHED,
+                Some((peer, _)) => match column[peer.index()] {
+                    // Packets to some LID may go round in circles, or LIDs take each other's way.
+                    Entry::OPEN | Entry::UNKNOWN => Entry::MIXED,
+                    next => next.through(self.links.of_port(switch, port)),
+                },
+            });
+        ways.chain(none)
+            .reduce(Entry::join)
+            .unwrap_or(Entry::UNREACHED)
+    }
+
+    /// By which ports a switch sends packets to any of `lids`.
+    fn exits(&self, switch: SwitchIdx, lids: &[Lid]) -> Exits {
+        let table = self.tables().lft(switch);
+        let mut exits = Exits::default();
+        for &lid in lids {
+            match table.entry(lid) {
+                NO_PATH => exits.some_dropped = true,
+                port => exits.ports[usize::from(port / 64)] |= 1 << (port % 64),
+            }
+        }
+        exits
+    }
+}
+
+#[derive(Default)]
+struct Exits {
+    /// A bit for each port.
+    ports: [u64; 4],
+    /// Whether some LID has no way out.
+    some_dropped: bool,
+}
+
+impl Exits {
+    fn ports(&self) -> impl Iterator<Item = PortNum> + use<> {
+        let words = self.ports;
+        (0u8..4).flat_map(move |word| {
+            let mut rest = words[usize::from(word)];
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as u8)?;
+                rest &= rest - 1;
+                Some(PortNum(word * 64 + bit))
+            })
+        })
+    }
+}
+
+impl Attachment {
+    fn of(fabric: &Fabric, topology: &Topology, end: &EndPort) -> Attachment {
+        let port = fabric.port(end.at);
+        let planned = topology
+            .destination_of(end.lid)
+            .filter(|destination| destination.guid == end.guid);
+        let info = port.info.as_ref();
+        let is_port0 = end.at.port == PortNum::ZERO;
+        let own = match info {
+            Some(info) if is_port0 => Limits::of_port0(info),
+            Some(info) => Limits::of_link(info),
+            None => Limits::LEAST,
+        };
+        let link = if is_port0 {
+            Limits::NONE
+        } else {
+            own.meet(
+                port.peer
+                    .map_or(Limits::NONE, |peer| of_port(fabric.port(peer))),
+            )
+        };
+        Attachment {
+            switch: planned.map(|destination| destination.switch),
+            link,
+            own,
+            neighbour: port.peer,
+            at: end.at,
+        }
+    }
+}
+
+impl Links {
+    fn of(fabric: &Fabric, topology: &Topology) -> Links {
+        let mut links = Links {
+            start: Vec::with_capacity(topology.switch_count()),
+            limits: Vec::new(),
+        };
+        for (index, switch) in topology.indices().zip(topology.switches()) {
+            links.start.push(links.limits.len() as u32);
+            let node = fabric.find(switch.guid).map(|ix| fabric.node(ix));
+            for number in 0..topology.port_uses(index).len() {
+                let port = node.and_then(|node| node.ports.get(number));
+                links.limits.push(port.map_or(Limits::LEAST, of_port));
+            }
+        }
+        links
+    }
+
+    fn of_port(&self, switch: SwitchIdx, port: PortNum) -> Limits {
+        self.limits[self.start[switch.index()] as usize + port.index()]
+    }
+}
+
+fn of_port(port: &Port) -> Limits {
+    port.info.as_ref().map_or(Limits::LEAST, Limits::of_link)
+}

@@ -1,0 +1,5 @@
+mod hostile;
+mod paths;
+mod records;
+mod walk;
+mod world;
