@@ -9,7 +9,7 @@ use rsm_mad::wire::sa::{Record, SA_DATA_LEN, SaHeader, SaMad, SaStatus, TraceRec
 
 /// How many candidates one [`Answer::pull`] looks at before it comes back: so few that it takes less than a millisecond,
 /// whatever is asked, and so many that the call itself costs nothing.
-pub const WORK_PER_PULL: usize = 4096;
+pub const WORK_PER_PULL: usize = 1024;
 
 /// The answer to a request.
 pub struct Answer {

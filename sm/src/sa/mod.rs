@@ -97,8 +97,15 @@ impl Administration {
 
     /// Answers from `snapshot` from now on. Answers that are being produced stay with what they began with.
     pub fn replace(&mut self, snapshot: &Snapshot) {
-        self.is_master = snapshot.role == Role::Master;
-        self.directory = Directory::of(snapshot, self.directory.as_ref());
+        let directory = Directory::of(snapshot, self.directory.as_ref());
+        self.take_over(snapshot.role == Role::Master, directory);
+    }
+
+    /// The same with a directory that was arranged elsewhere: of a large fabric that takes longer than anybody should have to
+    /// wait for an answer.
+    pub fn take_over(&mut self, is_master: bool, directory: Option<Arc<Directory>>) {
+        self.is_master = is_master;
+        self.directory = directory;
     }
 
     /// Answers about multicast groups from `groups` from now on.

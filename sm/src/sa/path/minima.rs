@@ -1,15 +1,18 @@
 //! What the paths between any two switches can carry, along the tables.
 //!
-//! A column is all paths to one switch: to every LID at it, from every switch. It is computed when it is first asked
-//! for, in one pass over the rows of its LIDs in the tables, and then answers in one look. Where the paths of a pair of
-//! switches differ by LID (links of different rates side by side, or tables that do not agree), the column says so, and the
-//! path of the one LID is followed.
+//! A column is all paths to one switch: to every LID at it, from every switch. It is computed in one pass over the rows of
+//! its LIDs in the tables, and then answers in one look. That pass takes as long as following a thousand single paths, so that
+//! it is made once so many were asked for, or ahead of time by [`Minima::prepare`]; after a re-route nobody has to wait
+//! for it. Where the paths of a pair of switches differ by LID (links of different rates side by side, or tables that do not
+//! agree), the column says so, and the path of the one LID is followed.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::tables::{NO_PATH, Tables};
-use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
+use rsm_routing::topology::{Destination, PortUse, SwitchIdx, Topology};
 
 use super::limits::Limits;
 use crate::fabric::{Fabric, Port, PortRef};
@@ -24,11 +27,20 @@ pub(in crate::sa) struct Minima {
     attached: Vec<Attachment>,
     links: Arc<Links>,
     /// By destination switch. Together at most two bytes for each pair of switches.
-    columns: Arc<[OnceLock<Column>]>,
+    columns: Arc<[Column]>,
 }
 
-/// By source switch.
-type Column = Box<[Entry]>;
+/// How many paths to a switch are followed one by one before its column is computed.
+const COLUMN_WORTH: u32 = 1024;
+
+/// The paths to one switch.
+#[derive(Default, Debug)]
+struct Column {
+    /// How many were followed so far.
+    followed: AtomicU32,
+    /// By source switch.
+    entries: OnceLock<Box<[Entry]>>,
+}
 
 /// How an end port hangs in the fabric.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +116,7 @@ impl Minima {
         let (links, columns) = match same {
             Some(previous) => (previous.links.clone(), previous.columns.clone()),
             None => {
-                let columns = topology.indices().map(|_| OnceLock::new()).collect();
+                let columns = topology.indices().map(|_| Column::default()).collect();
                 (Arc::new(links), columns)
             }
         };
@@ -132,16 +144,30 @@ impl Minima {
             return (a.neighbour == Some(b.at)).then(|| a.link.meet(b.link));
         };
         let way = match self.entry(source, target) {
-            Entry::UNREACHED => None,
-            Entry::MIXED => self.walk(source, dlid),
-            entry => entry.limits(),
+            Some(Entry::UNREACHED) => None,
+            None | Some(Entry::MIXED) => self.walk(source, dlid),
+            Some(entry) => entry.limits(),
         };
         Some(a.link.meet(way?).meet(b.link))
     }
 
-    fn entry(&self, source: SwitchIdx, target: SwitchIdx) -> Entry {
-        let column = self.columns[target.index()].get_or_init(|| self.column(target));
-        column[source.index()]
+    /// Computes all columns that are not there yet. Takes its time, a millisecond or so each; it may run on any thread while
+    /// others ask.
+    pub(in crate::sa) fn prepare(&self) {
+        for (target, column) in self.plan.topology.indices().zip(self.columns.iter()) {
+            column.entries.get_or_init(|| self.column(target));
+        }
+    }
+
+    /// What the column of `target` says; `None` while it is not worth its while.
+    fn entry(&self, source: SwitchIdx, target: SwitchIdx) -> Option<Entry> {
+        let column = &self.columns[target.index()];
+        let entries = match column.entries.get() {
+            Some(entries) => entries,
+            None if column.followed.fetch_add(1, Ordering::Relaxed) < COLUMN_WORTH => return None,
+            None => column.entries.get_or_init(|| self.column(target)),
+        };
+        Some(entries[source.index()])
     }
 
     /// Follows the packets to one LID. Ends, because there are no more switches to pass than there are.
@@ -172,13 +198,9 @@ impl Minima {
     }
 
     /// All paths to one switch.
-    fn column(&self, target: SwitchIdx) -> Column {
+    fn column(&self, target: SwitchIdx) -> Box<[Entry]> {
         let topology = &self.plan.topology;
-        let lids: Vec<Lid> = topology
-            .destinations_of(target)
-            .iter()
-            .flat_map(|destination| destination.lids())
-            .collect();
+        let lids = ranges(topology.destinations_of(target));
         let mut column = vec![Entry::UNKNOWN; topology.switch_count()].into_boxed_slice();
         column[target.index()] = self.at_target(target);
         let mut stack = Vec::new();
@@ -225,7 +247,7 @@ impl Minima {
     }
 
     /// The entry of a switch from those of the switches that it sends to.
-    fn from_next(&self, switch: SwitchIdx, lids: &[Lid], column: &[Entry]) -> Entry {
+    fn from_next(&self, switch: SwitchIdx, lids: &[Range<usize>], column: &[Entry]) -> Entry {
         let exits = self.exits(switch, lids);
         let none = exits.some_dropped.then_some(Entry::UNREACHED);
         let ways = exits
@@ -244,17 +266,37 @@ impl Minima {
     }
 
     /// By which ports a switch sends packets to any of `lids`.
-    fn exits(&self, switch: SwitchIdx, lids: &[Lid]) -> Exits {
-        let table = self.tables().lft(switch);
+    fn exits(&self, switch: SwitchIdx, lids: &[Range<usize>]) -> Exits {
+        let table = self.tables().lft(switch).as_slice();
         let mut exits = Exits::default();
-        for &lid in lids {
-            match table.entry(lid) {
-                NO_PATH => exits.some_dropped = true,
-                port => exits.ports[usize::from(port / 64)] |= 1 << (port % 64),
+        for lids in lids {
+            let held = table.len().clamp(lids.start, lids.end);
+            // What lies past the end of a table has no path.
+            exits.some_dropped |= held < lids.end;
+            for &port in table.get(lids.start..held).unwrap_or_default() {
+                if port == NO_PATH {
+                    exits.some_dropped = true;
+                } else {
+                    exits.ports[usize::from(port / 64)] |= 1 << (port % 64);
+                }
             }
         }
         exits
     }
+}
+
+/// The LIDs of `destinations`, which are in their order, as ranges that lie apart.
+fn ranges(destinations: &[Destination]) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for destination in destinations {
+        let start = destination.lid.index();
+        let end = start + usize::from(destination.lmc.lids());
+        match ranges.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => ranges.push(start..end),
+        }
+    }
+    ranges
 }
 
 #[derive(Default)]

@@ -335,12 +335,16 @@ proptest! {
         lmc in 0..2u8,
         seed in any::<u64>(),
         uniform in any::<bool>(),
+        prepared in any::<bool>(),
     ) {
         let (mut fabric, plan) = planned(spec, lmc);
         if !uniform {
             scatter(&mut fabric, seed);
         }
         let mut world = World::of(fabric, plan);
+        if prepared {
+            world.prepare();
+        }
         prop_assert!(check_all_pairs(&mut world)? > 0);
     }
 
@@ -357,6 +361,8 @@ proptest! {
         }
         let mut world = World::of(fabric, plan);
         check_all_pairs(&mut world)?;
+        world.prepare();
+        check_all_pairs(&mut world)?;
     }
 }
 
@@ -364,6 +370,7 @@ proptest! {
 fn columns_are_kept_while_neither_tables_nor_links_change() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
+    world.prepare();
     let before = world.get(PAIR, &between(hosts[0], hosts[3])).unwrap();
     // The same subnet, seen once more.
     world.snapshot.fabric = Arc::new(Fabric::clone(&world.snapshot.fabric));

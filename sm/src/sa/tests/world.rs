@@ -17,7 +17,7 @@ use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::policy::Policy;
 use crate::plan::{self, Job, Outcome, Plan};
-use crate::sa::{Administration, Answer, Config, Request};
+use crate::sa::{Administration, Answer, Config, Directory, Request};
 
 pub(super) const SM_KEY: u64 = 0x1234;
 
@@ -99,6 +99,13 @@ impl World {
         let mut sa = Administration::new(Config { sm_key: SM_KEY });
         sa.replace(&snapshot);
         World { sa, snapshot }
+    }
+
+    /// Has all paths computed ahead of time.
+    pub(super) fn prepare(&mut self) {
+        let directory = Directory::of(&self.snapshot, None).unwrap();
+        directory.prepare();
+        self.sa.take_over(true, Some(directory));
     }
 
     pub(super) fn fabric(&self) -> &Fabric {
