@@ -192,7 +192,25 @@ impl Bench {
 }
 
 fn measure(spec: &str) {
-    let snapshot = settled(spec);
+    run(spec, "all links between switches alike", settled(spec));
+    let mut snapshot = settled(spec);
+    let mut fabric = Fabric::clone(&snapshot.fabric);
+    mix(&mut fabric);
+    snapshot.fabric = Arc::new(fabric);
+    run(spec, "two kinds of links", snapshot);
+}
+
+/// Halves the MTU of every third port of a switch.
+fn mix(fabric: &mut Fabric) {
+    let switches = fabric.nodes.iter_mut().filter(|node| node.is_switch());
+    for port in switches.flat_map(|node| node.ports.iter_mut().step_by(3)) {
+        if let Some(info) = &mut port.info {
+            info.set_neighbor_mtu(Mtu::Bytes2048);
+        }
+    }
+}
+
+fn run(spec: &str, links: &str, snapshot: Snapshot) {
     let mut sa = Administration::new(Config { sm_key: 0 });
     let start = Instant::now();
     let directory = Directory::of(&snapshot, None).expect("there is a plan");
@@ -201,7 +219,7 @@ fn measure(spec: &str) {
     let prefix = Policy::default().ports.subnet_prefix;
     let hosts = hosts(&snapshot.fabric, prefix);
     println!(
-        "{spec}: {} hosts; arranged in {:.1} ms",
+        "{spec}, {links}: {} hosts; arranged in {:.1} ms",
         hosts.len(),
         arranged.as_secs_f64() * 1e3
     );

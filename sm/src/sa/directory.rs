@@ -7,6 +7,7 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
+use super::partitions::Memberships;
 use super::path::minima::Minima;
 use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
@@ -45,9 +46,6 @@ impl EndPort {
     }
 }
 
-/// What a port holds that no table was ever written to (IBA 10.9.2): full membership in the default partition.
-const DEFAULT_P_KEYS: &[PKey] = &[PKey::DEFAULT_FULL];
-
 /// A hole in `by_lid`.
 const NOBODY: u32 = u32::MAX;
 
@@ -67,6 +65,7 @@ pub struct Directory {
     ends: Vec<EndPort>,
     by_lid: Vec<u32>,
     by_guid: HashMap<Guid, EndIx>,
+    pub(super) memberships: Memberships,
     pub(super) minima: Minima,
 }
 
@@ -127,6 +126,7 @@ impl Directory {
             plan,
             identity: snapshot.identity,
             own_guid: snapshot.own_guid,
+            memberships: Memberships::of(&ends),
             ends,
             by_lid,
             by_guid,
@@ -208,24 +208,17 @@ impl Directory {
     }
 
     /// The partitions of an end port, in the order of its table.
-    pub fn p_keys(&self, _ix: EndIx) -> &[PKey] {
-        DEFAULT_P_KEYS
+    pub fn p_keys(&self, ix: EndIx) -> &[PKey] {
+        self.memberships.table(ix)
     }
 
-    /// The partitions in which `a` and `b` can talk, as the table of `a` has them: those that both are in, at least one of
-    /// them as a full member (IBA 10.9.1.1).
+    /// The partitions in which `a` and `b` can talk, as the table of `a` has them.
     pub fn common_p_keys(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
-        let theirs = self.p_keys(b);
-        let talk = move |mine: &PKey| {
-            let meets =
-                |their: &PKey| their.base() == mine.base() && (their.is_full() || mine.is_full());
-            mine.is_valid() && (a == b || theirs.iter().any(meets))
-        };
-        self.p_keys(a).iter().copied().filter(talk)
+        self.memberships.common(a, b)
     }
 
-    /// Whether `a` may know of `b`: they share a partition (IBA 15.4.1).
+    /// Whether `a` may know of `b`: they share a partition.
     pub fn may_see(&self, a: EndIx, b: EndIx) -> bool {
-        a == b || self.common_p_keys(a, b).next().is_some()
+        self.memberships.may_see(a, b)
     }
 }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod directory;
+mod partitions;
 mod path;
 mod query;
 mod template;

@@ -1,5 +1,8 @@
 //! What the paths between any two switches can carry, along the tables.
 //!
+//! Where all links between switches carry the same and the plan is proved to reach everybody, which is how fabrics are built,
+//! two ports need only be in the same connected part. Everywhere else there are columns.
+//!
 //! A column is all paths to one switch: to every LID at it, from every switch. It is computed in one pass over the rows of
 //! its LIDs in the tables, and then answers in one look. That pass takes as long as following a thousand single paths, so that
 //! it is made once so many were asked for, or ahead of time by [`Minima::prepare`]; after a re-route nobody has to wait
@@ -26,6 +29,10 @@ pub(in crate::sa) struct Minima {
     /// By end port.
     attached: Vec<Attachment>,
     links: Arc<Links>,
+    /// Whether packets between hosts and whatever they are connected with are proved to arrive.
+    hosts_proved: bool,
+    /// The same between switches.
+    switches_proved: bool,
     /// By destination switch. Together at most two bytes for each pair of switches.
     columns: Arc<[Column]>,
 }
@@ -62,6 +69,8 @@ struct Links {
     /// First entry of each switch in `limits`.
     start: Vec<u32>,
     limits: Vec<Limits>,
+    /// What all links between switches can carry, where it is the same.
+    uniform: Option<Limits>,
 }
 
 /// What the paths from one switch to the LIDs at another can carry.
@@ -127,6 +136,8 @@ impl Minima {
                 .map(|end| Attachment::of(fabric, topology, end))
                 .collect(),
             links,
+            hosts_proved: plan.report.loop_free && plan.report.unreachable_pairs == 0,
+            switches_proved: plan.report.loop_free && plan.report.switch_pairs.unreachable == 0,
             columns,
         }
     }
@@ -143,17 +154,35 @@ impl Minima {
         let (Some(source), Some(target)) = (a.switch, b.switch) else {
             return (a.neighbour == Some(b.at)).then(|| a.link.meet(b.link));
         };
-        let way = match self.entry(source, target) {
-            Some(Entry::UNREACHED) => None,
-            None | Some(Entry::MIXED) => self.walk(source, dlid),
-            Some(entry) => entry.limits(),
+        let proved = if a.is_port0() && b.is_port0() {
+            self.switches_proved
+        } else {
+            self.hosts_proved
+        };
+        let way = match self.links.uniform {
+            Some(link) if proved => self.uniform(source, target, link),
+            _ => match self.entry(source, target) {
+                Some(Entry::UNREACHED) => None,
+                None | Some(Entry::MIXED) => self.walk(source, dlid),
+                Some(entry) => entry.limits(),
+            },
         };
         Some(a.link.meet(way?).meet(b.link))
+    }
+
+    /// What paths between two switches can carry where every link carries `link` and packets arrive wherever cables lead.
+    fn uniform(&self, source: SwitchIdx, target: SwitchIdx, link: Limits) -> Option<Limits> {
+        let topology = &self.plan.topology;
+        let joined = topology.component_of(source) == topology.component_of(target);
+        joined.then_some(if source == target { Limits::NONE } else { link })
     }
 
     /// Computes all columns that are not there yet. Takes its time, a millisecond or so each; it may run on any thread while
     /// others ask.
     pub(in crate::sa) fn prepare(&self) {
+        if self.links.uniform.is_some() && self.hosts_proved && self.switches_proved {
+            return;
+        }
         for (target, column) in self.plan.topology.indices().zip(self.columns.iter()) {
             column.entries.get_or_init(|| self.column(target));
         }
@@ -322,6 +351,10 @@ impl Exits {
 }
 
 impl Attachment {
+    fn is_port0(&self) -> bool {
+        self.at.port == PortNum::ZERO
+    }
+
     fn of(fabric: &Fabric, topology: &Topology, end: &EndPort) -> Attachment {
         let port = fabric.port(end.at);
         let planned = topology
@@ -357,15 +390,22 @@ impl Links {
         let mut links = Links {
             start: Vec::with_capacity(topology.switch_count()),
             limits: Vec::new(),
+            uniform: None,
         };
+        let mut different = false;
         for (index, switch) in topology.indices().zip(topology.switches()) {
             links.start.push(links.limits.len() as u32);
             let node = fabric.find(switch.guid).map(|ix| fabric.node(ix));
             for number in 0..topology.port_uses(index).len() {
                 let port = node.and_then(|node| node.ports.get(number));
-                links.limits.push(port.map_or(Limits::LEAST, of_port));
+                let limits = port.map_or(Limits::LEAST, of_port);
+                links.limits.push(limits);
+                if topology.peer(index, PortNum(number as u8)).is_some() {
+                    different |= *links.uniform.get_or_insert(limits) != limits;
+                }
             }
         }
+        links.uniform = links.uniform.filter(|_| !different);
         links
     }
 

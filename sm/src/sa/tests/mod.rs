@@ -1,4 +1,5 @@
 mod hostile;
+mod isolation;
 mod paths;
 mod records;
 mod walk;

@@ -359,6 +359,7 @@ proptest! {
             let entry = if dropped { rsm_routing::tables::NO_PATH } else { port };
             tables[index].set_entry(Lid(lid), entry);
         }
+        plan.report = rsm_routing::verify::verify(&plan.topology, &plan.routing.tables);
         let mut world = World::of(fabric, plan);
         check_all_pairs(&mut world)?;
         world.prepare();

@@ -108,6 +108,18 @@ impl World {
         self.sa.take_over(true, Some(directory));
     }
 
+    /// Has each of these ports hold another P_Key table.
+    pub(super) fn with_partitions(mut self, tables: &[(Lid, &[u16])]) -> World {
+        let mut directory = Directory::of(&self.snapshot, None).unwrap();
+        let inner = Arc::get_mut(&mut directory).unwrap();
+        for &(lid, table) in tables {
+            let ix = inner.by_lid(lid).unwrap();
+            inner.memberships.set(ix, table);
+        }
+        self.sa.take_over(true, Some(directory));
+        self
+    }
+
     pub(super) fn fabric(&self) -> &Fabric {
         &self.snapshot.fabric
     }
