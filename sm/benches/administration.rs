@@ -23,7 +23,7 @@ use rsm::fabric::Fabric;
 use rsm::offline;
 use rsm::plan::policy::Policy;
 use rsm::plan::{self, Job, Outcome};
-use rsm::sa::{Administration, Config, Directory, Request};
+use rsm::sa::{Administration, Config, Request, Standing};
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
@@ -49,7 +49,7 @@ impl Numbers {
     fn below(&mut self, bound: usize) -> usize {
         const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
         self.0 = self.0.wrapping_mul(MULTIPLIER).wrapping_add(1);
-        ((self.0 >> 32) * bound as u64 >> 32) as usize
+        (((self.0 >> 32) * bound as u64) >> 32) as usize
     }
 }
 
@@ -213,9 +213,9 @@ fn mix(fabric: &mut Fabric) {
 fn run(spec: &str, links: &str, snapshot: Snapshot) {
     let mut sa = Administration::new(Config { sm_key: 0 });
     let start = Instant::now();
-    let directory = Directory::of(&snapshot, None).expect("there is a plan");
+    let standing = Standing::of(&snapshot, None);
     let arranged = start.elapsed();
-    sa.take_over(true, Some(directory.clone()));
+    sa.stand(standing.clone());
     let prefix = Policy::default().ports.subnet_prefix;
     let hosts = hosts(&snapshot.fabric, prefix);
     println!(
@@ -248,7 +248,7 @@ fn run(spec: &str, links: &str, snapshot: Snapshot) {
     });
     bench.run("PortInfoRecord by LID", &ports);
     let start = Instant::now();
-    directory.prepare();
+    standing.prepare();
     println!(
         "  all other paths computed in {:.0} ms",
         start.elapsed().as_secs_f64() * 1e3

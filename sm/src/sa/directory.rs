@@ -71,8 +71,10 @@ pub struct Directory {
 
 impl Directory {
     /// The directory of `snapshot`: `previous` where nothing that matters has changed, `None` where there is no plan.
-    /// Pure, and for any thread.
-    pub fn of(snapshot: &Snapshot, previous: Option<&Arc<Directory>>) -> Option<Arc<Directory>> {
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        previous: Option<&Arc<Directory>>,
+    ) -> Option<Arc<Directory>> {
         let plan = snapshot.plan.as_ref()?;
         if let Some(same) = previous.filter(|previous| {
             Arc::ptr_eq(&previous.fabric, &snapshot.fabric)
@@ -132,12 +134,6 @@ impl Directory {
             by_guid,
             minima,
         }
-    }
-
-    /// Computes ahead of time what questions for paths would else compute bit by bit. For any thread, while others ask; takes
-    /// seconds for thousands of switches.
-    pub fn prepare(&self) {
-        self.minima.prepare();
     }
 
     /// How many end ports there are.

@@ -73,14 +73,40 @@ impl Counters {
     }
 }
 
+/// What is answered from: a snapshot, arranged. Making it takes some milliseconds for a large subnet, which is why it can be
+/// made elsewhere than where questions are answered.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// `None` until the first plan is in force.
+    directory: Option<Arc<Directory>>,
+    is_master: bool,
+}
+
+impl Standing {
+    /// What `snapshot` says; parts of `previous` are kept where nothing has changed.
+    pub fn of(snapshot: &Snapshot, previous: Option<&Standing>) -> Standing {
+        let previous = previous.and_then(|previous| previous.directory.as_ref());
+        Standing {
+            directory: Directory::of(snapshot, previous),
+            is_master: snapshot.role == Role::Master,
+        }
+    }
+
+    /// Computes ahead of time what questions for paths would else compute bit by bit. Takes seconds for thousands of switches
+    /// with links of several kinds, and nothing where all are alike; for any thread, while questions are answered.
+    pub fn prepare(&self) {
+        if let Some(directory) = &self.directory {
+            directory.minima.prepare();
+        }
+    }
+}
+
 /// The subnet administrator.
 #[derive(Debug)]
 pub struct Administration {
     config: Config,
-    /// `None` until the first plan is in force.
-    directory: Option<Arc<Directory>>,
+    standing: Standing,
     groups: Arc<dyn Groups>,
-    is_master: bool,
     counters: Counters,
 }
 
@@ -89,24 +115,20 @@ impl Administration {
     pub fn new(config: Config) -> Administration {
         Administration {
             config,
-            directory: None,
+            standing: Standing::default(),
             groups: Arc::new(NoGroups),
-            is_master: false,
             counters: Counters::default(),
         }
     }
 
     /// Answers from `snapshot` from now on. Answers that are being produced stay with what they began with.
     pub fn replace(&mut self, snapshot: &Snapshot) {
-        let directory = Directory::of(snapshot, self.directory.as_ref());
-        self.take_over(snapshot.role == Role::Master, directory);
+        self.stand(Standing::of(snapshot, Some(&self.standing)));
     }
 
-    /// The same with a directory that was arranged elsewhere: of a large fabric that takes longer than anybody should have to
-    /// wait for an answer.
-    pub fn take_over(&mut self, is_master: bool, directory: Option<Arc<Directory>>) {
-        self.is_master = is_master;
-        self.directory = directory;
+    /// As [`Administration::replace`], with what was made of a snapshot elsewhere.
+    pub fn stand(&mut self, standing: Standing) {
+        self.standing = standing;
     }
 
     /// Answers about multicast groups from `groups` from now on.
@@ -160,7 +182,11 @@ impl Administration {
         if !query::is_attribute(mad.attribute()) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
-        let directory = self.directory.as_ref().filter(|_| self.is_master);
+        let Standing {
+            directory,
+            is_master,
+        } = &self.standing;
+        let directory = directory.as_ref().filter(|_| *is_master);
         let directory = directory.ok_or(Status::BUSY)?;
         let requester = directory
             .by_lid(requester.lid)

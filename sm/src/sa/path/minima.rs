@@ -247,7 +247,7 @@ impl Minima {
                         stack.extend(next.filter(|peer| column[peer.index()] == Entry::UNKNOWN));
                     }
                     Entry::OPEN => {
-                        column[switch.index()] = self.from_next(switch, &lids, &column);
+                        column[switch.index()] = self.by_next(switch, &lids, &column);
                         stack.pop();
                     }
                     _ => {
@@ -276,7 +276,7 @@ impl Minima {
     }
 
     /// The entry of a switch from those of the switches that it sends to.
-    fn from_next(&self, switch: SwitchIdx, lids: &[Range<usize>], column: &[Entry]) -> Entry {
+    fn by_next(&self, switch: SwitchIdx, lids: &[Range<usize>], column: &[Entry]) -> Entry {
         let exits = self.exits(switch, lids);
         let none = exits.some_dropped.then_some(Entry::UNREACHED);
         let ways = exits

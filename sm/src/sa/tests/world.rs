@@ -17,7 +17,7 @@ use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::policy::Policy;
 use crate::plan::{self, Job, Outcome, Plan};
-use crate::sa::{Administration, Answer, Config, Directory, Request};
+use crate::sa::{Administration, Answer, Config, Directory, Request, Standing};
 
 pub(super) const SM_KEY: u64 = 0x1234;
 
@@ -103,9 +103,9 @@ impl World {
 
     /// Has all paths computed ahead of time.
     pub(super) fn prepare(&mut self) {
-        let directory = Directory::of(&self.snapshot, None).unwrap();
-        directory.prepare();
-        self.sa.take_over(true, Some(directory));
+        let standing = Standing::of(&self.snapshot, None);
+        standing.prepare();
+        self.sa.stand(standing);
     }
 
     /// Has each of these ports hold another P_Key table.
@@ -116,7 +116,10 @@ impl World {
             let ix = inner.by_lid(lid).unwrap();
             inner.memberships.set(ix, table);
         }
-        self.sa.take_over(true, Some(directory));
+        self.sa.stand(Standing {
+            directory: Some(directory),
+            is_master: true,
+        });
         self
     }
 
