@@ -7,7 +7,7 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
-use super::partitions::Memberships;
+use super::partitions::{self, Memberships};
 use super::path::minima::Minima;
 use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
@@ -123,12 +123,13 @@ impl Directory {
             &ends,
             previous.map(|previous| &previous.minima),
         );
+        let memberships = Memberships::of(&fabric, &plan, &ends);
         Directory {
             fabric,
             plan,
             identity: snapshot.identity,
             own_guid: snapshot.own_guid,
-            memberships: Memberships::of(&ends),
+            memberships,
             ends,
             by_lid,
             by_guid,
@@ -206,6 +207,18 @@ impl Directory {
     /// The partitions of an end port, in the order of its table.
     pub fn p_keys(&self, ix: EndIx) -> &[PKey] {
         self.memberships.table(ix)
+    }
+
+    /// The P_Key table of an external port of a switch; `None` where none is planned.
+    pub fn switch_p_keys(&self, at: PortRef) -> Option<&[PKey]> {
+        let at = partitions::planned(&self.fabric, &self.plan, at)?;
+        self.plan.partitions.table(at).map(|table| &table[..])
+    }
+
+    /// The service level of a partition.
+    pub fn service_level(&self, p_key: PKey) -> u8 {
+        let partition = self.plan.policy.partitions.find(p_key);
+        partition.map_or(0, |partition| partition.sl)
     }
 
     /// The partitions in which `a` and `b` can talk, as the table of `a` has them.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use rsm_mad::wire::attr::PKey;
 
 use super::directory::{EndIx, EndPort};
+use crate::fabric::{Fabric, PortRef};
+use crate::plan::Plan;
 
-/// What a port holds that no table was ever written to (IBA 10.9.2): full membership in the default partition.
+/// What a port holds that has no table to write to (IBA 10.9.2): full membership in the default partition.
 const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
 /// The partitions of each end port.
@@ -17,11 +19,20 @@ pub(super) struct Memberships {
 }
 
 impl Memberships {
-    /// Everybody in the default partition, as long as none are planned.
-    pub(super) fn of(ends: &[EndPort]) -> Memberships {
+    /// As planned. A port that the plan does not know yet is in no partition until there is one that does.
+    pub(super) fn of(fabric: &Arc<Fabric>, plan: &Plan, ends: &[EndPort]) -> Memberships {
         let default: Arc<[PKey]> = Arc::new(DEFAULT_P_KEYS);
+        let none: Arc<[PKey]> = Arc::new([]);
+        let table = |end: &EndPort| {
+            if fabric.p_key_capacity(end.at) == 0 {
+                return default.clone();
+            }
+            let planned = planned(fabric, plan, end.at);
+            let table = planned.and_then(|at| plan.partitions.table(at));
+            table.unwrap_or(&none).clone()
+        };
         Memberships {
-            tables: vec![default; ends.len()],
+            tables: ends.iter().map(table).collect(),
         }
     }
 
@@ -45,6 +56,15 @@ impl Memberships {
     /// Whether `a` may know of `b` (IBA 15.4.1): there is a partition in which they can talk.
     pub(super) fn may_see(&self, a: EndIx, b: EndIx) -> bool {
         a == b || self.common(a, b).next().is_some()
+    }
+}
+
+/// A port of `fabric` in the fabric that the plan was made for.
+pub(super) fn planned(fabric: &Arc<Fabric>, plan: &Plan, at: PortRef) -> Option<PortRef> {
+    if Arc::ptr_eq(fabric, &plan.fabric) {
+        Some(at)
+    } else {
+        plan.fabric.find_port(fabric.key(at))
     }
 }
 

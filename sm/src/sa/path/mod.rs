@@ -150,6 +150,8 @@ impl Finder {
         } else {
             directory.plan.policy.ports.subnet_timeout
         };
+        let p_key = self.p_key(from, to)?;
+        let sl = wishes.sl.unwrap_or_else(|| directory.service_level(p_key));
         let mut path = PathRecord::default();
         path.set_sgid(directory.gid(from))
             .set_dgid(directory.gid(to))
@@ -161,8 +163,8 @@ impl Finder {
             .set_hop_limit(wishes.hop_limit)
             .set_t_class(wishes.t_class)
             .set_reversible(back.is_some())
-            .set_p_key(self.p_key(from, to)?)
-            .set_sl(wishes.sl)
+            .set_p_key(p_key)
+            .set_sl(sl)
             .set_mtu_selector(Selector::Exactly)
             .set_mtu(wishes.mtu(limits.mtu())?)
             .set_rate_selector(Selector::Exactly)

@@ -18,7 +18,7 @@ pub(in crate::sa) struct Wishes {
     /// How many paths there may be between two ports.
     pub(super) numb_path: Option<u8>,
     pub(super) p_key: Option<PKey>,
-    pub(super) sl: u8,
+    pub(super) sl: Option<u8>,
     mtu: Option<(Selector, Mtu)>,
     rate: Option<(Selector, Rate)>,
     packet_life_time: Option<(Selector, u8)>,
@@ -69,7 +69,7 @@ impl Wishes {
             reversible: has(PathRecord::REVERSIBLE) && record.reversible(),
             numb_path: has(PathRecord::NUMB_PATH).then(|| record.numb_path()),
             p_key: has(PathRecord::P_KEY).then(|| record.p_key()),
-            sl: given(has(PathRecord::SL), record.sl()),
+            sl: has(PathRecord::SL).then(|| record.sl()),
             mtu,
             rate,
             packet_life_time: has(

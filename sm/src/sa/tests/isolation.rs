@@ -1,11 +1,16 @@
 //! Nobody learns of another partition.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::*;
 
-use super::world::{SM_KEY, SMALL, World};
+use super::world::{SM_KEY, SMALL, World, planned_as};
+use crate::config::parse_partitions;
+use crate::plan::policy::Policy;
 
 const ALL: ComponentMask = ComponentMask::NONE;
 
@@ -100,4 +105,60 @@ fn a_path_is_in_a_partition_of_both_its_ends() {
     path.set_p_key(PKey(0x8002));
     let refused = world.get(mask | PathRecord::P_KEY, &path);
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
+}
+
+#[test]
+fn partitions_are_those_of_the_plan() {
+    let (fabric, plan) = planned_as(SMALL, |fabric| {
+        for node in &mut fabric.nodes {
+            node.info.set_partition_cap(8);
+            if let Some(switch) = &mut node.switch {
+                switch
+                    .set_partition_enforcement_cap(8)
+                    .set_outbound_enforcement_cap(true);
+            }
+        }
+        let hosts: Vec<_> = fabric
+            .nodes
+            .iter()
+            .filter(|node| !node.is_switch())
+            .map(|node| node.ports[1].guid)
+            .collect();
+        let text = format!(
+            "Default=0x7fff: ALL=limited, SELF=full;\nstorage=0x123, sl=3: {}=full, {}=limited;\n",
+            hosts[1], hosts[2],
+        );
+        let (partitions, findings) = parse_partitions(Path::new("p"), &text, false);
+        assert!(findings.is_empty(), "{findings:?}");
+        Policy {
+            partitions: Arc::new(partitions),
+            ..Policy::default()
+        }
+    });
+    let mut world = World::of(fabric, plan);
+    let hosts = world.hosts();
+    let mask = PathRecord::SLID | PathRecord::DLID;
+    // The first host is the subnet manager's, and may talk to everybody; the others only to it and within their own.
+    let mut found = |from: Lid, to: Lid| {
+        let mut path = PathRecord::default();
+        path.set_slid(from).set_dlid(to);
+        let found = world.get(mask, &path);
+        found.map(|path| (path.p_key().0, path.sl()))
+    };
+    assert_eq!(found(hosts[0], hosts[3]), Ok((0xFFFF, 0)));
+    assert_eq!(found(hosts[3], hosts[0]), Ok((0x7FFF, 0)));
+    assert_eq!(found(hosts[1], hosts[2]), Ok((0x8123, 3)));
+    assert_eq!(found(hosts[2], hosts[1]), Ok((0x0123, 3)));
+    assert_eq!(found(hosts[1], hosts[3]), Err(SaStatus::NO_RECORDS));
+
+    let tables = trusted::<PKeyTableRecord>(&mut world);
+    let switch = world.switches();
+    let enforced = tables
+        .iter()
+        .filter(|record| switch.contains(&record.lid()) && record.port_num().0 > 0);
+    // One for each port that leads to a host.
+    assert_eq!(enforced.count(), hosts.len());
+    let of_host = tables.iter().find(|record| record.lid() == hosts[1]);
+    let keys = of_host.unwrap().table().p_keys();
+    assert!(keys.contains(&PKey(0x8123)) && keys.contains(&PKey::DEFAULT_LIMITED));
 }

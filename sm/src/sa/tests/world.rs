@@ -33,16 +33,23 @@ pub(super) struct World {
 
 /// The plan for `spec`, and the fabric as it is when everything of it is written.
 pub(super) fn planned(spec: &str, lmc: u8) -> (Fabric, Plan) {
+    let policy = Policy {
+        lmc: Lmc::from_bits(lmc),
+        ..Policy::default()
+    };
+    planned_as(spec, |_| policy)
+}
+
+/// The same as somebody decides who has seen the fabric.
+pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy) -> (Fabric, Plan) {
     let netlist = offline::load(spec).unwrap();
     let mut fabric = offline::fabric(&netlist);
+    let policy = decide(&mut fabric);
     let job = Job {
         generation: 1,
         fabric: Arc::new(fabric.clone()),
         claims: Arc::default(),
-        policy: Arc::new(Policy {
-            lmc: Lmc::from_bits(lmc),
-            ..Policy::default()
-        }),
+        policy: Arc::new(policy),
         damped: Arc::default(),
         previous: None,
         hardware: Vec::new(),
