@@ -1,6 +1,7 @@
 //! PathRecord: how packets get from one port to another.
 
 pub(super) mod limits;
+mod links;
 pub(super) mod minima;
 pub(super) mod multi;
 pub(super) mod multicast;
