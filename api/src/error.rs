@@ -37,6 +37,12 @@ pub enum LookupError {
         /// The name.
         selector: String,
     },
+    /// There is no such partition.
+    #[error("no partition has the P_Key {p_key:#06x}: `rsmctl partitions` lists those there are")]
+    NoSuchPartition {
+        /// The P_Key that was asked for.
+        p_key: u16,
+    },
     /// The port cannot be an end of a route.
     #[error(
         "{port} has no LID, so no route starts or ends there: name an end port (a switch's is port 0)"

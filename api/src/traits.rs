@@ -9,7 +9,8 @@ use tokio::sync::broadcast;
 use crate::error::{ControlError, LookupError, SimulationError};
 use crate::model::{
     Convergence, Event, Finding, FindingFilter, ForwardingTable, Link, LinkFilter, Node,
-    NodeFilter, Page, Port, PortFilter, PortKey, Route, Selector, SimulationAction, Status,
+    NodeFilter, Page, Partition, PartitionMember, Port, PortFilter, PortKey, Route, Selector,
+    SimulationAction, Status,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -52,6 +53,17 @@ pub trait Subnet: Send + Sync + 'static {
     /// Where `destination` is a LID, that very LID is walked, otherwise the port's base LID.
     /// A walk that ends early is an answer, not an error.
     fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError>;
+
+    /// Partitions by ascending P_Key.
+    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Partition>;
+
+    /// The ports of the partition with this P_Key, whichever its membership bit, by ascending node GUID and port number.
+    fn partition_members(
+        &self,
+        p_key: u16,
+        after: Option<PortKey>,
+        limit: usize,
+    ) -> Result<Page<PartitionMember>, LookupError>;
 
     /// Findings that hold now, by ascending identifier.
     fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding>;

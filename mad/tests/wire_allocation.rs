@@ -63,8 +63,10 @@ fn reading_and_showing_datagrams_allocates_nothing() {
         for attribute in 0..=0x40u8 {
             for fill in [0x00, 0x5A, 0x80, 0xFF] {
                 let mut mad = [fill; 256];
-                mad[1] = 0x81;
                 mad[16..18].copy_from_slice(&[0, attribute]);
+                mad[1] = 0x03;
+                write!(written, "{}", dissect(&mad)).unwrap();
+                mad[1] = 0x81;
                 let smp = Smp::from_bytes_mut(&mut mad);
                 let info = PortInfo::from_data_mut(smp.data_mut());
                 info.set_lid(rsm_ids::Lid(7));

@@ -79,6 +79,12 @@ pub enum FindingKind {
     FieldNotKept,
     /// The store or a file could not be read or written.
     Storage,
+    /// A configuration was refused; that in force stays.
+    ConfigRefused,
+    /// A port is a member of more partitions than its table, or that of the switch port it is cabled to, can hold.
+    PartitionTableTooSmall,
+    /// Several partitions claim index 0 of one table.
+    PartitionIndexClaimed,
 }
 
 impl FindingKind {
@@ -104,6 +110,9 @@ impl FindingKind {
             FindingKind::TableTooSmall => "table-too-small",
             FindingKind::FieldNotKept => "field-not-kept",
             FindingKind::Storage => "storage",
+            FindingKind::ConfigRefused => "config-refused",
+            FindingKind::PartitionTableTooSmall => "partition-table-too-small",
+            FindingKind::PartitionIndexClaimed => "partition-index-claimed",
         }
     }
 }

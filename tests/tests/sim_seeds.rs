@@ -7,7 +7,7 @@ use rsm::core::Command;
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Silence;
-use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
+use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};
 
 /// Names how many seeds the soak test runs.
 const SEEDS: &str = "RSM_SEEDS";
@@ -34,6 +34,10 @@ const FABRICS: [&str; 10] = [
     "dragonfly+:groups=3,leaves=2,spines=2,hosts=1",
     "random:switches=40,degree=4,hosts=1",
 ];
+
+/// What every second seed has, so that switches enforce partitions: everybody's table differs from what is there after power-on.
+const PARTITIONS: &str =
+    "Default=0x7fff : ALL=limited, SELF=full ; A=0x1, indx0 : ALL_CAS=full ; B=0x2 : ALL=full ;";
 
 /// What can go wrong, by what it happens to.
 struct Hardware {
@@ -178,6 +182,9 @@ fn run(seed: u64) {
     };
     settings.sim.reboot_time = dice.duration(10 * MICROSECOND, 2 * SECOND);
     settings.sim.link_training = dice.duration(10 * MICROSECOND, SECOND / 20);
+    if seed % 2 == 1 {
+        settings.core.policy = partitions::policy(PARTITIONS);
+    }
     let mut world = World::generated(dice.pick(&FABRICS), settings);
     world.watch();
     let hardware = Hardware::of(&world);

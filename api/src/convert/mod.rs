@@ -8,6 +8,7 @@ mod finding;
 mod forwarding_table;
 mod link;
 mod node;
+mod partition;
 mod port;
 mod route;
 mod status;

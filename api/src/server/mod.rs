@@ -4,6 +4,7 @@ mod access;
 mod convergence;
 mod fabric;
 mod paging;
+mod partition;
 mod refusal;
 mod request;
 mod simulation;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
+use rsm_proto::v1::partition_service_server::PartitionServiceServer;
 use rsm_proto::v1::simulation_service_server::SimulationServiceServer;
 use rsm_proto::v1::watch_service_server::WatchServiceServer;
 use tokio::net::{TcpListener, UnixListener};
@@ -260,6 +262,14 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn partition(&self) -> PartitionServiceServer<partition::Partitions> {
+        PartitionServiceServer::new(partition::Partitions {
+            subnet: Arc::clone(&self.backend.subnet),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn watch(&self) -> WatchServiceServer<watch::Watch> {
         WatchServiceServer::new(watch::Watch {
             subnet: Arc::clone(&self.backend.subnet),
@@ -296,6 +306,7 @@ impl Services {
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
             .add_service(self.fabric())
             .add_service(self.convergence(access.clone()))
+            .add_service(self.partition())
             .add_service(self.watch())
             .add_service(self.simulation(access))
             .add_service(v1)
@@ -310,6 +321,9 @@ async fn set_serving(health: &HealthReporter) {
         .await;
     health
         .set_serving::<ConvergenceServiceServer<convergence::Convergences>>()
+        .await;
+    health
+        .set_serving::<PartitionServiceServer<partition::Partitions>>()
         .await;
     health
         .set_serving::<WatchServiceServer<watch::Watch>>()

@@ -48,13 +48,23 @@ impl Key for Guid {
     }
 }
 
-impl Key for Lid {
+impl Key for u16 {
     fn write(&self) -> String {
-        format!("{:04x}", self.0)
+        format!("{self:04x}")
     }
 
     fn read(digits: &str) -> Option<Self> {
-        u16::try_from(number(digits, 4)?).ok().map(Lid)
+        u16::try_from(number(digits, 4)?).ok()
+    }
+}
+
+impl Key for Lid {
+    fn write(&self) -> String {
+        self.0.write()
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        u16::read(digits).map(Lid)
     }
 }
 
@@ -94,6 +104,8 @@ page_fields!(
     ListLinksRequest,
     GetForwardingTableRequest,
     ListFindingsRequest,
+    ListPartitionsRequest,
+    ListPartitionMembersRequest,
     ListConvergencesRequest,
     ListEventsRequest,
 );

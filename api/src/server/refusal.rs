@@ -14,7 +14,9 @@ impl From<ParseSelectorError> for Status {
 impl From<LookupError> for Status {
     fn from(error: LookupError) -> Self {
         let code = match error {
-            LookupError::NotFound { .. } | LookupError::NoSuchPort { .. } => Code::NotFound,
+            LookupError::NotFound { .. }
+            | LookupError::NoSuchPort { .. }
+            | LookupError::NoSuchPartition { .. } => Code::NotFound,
             LookupError::Ambiguous { .. } | LookupError::NotASwitch { .. } => Code::InvalidArgument,
             LookupError::NoLid { .. } => Code::FailedPrecondition,
         };

@@ -44,6 +44,18 @@ pub(super) fn port_number(number: u32) -> Result<PortNum, Status> {
         })
 }
 
+/// A P_Key, with or without the bit of full membership.
+pub(super) fn p_key(field: &str, number: u32) -> Result<u16, Status> {
+    u16::try_from(number)
+        .ok()
+        .filter(|key| key & 0x7fff != 0)
+        .ok_or_else(|| {
+            Status::invalid_argument(format!(
+                "{field}: {number:#x} is no P_Key, expected 0x0001 to 0x7fff, with or without the bit 0x8000"
+            ))
+        })
+}
+
 fn unknown(field: &str, value: i32) -> Status {
     Status::invalid_argument(format!(
         "{field}: this server knows no value {value}; it may be older than the client"

@@ -3,6 +3,7 @@
 use rsm_proto::v1;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
+use rsm_proto::v1::partition_service_client::PartitionServiceClient;
 use tonic::Code;
 use tonic::transport::Channel;
 
@@ -120,6 +121,62 @@ fn a_forwarding_table_is_paged_by_lid() {
         }
     }
     assert_eq!(lids, (1..=9).collect::<Vec<u32>>());
+}
+
+#[test]
+fn partitions_are_paged_by_key_and_their_members_by_port() {
+    let served = Served::start(Fake::tree(3, 4));
+    let mut client = PartitionServiceClient::new(served.unix());
+    let (mut keys, mut token) = (Vec::new(), String::new());
+    loop {
+        let request = v1::ListPartitionsRequest {
+            page_size: 1,
+            page_token: token,
+        };
+        let page = served.block_on(client.list_partitions(request));
+        let page = page.unwrap().into_inner();
+        keys.extend(page.partitions.into_iter().map(|one| one.p_key));
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(keys, [0x10, 0x7fff]);
+
+    let (mut members, mut token) = (Vec::new(), String::new());
+    loop {
+        let request = v1::ListPartitionMembersRequest {
+            page_size: 5,
+            page_token: token,
+            p_key: 0x8010,
+        };
+        let page = served.block_on(client.list_partition_members(request));
+        let page = page.unwrap().into_inner();
+        members.extend(page.members);
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(members.len(), 12);
+    let full = members
+        .iter()
+        .filter(|one| one.membership() == v1::Membership::Full);
+    assert_eq!(full.count(), 6);
+
+    for (p_key, code) in [
+        (0x11, Code::NotFound),
+        (0, Code::InvalidArgument),
+        (0x8000, Code::InvalidArgument),
+        (0x1_0010, Code::InvalidArgument),
+    ] {
+        let request = v1::ListPartitionMembersRequest {
+            p_key,
+            ..Default::default()
+        };
+        let refused = served.block_on(client.list_partition_members(request));
+        assert_eq!(refused.unwrap_err().code(), code, "{p_key:#x}");
+    }
 }
 
 #[test]

@@ -88,6 +88,8 @@ fn every_subcommand_prints_what_it_should() {
         ("links", &["links"]),
         ("lft", &["lft", "leaf-1"]),
         ("route", &["route", "host-1", "host-2:1"]),
+        ("partitions", &["partitions"]),
+        ("partition", &["partitions", "0x8010"]),
         ("findings", &["findings", "--severity", "warning"]),
         ("history", &["history"]),
         ("events", &["events"]),

@@ -147,14 +147,13 @@ impl Sim {
         Ok(mask >> bit & 1 != 0)
     }
 
-    /// The P_Keys that were written to a port's table, block by block up to the last one that was written. Empty as
-    /// long as the table is as after power-on: 0xFFFF alone.
+    /// The P_Keys in a port's table, up to the last block that was written; after power-on 0xFFFF alone.
     ///
     /// # Errors
     /// There is no such port.
     pub fn p_keys(&self, node: Guid, port: PortNum) -> Result<Vec<PKey>, SimError> {
         let port = self.fabric.port(self.fabric.find_port(node, port)?);
-        let mut keys = Vec::new();
+        let mut keys = vec![PKey::DEFAULT_FULL];
         for (&block, data) in port.tables.iter().flat_map(|tables| &tables.p_keys) {
             keys.resize(usize::from(block) * PKeyTable::ENTRIES, PKey::default());
             keys.extend(PKeyTable::from_data(data).p_keys());

@@ -5,12 +5,14 @@ use std::fmt::{self, Formatter};
 use super::MadBytes;
 use super::attr::{Attribute, Notice};
 use super::fields::{self, FieldSpec};
-use super::header::{AttrId, MadHeader};
+use super::header::{AttrId, Class, MadHeader};
+use super::sa::{Record, SaMad};
 use super::smp::Smp;
 
 /// All that a datagram says, a field to a line; made by [`dissect`].
 ///
-/// The first line is the header. Of classes other than subnet management nothing more is shown.
+/// The first line is the header. Of classes other than subnet management and subnet administration nothing more is shown;
+/// of a table the first record.
 #[derive(Clone, Copy)]
 pub struct Dissection<'a> {
     mad: &'a MadBytes,
@@ -24,6 +26,9 @@ pub fn dissect(mad: &MadBytes) -> Dissection<'_> {
 impl fmt::Display for Dissection<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let header = MadHeader::of(self.mad);
+        if header.class() == Class::SUBNET_ADMINISTRATION {
+            return administration(self.mad, f);
+        }
         if !header.class().is_subnet_management() {
             return writeln!(f, "{header:?}");
         }
@@ -53,6 +58,47 @@ impl fmt::Debug for Dissection<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// A datagram of subnet administration.
+fn administration(bytes: &MadBytes, f: &mut Formatter<'_>) -> fmt::Result {
+    let mad = SaMad::from_bytes(bytes);
+    writeln!(f, "{mad:?}")?;
+    lines(fields::RMPP, bytes, f)?;
+    lines(fields::SA, bytes, f)?;
+    writeln!(f, "{}", mad.header.attribute_name())?;
+    let rmpp = mad.header.rmpp();
+    let continued = rmpp.is_active() && rmpp.segment_number() > 1;
+    match fields::of_record(mad.header.mad().attribute()) {
+        _ if mad.data.iter().all(|&byte| byte == 0) => writeln!(f, "  all zeroes"),
+        // Later segments begin anywhere in a record.
+        Some(layout) if !continued => {
+            lines(layout.fields, &mad.data, f)?;
+            layout.embedded.iter().try_for_each(|&(offset, table)| {
+                let data = mad.data.get(usize::from(offset / 8)..);
+                lines(table, data.unwrap_or(&[]), f)
+            })
+        }
+        _ => hex_lines(&mad.data, f),
+    }
+}
+
+/// `Debug` of a record: its fields by their names in the specification.
+pub(super) fn debug_record<R: Record>(record: &R, f: &mut Formatter<'_>) -> fmt::Result {
+    let mut out = f.debug_struct(R::NAME);
+    let data = record.as_bytes();
+    if let Some(layout) = fields::of_record(R::ID) {
+        for field in layout.fields {
+            out.field(field.name, &format_args!("{}", field.value(data)));
+        }
+        for &(offset, table) in layout.embedded {
+            let data = data.get(usize::from(offset / 8)..).unwrap_or(&[]);
+            for field in table {
+                out.field(field.name, &format_args!("{}", field.value(data)));
+            }
+        }
+    }
+    out.finish()
 }
 
 /// The fields of the details of a generic notice, as far as its trap is known.

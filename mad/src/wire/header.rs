@@ -139,10 +139,24 @@ impl Method {
     pub const REPORT: Method = Method(0x06);
     /// Asks the sender of a trap not to repeat it.
     pub const TRAP_REPRESS: Method = Method(0x07);
+    /// Subnet administration (IBA 15.2.2): asks for all records that match.
+    pub const GET_TABLE: Method = Method(0x12);
+    /// Subnet administration: asks for the nodes along a path.
+    pub const GET_TRACE_TABLE: Method = Method(0x13);
+    /// Subnet administration: asks for records by a question of several packets.
+    pub const GET_MULTI: Method = Method(0x14);
+    /// Subnet administration: takes back what a Set brought.
+    pub const DELETE: Method = Method(0x15);
     /// The response to [`Method::GET`] and to [`Method::SET`].
     pub const GET_RESPONSE: Method = Method(0x81);
     /// The response to [`Method::REPORT`].
     pub const REPORT_RESPONSE: Method = Method(0x86);
+    /// The response to [`Method::GET_TABLE`] and to [`Method::GET_TRACE_TABLE`].
+    pub const GET_TABLE_RESPONSE: Method = Method(0x92);
+    /// The response to [`Method::GET_MULTI`].
+    pub const GET_MULTI_RESPONSE: Method = Method(0x94);
+    /// The response to [`Method::DELETE`].
+    pub const DELETE_RESPONSE: Method = Method(0x95);
 
     /// R, the top bit: set in responses. TrapRepress answers a Trap without carrying it.
     pub const RESPONSE_BIT: u8 = 0x80;
@@ -158,6 +172,9 @@ impl Method {
             Self::GET | Self::SET => Some(Self::GET_RESPONSE),
             Self::TRAP => Some(Self::TRAP_REPRESS),
             Self::REPORT => Some(Self::REPORT_RESPONSE),
+            Self::GET_TABLE | Self::GET_TRACE_TABLE => Some(Self::GET_TABLE_RESPONSE),
+            Self::GET_MULTI => Some(Self::GET_MULTI_RESPONSE),
+            Self::DELETE => Some(Self::DELETE_RESPONSE),
             _ => None,
         }
     }
@@ -298,8 +315,15 @@ named!(Method, 4, {
     TRAP => "Trap",
     REPORT => "Report",
     TRAP_REPRESS => "TrapRepress",
+    GET_TABLE => "GetTable",
+    GET_TRACE_TABLE => "GetTraceTable",
+    GET_MULTI => "GetMulti",
+    DELETE => "Delete",
     GET_RESPONSE => "GetResp",
     REPORT_RESPONSE => "ReportResp",
+    GET_TABLE_RESPONSE => "GetTableResp",
+    GET_MULTI_RESPONSE => "GetMultiResp",
+    DELETE_RESPONSE => "DeleteResp",
 });
 
 named!(Status, 6, {

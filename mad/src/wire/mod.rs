@@ -20,6 +20,8 @@ mod codes;
 mod dissect;
 pub mod fields;
 pub mod header;
+pub mod rmpp;
+pub mod sa;
 pub mod smp;
 
 use bits::bits;

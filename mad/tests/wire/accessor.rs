@@ -9,6 +9,10 @@ use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::wire::attr::*;
 use rsm_mad::wire::fields::FieldSpec;
 use rsm_mad::wire::header::{AttrId, Class, Method, Status};
+use rsm_mad::wire::rmpp::{RmppFlags, RmppStatus, RmppType};
+use rsm_mad::wire::sa::{
+    ComponentMask, JoinState, Rate, SaCapabilityMask, SaCapabilityMask2, Selector,
+};
 
 /// One getter and setter, over the bytes of a view; the second argument is the index in a row of fields.
 pub(crate) struct Accessor {
@@ -72,7 +76,8 @@ raw_newtypes!(
     Guid: u64, Lid: u16, PortNum: u8, Gid: u128, Tid: u64, PKey: u16, Trap: u16, ProducerType: u32,
     AttrId: u16, Class: u8, Method: u8, Status: u16, CapabilityMask: u32, CapabilityMask2: u16,
     LinkWidth: u8, LinkSpeed: u8, LinkSpeedExt: u8, LinkSpeedExt2: u8, MlnxLinkSpeed: u8,
-    LocalChanges: u16,
+    LocalChanges: u16, RmppFlags: u8, ComponentMask: u64, JoinState: u8, Rate: u8, SaCapabilityMask: u16,
+    SaCapabilityMask2: u32,
 );
 raw_codes!(
     NodeType,
@@ -82,7 +87,10 @@ raw_codes!(
     LinkDownDefault,
     Mtu,
     VlCap,
-    SmState
+    SmState,
+    RmppType,
+    RmppStatus,
+    Selector
 );
 
 impl Raw for bool {

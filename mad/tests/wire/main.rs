@@ -6,4 +6,5 @@ mod captured;
 mod hostile;
 mod libibmad;
 mod packet;
+mod records;
 mod traps;

@@ -74,6 +74,9 @@ struct ServeArgs {
     /// Write files in OpenSM's formats to this directory after each convergence
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
+    /// The definitions of partitions, in the format of OpenSM's partitions.conf
+    #[arg(long, value_name = "FILE")]
+    partitions: Option<PathBuf>,
     /// The routing engine: auto, updn or minhop
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,

@@ -98,8 +98,8 @@ fn overrides(args: &ServeArgs) -> anyhow::Result<daemon::Overrides> {
         })?)),
     };
     let state_dir = args.state_dir.clone();
-    let (dump_dir, engine, insecure_admin) =
-        (args.dump_dir.clone(), args.engine, args.insecure_admin);
+    let (dump_dir, partitions) = (args.dump_dir.clone(), args.partitions.clone());
+    let (engine, insecure_admin) = (args.engine, args.insecure_admin);
     Ok(Box::new(move |config: &mut Config| {
         if let Some(listen) = listen {
             config.api.listen = listen;
@@ -109,6 +109,10 @@ fn overrides(args: &ServeArgs) -> anyhow::Result<daemon::Overrides> {
         }
         if let Some(dir) = &dump_dir {
             config.dump.dir = Some(dir.clone());
+        }
+        if let Some(file) = &partitions {
+            config.partitions.file = Some(file.clone());
+            config.partitions.file_may_be_missing = false;
         }
         if let Some(engine) = engine {
             config.routing.engine = engine;

@@ -3,7 +3,10 @@ use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, Severity, any_error};
 use super::load::{ConfigError, read_text};
-use super::{Config, opensm_conf, parse_guid_file, parse_guid2lid, toml_file};
+use super::{
+    Config, load_partitions, opensm_conf, parse_guid_file, parse_guid2lid, parse_partitions,
+    toml_file,
+};
 
 /// The kinds of files that [`check`] knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +19,8 @@ pub enum FileKind {
     Guid2Lid,
     /// A list of GUIDs.
     GuidFile,
+    /// OpenSM's definitions of partitions.
+    Partitions,
 }
 
 impl fmt::Display for FileKind {
@@ -25,6 +30,7 @@ impl fmt::Display for FileKind {
             FileKind::OpensmConf => "OpenSM configuration",
             FileKind::Guid2Lid => "OpenSM guid2lid table",
             FileKind::GuidFile => "GUID list",
+            FileKind::Partitions => "partition definitions",
         })
     }
 }
@@ -38,6 +44,12 @@ impl FileKind {
         if file.file_name().is_some_and(|name| name == "guid2lid") {
             return FileKind::Guid2Lid;
         }
+        if file
+            .file_name()
+            .is_some_and(|name| name == "partitions.conf")
+        {
+            return FileKind::Partitions;
+        }
         let lines = text
             .lines()
             .map(|line| line.split('#').next().unwrap_or("").trim());
@@ -46,6 +58,9 @@ impl FileKind {
         let number = |word: &&str| word.starts_with("0x");
         match &words[..] {
             [] => FileKind::Toml,
+            _ if !first.starts_with('[') && first.contains(':') && text.contains(';') => {
+                FileKind::Partitions
+            }
             _ if first.starts_with('[') || first.contains('=') => FileKind::Toml,
             all if all.len() == 3 && all.iter().all(number) => FileKind::Guid2Lid,
             [guid, ..] if number(guid) => FileKind::GuidFile,
@@ -114,12 +129,12 @@ pub fn check(file: &Path) -> Result<Report, ConfigError> {
     let (findings, entries) = match kind {
         FileKind::Toml => {
             let (config, findings) = toml_file::parse(file, &text);
-            (with_roots(&config, findings), significant('#'))
+            (with_files(&config, findings), significant('#'))
         }
         FileKind::OpensmConf => {
             let (config, findings) = opensm_conf::parse(file, &text);
             let taken = significant('#') - findings.len();
-            (with_roots(&config, findings), taken)
+            (with_files(&config, findings), taken)
         }
         FileKind::Guid2Lid => {
             let table = parse_guid2lid(file, &text);
@@ -128,6 +143,10 @@ pub fn check(file: &Path) -> Result<Report, ConfigError> {
         FileKind::GuidFile => {
             let (guids, findings) = parse_guid_file(file, &text);
             (findings, guids.len())
+        }
+        FileKind::Partitions => {
+            let (partitions, findings) = parse_partitions(file, &text, false);
+            (findings, partitions.list.len())
         }
     };
     Ok(Report {
@@ -138,21 +157,30 @@ pub fn check(file: &Path) -> Result<Report, ConfigError> {
     })
 }
 
-/// Adds what is to be said about the file that the configuration names.
-fn with_roots(config: &Config, mut findings: Vec<Finding>) -> Vec<Finding> {
-    let Some(roots) = &config.routing.root_guid_file else {
-        return findings;
-    };
-    match read_text(roots) {
-        Ok(text) => findings.extend(parse_guid_file(roots, &text).1),
-        Err(error) => findings.push(Finding {
-            file: roots.clone(),
-            line: 1,
-            column: 1,
-            severity: Severity::Error,
-            found: error.to_string(),
-            expected: "root_guid_file names it".to_owned(),
-        }),
+/// Adds what is to be said about the files that the configuration names.
+fn with_files(config: &Config, mut findings: Vec<Finding>) -> Vec<Finding> {
+    if let Some(roots) = &config.routing.root_guid_file {
+        match read_text(roots) {
+            Ok(text) => findings.extend(parse_guid_file(roots, &text).1),
+            Err(error) => findings.push(unread(roots, &error, "root_guid_file names it")),
+        }
+    }
+    if let Some(file) = &config.partitions.file {
+        match load_partitions(&config.partitions) {
+            Ok((_, more)) | Err(ConfigError::Invalid { findings: more }) => findings.extend(more),
+            Err(error) => findings.push(unread(file, &error, "[partitions] names it")),
+        }
     }
     findings
+}
+
+fn unread(file: &Path, error: &ConfigError, expected: &str) -> Finding {
+    Finding {
+        file: file.to_owned(),
+        line: 1,
+        column: 1,
+        severity: Severity::Error,
+        found: error.to_string(),
+        expected: expected.to_owned(),
+    }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::EngineKind;
 
-use super::Config;
+use super::{Config, Enforcement};
 
 /// A key, and all that reading, writing and explaining it needs.
 pub(super) struct Field {
@@ -38,6 +38,7 @@ pub(super) enum Kind {
     Path,
     Address,
     Engine,
+    Enforcement,
 }
 
 /// Where the value goes.
@@ -54,6 +55,7 @@ pub(super) enum Slot<'a> {
     OptionPath(&'a mut Option<PathBuf>),
     Address(&'a mut Option<SocketAddr>),
     Engine(&'a mut EngineKind),
+    Enforcement(&'a mut Enforcement),
 }
 
 /// A value as a file states it.
@@ -98,6 +100,10 @@ impl Field {
                 let known = EngineKind::ALL.into_iter().find(|e| e.name() == text);
                 *slot = known.ok_or(Refused)?;
             }
+            (Slot::Enforcement(slot), Given::Text(text)) => {
+                let known = Enforcement::ALL.into_iter().find(|e| e.name() == text);
+                *slot = known.ok_or(Refused)?;
+            }
             _ => return Err(Refused),
         }
         Ok(())
@@ -133,13 +139,8 @@ impl Field {
             Kind::Address => "an address and port, a string such as \"127.0.0.1:50051\", \
                               or \"\" for none"
                 .to_owned(),
-            Kind::Engine => {
-                let names: Vec<_> = EngineKind::ALL
-                    .iter()
-                    .map(|e| format!("\"{}\"", e.name()))
-                    .collect();
-                format!("one of {}", names.join(", "))
-            }
+            Kind::Engine => one_of(&EngineKind::ALL.map(EngineKind::name)),
+            Kind::Enforcement => one_of(&Enforcement::ALL.map(Enforcement::name)),
         }
     }
 
@@ -159,6 +160,7 @@ impl Field {
             Slot::OptionPath(v) => quoted(v.as_ref()?.display().to_string()),
             Slot::Address(v) => quoted((*v)?.to_string()),
             Slot::Engine(v) => quoted(v.name().to_owned()),
+            Slot::Enforcement(v) => quoted(v.name().to_owned()),
         })
     }
 
@@ -169,6 +171,11 @@ impl Field {
             _ => value.to_string(),
         }
     }
+}
+
+fn one_of(names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    format!("one of {}", names.join(", "))
 }
 
 fn narrow<T: TryFrom<u64>>(number: Option<u64>) -> Result<T, Refused> {

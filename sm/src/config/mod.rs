@@ -12,8 +12,10 @@ mod load;
 mod model;
 mod opensm_conf;
 mod opensm_keys;
+mod partitions;
 mod sample;
 mod schema;
+mod suggest;
 #[cfg(test)]
 mod tests;
 mod toml_file;
@@ -24,8 +26,11 @@ pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use load::{ConfigError, FILE_MAX, Loaded};
 pub use model::{
-    ApiConfig, Config, DumpConfig, FlapConfig, LidConfig, LinkConfig, RoutingConfig, SmConfig,
-    StateConfig, SweepConfig,
+    ApiConfig, Config, DumpConfig, Enforcement, FlapConfig, LidConfig, LinkConfig, PartitionConfig,
+    RoutingConfig, SmConfig, StateConfig, SweepConfig,
+};
+pub use partitions::{
+    Group, Members, Membership, Partition, Partitions, Rule, load_partitions, parse_partitions,
 };
 
 use std::collections::BTreeSet;

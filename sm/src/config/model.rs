@@ -1,3 +1,4 @@
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ pub struct Config {
     pub links: LinkConfig,
     /// How routes are computed.
     pub routing: RoutingConfig,
+    /// Who may talk to whom.
+    pub partitions: PartitionConfig,
     /// When a link that comes and goes is left alone.
     pub flap: FlapConfig,
     /// How this daemon is asked.
@@ -161,6 +164,71 @@ pub struct RoutingConfig {
     pub engine: EngineKind,
     /// The switches at the top of an up*/down* ranking; `None`: found from the graph.
     pub root_guid_file: Option<PathBuf>,
+}
+
+/// Section `partitions`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct PartitionConfig {
+    /// The file that defines them, as OpenSM has it; `None`: everybody is a full member of the default partition.
+    pub file: Option<PathBuf>,
+    /// Whether it is as well if there is no such file: OpenSM writes the name of one into every configuration.
+    pub file_may_be_missing: bool,
+    /// Where switches check the P_Keys of packets.
+    pub enforcement: Enforcement,
+    /// Whether a port can hold the full and the limited key of one partition.
+    pub allow_both: bool,
+}
+
+/// At which side of its ports that lead to a CA or router a switch drops packets whose P_Key the port does not have (IBA
+/// 14.2.5.6). It does not where every port is a full member of the default partition and of no other: nothing would be
+/// dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Enforcement {
+    /// What comes in and what goes out.
+    #[default]
+    Both,
+    /// What comes in.
+    In,
+    /// What goes out.
+    Out,
+    /// Nothing.
+    Off,
+}
+
+impl Enforcement {
+    /// All there are.
+    pub const ALL: [Enforcement; 4] = [
+        Enforcement::Both,
+        Enforcement::In,
+        Enforcement::Out,
+        Enforcement::Off,
+    ];
+
+    /// As the configuration writes it, and OpenSM's.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Enforcement::Both => "both",
+            Enforcement::In => "in",
+            Enforcement::Out => "out",
+            Enforcement::Off => "off",
+        }
+    }
+
+    /// Whether what comes in is checked.
+    pub const fn inbound(self) -> bool {
+        matches!(self, Enforcement::Both | Enforcement::In)
+    }
+
+    /// Whether what goes out is checked.
+    pub const fn outbound(self) -> bool {
+        matches!(self, Enforcement::Both | Enforcement::Out)
+    }
+}
+
+impl fmt::Display for Enforcement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// Section `flap`.

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use rsm_routing::engine::EngineKind;
 
-use super::Config;
 use super::field::Given;
 use super::finding::{Finding, Findings, Severity};
 use super::opensm_keys::OTHER_KEYS;
 use super::schema::field;
+use super::{Config, Enforcement};
 
 /// How OpenSM's value becomes ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ enum Convert {
     Path,
     /// A list of engines, of which the first that is known here is taken.
     Engines,
+    /// A word that means the same here.
+    Text,
     /// A mask that means "leave the hardware alone" if it is zero, and "whatever is supported",
     /// which is what hardware has anyway, if it is this.
     Mask(u64),
@@ -33,6 +35,12 @@ enum Convert {
 
 /// OpenSM's key, our section and key.
 const MAPPED: &[(&str, &str, &str, Convert)] = &[
+    (
+        "allow_both_pkeys",
+        "partitions",
+        "allow_both",
+        Convert::Flag,
+    ),
     ("dump_files_dir", "dump", "dir", Convert::Path),
     (
         "force_link_speed",
@@ -105,6 +113,8 @@ const MAPPED: &[(&str, &str, &str, Convert)] = &[
         "packet_life_time",
         Convert::Number,
     ),
+    ("part_enforce", "partitions", "enforcement", Convert::Text),
+    ("partition_config_file", "partitions", "file", Convert::Path),
     ("root_guid_file", "routing", "root_guid_file", Convert::Path),
     ("routing_engine", "routing", "engine", Convert::Engines),
     ("sm_key", "sm", "sm_key", Convert::Number),
@@ -124,9 +134,14 @@ const MAPPED: &[(&str, &str, &str, Convert)] = &[
 
 const UNSET: &str = "(null)";
 
+/// A key of OpenSM's that is not recommended any more: if it is TRUE, `part_enforce` does not count.
+const NO_ENFORCEMENT: &str = "no_partition_enforcement";
+
 /// Reads `text`; the configuration is of use only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
     let mut config = Config::default();
+    config.partitions.file_may_be_missing = true;
+    let mut unenforced = false;
     let mut findings = Findings::new(file, text);
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -149,6 +164,16 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
                         say(value_at, severity, shown(key, value), expected);
                     }
                 }
+                None if key == NO_ENFORCEMENT => {
+                    match unquoted(value).to_ascii_uppercase().as_str() {
+                        "TRUE" => unenforced = true,
+                        "FALSE" => unenforced = false,
+                        _ => {
+                            let expected = "expected TRUE or FALSE".to_owned();
+                            say(value_at, Severity::Error, shown(key, value), expected);
+                        }
+                    }
+                }
                 None if OTHER_KEYS.binary_search(&key).is_ok() => {
                     let expected = "ignored: it has no counterpart in rsm".to_owned();
                     say(key_at, Severity::Note, shown(key, value), expected);
@@ -165,6 +190,9 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
             }
         }
         offset += line.len();
+    }
+    if unenforced {
+        config.partitions.enforcement = Enforcement::Off;
     }
     (config, findings.finish())
 }
@@ -215,7 +243,7 @@ fn take(
             "FALSE" => Given::Flag(false),
             _ => return Err((Severity::Error, "expected TRUE or FALSE".to_owned())),
         },
-        Convert::Guid | Convert::Path => Given::Text(value),
+        Convert::Guid | Convert::Path | Convert::Text => Given::Text(value),
         Convert::Engines => return engines(config, value),
         Convert::Mask(all) => match number(value).ok_or_else(refused)? {
             0 => return Ok(()),
@@ -263,6 +291,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
 mod tests {
     use rsm_ids::{Guid, Lmc};
 
+    use super::super::PartitionConfig;
     use super::super::finding::any_error;
     use super::*;
 
@@ -334,7 +363,7 @@ mod tests {
 
     #[test]
     fn every_bad_value_is_an_error() {
-        let (config, findings) = read(
+        let (mut config, findings) = read(
             "lmc 8\nlmc_esp0 maybe\nsm_priority -1\nguid here\nvl_stall_count 09\nsubnet_timeout\n",
         );
         assert_eq!(findings.len(), 6, "{findings:?}");
@@ -343,7 +372,33 @@ mod tests {
             findings[0].to_string(),
             "opensm.conf:1:5: error: lmc is `8`: expected an integer from 0 to 7"
         );
+        config.partitions.file_may_be_missing = false;
         assert_eq!(config, Config::default());
+    }
+
+    #[test]
+    fn partitions_are_taken() {
+        let (config, findings) = read(
+            "partition_config_file /etc/opensm/partitions.conf\npart_enforce in\nallow_both_pkeys TRUE\n\
+             no_partition_enforcement FALSE\n",
+        );
+        assert_eq!(findings, []);
+        let expected = PartitionConfig {
+            file: Some("/etc/opensm/partitions.conf".into()),
+            file_may_be_missing: true,
+            enforcement: Enforcement::In,
+            allow_both: true,
+        };
+        assert_eq!(config.partitions, expected);
+        let (config, findings) = read("no_partition_enforcement TRUE\npart_enforce both\n");
+        assert_eq!(findings, []);
+        assert_eq!(config.partitions.enforcement, Enforcement::Off);
+        let (_, findings) = read("part_enforce always\nno_partition_enforcement maybe\n");
+        assert_eq!(
+            findings[0].to_string(),
+            "opensm.conf:1:14: error: part_enforce is `always`: expected one of \"both\", \"in\", \"out\", \"off\""
+        );
+        assert_eq!(findings.len(), 2);
     }
 
     #[test]

@@ -4,7 +4,6 @@
 /// In alphabetical order.
 pub(super) const OTHER_KEYS: &[&str] = &[
     "accum_log_file",
-    "allow_both_pkeys",
     "avoid_throttled_links",
     "babbling_port_policy",
     "cc_ca_cong_setting_ccti_increase",
@@ -70,12 +69,9 @@ pub(super) const OTHER_KEYS: &[&str] = &[
     "max_wire_smps2",
     "mcgroup_join_validation",
     "no_clients_rereg",
-    "no_partition_enforcement",
     "node_name_map_name",
     "nue_include_switches",
     "nue_max_num_vls",
-    "part_enforce",
-    "partition_config_file",
     "per_module_logging_file",
     "perfmgr",
     "perfmgr_ignore_cas",

@@ -15,6 +15,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
         "What every port is set to (PortInfo, IBA 14.2.5.6).",
     ),
     ("routing", "How routes are computed."),
+    ("partitions", "Who may talk to whom."),
     ("flap", "When a link that comes and goes is left alone."),
     ("api", "How this daemon is asked."),
     ("dump", "What is written after each convergence."),
@@ -149,6 +150,19 @@ pub(super) const FIELDS: &[Field] = fields! {
     ];
     routing.root_guid_file: OptionPath, Kind::Path, "\"/etc/rsm/roots\"", [
         "The switches at the top, a GUID on each line. Not set: found from the graph."
+    ];
+
+    partitions.file: OptionPath, Kind::Path, "\"/etc/rsm/partitions.conf\"", [
+        "The file that defines them, in OpenSM's format. Not set: every port is a full member of the",
+        "default partition."
+    ];
+    partitions.enforcement: Enforcement, Kind::Enforcement, "", [
+        "Where switches drop what has another P_Key than the CA or router at the port: what comes",
+        "`in`, what goes `out`, or `both`."
+    ];
+    partitions.allow_both: Flag, Kind::Flag, "", [
+        "Whether a port can hold the full and the limited key of one partition. Otherwise a",
+        "membership of `both` in the file counts as full."
     ];
 
     flap.threshold: U32, number(0, 1000), "", [

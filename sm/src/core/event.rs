@@ -8,6 +8,7 @@ use rsm_mad::transport::{Datagram, Inbound};
 use super::convergence::Convergence;
 use super::snapshot::Snapshot;
 use super::{Config, Remembered};
+use crate::findings::Finding;
 use crate::plan::{Job, Outcome};
 
 /// Names the one who waits for a command to have had its effect.
@@ -45,6 +46,8 @@ pub enum Command {
     },
     /// Use another configuration from now on.
     Reload(Box<Config>),
+    /// A configuration was refused, and that in force stays: readers are told why.
+    Refused(Vec<Finding>),
 }
 
 /// Something to be done outside.

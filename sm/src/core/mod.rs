@@ -147,6 +147,8 @@ pub struct Core {
     unfinished: bool,
     /// What the last plan and push left undone; faults of the inventory are added when published.
     residue: Vec<Finding>,
+    /// What was wrong with the configuration that was offered last.
+    refused: Vec<Finding>,
     history: VecDeque<Arc<Convergence>>,
     next_light: Option<Time>,
     effects: VecDeque<Effect>,
@@ -178,6 +180,7 @@ impl Core {
             uncovered: None,
             unfinished: false,
             residue: Vec::new(),
+            refused: Vec::new(),
             history: VecDeque::new(),
             next_light: None,
             effects: VecDeque::new(),
@@ -199,7 +202,7 @@ impl Core {
                 generation,
                 outcome,
             } => self.on_planned(generation, outcome, now),
-            Event::Command(command) => self.on_command(command),
+            Event::Command(command) => self.on_command(command, now),
         }
         self.run(now);
     }
@@ -346,7 +349,7 @@ impl Core {
         }
     }
 
-    fn on_command(&mut self, command: Command) {
+    fn on_command(&mut self, command: Command, now: Time) {
         match command {
             Command::Resweep { full, ticket } => {
                 if full {
@@ -358,10 +361,15 @@ impl Core {
             }
             Command::Reload(config) => {
                 self.config = *config;
+                self.refused.clear();
                 self.damping.configure(self.config.damping);
                 // What a device did not keep under the old settings may be asked for once more.
                 self.not_kept = NotKept::default();
                 self.work.sweep_everything(false, "configuration reloaded");
+            }
+            Command::Refused(findings) => {
+                self.refused = findings;
+                self.publish(now);
             }
         }
     }

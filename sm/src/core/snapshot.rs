@@ -57,7 +57,7 @@ pub struct PortCounts {
 impl Snapshot {
     pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         let mut findings = fault::findings(&core.inventory);
-        findings.extend(core.residue.iter().cloned());
+        findings.extend(core.residue.iter().chain(&core.refused).cloned());
         findings.extend(
             core.traps
                 .findings(|port| format!("{} port {}", core.name(port.node), port.port)),

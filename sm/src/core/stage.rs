@@ -330,7 +330,10 @@ impl Core {
             );
             return;
         }
-        for key in changes.ports.keys().filter(|key| key.port == PortNum::ZERO) {
+        for (key, change) in &changes.ports {
+            if key.port != PortNum::ZERO || !change.info {
+                continue;
+            }
             let node = self.inventory.node_mut(key.node);
             if let Some(switch) = node.and_then(|node| node.switch.as_mut()) {
                 switch.unheard = true;
@@ -460,6 +463,10 @@ impl Core {
                     Task::Port(key, _) => {
                         (Subject::Port(key), format!("PortInfo of port {}", key.port))
                     }
+                    Task::PKeys(key, _) => (
+                        Subject::Port(key),
+                        format!("the P_Key table of port {}", key.port),
+                    ),
                 };
                 let why = match failure.cause {
                     Cause::Silence => "did not answer".to_owned(),

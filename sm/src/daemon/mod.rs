@@ -29,7 +29,7 @@ use self::dumps::Dumper;
 use self::memory::Keeper;
 use self::server::serve;
 use self::signals::Signals;
-use crate::config::Config;
+use crate::config::{Config, ConfigError, Partitions};
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Command, Core, Effect, Event};
 use crate::plan;
@@ -82,7 +82,7 @@ pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 /// What keeps it from starting: the port, the state directory, the sockets; or a part of it that failed for good.
 pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let clock = Clock::start();
-    let core_config = settings::core_config(&options.config, options.accept_credit_loops)?;
+    let core_config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
     let (keeper, remembered) = memory::open(state_dir)?;
     let (inbox, events) = mpsc::channel(INBOX);
@@ -125,6 +125,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         Some(serve(&options, backend).await?)
     };
     let shell = Shell {
+        partitions: core_config.policy.partitions.clone(),
         core: Core::new(core_config, remembered),
         clock,
         line,
@@ -154,6 +155,8 @@ fn sink(inbox: mpsc::Sender<Event>) -> Sink {
 /// Everything around the core.
 struct Shell {
     core: Core,
+    /// Those in force.
+    partitions: Arc<Partitions>,
     clock: Clock,
     line: Line,
     inbox: mpsc::Sender<Event>,
@@ -284,37 +287,38 @@ impl Shell {
         });
     }
 
+    /// Reads the configuration again, and the files that it names. One that cannot be used changes nothing.
     fn reload(&mut self) {
-        let Some(file) = &self.options.config_file else {
-            self.core.handle(
-                Event::Command(Command::Resweep {
-                    full: false,
-                    ticket: 0,
-                }),
-                self.clock.now(),
-            );
-            return;
+        let command = match self.reloaded() {
+            Ok(config) => {
+                self.partitions = config.policy.partitions.clone();
+                Command::Reload(Box::new(config))
+            }
+            Err(error) => {
+                let findings = settings::refusal(&error);
+                for finding in &findings {
+                    tracing::error!("{}", finding.text);
+                }
+                Command::Refused(findings)
+            }
         };
-        let loaded = Config::load(file)
-            .map_err(anyhow::Error::from)
-            .and_then(|loaded| {
+        self.core.handle(Event::Command(command), self.clock.now());
+    }
+
+    fn reloaded(&self) -> Result<core::Config, ConfigError> {
+        let mut config = match &self.options.config_file {
+            Some(file) => {
+                let loaded = Config::load(file)?;
                 for finding in &loaded.findings {
                     tracing::warn!("{finding}");
                 }
-                let mut config = loaded.config;
-                (self.options.overrides)(&mut config);
-                Ok(settings::core_config(
-                    &config,
-                    self.options.accept_credit_loops,
-                )?)
-            });
-        match loaded {
-            Ok(config) => self.core.handle(
-                Event::Command(Command::Reload(Box::new(config))),
-                self.clock.now(),
-            ),
-            Err(error) => tracing::error!("{error:#}; the configuration in force stays"),
-        }
+                loaded.config
+            }
+            None => Config::default(),
+        };
+        (self.options.overrides)(&mut config);
+        let accept_credit_loops = self.options.accept_credit_loops;
+        settings::core_config(&config, accept_credit_loops, Some(&self.partitions))
     }
 
     fn reopen(&mut self) {

@@ -5,18 +5,22 @@ use std::time::Duration;
 
 use rsm_mad::client::ClientConfig;
 
-use crate::config::{Config, ConfigError, load_guid_file};
+use crate::config::{
+    self, Config, ConfigError, PartitionConfig, Partitions, load_guid_file, load_partitions,
+};
 use crate::core;
 use crate::core::role::Identity;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy};
 
-/// What `config` tells the core. Reads the root GUID file, if there is one.
+/// What `config` tells the core, while the partitions `in_force` are. Reads the files that it names.
 ///
 /// # Errors
-/// The root GUID file cannot be used.
+/// One of these files cannot be used.
 pub(super) fn core_config(
     config: &Config,
     accept_credit_loops: bool,
+    in_force: Option<&Partitions>,
 ) -> Result<core::Config, ConfigError> {
     let root_guids = match &config.routing.root_guid_file {
         Some(file) => load_guid_file(file)?.into_iter().collect(),
@@ -28,6 +32,8 @@ pub(super) fn core_config(
         ports: port_policy(config),
         engine: config.routing.engine,
         root_guids,
+        partitions: Arc::new(partitions(&config.partitions, in_force)?),
+        enforcement: config.partitions.enforcement,
         accept_credit_loops,
     };
     Ok(core::Config {
@@ -45,6 +51,58 @@ pub(super) fn core_config(
         client: client_config(config),
         ..core::Config::default()
     })
+}
+
+/// The partitions of the file, if there is one. One that was in force and has vanished is missed, whether or not it had to be
+/// there at the start: without it everybody could talk to everybody.
+fn partitions(
+    config: &PartitionConfig,
+    in_force: Option<&Partitions>,
+) -> Result<Partitions, ConfigError> {
+    let same = in_force.is_some_and(|partitions| partitions.file == config.file);
+    let config = PartitionConfig {
+        file_may_be_missing: config.file_may_be_missing && !same,
+        ..config.clone()
+    };
+    let (partitions, findings) = load_partitions(&config)?;
+    for finding in findings {
+        tracing::warn!("{finding}");
+    }
+    Ok(partitions)
+}
+
+/// The most errors of a refused configuration that are shown one by one.
+const ERRORS_SHOWN: usize = 10;
+
+/// What the operator is told of a configuration that was not put in force.
+pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
+    let finding = |what: String| {
+        Finding::new(
+            FindingKind::ConfigRefused,
+            Subject::Subnet,
+            Severity::Error,
+            format!("{what}; the configuration in force stays"),
+        )
+    };
+    let ConfigError::Invalid { findings } = error else {
+        let mut text = error.to_string();
+        if let Some(cause) = std::error::Error::source(error) {
+            text = format!("{text}: {cause}");
+        }
+        return vec![finding(text)];
+    };
+    let is_error = |finding: &&config::Finding| finding.severity == config::Severity::Error;
+    let errors: Vec<_> = findings.iter().filter(is_error).collect();
+    let mut shown: Vec<_> = errors
+        .iter()
+        .take(ERRORS_SHOWN)
+        .map(|error| finding(error.to_string()))
+        .collect();
+    if errors.len() > ERRORS_SHOWN {
+        let more = errors.len() - ERRORS_SHOWN;
+        shown.push(finding(format!("{more} more errors: see rsm check-config")));
+    }
+    shown
 }
 
 fn port_policy(config: &Config) -> PortPolicy {

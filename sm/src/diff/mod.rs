@@ -7,14 +7,16 @@ mod kept;
 use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, PortNum};
-use rsm_mad::wire::attr::{NodeType, PortInfo, PortState, SwitchInfo};
+use rsm_mad::wire::attr::{NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
 use rsm_routing::tables::Tables;
 
 pub use self::kept::{DeviceKind, NotKept, PortRole};
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::Plan;
+use crate::plan::partitions::Enforced;
 use crate::plan::ports::{self, Settings};
 use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::p_keys;
 
 /// What has to be written to one switch.
 #[derive(Clone, Default, Debug)]
@@ -39,6 +41,34 @@ pub struct PortChange {
     pub activate: bool,
     /// The other end of its cable.
     pub peer: Option<PortKey>,
+    /// Whether PortInfo has to be written.
+    pub info: bool,
+    /// Blocks of its P_KeyTable that differ, lowest first.
+    pub p_keys: Vec<PKeyBlock>,
+    /// Whether it is one of a switch's external ports.
+    pub external_of_switch: bool,
+}
+
+/// A block of a P_KeyTable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PKeyBlock {
+    /// Which block.
+    pub block: u16,
+    /// Its keys, up to the end of the block or of the table.
+    pub keys: Vec<PKey>,
+}
+
+impl PKeyBlock {
+    /// As it is sent.
+    pub fn table(&self) -> PKeyTable {
+        let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
+        for (slot, &key) in all.iter_mut().zip(&self.keys) {
+            *slot = key;
+        }
+        let mut table = PKeyTable::default();
+        table.set_p_keys(all);
+        table
+    }
 }
 
 /// Everything that has to be written.
@@ -145,7 +175,13 @@ fn diff_port(fabric: &Fabric, plan: &Plan, not_kept: &NotKept, at: PortRef) -> O
     if is_end_port && claim.is_none() {
         return None;
     }
-    let settings = ports::desired(fabric, at, claim, plan.sm_lid, &plan.policy.ports)?;
+    let planned = plan.fabric.find_port(fabric.key(at));
+    let enforced = planned.map_or_else(Enforced::default, |at| plan.partitions.enforced(at));
+    let settings = ports::desired(fabric, at, claim, plan.sm_lid, enforced, &plan.policy.ports)?;
+    let p_keys = match planned.and_then(|at| plan.partitions.table(at)) {
+        Some(table) => diff_p_keys(fabric, at, table),
+        None => Vec::new(),
+    };
     let ignored = not_kept.of(DeviceKind::of(&node.info, at.port));
     let activate = external
         && port.peer.is_some_and(|peer| {
@@ -162,12 +198,33 @@ fn diff_port(fabric: &Fabric, plan: &Plan, not_kept: &NotKept, at: PortRef) -> O
         });
     let differs = !settings.differing(info, ignored).is_empty();
     let inactive = activate && info.port_state() != PortState::Active;
-    (differs || inactive).then(|| PortChange {
+    let info = differs || inactive;
+    (info || !p_keys.is_empty()).then(|| PortChange {
         settings,
         ignored,
         activate,
         peer: port.peer.map(|peer| fabric.key(peer)),
+        info,
+        p_keys,
+        external_of_switch: switch && external,
     })
+}
+
+/// The blocks in which the P_KeyTable of a port differs from `wanted`.
+fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey]) -> Vec<PKeyBlock> {
+    let capacity = fabric.p_key_capacity(at);
+    let held = fabric.port(at).p_keys.as_deref();
+    let mut blocks = Vec::new();
+    for block in 0..p_keys::blocks(capacity) {
+        let first = usize::from(block) * PKeyTable::ENTRIES;
+        let end = (first + PKeyTable::ENTRIES).min(usize::from(capacity));
+        let key = |index: usize| wanted.get(index).copied().unwrap_or(PKey::INVALID);
+        let keys: Vec<PKey> = (first..end).map(key).collect();
+        if !held.is_some_and(|image| image.holds(block, &keys)) {
+            blocks.push(PKeyBlock { block, keys });
+        }
+    }
+    blocks
 }
 
 /// The LIDs that `plan` gives to a port of `fabric`, which may be a later model than the plan's own.

@@ -6,6 +6,7 @@
 mod delta;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState, SwitchInfo};
@@ -13,6 +14,7 @@ use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState, SwitchInfo};
 pub use self::delta::Delta;
 use crate::sweep::MISSES_TOLERATED;
 use crate::sweep::inventory::{Inventory, NodeRecord, PortKey};
+use crate::sweep::p_keys::{self, PKeyImage};
 
 /// Index of a node in one [`Fabric`]; nodes are in the order of their GUIDs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -38,6 +40,8 @@ pub struct Port {
     pub peer: Option<PortRef>,
     /// Whether its link is physically up.
     pub up: bool,
+    /// Its P_KeyTable, as far as it is known.
+    pub p_keys: Option<Arc<PKeyImage>>,
 }
 
 impl Port {
@@ -205,6 +209,12 @@ impl Fabric {
         })
     }
 
+    /// How many keys the P_KeyTable of a port holds.
+    pub fn p_key_capacity(&self, at: PortRef) -> u16 {
+        let node = self.node(at.node);
+        p_keys::capacity(&node.info, node.switch.as_ref(), at.port)
+    }
+
     /// GUID and number of a port, which name it across fabrics.
     pub fn key(&self, at: PortRef) -> PortKey {
         PortKey::new(self.node(at.node).guid, at.port)
@@ -238,6 +248,7 @@ fn build_node(
             info: port.info,
             peer: port.peer.and_then(resolve),
             up: port.is_up(),
+            p_keys: port.p_keys.clone(),
         })
         .collect();
     Node {

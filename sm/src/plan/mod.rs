@@ -5,6 +5,7 @@
 
 pub mod lids;
 pub mod lint;
+pub mod partitions;
 pub mod policy;
 pub mod ports;
 mod topology;
@@ -21,6 +22,7 @@ use rsm_routing::verify::Report;
 
 use self::lids::{Claim, Claims, LidPlan};
 use self::lint::Refusal;
+use self::partitions::PartitionPlan;
 use self::policy::Policy;
 pub use self::topology::{build as topology, lids_in_use};
 pub use self::transition::Held;
@@ -67,6 +69,8 @@ pub struct Plan {
     /// Tables that every switch has to hold before the first of `routing` is written, where a mixture of what they hold
     /// now and those could close a loop.
     pub waypoint: Option<Tables>,
+    /// Who is in which partition.
+    pub partitions: PartitionPlan,
     /// The decisions it was made under.
     pub policy: Arc<Policy>,
     /// What the operator should know.
@@ -174,7 +178,9 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
     if let Some(refusal) = refusal {
         return Err(refusal.into());
     }
+    let partitions = partitions::assign(&job.fabric, &job.policy);
     let mut findings = lids.findings.clone();
+    findings.extend(partitions.findings.iter().cloned());
     if report.disconnected_pairs > 0 {
         findings.push(Finding::new(
             FindingKind::Unreachable,
@@ -195,6 +201,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         routing,
         report,
         waypoint,
+        partitions,
         policy: job.policy.clone(),
         findings,
     })

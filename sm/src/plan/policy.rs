@@ -1,9 +1,12 @@
 //! What the operator decides, as far as planning depends on it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::EngineKind;
+
+use crate::config::{Enforcement, Partitions};
 
 /// Decisions that go into every plan; from the configuration file.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,6 +21,10 @@ pub struct Policy {
     pub engine: EngineKind,
     /// GUIDs of the switches that up*/down* ranks from; empty: found from the fabric.
     pub root_guids: Vec<Guid>,
+    /// Who may talk to whom.
+    pub partitions: Arc<Partitions>,
+    /// Where switches check that.
+    pub enforcement: Enforcement,
     /// Accept routes whose channel dependency graph has cycles. Dangerous: the fabric can deadlock.
     pub accept_credit_loops: bool,
 }
@@ -93,6 +100,8 @@ impl Default for Policy {
             ports: PortPolicy::default(),
             engine: EngineKind::Auto,
             root_guids: Vec::new(),
+            partitions: Arc::default(),
+            enforcement: Enforcement::default(),
             accept_credit_loops: false,
         }
     }

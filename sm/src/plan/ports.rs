@@ -7,6 +7,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::lids::Claim;
+use super::partitions::Enforced;
 use super::policy::PortPolicy;
 use crate::fabric::{Fabric, PortRef};
 
@@ -53,6 +54,8 @@ fields! {
     WidthEnabled: "LinkWidthEnabled", |info| u64::from(info.link_width_enabled().0), |info, value| { info.set_link_width_enabled(LinkWidth(value as u8)); }, false;
     SpeedEnabled: "LinkSpeedEnabled", |info| u64::from(info.link_speed_enabled().0), |info, value| { info.set_link_speed_enabled(LinkSpeed(value as u8)); }, false;
     SpeedExtEnabled: "LinkSpeedExtEnabled", |info| u64::from(info.link_speed_ext_enabled().0), |info, value| { info.set_link_speed_ext_enabled(LinkSpeedExt(value as u8)); }, false;
+    EnforceInbound: "PartitionEnforcementInbound", |info| u64::from(info.partition_enforcement_inbound()), |info, value| { info.set_partition_enforcement_inbound(value != 0); }, false;
+    EnforceOutbound: "PartitionEnforcementOutbound", |info| u64::from(info.partition_enforcement_outbound()), |info, value| { info.set_partition_enforcement_outbound(value != 0); }, false;
 }
 
 /// A set of [`FIELDS`], one bit for each.
@@ -139,7 +142,8 @@ impl Settings {
     }
 }
 
-/// What the port `at` should have, given the LIDs it gets (`claim`) and the LID of the subnet manager.
+/// What the port `at` should have, given the LIDs it gets (`claim`), the LID of the subnet manager, and what the port is to
+/// drop, if it is one of a switch.
 ///
 /// `None` for a port that never answered.
 pub fn desired(
@@ -147,6 +151,7 @@ pub fn desired(
     at: PortRef,
     claim: Option<Claim>,
     sm_lid: Lid,
+    enforced: Enforced,
     policy: &PortPolicy,
 ) -> Option<Settings> {
     let node = fabric.node(at.node);
@@ -192,6 +197,12 @@ pub fn desired(
             } else {
                 (policy.hoq_life, policy.vl_stall_count)
             };
+            if let Some(switch) = &node.switch
+                && switch.partition_enforcement_cap() > 0
+            {
+                settings.put(Index::EnforceInbound, u64::from(enforced.inbound));
+                settings.put(Index::EnforceOutbound, u64::from(enforced.outbound));
+            }
             settings.put(Index::HoqLife, u64::from(hoq));
             settings.put(Index::VlStall, u64::from(stall));
         }

@@ -10,7 +10,11 @@ use super::lens::{api_key, kind, port_numbers, state};
 use super::published::Published;
 use crate::fabric::{Fabric, NodeIx, PortRef};
 
-fn page<T>(published: &Published, items: impl Iterator<Item = T>, limit: usize) -> Page<T> {
+pub(super) fn page<T>(
+    published: &Published,
+    items: impl Iterator<Item = T>,
+    limit: usize,
+) -> Page<T> {
     Page {
         generation: published.generation,
         items: items.take(limit).collect(),

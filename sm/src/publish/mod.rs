@@ -12,6 +12,7 @@ mod index;
 mod lens;
 mod lists;
 mod log;
+mod partitions;
 mod published;
 mod routes;
 mod simulator;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use rsm_api::model::{
     Convergence, Event, Finding, FindingFilter, ForwardingTable, Link, LinkFilter, Node,
-    NodeFilter, Page, Port, PortFilter, PortKey, Route, Selector, Status,
+    NodeFilter, Page, Partition, PartitionMember, Port, PortFilter, PortKey, Route, Selector,
+    Status,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{Journal, LookupError, Subnet, limits};
@@ -18,7 +19,7 @@ use super::findings::FindingBook;
 use super::lens::core_key;
 use super::log::ConvergenceLog;
 use super::published::Published;
-use super::{lists, routes, status};
+use super::{lists, partitions, routes, status};
 use crate::core::convergence;
 use crate::core::snapshot::Snapshot;
 
@@ -168,6 +169,19 @@ impl Subnet for View {
 
     fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError> {
         routes::route(&self.published(), source, destination)
+    }
+
+    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Partition> {
+        partitions::partitions(&self.published(), after, limit)
+    }
+
+    fn partition_members(
+        &self,
+        p_key: u16,
+        after: Option<PortKey>,
+        limit: usize,
+    ) -> Result<Page<PartitionMember>, LookupError> {
+        partitions::members(&self.published(), p_key, after, limit)
     }
 
     fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {

@@ -9,6 +9,7 @@
 //! Every acknowledged Set is written into the [`Inventory`], every lost one is marked there, so that the
 //! next difference starts from the truth whatever happened.
 
+mod p_keys;
 mod ports;
 mod tables;
 
@@ -17,15 +18,15 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
-use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, SwitchInfo};
+use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PKeyTable, PortInfo, SwitchInfo};
 use rsm_mad::wire::header::{AttrId, Status};
 
 use self::ports::PortPush;
 use self::tables::SwitchPush;
 use crate::diff::{Changes, NotKept};
 use crate::plan::Plan;
-use crate::sweep::inventory::{Inventory, PortKey};
-use crate::sweep::{Answer, reach};
+use crate::sweep::inventory::{Inventory, NodeRecord, PortKey};
+use crate::sweep::{Answer, p_keys as image, reach};
 
 /// One Set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -43,6 +44,8 @@ pub enum Task {
     },
     /// PortInfo of a port.
     Port(PortKey, Step),
+    /// A block of a port's P_KeyTable.
+    PKeys(PortKey, u16),
 }
 
 /// How far a Set of PortInfo takes a port.
@@ -102,7 +105,7 @@ impl Failure {
     pub fn node(&self) -> Guid {
         match self.task {
             Task::Switch(guid) | Task::Block { switch: guid, .. } => guid,
-            Task::Port(key, _) => key.node,
+            Task::Port(key, _) | Task::PKeys(key, _) => key.node,
         }
     }
 }
@@ -129,7 +132,7 @@ pub struct Push {
     /// Switches that have something to send, in turn.
     turn: VecDeque<Guid>,
     /// Ports that have something to send.
-    ready: VecDeque<(PortKey, Step)>,
+    ready: VecDeque<Task>,
     /// Sets on the way that are not acknowledged; while there are any, no block of the end is written.
     unmet: usize,
     outstanding: usize,
@@ -165,7 +168,7 @@ impl Push {
                     let switch = inventory.node(guid).and_then(|node| node.switch.as_ref());
                     let held = switch.map(|switch| &switch.info);
                     let zero = PortKey::new(guid, PortNum::ZERO);
-                    let sets_lid = changes.ports.contains_key(&zero);
+                    let sets_lid = changes.ports.get(&zero).is_some_and(|change| change.info);
                     (guid, SwitchPush::new(change, held, sets_lid))
                 })
                 .collect(),
@@ -365,7 +368,7 @@ impl Push {
                 let entries = self.wanted(switch, block, first)?;
                 (switch, LinearForwardingTable::ID, u32::from(block), entries)
             }
-            Task::Port(..) => return None,
+            Task::Port(..) | Task::PKeys(..) => return None,
         };
         let node = inventory.node(guid)?;
         Some(Order {
@@ -391,25 +394,8 @@ impl Push {
     }
 
     fn next_port(&mut self, inventory: &Inventory) -> Option<Order> {
-        while let Some((key, step)) = self.ready.pop_front() {
-            let task = Task::Port(key, step);
-            let order = self.ports.get(&key).and_then(|port| {
-                let current = inventory.port(key)?.info.as_ref()?;
-                let (path, alternate) = inventory.way_to(key)?;
-                let data = *port.content(current, step).as_data();
-                let modifier = PortInfo::modifier(key.port, true);
-                Some(Order {
-                    task,
-                    attribute: PortInfo::ID,
-                    modifier,
-                    data,
-                    target: key.node,
-                    lid: None,
-                    path,
-                    alternate,
-                })
-            });
-            match order {
+        while let Some(task) = self.ready.pop_front() {
+            match self.write_port(inventory, task) {
                 Some(order) => return Some(order),
                 None => self.failures.push(Failure {
                     task,
@@ -418,6 +404,35 @@ impl Push {
             }
         }
         None
+    }
+
+    fn write_port(&self, inventory: &Inventory, task: Task) -> Option<Order> {
+        let (key, attribute, modifier, data) = match task {
+            Task::Port(key, step) => {
+                let current = inventory.port(key)?.info.as_ref()?;
+                let data = *self.ports.get(&key)?.content(current, step).as_data();
+                let modifier = PortInfo::modifier(key.port, true);
+                (key, PortInfo::ID, modifier, data)
+            }
+            Task::PKeys(key, block) => {
+                let table = self.ports.get(&key)?.p_keys.block(block)?.table();
+                let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
+                let modifier = image::modifier(is_switch, key.port, block);
+                (key, PKeyTable::ID, modifier, *table.as_data())
+            }
+            Task::Switch(_) | Task::Block { .. } => return None,
+        };
+        let (path, alternate) = inventory.way_to(key)?;
+        Some(Order {
+            task,
+            attribute,
+            modifier,
+            data,
+            target: key.node,
+            lid: None,
+            path,
+            alternate,
+        })
     }
 
     fn acknowledged(
@@ -463,6 +478,36 @@ impl Push {
             Task::Port(key, step) => {
                 self.port_answered(inventory, not_kept, key, step, PortInfo::from_data(data))
             }
+            Task::PKeys(key, block) => {
+                let mut held = false;
+                if let Some(record) = inventory.port_mut(key) {
+                    let known = Arc::make_mut(record.p_keys.get_or_insert_default());
+                    known.store(block, PKeyTable::from_data(data));
+                    let wanted = self
+                        .ports
+                        .get(&key)
+                        .and_then(|port| port.p_keys.block(block));
+                    held = wanted.is_some_and(|wanted| known.holds(block, &wanted.keys));
+                }
+                if held {
+                    self.p_keys_settled(inventory, key, false);
+                } else {
+                    self.failed(inventory, task, Cause::NotHeld);
+                }
+            }
+        }
+    }
+
+    /// A Set of a P_KeyTable was answered or given up: see what that makes possible at both ends of the link.
+    fn p_keys_settled(&mut self, inventory: &Inventory, key: PortKey, failed: bool) {
+        let Some(port) = self.ports.get_mut(&key) else {
+            return;
+        };
+        port.p_keys.settle(failed);
+        let peer = port.peer();
+        self.consider(inventory, key);
+        if let Some(peer) = peer {
+            self.consider(inventory, peer);
         }
     }
 
@@ -545,6 +590,15 @@ impl Push {
                 }
                 self.lid_settled(key);
             }
+            Task::PKeys(key, block) => {
+                if cause == Cause::Silence
+                    && let Some(record) = inventory.port_mut(key)
+                {
+                    let known = Arc::make_mut(record.p_keys.get_or_insert_default());
+                    known.mark_dirty(block);
+                }
+                self.p_keys_settled(inventory, key, true);
+            }
         }
     }
 
@@ -605,7 +659,13 @@ impl Push {
             .is_none_or(SwitchPush::is_programmed)
     }
 
-    /// Queues the next Set of a port if it is due.
+    /// Whether a port holds its keys: they never had to change, or all changes are acknowledged.
+    fn holds_p_keys(&self, key: PortKey) -> bool {
+        let port = self.ports.get(&key);
+        port.is_none_or(|port| port.p_keys.is_held())
+    }
+
+    /// Queues the next Sets of a port if they are due.
     fn consider(&mut self, inventory: &Inventory, key: PortKey) {
         if self.stopped {
             return;
@@ -613,18 +673,29 @@ impl Push {
         let Some(port) = self.ports.get(&key) else {
             return;
         };
+        let peer = port.peer();
+        let open = [Some(key), peer]
+            .into_iter()
+            .flatten()
+            .all(|end| self.is_programmed(end.node) && self.holds_p_keys(end));
+        let goes_first = peer.and_then(|peer| self.ports.get(&peer));
+        let waits = goes_first.is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled());
         let state_of = |key: PortKey| inventory.port(key).and_then(|record| record.state());
-        let peer_state = port.peer().and_then(state_of);
-        let forwards = self.is_programmed(key.node)
-            && port.peer().is_none_or(|peer| self.is_programmed(peer.node));
+        let peer_state = peer.and_then(state_of);
         let Some(info) = inventory.port(key).and_then(|record| record.info.as_ref()) else {
             return;
         };
-        if let Some(step) = port.due(info, peer_state, forwards)
-            && let Some(port) = self.ports.get_mut(&key)
-        {
+        let Some(port) = self.ports.get_mut(&key) else {
+            return;
+        };
+        if !waits {
+            let blocks = port.p_keys.take_due();
+            self.ready
+                .extend(blocks.into_iter().map(|block| Task::PKeys(key, block)));
+        }
+        if let Some(step) = port.due(info, peer_state, open) {
             port.sent();
-            self.ready.push_back((key, step));
+            self.ready.push_back(Task::Port(key, step));
         }
     }
 }

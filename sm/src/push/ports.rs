@@ -3,6 +3,7 @@
 use rsm_mad::wire::attr::{CapabilityMask, PortInfo, PortState};
 
 use super::Step;
+use super::p_keys::PKeyPush;
 use crate::diff::PortChange;
 use crate::plan::ports::FieldMask;
 use crate::sweep::inventory::PortKey;
@@ -11,14 +12,16 @@ use crate::sweep::inventory::PortKey;
 #[derive(Debug)]
 pub(super) struct PortPush {
     change: PortChange,
+    pub(super) p_keys: PKeyPush,
     on_its_way: bool,
     configured: bool,
     given_up: bool,
 }
 
 impl PortPush {
-    pub(super) fn new(change: PortChange) -> PortPush {
+    pub(super) fn new(mut change: PortChange) -> PortPush {
         PortPush {
+            p_keys: PKeyPush::new(std::mem::take(&mut change.p_keys)),
             change,
             on_its_way: false,
             configured: false,
@@ -31,14 +34,15 @@ impl PortPush {
         self.change.peer
     }
 
-    /// What the port needs next, given what it last said, its peer's state, and whether the switches at both
-    /// ends forward as planned.
-    pub(super) fn due(
-        &self,
-        info: &PortInfo,
-        peer: Option<PortState>,
-        forwards: bool,
-    ) -> Option<Step> {
+    /// Whether it can drop packets of partitions that its table does not have. Then the port at the other end gets its keys
+    /// after it.
+    pub(super) fn is_enforcing(&self) -> bool {
+        self.change.external_of_switch
+    }
+
+    /// What the port needs next, given what it last said, its peer's state, and whether its link may carry data: the switches at
+    /// both ends forward as planned, and both ports hold their keys.
+    pub(super) fn due(&self, info: &PortInfo, peer: Option<PortState>, open: bool) -> Option<Step> {
         if self.on_its_way || self.given_up {
             return None;
         }
@@ -53,12 +57,15 @@ impl PortPush {
             // Both ends must be Armed at least: what an Active end sends to one in Init is lost (IBA 7.2.7).
             PortState::Armed
                 if self.change.activate
-                    && forwards
+                    && open
                     && matches!(peer, Some(PortState::Armed | PortState::Active)) =>
             {
                 Some(Step::Activate)
             }
-            _ if differs => Some(Step::Configure),
+            // To drop what the table does not have begins when the table is there.
+            _ if differs && (!self.is_enforcing() || self.p_keys.is_held()) => {
+                Some(Step::Configure)
+            }
             _ => None,
         }
     }

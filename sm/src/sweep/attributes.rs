@@ -2,8 +2,8 @@
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
-    Attribute, CapabilityMask, LinearForwardingTable, NodeDescription, PortInfo, PortState, SmInfo,
-    SwitchInfo,
+    Attribute, CapabilityMask, LinearForwardingTable, NodeDescription, PKeyTable, PortInfo,
+    PortState, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::Status;
 
@@ -74,6 +74,9 @@ impl Sweep {
                     switch.lft.store(usize::from(block), entries);
                 }
             }
+            Query::PKeys(key, block) => {
+                self.on_p_keys(inventory, key, block, PKeyTable::from_data(data));
+            }
             Query::Sm(key) => {
                 if let Some(port) = inventory.port_mut(key) {
                     let info = *SmInfo::from_data(data);
@@ -101,6 +104,7 @@ impl Sweep {
             return;
         };
         let port_state_change = info.port_state_change();
+        let first = node.switch.is_none();
         let was_reset = match &mut node.switch {
             Some(known) => {
                 let was_reset = reset::forgot_tables(&known.info, info);
@@ -115,6 +119,8 @@ impl Sweep {
         };
         if was_reset {
             self.on_reset(inventory, guid);
+        } else if first {
+            self.ask_enforced(inventory, guid);
         }
         let Some(node) = inventory.node(guid) else {
             return;
@@ -149,6 +155,7 @@ impl Sweep {
         {
             switch.lft.forget();
         }
+        self.forget_all_p_keys(inventory, guid);
         self.ask_node(inventory, guid);
     }
 
@@ -162,6 +169,7 @@ impl Sweep {
         if key.port == PortNum::ZERO && reset::forgot_lid(known.as_ref(), info) {
             self.on_reset(inventory, key.node);
         }
+        self.see_p_keys(inventory, key, known.as_ref());
         let is_local = inventory.local == Some(key);
         let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
         let external = key.port != PortNum::ZERO;
@@ -222,6 +230,7 @@ impl Sweep {
             port.sm = None;
             if !is_switch && !is_local {
                 port.info = None;
+                port.p_keys = None;
             }
         }
         if is_switch {

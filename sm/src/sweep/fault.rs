@@ -177,6 +177,9 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
     for (query, status) in &inventory.faults.owed {
         let what = match query {
             Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
+            Query::PKeys(key, block) => {
+                format!("{} block {block} of port {}", query.attribute(), key.port)
+            }
             Query::Table(_, block) => format!("{} block {block}", query.attribute()),
             _ => query.attribute().to_string(),
         };

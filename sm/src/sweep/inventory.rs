@@ -15,6 +15,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::fault::Faults;
+use super::p_keys::PKeyImage;
 
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
 pub const LFT_BLOCK: usize = 64;
@@ -158,6 +159,8 @@ pub struct PortRecord {
     pub peer_epoch: u32,
     /// What the subnet manager behind this port said of itself.
     pub sm: Option<SmInfo>,
+    /// The P_KeyTable it holds; `None` as long as nothing of it is known. Shared copy-on-write.
+    pub p_keys: Option<Arc<PKeyImage>>,
 }
 
 impl PortRecord {

@@ -18,6 +18,8 @@ mod attributes;
 pub mod fault;
 pub mod inventory;
 mod neighbours;
+pub mod p_keys;
+mod partition;
 mod paths;
 pub mod reach;
 mod reset;
@@ -27,7 +29,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    Attribute, LinearForwardingTable, NodeDescription, NodeInfo, PortInfo, SmInfo, SwitchInfo,
+    Attribute, LinearForwardingTable, NodeDescription, NodeInfo, PKeyTable, PortInfo, SmInfo,
+    SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -63,6 +66,8 @@ pub enum Query {
     Table(Guid, u16),
     /// SMInfo of the subnet manager behind an end port.
     Sm(PortKey),
+    /// A block of a port's P_KeyTable.
+    PKeys(PortKey, u16),
 }
 
 impl Query {
@@ -71,7 +76,7 @@ impl Query {
         match self {
             Query::Node(_) => None,
             Query::Description(guid) | Query::Switch(guid) | Query::Table(guid, _) => Some(guid),
-            Query::Port(key) | Query::Sm(key) => Some(key.node),
+            Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) => Some(key.node),
         }
     }
 
@@ -84,12 +89,14 @@ impl Query {
             Query::Port(_) => PortInfo::ID,
             Query::Table(..) => LinearForwardingTable::ID,
             Query::Sm(_) => SmInfo::ID,
+            Query::PKeys(..) => PKeyTable::ID,
         }
     }
 
     /// The attribute's modifier.
-    pub fn modifier(self) -> u32 {
+    fn modifier(self, inventory: &Inventory) -> u32 {
         match self {
+            Query::PKeys(key, block) => partition::modifier(inventory, key, block),
             Query::Port(key) => PortInfo::modifier(key.port, true),
             Query::Table(_, block) => u32::from(block),
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
@@ -442,7 +449,7 @@ impl Sweep {
             lid,
             query,
             attribute: query.attribute(),
-            modifier: query.modifier(),
+            modifier: query.modifier(inventory),
             target,
             path,
             alternate,
@@ -457,7 +464,7 @@ impl Sweep {
                 let target = !port.node.0 ^ u64::from(port.port.0);
                 Some(ask(target, (path.child(port.port).ok()?, alternate)))
             }
-            Query::Port(key) | Query::Sm(key) => {
+            Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) => {
                 Some(ask(key.node.0, self.ways_to(inventory, key)?))
             }
             Query::Description(guid) | Query::Switch(guid) | Query::Table(guid, _) => {

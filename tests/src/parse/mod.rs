@@ -6,6 +6,7 @@ pub mod ibdmchk;
 pub mod iblinkinfo;
 pub mod ibroute;
 pub mod ibtracert;
+pub mod pkeys;
 pub mod sminfo;
 
 /// A number in hexadecimal, with or without `0x`.

@@ -8,7 +8,7 @@ use rsm_mad::wire::header::AttrId;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Counters, DropReason, Probe, Sim};
 
-use super::World;
+use super::{World, partitions};
 
 /// Violations that a message names.
 const SHOWN: usize = 8;
@@ -172,7 +172,7 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     problems
 }
 
-/// Everything that the first subnet manager can manage is Active and reaches everything else.
+/// Everything that the first subnet manager can manage is Active, reaches everything else and holds its P_Keys.
 ///
 /// # Panics
 ///
@@ -192,6 +192,9 @@ pub fn assert_up_without(world: &World, without: &[Guid]) {
     let plan = world.manager().core().plan();
     let excused = plan.map_or(0, |plan| plan.report.switch_pairs.unreachable);
     problems.extend(unreachable(&world.sim, &reach, excused));
+    if let Some(plan) = plan {
+        problems.extend(partitions::misplaced(&world.sim, &reach, plan));
+    }
     if !problems.is_empty() {
         let count = problems.len();
         problems.truncate(SHOWN);

@@ -3,6 +3,7 @@
 //! * [`World`] moves datagrams and time between [`rsm::core::Core`] and [`rsm_sim::Sim`], on one thread. A run is a
 //!   function of the netlist, the [`Settings`] and the calls, so that a failing run can be repeated by its seed.
 //! * [`expect`] says what has to hold once a subnet is quiet: ports Active, pairs reachable.
+//! * [`partitions`] says whether the hardware holds the P_Keys that were planned.
 //! * [`watch`] looks at every state that was ever on the wire: credit loops, moved LIDs.
 //! * [`seeds`] runs a scenario for many seeds and says how to repeat the one that fails.
 
@@ -11,6 +12,7 @@ pub mod expect;
 mod foreign;
 mod ledger;
 mod manager;
+pub mod partitions;
 pub mod seeds;
 pub mod watch;
 mod world;

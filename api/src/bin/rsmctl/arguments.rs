@@ -2,8 +2,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::{
-    completions, events, findings, history, lft, links, nodes, ports, route, sim, status, sweep,
-    watch,
+    completions, events, findings, history, lft, links, nodes, partitions, ports, route, sim,
+    status, sweep, watch,
 };
 
 /// Asks a running rsm what it knows and does.
@@ -67,6 +67,8 @@ pub(crate) enum Question {
     Lft(lft::LftArguments),
     /// The way from one port to another, hop by hop
     Route(route::RouteArguments),
+    /// Who may talk to whom
+    Partitions(partitions::PartitionsArguments),
     /// What is wrong with the fabric now
     Findings(findings::FindingsArguments),
     /// The latest convergences: cause, time of each stage, packets

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Link, Node, Port, PortKey, SimulationAction, SubnetState,
+    Convergence, Finding, Link, Node, Partition, PartitionMember, Port, PortKey, SimulationAction,
+    SubnetState,
 };
 use rsm_ids::{Guid, Lid, PortNum};
 
@@ -27,6 +28,7 @@ pub(crate) struct Fake {
     pub(crate) ports: BTreeMap<PortKey, Port>,
     pub(crate) links: BTreeMap<PortKey, Link>,
     pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,
+    pub(crate) partitions: BTreeMap<u16, (Partition, BTreeMap<PortKey, PartitionMember>)>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<Convergence>>,

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use rsm_api::model::{
     Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, ForwardingEntry,
-    ForwardingTable, Hop, Inventory, Link, LinkFilter, Node, NodeFilter, NodeKind, Page, Port,
-    PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
+    ForwardingTable, Hop, Inventory, Link, LinkFilter, Node, NodeFilter, NodeKind, Page, Partition,
+    PartitionMember, Port, PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status,
+    Verification,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet};
@@ -241,6 +242,25 @@ impl Subnet for Fake {
             hops,
             outcome,
         })
+    }
+
+    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Partition> {
+        let page = page(&self.partitions, after, limit, |_| true);
+        Page {
+            generation: page.generation,
+            items: page.items.into_iter().map(|(one, _)| one).collect(),
+        }
+    }
+
+    fn partition_members(
+        &self,
+        p_key: u16,
+        after: Option<PortKey>,
+        limit: usize,
+    ) -> Result<Page<PartitionMember>, LookupError> {
+        let known = self.partitions.get(&(p_key & 0x7fff));
+        let (_, members) = known.ok_or(LookupError::NoSuchPartition { p_key })?;
+        Ok(page(members, after, limit, |_| true))
     }
 
     fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {

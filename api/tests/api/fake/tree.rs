@@ -4,8 +4,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Link, LinkEnd, LinkSpeed, LinkWidth, Node, NodeKind, Peer, PhysicalState,
-    Port, PortKey, PortState, Severity, SmpCounts, SubnetState, Timing,
+    Convergence, Finding, Link, LinkEnd, LinkSpeed, LinkWidth, Membership, Node, NodeKind,
+    Partition, PartitionMember, Peer, PhysicalState, Port, PortKey, PortState, Severity, SmpCounts,
+    SubnetState, Timing,
 };
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
@@ -34,6 +35,7 @@ impl Fake {
             ports: BTreeMap::new(),
             links: BTreeMap::new(),
             tables: BTreeMap::new(),
+            partitions: BTreeMap::new(),
             findings: Vec::new(),
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
@@ -71,6 +73,7 @@ impl Fake {
         }
         fake.assign_lids();
         fake.route_all(leaves, hosts);
+        fake.divide();
         fake.findings.push(Finding {
             id: 3,
             kind: "duplicate-description".to_owned(),
@@ -83,6 +86,44 @@ impl Fake {
             occurrences: 2,
         });
         fake
+    }
+
+    /// Everybody in the default partition, and the hosts in a second one, every other of them as a full member.
+    fn divide(&mut self) {
+        let partition = |p_key, name: &str, full: usize, limited: usize| Partition {
+            p_key,
+            name: name.to_owned(),
+            full_members: full as u64,
+            limited_members: limited as u64,
+            ipoib: p_key == 0x7fff,
+            service_level: 0,
+            groups: u32::from(p_key == 0x7fff),
+        };
+        let member = |port: &Port, membership, index| PartitionMember {
+            key: port.key,
+            description: port.node_description.clone(),
+            membership,
+            index,
+        };
+        let of = |members: Vec<PartitionMember>| {
+            let by_key = members.into_iter().map(|member| (member.key, member));
+            by_key.collect::<BTreeMap<_, _>>()
+        };
+        let ends = self.ports.values().filter(|port| port.lid != Lid::NONE);
+        let everybody: Vec<_> = ends
+            .clone()
+            .map(|port| member(port, Membership::Full, 0))
+            .collect();
+        let hosts: Vec<_> = ends
+            .filter(|port| port.node_kind == NodeKind::Ca)
+            .zip([Membership::Full, Membership::Limited].into_iter().cycle())
+            .map(|(port, membership)| member(port, membership, 1))
+            .collect();
+        let full = hosts.len().div_ceil(2);
+        let tenant = partition(0x10, "tenant-a", full, hosts.len() - full);
+        let default = partition(0x7fff, "Default", everybody.len(), 0);
+        self.partitions.insert(0x10, (tenant, of(hosts)));
+        self.partitions.insert(0x7fff, (default, of(everybody)));
     }
 
     fn add_node(

@@ -6,10 +6,12 @@
 mod attributes;
 mod details;
 mod packet;
+mod records;
 
 use std::fmt::{self, Formatter};
 
-pub use packet::{DIRECTED, HEADER, SMP};
+pub use packet::{DIRECTED, HEADER, RMPP, SA, SMP};
+pub use records::RecordLayout;
 
 use super::attr::Trap;
 use super::header::AttrId;
@@ -185,6 +187,32 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
         AttrId::MULTICAST_FORWARDING_TABLE => Some(attributes::MULTICAST_FORWARDING_TABLE),
         AttrId::SM_INFO => Some(attributes::SM_INFO),
         AttrId::MLNX_EXT_PORT_INFO => Some(attributes::MLNX_EXT_PORT_INFO),
+        _ => None,
+    }
+}
+
+/// The layout of a record or of another attribute of subnet administration; `None` for one that is not known.
+pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
+    match attribute.0 {
+        0x0001 => Some(&records::CLASS_PORT_INFO),
+        0x0003 => Some(&records::INFORM_INFO),
+        0x0011 => Some(&records::NODE_RECORD),
+        0x0012 => Some(&records::PORT_INFO_RECORD),
+        0x0013 => Some(&records::SL_TO_VL_MAPPING_TABLE_RECORD),
+        0x0014 => Some(&records::SWITCH_INFO_RECORD),
+        0x0015 => Some(&records::LINEAR_FORWARDING_TABLE_RECORD),
+        0x0017 => Some(&records::MULTICAST_FORWARDING_TABLE_RECORD),
+        0x0018 => Some(&records::SM_INFO_RECORD),
+        0x0020 => Some(&records::LINK_RECORD),
+        0x0030 => Some(&records::GUID_INFO_RECORD),
+        0x0031 => Some(&records::SERVICE_RECORD),
+        0x0033 => Some(&records::P_KEY_TABLE_RECORD),
+        0x0035 => Some(&records::PATH_RECORD),
+        0x0036 => Some(&records::VL_ARBITRATION_TABLE_RECORD),
+        0x0038 => Some(&records::MC_MEMBER_RECORD),
+        0x0039 => Some(&records::TRACE_RECORD),
+        0x003A => Some(&records::MULTI_PATH_RECORD),
+        0x00F3 => Some(&records::INFORM_INFO_RECORD),
         _ => None,
     }
 }

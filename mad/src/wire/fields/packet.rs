@@ -2,6 +2,7 @@
 
 use super::{FieldSpec, bytes, dec, hex, named};
 use crate::wire::header::{AttrId, Class, Method, Status};
+use crate::wire::rmpp::{RmppFlags, RmppStatus, RmppType};
 
 /// The common MAD header (IBA 13.4.3).
 pub const HEADER: &[FieldSpec] = &[
@@ -29,4 +30,23 @@ pub const DIRECTED: &[FieldSpec] = &[
     dec("DrDLID", 272, 16),
     bytes("InitialPath", 1024, 512),
     bytes("ReturnPath", 1536, 512),
+];
+
+/// What classes with multi-packet transactions add (IBA 13.6.2). NewWindowLast of an ACK lies where PayloadLength of DATA
+/// does.
+pub const RMPP: &[FieldSpec] = &[
+    dec("RMPPVersion", 192, 8),
+    named::<RmppType>("RMPPType", 200, 8),
+    dec("RRespTime", 208, 5),
+    named::<RmppFlags>("RMPPFlags", 213, 3),
+    named::<RmppStatus>("RMPPStatus", 216, 8),
+    dec("SegmentNumber", 224, 32),
+    dec("PayloadLength/NewWindowLast", 256, 32),
+];
+
+/// What subnet administration adds (IBA 15.2.1.1).
+pub const SA: &[FieldSpec] = &[
+    hex("SM_Key", 288, 64),
+    dec("AttributeOffset", 352, 16),
+    hex("ComponentMask", 384, 64),
 ];

@@ -212,6 +212,7 @@ fn with_tables(world: &World, change: impl FnOnce(&Plan, &mut Plan)) -> View {
         routing: plan.routing.clone(),
         report: plan.report.clone(),
         waypoint: plan.waypoint.clone(),
+        partitions: plan.partitions.clone(),
         policy: plan.policy.clone(),
         findings: Vec::new(),
     };

@@ -7,6 +7,7 @@ pub(crate) mod history;
 pub(crate) mod lft;
 pub(crate) mod links;
 pub(crate) mod nodes;
+pub(crate) mod partitions;
 pub(crate) mod ports;
 pub(crate) mod route;
 pub(crate) mod sim;
@@ -35,6 +36,7 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
         Question::Links(arguments) => links::run(arguments, &mut session).await,
         Question::Lft(arguments) => lft::run(arguments, &mut session).await,
         Question::Route(arguments) => route::run(arguments, &mut session).await,
+        Question::Partitions(arguments) => partitions::run(arguments, &mut session).await,
         Question::Findings(arguments) => findings::run(arguments, &mut session).await,
         Question::History(arguments) => history::run(arguments, &mut session).await,
         Question::Events(arguments) => events::run(arguments, &mut session).await,

@@ -1,0 +1,98 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::{label, port_of};
+
+/// Partitions, or the members of one
+#[derive(Debug, Args)]
+#[command(after_help = "Examples: rsmctl partitions\n          rsmctl partitions 0x8010")]
+pub(crate) struct PartitionsArguments {
+    /// The partition whose members are wanted, by its P_Key, in hexadecimal with 0x
+    #[arg(value_name = "P_KEY", value_parser = p_key)]
+    p_key: Option<u16>,
+}
+
+fn p_key(text: &str) -> Result<u16, String> {
+    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number
+        .ok()
+        .filter(|key| key & 0x7fff != 0)
+        .ok_or_else(|| "expected 0x0001 to 0x7fff, with or without the bit 0x8000".to_owned())
+}
+
+pub(crate) async fn run(
+    arguments: PartitionsArguments,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    match arguments.p_key {
+        Some(p_key) => members(p_key, session).await,
+        None => partitions(session).await,
+    }
+}
+
+async fn partitions(session: &mut Session) -> Result<(), Failure> {
+    let partitions = all_pages(|page_token| {
+        let mut client = session.partitions();
+        let request = v1::ListPartitionsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+        };
+        async move {
+            let page = client.list_partitions(request).await?.into_inner();
+            Ok((page.partitions, page.next_page_token))
+        }
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&partitions);
+    }
+    let mut rows = Rows::new(&[
+        "P_KEY", "NAME", ">FULL", ">LIMITED", ">SL", ">GROUPS", "IPOIB",
+    ]);
+    for partition in partitions {
+        rows.add([
+            format!("{:#06x}", partition.p_key),
+            partition.name,
+            partition.full_members.to_string(),
+            partition.limited_members.to_string(),
+            partition.service_level.to_string(),
+            partition.groups.to_string(),
+            if partition.ipoib { "ipoib" } else { "" }.to_owned(),
+        ]);
+    }
+    session.output.table(rows)
+}
+
+async fn members(p_key: u16, session: &mut Session) -> Result<(), Failure> {
+    let members = all_pages(|page_token| {
+        let mut client = session.partitions();
+        let request = v1::ListPartitionMembersRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            p_key: p_key.into(),
+        };
+        async move {
+            let page = client.list_partition_members(request).await?.into_inner();
+            Ok((page.members, page.next_page_token))
+        }
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&members);
+    }
+    let mut rows = Rows::new(&["PORT", "MEMBERSHIP", ">INDEX"]);
+    for member in members {
+        rows.add([
+            port_of(&member.description, member.port.as_ref()),
+            label::<v1::Membership>(member.membership),
+            member.index.to_string(),
+        ]);
+    }
+    session.output.table(rows)
+}

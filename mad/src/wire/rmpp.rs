@@ -1,0 +1,163 @@
+//! The header of the reliable multi-packet transaction protocol (IBA 13.6).
+
+use std::fmt;
+
+use zerocopy::byteorder::network_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::bits;
+use super::codes::{bit_mask, code_enum};
+
+/// The only version of the protocol there is (IBA 13.6.2).
+pub const RMPP_VERSION: u8 = 1;
+
+code_enum! {
+    /// What a packet of the protocol is (IBA 13.6.2.1).
+    RmppType {
+        /// Not a packet of the protocol: the datagram is a whole message.
+        None = 0 "none",
+        /// A segment of a message.
+        Data = 1 "DATA",
+        /// The receiver says what it has and how far the sender may go.
+        Ack = 2 "ACK",
+        /// The receiver has run out of something; the sender is to give up.
+        Stop = 3 "STOP",
+        /// Either side gives up.
+        Abort = 4 "ABORT",
+    }
+}
+
+bit_mask! {
+    /// The three flags of a packet (IBA 13.6.2.1).
+    RmppFlags(u8) {
+        /// The datagram takes part in the protocol; clear in a message of one datagram that does not.
+        ACTIVE = 0x1 "ACTIVE",
+        /// The first segment of a message.
+        FIRST = 0x2 "FIRST",
+        /// The last segment of a message.
+        LAST = 0x4 "LAST",
+    }
+}
+
+code_enum! {
+    /// Why a transfer ended (IBA 13.6.2.1): in STOP and ABORT. 128 to 191 belong to the class, 192 to 255 to vendors.
+    RmppStatus {
+        /// Nothing is wrong.
+        Normal = 0 "normal",
+        /// STOP: the sender of the packet has no room left.
+        ResourcesExhausted = 1 "resources exhausted",
+        /// ABORT: the transfer took too long altogether.
+        TotalTimeTooLong = 118 "total transaction time too long",
+        /// ABORT: the last segment and PayloadLength contradict each other.
+        InconsistentLast = 119 "inconsistent last and PayloadLength",
+        /// ABORT: the first segment has a number other than 1, or the other way round.
+        InconsistentFirst = 120 "inconsistent first and SegmentNumber",
+        /// ABORT: a type that there is not.
+        BadType = 121 "bad RMPPType",
+        /// ABORT: NewWindowLast is below SegmentNumber.
+        NewWindowLastTooSmall = 122 "NewWindowLast too small",
+        /// ABORT: a segment beyond the window.
+        SegmentNumberTooBig = 123 "SegmentNumber too big",
+        /// ABORT: a status that does not belong to the type.
+        IllegalStatus = 124 "illegal status",
+        /// ABORT: a version that there is not.
+        UnsupportedVersion = 125 "unsupported version",
+        /// ABORT: segments went unacknowledged too often.
+        TooManyRetries = 126 "too many retries",
+        /// ABORT: something else.
+        Unspecified = 127 "unspecified",
+    }
+}
+
+/// The RMPP header (IBA 13.6.2), the 12 bytes behind the common header in classes that use the protocol.
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
+///    0  RMPPVersion     | RMPPType        | RRespTime |Flags| RMPPStatus
+///    4  Data1: SegmentNumber
+///    8  Data2: PayloadLength (DATA), NewWindowLast (ACK)
+/// ```
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct RmppHeader {
+    version: u8,
+    kind: u8,
+    resp_time_and_flags: u8,
+    status: u8,
+    data1: U32,
+    data2: U32,
+}
+
+const _: () = assert!(size_of::<RmppHeader>() == RmppHeader::LEN);
+
+bits! { RmppHeader {
+    /// The version of the protocol: 1, or 0 where it is not used.
+    version, set_version: u8 = version;
+    /// What the packet is.
+    rmpp_type, set_rmpp_type: RmppType = kind;
+    /// How long the sender of the packet takes to answer, as 4.096 µs × 2^value; 31 says nothing about it.
+    resp_time, set_resp_time: u8 = resp_time_and_flags[7, 3];
+    /// The flags.
+    flags, set_flags: RmppFlags = resp_time_and_flags[2, 0];
+    /// Why the transfer ended; 0 in DATA and ACK.
+    status, set_status: RmppStatus = status;
+    /// The number of the segment, from 1; in ACK the last one received in order.
+    segment_number, set_segment_number: u32 = data1;
+    /// In DATA: the bytes of the message behind the class's header as they count for the protocol. In the first segment of
+    /// all segments together or 0, in the last of that segment alone.
+    payload_length, set_payload_length: u32 = data2;
+    /// In ACK: the last segment that may be sent before the next ACK.
+    new_window_last, set_new_window_last: u32 = data2;
+} }
+
+impl RmppHeader {
+    /// The length in bytes.
+    pub const LEN: usize = 12;
+
+    /// RRespTime that says nothing about how long an answer takes.
+    pub const RESP_TIME_NONE: u8 = 31;
+
+    /// Whether the datagram takes part in the protocol.
+    pub fn is_active(&self) -> bool {
+        self.flags().contains(RmppFlags::ACTIVE)
+    }
+}
+
+impl fmt::Debug for RmppHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "RMPP {} flags {} status {} segment {} data2 {}",
+            self.rmpp_type(),
+            self.flags(),
+            self.status(),
+            self.segment_number(),
+            self.payload_length(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_byte_for_byte_what_the_figure_says() {
+        let mut header = RmppHeader::default();
+        header
+            .set_version(RMPP_VERSION)
+            .set_rmpp_type(RmppType::Data)
+            .set_resp_time(RmppHeader::RESP_TIME_NONE)
+            .set_flags(RmppFlags::ACTIVE | RmppFlags::LAST)
+            .set_segment_number(2)
+            .set_payload_length(0x0102);
+        assert_eq!(
+            header.as_bytes(),
+            [1, 1, 0xFD, 0, 0, 0, 0, 2, 0, 0, 0x01, 0x02]
+        );
+        assert!(header.is_active());
+        assert_eq!(header.new_window_last(), 0x0102);
+    }
+}

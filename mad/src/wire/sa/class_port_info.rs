@@ -1,0 +1,147 @@
+use rsm_ids::Lid;
+use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{gids, record};
+use crate::wire::attr::PKey;
+use crate::wire::bits::bits;
+use crate::wire::codes::bit_mask;
+
+bit_mask! {
+    /// CapabilityMask of ClassPortInfo in subnet administration (IBA 15.2.5.1).
+    SaCapabilityMask(u16) {
+        /// Sends traps of its own.
+        TRAP = 0x0001 "IsTrapSupported",
+        /// Answers Get and Set of Notice.
+        NOTICE = 0x0002 "IsGetSetNoticeSupported",
+        /// Answers all optional records but those named by the bits below.
+        OPTIONAL_RECORDS = 0x0100 "IsSubnetOptionalRecordsSupported",
+        /// Manages multicast groups.
+        UD_MULTICAST = 0x0200 "IsUDMulticastSupported",
+        /// Answers MultiPathRecord and TraceRecord.
+        MULTI_PATH = 0x0400 "IsMultiPathSupported",
+        /// Reinitialises ports.
+        REINIT = 0x0800 "IsReInitSupported",
+        /// Matches single bits of CapabilityMask in PortInfoRecord.
+        PORT_INFO_CAPABILITY_MASK_MATCH = 0x2000 "IsPortInfoCapabilityMaskMatchSupported",
+    }
+}
+
+bit_mask! {
+    /// CapabilityMask2 of ClassPortInfo in subnet administration (IBA 15.2.5.1); 27 bits.
+    SaCapabilityMask2(u32) {
+        /// Knows QoS classes.
+        QOS = 0x002 "IsQoSSupported",
+        /// Says in paths which P_Key serves the way back.
+        REVERSE_PATH_P_KEY = 0x004 "IsReversePathPKeySupported",
+        /// Sets MulticastFDBTop.
+        MULTICAST_FDB_TOP = 0x008 "IsMulticastFDBTopSupported",
+        /// Keeps HierarchyInfo.
+        HIERARCHY = 0x010 "IsHierarchyInfoSupported",
+        /// Gives ports alias GUIDs.
+        ALIAS_GUIDS = 0x020 "IsAliasGUIDsSupported",
+        /// Answers PortInfoRecord in full length.
+        FULL_PORT_INFO_RECORD = 0x040 "IsFullPortInfoRecordSupported",
+        /// Knows extended link speeds.
+        EXTENDED_SPEEDS = 0x080 "IsExtendedSpeedsSupported",
+        /// Keeps multicast ServiceRecords.
+        MULTICAST_SERVICE_RECORD = 0x100 "IsMulticastServiceRecordSupported",
+        /// Knows send-only full members of multicast groups.
+        SEND_ONLY_FULL_MEMBER = 0x1000 "IsSendOnlyFullMemberSupported",
+    }
+}
+
+/// ClassPortInfo (IBA 13.4.8.1) as subnet administration uses it: what the administrator can do. The redirection is never
+/// used here, the trap fields by nobody.
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
+///    0  BaseVersion     | ClassVersion    | CapabilityMask
+///    4  CapabilityMask2, 27 bits                                  | RespTime
+///    8  RedirectGID
+///   24  RedirectTC      | RedirectSL| RedirectFL
+///   28  RedirectLID                       | RedirectP_Key
+///   32  -               | RedirectQP
+///   36  RedirectQ_Key
+///   40  TrapGID
+///   56  TrapTC          | TrapSL| TrapFL
+///   60  TrapLID                           | TrapP_Key
+///   64  TrapHL          | TrapQP
+///   68  TrapQ_Key
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct ClassPortInfo {
+    base_version: u8,
+    class_version: u8,
+    capability_mask: U16,
+    capability_mask2_and_resp_time: U32,
+    redirect_gid: [u8; 16],
+    redirect_tc_sl_fl: U32,
+    redirect_lid: U16,
+    redirect_p_key: U16,
+    redirect_qp: U32,
+    redirect_q_key: U32,
+    trap_gid: [u8; 16],
+    trap_tc_sl_fl: U32,
+    trap_lid: U16,
+    trap_p_key: U16,
+    trap_hl_qp: U32,
+    trap_q_key: U32,
+}
+
+record!(ClassPortInfo, 0x0001, "ClassPortInfo");
+
+bits! { ClassPortInfo {
+    /// The MAD base version that the administrator knows.
+    base_version, set_base_version: u8 = base_version;
+    /// The class version that it knows.
+    class_version, set_class_version: u8 = class_version;
+    /// What it can do.
+    capability_mask, set_capability_mask: SaCapabilityMask = capability_mask;
+    /// What it can do besides.
+    capability_mask2, set_capability_mask2: SaCapabilityMask2 = capability_mask2_and_resp_time[31, 5];
+    /// How long it takes to answer: 4.096 µs × 2^value.
+    resp_time_value, set_resp_time_value: u8 = capability_mask2_and_resp_time[4, 0];
+    /// Where requests should go instead: TClass.
+    redirect_tc, set_redirect_tc: u8 = redirect_tc_sl_fl[31, 24];
+    /// Where requests should go instead: service level.
+    redirect_sl, set_redirect_sl: u8 = redirect_tc_sl_fl[23, 20];
+    /// Where requests should go instead: FlowLabel.
+    redirect_fl, set_redirect_fl: u32 = redirect_tc_sl_fl[19, 0];
+    /// Where requests should go instead: LID.
+    redirect_lid, set_redirect_lid: Lid = redirect_lid;
+    /// Where requests should go instead: P_Key.
+    redirect_p_key, set_redirect_p_key: PKey = redirect_p_key;
+    /// Where requests should go instead: queue pair.
+    redirect_qp, set_redirect_qp: u32 = redirect_qp[23, 0];
+    /// Where requests should go instead: Q_Key.
+    redirect_q_key, set_redirect_q_key: u32 = redirect_q_key;
+    /// Where traps go: TClass.
+    trap_tc, set_trap_tc: u8 = trap_tc_sl_fl[31, 24];
+    /// Where traps go: service level.
+    trap_sl, set_trap_sl: u8 = trap_tc_sl_fl[23, 20];
+    /// Where traps go: FlowLabel.
+    trap_fl, set_trap_fl: u32 = trap_tc_sl_fl[19, 0];
+    /// Where traps go: LID.
+    trap_lid, set_trap_lid: Lid = trap_lid;
+    /// Where traps go: P_Key.
+    trap_p_key, set_trap_p_key: PKey = trap_p_key;
+    /// Where traps go: HopLimit.
+    trap_hl, set_trap_hl: u8 = trap_hl_qp[31, 24];
+    /// Where traps go: queue pair.
+    trap_qp, set_trap_qp: u32 = trap_hl_qp[23, 0];
+    /// Where traps go: Q_Key.
+    trap_q_key, set_trap_q_key: u32 = trap_q_key;
+} }
+
+gids! { ClassPortInfo {
+    /// Where requests should go instead: GID.
+    redirect_gid, set_redirect_gid = redirect_gid;
+    /// Where traps go: GID.
+    trap_gid, set_trap_gid = trap_gid;
+} }
+
+impl ClassPortInfo {
+    const COMPONENT_TABLE: &'static [super::Component] = &[];
+}

@@ -1,0 +1,242 @@
+use std::fmt;
+
+use zerocopy::byteorder::network_endian::{U16, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{ComponentMask, Record, SaStatus};
+use crate::ids::Tid;
+use crate::wire::header::{AttrId, BASE_VERSION, Class, MadHeader, Method, Status};
+use crate::wire::rmpp::RmppHeader;
+use crate::wire::{MAD_LEN, MadBytes, bits};
+
+/// The class version of subnet administration (IBA 15.2.1).
+pub const CLASS_VERSION: u8 = 2;
+
+/// The bytes of a message before its data.
+pub const SA_HEADER_LEN: usize = 56;
+
+/// The bytes of data in one datagram.
+pub const SA_DATA_LEN: usize = MAD_LEN - SA_HEADER_LEN;
+
+/// What every datagram of subnet administration begins with (IBA 15.2.1.1).
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
+///    0  common MAD header, 24 bytes
+///   24  RMPP header, 12 bytes
+///   36  SM_Key
+///   44  AttributeOffset                   | -
+///   48  ComponentMask
+///   56  data, 200 bytes
+/// ```
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct SaHeader {
+    mad: MadHeader,
+    rmpp: RmppHeader,
+    sm_key: U64,
+    attribute_offset: U16,
+    reserved: U16,
+    component_mask: U64,
+}
+
+const _: () = assert!(size_of::<SaHeader>() == SA_HEADER_LEN);
+
+bits! { SaHeader {
+    /// What a trusted requester shows; 0 for the others.
+    sm_key, set_sm_key: u64 = sm_key;
+    /// In a table: the distance from one record to the next in units of 8 bytes.
+    attribute_offset, set_attribute_offset: u16 = attribute_offset;
+    /// Which components of the record count.
+    component_mask, set_component_mask: ComponentMask = component_mask;
+} }
+
+impl SaHeader {
+    /// The header of a request for `R`, with nothing in its mask.
+    pub fn request<R: Record>(method: Method, tid: Tid) -> SaHeader {
+        let mut header = SaHeader::default();
+        header
+            .mad
+            .set_base_version(BASE_VERSION)
+            .set_class(Class::SUBNET_ADMINISTRATION)
+            .set_class_version(CLASS_VERSION)
+            .set_method(method)
+            .set_tid(tid)
+            .set_attribute(R::ID);
+        header
+    }
+
+    /// The header that `message` begins with, and the data behind it; `None` when it is too short for one.
+    pub fn split(message: &[u8]) -> Option<(&SaHeader, &[u8])> {
+        SaHeader::ref_from_prefix(message).ok()
+    }
+
+    /// The header that `message` begins with, to be changed in place, and the data behind it.
+    pub fn split_mut(message: &mut [u8]) -> Option<(&mut SaHeader, &mut [u8])> {
+        SaHeader::mut_from_prefix(message).ok()
+    }
+
+    /// The header as it is sent.
+    pub fn as_bytes(&self) -> &[u8; SA_HEADER_LEN] {
+        zerocopy::transmute_ref!(self)
+    }
+
+    /// The header that all management datagrams share.
+    pub fn mad(&self) -> &MadHeader {
+        &self.mad
+    }
+
+    /// The header that all management datagrams share, to be changed in place.
+    pub fn mad_mut(&mut self) -> &mut MadHeader {
+        &mut self.mad
+    }
+
+    /// The header of multi-packet transactions.
+    pub fn rmpp(&self) -> &RmppHeader {
+        &self.rmpp
+    }
+
+    /// The header of multi-packet transactions, to be changed in place.
+    pub fn rmpp_mut(&mut self) -> &mut RmppHeader {
+        &mut self.rmpp
+    }
+
+    /// The header of the response to this request: the method's answer with `status`, and nothing of the request's RMPP.
+    /// The SM_Key is not sent back, for the answer may be read by others than the one who knows it.
+    pub fn response(&self, status: Status) -> SaHeader {
+        let method = self.mad.method();
+        // TrapRepress, which answers a trap elsewhere, says that one was taken; there are none here.
+        let answer = method
+            .response()
+            .filter(|answer| answer.is_response())
+            .unwrap_or(Method(method.0 | Method::RESPONSE_BIT));
+        let mut header = *self;
+        header
+            .mad
+            .set_base_version(BASE_VERSION)
+            .set_method(answer)
+            .set_status(status);
+        header.rmpp = RmppHeader::default();
+        header.set_sm_key(0).set_attribute_offset(0);
+        header
+    }
+
+    /// The name of the attribute in this class; the number where it has none.
+    pub fn attribute_name(&self) -> impl fmt::Display {
+        AttributeName(self.mad.attribute())
+    }
+}
+
+impl fmt::Debug for SaHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} {} modifier {:#010x} mask {} tid {} status {}",
+            self.mad.class(),
+            self.mad.method(),
+            self.attribute_name(),
+            self.mad.modifier(),
+            self.component_mask(),
+            self.mad.tid(),
+            SaStatus::name(self.mad.status()),
+        )
+    }
+}
+
+struct AttributeName(AttrId);
+
+impl fmt::Display for AttributeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match crate::wire::fields::of_record(self.0) {
+            Some(layout) => f.pad(layout.name),
+            None if self.0 == AttrId::NOTICE => f.pad("Notice"),
+            None => write!(f, "{:#06x}", self.0.0),
+        }
+    }
+}
+
+/// A datagram of subnet administration: a message that fits into one, or a segment of one.
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct SaMad {
+    /// The header.
+    pub header: SaHeader,
+    /// The data.
+    pub data: [u8; SA_DATA_LEN],
+}
+
+const _: () = assert!(size_of::<SaMad>() == MAD_LEN);
+
+impl SaMad {
+    /// A request that carries `record`, of which `mask` counts.
+    pub fn request<R: Record>(method: Method, tid: Tid, mask: ComponentMask, record: &R) -> SaMad {
+        let mut header = SaHeader::request::<R>(method, tid);
+        header.set_component_mask(mask);
+        let mut data = [0; SA_DATA_LEN];
+        data[..R::LEN].copy_from_slice(record.as_bytes());
+        SaMad { header, data }
+    }
+
+    /// The datagram in `bytes`.
+    pub fn from_bytes(bytes: &MadBytes) -> &SaMad {
+        zerocopy::transmute_ref!(bytes)
+    }
+
+    /// The datagram in `bytes`, to be changed in place.
+    pub fn from_bytes_mut(bytes: &mut MadBytes) -> &mut SaMad {
+        zerocopy::transmute_mut!(bytes)
+    }
+
+    /// The datagram as it is sent.
+    pub fn as_bytes(&self) -> &MadBytes {
+        zerocopy::transmute_ref!(self)
+    }
+}
+
+impl fmt::Debug for SaMad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.header.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::sa::NodeRecord;
+
+    #[test]
+    fn a_request_is_byte_for_byte_what_the_figure_says() {
+        let mut record = NodeRecord::default();
+        record.set_lid(rsm_ids::Lid(0x1234));
+        let mut mad = SaMad::request(Method::GET_TABLE, Tid(0x11223344), NodeRecord::LID, &record);
+        mad.header.set_sm_key(0xAABB);
+        let bytes = mad.as_bytes();
+        assert_eq!(bytes[..4], [1, 3, 2, 0x12]);
+        assert_eq!(bytes[8..18], [0, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0, 0x11]);
+        assert_eq!(bytes[36..44], [0, 0, 0, 0, 0, 0, 0xAA, 0xBB]);
+        assert_eq!(bytes[48..58], [0, 0, 0, 0, 0, 0, 0, 1, 0x12, 0x34]);
+    }
+
+    #[test]
+    fn a_response_answers_the_method_and_hides_the_key() {
+        let mut request = SaHeader::request::<NodeRecord>(Method::GET_TRACE_TABLE, Tid(7));
+        request.set_sm_key(5).set_component_mask(NodeRecord::LID);
+        request.rmpp_mut().set_version(1).set_segment_number(1);
+        let response = request.response(SaStatus::NO_RECORDS);
+        assert_eq!(response.mad().method(), Method::GET_TABLE_RESPONSE);
+        assert_eq!(response.mad().status(), Status(0x0300));
+        assert_eq!(response.sm_key(), 0);
+        assert_eq!(*response.rmpp(), RmppHeader::default());
+        assert_eq!(response.component_mask(), NodeRecord::LID);
+        assert_eq!(response.mad().tid(), Tid(7));
+    }
+
+    #[test]
+    fn what_is_shorter_than_a_header_is_none() {
+        assert!(SaHeader::split(&[0; SA_HEADER_LEN - 1]).is_none());
+        let (_, data) = SaHeader::split(&[0; SA_HEADER_LEN]).unwrap();
+        assert!(data.is_empty());
+    }
+}

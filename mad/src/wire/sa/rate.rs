@@ -1,0 +1,143 @@
+use std::fmt;
+
+use crate::wire::attr::{LinkRate, Speed};
+use crate::wire::bits::newtype_fields;
+
+/// A rate as paths and groups state it (IBA 15.2.5.16): a code of six bits. Codes are not in the order of the rates;
+/// compare [`Rate::tenth_gbps`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Rate(pub u8);
+
+/// Codes, and what they stand for in tenths of Gb/s.
+const RATES: [(u8, u16); 23] = [
+    (2, 25),
+    (5, 50),
+    (3, 100),
+    (11, 140),
+    (6, 200),
+    (15, 250),
+    (19, 280),
+    (4, 300),
+    (7, 400),
+    (20, 500),
+    (12, 560),
+    (8, 600),
+    (9, 800),
+    (16, 1000),
+    (13, 1120),
+    (10, 1200),
+    (14, 1680),
+    (17, 2000),
+    (18, 3000),
+    (21, 4000),
+    (22, 6000),
+    (23, 8000),
+    (24, 12000),
+];
+
+impl Rate {
+    /// 2.5 Gb/s, the slowest.
+    pub const GBPS_2_5: Rate = Rate(2);
+    /// 10 Gb/s.
+    pub const GBPS_10: Rate = Rate(3);
+    /// 40 Gb/s.
+    pub const GBPS_40: Rate = Rate(7);
+    /// 100 Gb/s.
+    pub const GBPS_100: Rate = Rate(16);
+    /// 200 Gb/s.
+    pub const GBPS_200: Rate = Rate(17);
+    /// 400 Gb/s.
+    pub const GBPS_400: Rate = Rate(21);
+    /// 1200 Gb/s, the fastest that there is a code for.
+    pub const GBPS_1200: Rate = Rate(24);
+
+    /// Every code that stands for a rate, the slowest first.
+    pub fn all() -> impl DoubleEndedIterator<Item = Rate> {
+        RATES.iter().map(|&(code, _)| Rate(code))
+    }
+
+    /// The nominal rate in units of 100 Mb/s; `None` for a code that stands for none.
+    pub fn tenth_gbps(self) -> Option<u16> {
+        let known = RATES.iter().find(|&&(code, _)| code == self.0);
+        known.map(|&(_, rate)| rate)
+    }
+
+    /// The fastest rate with a code that is at most `tenth_gbps` times 100 Mb/s; `None` below the slowest.
+    pub fn at_most(tenth_gbps: u32) -> Option<Rate> {
+        let fitting = |&&(_, rate): &&(u8, u16)| u32::from(rate) <= tenth_gbps;
+        let (code, _) = RATES.iter().rev().find(fitting)?;
+        Some(Rate(*code))
+    }
+
+    /// The rate of a link, as its ports state width and speed. FDR10 counts as QDR, and what is beyond the fastest code
+    /// as that.
+    pub fn of_link(link: LinkRate) -> Rate {
+        let lane: u32 = match link.speed {
+            Speed::Sdr => 25,
+            Speed::Ddr => 50,
+            Speed::Qdr | Speed::Fdr10 => 100,
+            Speed::Fdr => 140,
+            Speed::Edr => 250,
+            Speed::Hdr => 500,
+            Speed::Ndr => 1000,
+            Speed::Xdr => 2000,
+        };
+        Rate::at_most(lane * u32::from(link.lanes)).unwrap_or(Rate::GBPS_2_5)
+    }
+}
+
+newtype_fields!(Rate: u8);
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tenth_gbps() {
+            Some(rate) if rate % 10 == 0 => write!(f, "{} Gb/s", rate / 10),
+            Some(rate) => write!(f, "{}.{} Gb/s", rate / 10, rate % 10),
+            None => write!(f, "{:#04x}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(lanes: u8, speed: Speed) -> Rate {
+        Rate::of_link(LinkRate { lanes, speed })
+    }
+
+    #[test]
+    fn links_have_the_codes_of_the_specification() {
+        assert_eq!(of(1, Speed::Sdr), Rate(2));
+        assert_eq!(of(12, Speed::Sdr), Rate(4));
+        assert_eq!(of(4, Speed::Qdr), Rate::GBPS_40);
+        assert_eq!(of(4, Speed::Fdr10), Rate::GBPS_40);
+        assert_eq!(of(1, Speed::Fdr), Rate(11));
+        assert_eq!(of(2, Speed::Fdr), Rate(19));
+        assert_eq!(of(4, Speed::Fdr), Rate(12));
+        assert_eq!(of(8, Speed::Fdr), Rate(13));
+        assert_eq!(of(12, Speed::Fdr), Rate(14));
+        assert_eq!(of(4, Speed::Edr), Rate::GBPS_100);
+        assert_eq!(of(2, Speed::Hdr), Rate::GBPS_100);
+        assert_eq!(of(4, Speed::Hdr), Rate::GBPS_200);
+        assert_eq!(of(4, Speed::Ndr), Rate::GBPS_400);
+        assert_eq!(of(4, Speed::Xdr), Rate(23));
+        assert_eq!(of(12, Speed::Xdr), Rate::GBPS_1200);
+    }
+
+    #[test]
+    fn rates_are_listed_from_slow_to_fast() {
+        let known: Vec<_> = Rate::all().map(|rate| rate.tenth_gbps().unwrap()).collect();
+        assert!(known.is_sorted());
+        assert_eq!(Rate(1).tenth_gbps(), None);
+        assert_eq!(Rate::at_most(24), None);
+        assert_eq!(Rate::at_most(139), Some(Rate::GBPS_10));
+        assert_eq!(Rate::GBPS_2_5.to_string(), "2.5 Gb/s");
+    }
+}

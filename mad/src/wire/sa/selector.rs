@@ -1,0 +1,42 @@
+use crate::wire::codes::code_enum;
+
+code_enum! {
+    /// How a value in a query compares with that of a path (IBA 15.2.5.16): two bits beside MTU, rate and packet life time.
+    Selector {
+        /// Above the value.
+        GreaterThan = 0 ">",
+        /// Below the value.
+        LessThan = 1 "<",
+        /// The value.
+        Exactly = 2 "=",
+        /// The largest there is; for packet life time the smallest. The value is not looked at.
+        Extreme = 3 "extreme",
+    }
+}
+
+impl Selector {
+    /// Whether `value` is what a query with `wanted` asks for. The extreme is left to the caller, for it
+    /// depends on what else there is.
+    pub fn accepts<T: Ord>(self, value: T, wanted: T) -> bool {
+        match self {
+            Self::GreaterThan => value > wanted,
+            Self::LessThan => value < wanted,
+            Self::Exactly => value == wanted,
+            // Two bits have no other code.
+            Self::Extreme | Self::Unknown(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_compares_the_path_with_the_question() {
+        assert!(Selector::GreaterThan.accepts(5, 4) && !Selector::GreaterThan.accepts(4, 4));
+        assert!(Selector::LessThan.accepts(3, 4) && !Selector::LessThan.accepts(4, 4));
+        assert!(Selector::Exactly.accepts(4, 4) && !Selector::Exactly.accepts(5, 4));
+        assert!(Selector::Extreme.accepts(1, 4));
+    }
+}

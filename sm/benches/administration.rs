@@ -1,0 +1,281 @@
+//! How many requests a second the subnet administrator answers, one after the other on one thread, from the bytes of the
+//! request to the bytes of the answer: the cost of the administrator itself, with nothing of a network's.
+//!
+//! `cargo bench -p rsm --bench administration [-- FABRIC]`, FABRIC being anything that `rsm plan` takes; without one a small
+//! fabric and one of 45,056 hosts.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "a benchmark reports on standard output"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a benchmark is where the clock is read"
+)]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rsm::core::role::{Identity, Role};
+use rsm::core::snapshot::Snapshot;
+use rsm::fabric::Fabric;
+use rsm::offline;
+use rsm::plan::policy::Policy;
+use rsm::plan::{self, Job, Outcome};
+use rsm::sa::{Administration, Config, Request, Standing};
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::client::ClientStats;
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::attr::{Mtu, NodeType};
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::sa::{ComponentMask, NodeRecord, PathRecord, PortInfoRecord, Record, SaMad};
+
+const FABRICS: [&str; 2] = ["fat-tree:k=12,levels=3", "pgft:3;32,32,44;1,32,16;1,1,2"];
+
+/// Requests of each kind.
+const REQUESTS: usize = 1_000_000;
+
+/// Different requests of each kind, which are sent in turn: too many to stay in a cache.
+const VARIETY: usize = 65_536;
+
+/// Numbers that look random and are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+        self.0 = self.0.wrapping_mul(MULTIPLIER).wrapping_add(1);
+        (((self.0 >> 32) * bound as u64) >> 32) as usize
+    }
+}
+
+struct Host {
+    lid: Lid,
+    gid: Gid,
+}
+
+/// The fabric as it is when the plan for it is written.
+fn settled(spec: &str) -> Snapshot {
+    let netlist = offline::load(spec).expect("the specification is right");
+    let mut fabric = offline::fabric(&netlist);
+    let job = Job {
+        generation: 1,
+        fabric: Arc::new(fabric.clone()),
+        claims: Arc::default(),
+        policy: Arc::new(Policy::default()),
+        damped: Arc::default(),
+        previous: None,
+        hardware: Vec::new(),
+    };
+    let Outcome::Plan(plan) = plan::plan(&job) else {
+        unreachable!("a generated tree can be routed");
+    };
+    for (&at, claim) in &plan.lids.lids {
+        let port = &mut fabric.nodes[at.node.0 as usize].ports[at.port.index()];
+        if let Some(info) = &mut port.info {
+            info.set_lid(claim.base).set_lmc(claim.lmc);
+        }
+    }
+    for port in fabric.nodes.iter_mut().flat_map(|node| &mut node.ports) {
+        if let Some(info) = &mut port.info {
+            info.set_neighbor_mtu(Mtu::Bytes4096);
+        }
+    }
+    Snapshot {
+        at: Time::ZERO,
+        role: Role::Master,
+        identity: Identity::default(),
+        own_guid: fabric.port(fabric.local.expect("there is a host")).guid,
+        port_up: true,
+        converging: false,
+        fabric: Arc::new(fabric),
+        plan: Some(plan),
+        findings: Arc::new([]),
+        history: Arc::new([]),
+        stats: ClientStats::default(),
+        traps: Default::default(),
+    }
+}
+
+fn hosts(fabric: &Fabric, prefix: u64) -> Vec<Host> {
+    let ends = fabric.end_ports();
+    ends.filter(|(at, _)| fabric.node(at.node).kind() == NodeType::Ca)
+        .map(|(_, port)| Host {
+            lid: port.lid(),
+            gid: Gid::new(prefix, port.guid),
+        })
+        .collect()
+}
+
+struct Bench {
+    sa: Administration,
+    hosts: Vec<Host>,
+    numbers: Numbers,
+}
+
+impl Bench {
+    fn requests<R: Record>(
+        &mut self,
+        mask: ComponentMask,
+        make: impl Fn(&Host, &Host) -> R,
+    ) -> Vec<(MadBytes, RemoteAddress)> {
+        (0..VARIETY)
+            .map(|_| {
+                let a = &self.hosts[self.numbers.below(self.hosts.len())];
+                let b = &self.hosts[self.numbers.below(self.hosts.len())];
+                let mad = SaMad::request(Method::GET, Tid(1), mask, &make(a, b));
+                (*mad.as_bytes(), RemoteAddress::gsi(a.lid, 0))
+            })
+            .collect()
+    }
+
+    fn run(&mut self, name: &str, requests: &[(MadBytes, RemoteAddress)]) {
+        let mut longest = Duration::ZERO;
+        let start = Instant::now();
+        let mut before = start;
+        for index in 0..REQUESTS {
+            let (bytes, requester) = &requests[index % requests.len()];
+            let answer = self.sa.handle(Request {
+                bytes,
+                requester: *requester,
+            });
+            let answer = answer.expect("every request is answered");
+            assert!(answer.status().is_ok(), "{answer:?}");
+            black_box(answer.datagram());
+            let now = Instant::now();
+            longest = longest.max(now - before);
+            before = now;
+        }
+        let elapsed = start.elapsed();
+        println!(
+            "  {name:<28} {:>9.0}/s, {:>6.0} ns each, longest {:.3} ms",
+            REQUESTS as f64 / elapsed.as_secs_f64(),
+            elapsed.as_nanos() as f64 / REQUESTS as f64,
+            longest.as_secs_f64() * 1e3,
+        );
+    }
+
+    /// One table to its end.
+    fn table<R: Record>(&mut self, name: &str, mask: ComponentMask, record: &R) {
+        let mad = SaMad::request(Method::GET_TABLE, Tid(1), mask, record);
+        let start = Instant::now();
+        let requester = RemoteAddress::gsi(self.hosts[0].lid, 0);
+        let answer = self.sa.handle(Request {
+            bytes: mad.as_bytes(),
+            requester,
+        });
+        let mut answer = answer.expect("every request is answered");
+        let mut room = vec![0; 64 * 1024];
+        let mut bytes = 0;
+        let mut longest = Duration::ZERO;
+        loop {
+            let before = Instant::now();
+            let pulled = answer.pull(&mut room);
+            longest = longest.max(before.elapsed());
+            black_box(&room);
+            bytes += pulled.bytes;
+            if pulled.ended {
+                break;
+            }
+        }
+        println!(
+            "  {name:<28} {} records in {:.3} ms, longest turn {:.3} ms",
+            bytes / R::LEN,
+            start.elapsed().as_secs_f64() * 1e3,
+            longest.as_secs_f64() * 1e3,
+        );
+    }
+}
+
+fn measure(spec: &str) {
+    run(spec, "all links between switches alike", settled(spec));
+    let mut snapshot = settled(spec);
+    let mut fabric = Fabric::clone(&snapshot.fabric);
+    mix(&mut fabric);
+    snapshot.fabric = Arc::new(fabric);
+    run(spec, "two kinds of links", snapshot);
+}
+
+/// Halves the MTU of every third port of a switch.
+fn mix(fabric: &mut Fabric) {
+    let switches = fabric.nodes.iter_mut().filter(|node| node.is_switch());
+    for port in switches.flat_map(|node| node.ports.iter_mut().step_by(3)) {
+        if let Some(info) = &mut port.info {
+            info.set_neighbor_mtu(Mtu::Bytes2048);
+        }
+    }
+}
+
+fn run(spec: &str, links: &str, snapshot: Snapshot) {
+    let mut sa = Administration::new(Config { sm_key: 0 });
+    let start = Instant::now();
+    let standing = Standing::of(&snapshot, None);
+    let arranged = start.elapsed();
+    sa.stand(standing.clone());
+    let prefix = Policy::default().ports.subnet_prefix;
+    let hosts = hosts(&snapshot.fabric, prefix);
+    println!(
+        "{spec}, {links}: {} hosts; arranged in {:.1} ms",
+        hosts.len(),
+        arranged.as_secs_f64() * 1e3
+    );
+    let mut bench = Bench {
+        sa,
+        hosts,
+        numbers: Numbers(1),
+    };
+    let gids = bench.requests(PathRecord::SGID | PathRecord::DGID, |a, b| {
+        let mut record = PathRecord::default();
+        record.set_sgid(a.gid).set_dgid(b.gid);
+        record
+    });
+    bench.run("PathRecord by GID, at first", &gids);
+    bench.run("PathRecord by GID", &gids);
+    let lids = bench.requests(PathRecord::SLID | PathRecord::DLID, |a, b| {
+        let mut record = PathRecord::default();
+        record.set_slid(a.lid).set_dlid(b.lid);
+        record
+    });
+    bench.run("PathRecord by LID", &lids);
+    let ports = bench.requests(PortInfoRecord::END_PORT_LID, |a, _| {
+        let mut record = PortInfoRecord::default();
+        record.set_end_port_lid(a.lid);
+        record
+    });
+    bench.run("PortInfoRecord by LID", &ports);
+    let start = Instant::now();
+    standing.prepare();
+    println!(
+        "  all other paths computed in {:.0} ms",
+        start.elapsed().as_secs_f64() * 1e3
+    );
+    bench.run("PathRecord by GID, prepared", &gids);
+    let mut from = PathRecord::default();
+    from.set_sgid(bench.hosts[0].gid);
+    bench.table("PathRecord from one", PathRecord::SGID, &from);
+    bench.table(
+        "NodeRecord, all",
+        ComponentMask::NONE,
+        &NodeRecord::default(),
+    );
+    bench.table(
+        "PortInfoRecord, all",
+        ComponentMask::NONE,
+        &PortInfoRecord::default(),
+    );
+}
+
+fn main() {
+    let given: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with("--"))
+        .collect();
+    if given.is_empty() {
+        FABRICS.into_iter().for_each(measure);
+    }
+    given.iter().for_each(|spec| measure(spec));
+}

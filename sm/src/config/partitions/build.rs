@@ -1,0 +1,322 @@
+//! From definitions to partitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use rsm_ids::Guid;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+
+use super::super::opensm_conf::number;
+use super::flags::{Flags, GroupFlags, definition_flags, flag_name, group_flag, known, membership};
+use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes, is_ip};
+use super::model::{Group, Members, Membership, Partition, Partitions, Rule};
+use super::report::{Report, quoted};
+use super::syntax::{Definition, GroupLine, Item, Word};
+use super::value;
+
+/// The longest name of a partition, in characters.
+const NAME_MAX: usize = 128;
+
+const DEFAULT_NAME: &str = "Default";
+
+/// Without a file everybody can talk to everybody, also over IP.
+pub(super) fn without_file() -> Partitions {
+    let mut builder = Builder::new(Membership::Full, false);
+    let flags = Flags {
+        ipoib: true,
+        ..Flags::default()
+    };
+    builder.broadcast_groups(PKey::DEFAULT_LIMITED, &flags);
+    builder.finish(None)
+}
+
+/// What `definitions` say; what is wrong with one of them is reported and left out.
+pub(super) fn build(
+    file: &Path,
+    definitions: &[Definition<'_>],
+    allow_both: bool,
+    report: &mut Report<'_>,
+) -> Partitions {
+    let mut builder = Builder::new(Membership::Limited, allow_both);
+    let heads: Vec<_> = definitions
+        .iter()
+        .map(|definition| head(definition.head, report))
+        .collect();
+    let taken: BTreeSet<u16> = heads
+        .iter()
+        .filter_map(|head| Some((*head)?.1?.base()))
+        .collect();
+    for (definition, head) in definitions.iter().zip(heads) {
+        let flags = definition_flags(&definition.flags, allow_both, report);
+        // Where the head is wrong the members are read all the same, for their errors.
+        let p_key = head.and_then(|(name, p_key)| {
+            builder.define(name, p_key, &flags, &taken, definition.head.name, report)
+        });
+        let p_key = p_key.unwrap_or(PKey::INVALID);
+        if flags.ipoib {
+            builder.broadcast_groups(p_key, &flags);
+        }
+        for &item in &definition.members {
+            if let Some(rule) = rule(item, p_key, &flags, allow_both, report) {
+                builder.rules.push(rule);
+            }
+        }
+        for line in &definition.groups {
+            builder.group(line, p_key, &flags, report);
+        }
+    }
+    builder.finish(Some(file))
+}
+
+/// Name and P_Key of a definition.
+fn head<'a>(item: Item<'a>, report: &mut Report<'_>) -> Option<(&'a str, Option<PKey>)> {
+    let Item { name, value } = item;
+    let (name, p_key) = match value {
+        Some(value) => (name.text, Some(value)),
+        None if name.text.starts_with(|c: char| c.is_ascii_digit()) => ("", Some(name)),
+        None => (name.text, None),
+    };
+    let printable = !name.chars().any(char::is_control);
+    if !printable || name.chars().nth(NAME_MAX).is_some() {
+        let expected = format!("expected a name of up to {NAME_MAX} printable characters");
+        report.error(item.name.offset, quoted(name), expected);
+        return None;
+    }
+    let Some(word) = p_key else {
+        return Some((name, None));
+    };
+    match number(word.text).and_then(|value| u16::try_from(value).ok()) {
+        Some(key) if PKey(key).is_valid() => Some((name, Some(PKey(PKey(key).base())))),
+        _ => {
+            let found = format!("P_Key {}", quoted(word.text));
+            let expected = "expected 0x0001 to 0x7fff, with or without the bit 0x8000";
+            report.error(word.offset, found, expected);
+            None
+        }
+    }
+}
+
+/// What an entry of a list of members says; `None` where it says nothing.
+fn rule(
+    item: Item<'_>,
+    p_key: PKey,
+    flags: &Flags,
+    allow_both: bool,
+    report: &mut Report<'_>,
+) -> Option<Rule> {
+    let members = members(item.name, report);
+    let membership = match item.value {
+        Some(value) => membership(value, allow_both, report)?,
+        None => flags.membership,
+    };
+    Some(Rule {
+        p_key,
+        members: members?,
+        membership,
+        index0: flags.index0,
+    })
+}
+
+fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<Members> {
+    if word.text.starts_with(|c: char| c.is_ascii_digit()) {
+        let guid = number(word.text).filter(|&guid| guid != 0);
+        if guid.is_none() {
+            let expected = "expected a port GUID, in hexadecimal with 0x, and a comma after it";
+            report.error(word.offset, quoted(word.text), expected);
+        }
+        return guid.map(|guid| Members::Port(Guid(guid)));
+    }
+    let names = [
+        "ALL",
+        "ALL_CAS",
+        "ALL_SWITCHES",
+        "ALL_ROUTERS",
+        "ALL_VCAS",
+        "SELF",
+        "NONE",
+        "mgid",
+    ];
+    Some(match known(word, "member", &names, report)? {
+        "ALL" => Members::All,
+        "ALL_CAS" => Members::ChannelAdapters,
+        "ALL_SWITCHES" => Members::Switches,
+        "ALL_ROUTERS" => Members::Routers,
+        "ALL_VCAS" => {
+            let expected = "it names nobody: virtual ports are not managed";
+            report.warning(word.offset, "`ALL_VCAS`", expected);
+            Members::VirtualAdapters
+        }
+        "SELF" => Members::Own,
+        "NONE" => return None,
+        _ => {
+            let expected = "expected `mgid=GID`, with its flags up to the end of the line";
+            report.error(word.offset, quoted(word.text), expected);
+            return None;
+        }
+    })
+}
+
+/// The partitions while they are put together.
+struct Builder {
+    list: BTreeMap<u16, Partition>,
+    names: BTreeMap<String, PKey>,
+    rules: Vec<Rule>,
+    groups: BTreeMap<Gid, Group>,
+    allow_both: bool,
+    /// The last P_Key that was chosen.
+    chosen: u16,
+}
+
+impl Builder {
+    /// With the default partition, in which everybody is what `everybody` says.
+    fn new(everybody: Membership, allow_both: bool) -> Builder {
+        let p_key = PKey::DEFAULT_LIMITED;
+        let rule = |members, membership| Rule {
+            p_key,
+            members,
+            membership,
+            index0: false,
+        };
+        let default = Partition {
+            p_key,
+            name: DEFAULT_NAME.to_owned(),
+            sl: 0,
+            ipoib: false,
+            groups: Vec::new(),
+        };
+        Builder {
+            list: BTreeMap::from([(p_key.base(), default)]),
+            names: BTreeMap::from([(DEFAULT_NAME.to_owned(), p_key)]),
+            rules: vec![
+                rule(Members::All, everybody),
+                rule(Members::Own, Membership::Full),
+            ],
+            groups: BTreeMap::new(),
+            allow_both,
+            chosen: 0,
+        }
+    }
+
+    /// Adds a partition, or goes on with one that was defined before. Returns its P_Key.
+    fn define(
+        &mut self,
+        name: &str,
+        p_key: Option<PKey>,
+        flags: &Flags,
+        taken: &BTreeSet<u16>,
+        at: Word<'_>,
+        report: &mut Report<'_>,
+    ) -> Option<PKey> {
+        let p_key = match p_key.or_else(|| self.names.get(name).copied()) {
+            Some(p_key) => p_key,
+            None => {
+                let free = (self.chosen + 1..PKey::DEFAULT_LIMITED.0)
+                    .find(|key| !taken.contains(key) && !self.list.contains_key(key));
+                let Some(free) = free else {
+                    let expected = "expected fewer partitions: there are 32767 P_Keys";
+                    report.error(at.offset, "no P_Key is left", expected);
+                    return None;
+                };
+                self.chosen = free;
+                let p_key = PKey(free);
+                let found = format!("{} has no P_Key", quoted(name));
+                let expected = format!("{p_key} is chosen, as long as nothing changes above it");
+                report.note(at.offset, found, expected);
+                p_key
+            }
+        };
+        let partition = self.list.entry(p_key.base()).or_insert_with(|| Partition {
+            p_key,
+            name: match name {
+                "" => p_key.to_string(),
+                name => name.to_owned(),
+            },
+            sl: flags.group.sl,
+            ipoib: false,
+            groups: Vec::new(),
+        });
+        if flags.group.sl != 0 {
+            // A definition that states none does not change that of another.
+            partition.sl = flags.group.sl;
+        }
+        partition.ipoib |= flags.ipoib;
+        self.names.entry(partition.name.clone()).or_insert(p_key);
+        Some(p_key)
+    }
+
+    fn broadcast_groups(&mut self, p_key: PKey, flags: &Flags) {
+        if let Some(partition) = self.list.get_mut(&p_key.base()) {
+            partition.ipoib = true;
+        }
+        let mut flags = flags.group;
+        if flags.q_key == 0 {
+            flags.q_key = IPOIB_Q_KEY;
+        }
+        for group in in_scopes(BROADCAST, p_key, &flags) {
+            // A second definition of the partition does not change the group of the first.
+            self.groups.entry(group.mgid).or_insert(group);
+        }
+    }
+
+    /// The groups of an `mgid` line.
+    fn group(&mut self, line: &GroupLine<'_>, p_key: PKey, of: &Flags, report: &mut Report<'_>) {
+        let GroupLine { mgid, flags: items } = line;
+        let mut flags = GroupFlags {
+            t_class: 0,
+            ..of.group
+        };
+        for item in items {
+            if let Some(name) = flag_name(item.name, &[], report) {
+                group_flag(name, item, &mut flags, report);
+            }
+        }
+        let Some(gid) = value::mgid(mgid.text) else {
+            let expected = "expected the GID of a multicast group, such as ff12:401b::16";
+            report.error(mgid.offset, format!("mgid {}", quoted(mgid.text)), expected);
+            return;
+        };
+        if is_ip(gid) {
+            let found =
+                |what: &str| format!("IP group {gid} has another {what} than its partition");
+            let given = PKey((gid.0 >> P_KEY_SHIFT) as u16);
+            let any = PKey(0);
+            if p_key.is_valid() && given != any && given != full(p_key) && gid != ANY_BROADCAST {
+                let expected = format!("expected {} or 0 in its P_Key bits", full(p_key));
+                report.error(mgid.offset, found("P_Key"), expected);
+            }
+            if flags.mtu != of.group.mtu {
+                let expected = format!("expected mtu={}", of.group.mtu.code());
+                report.error(mgid.offset, found("MTU"), expected);
+            }
+            if flags.rate != of.group.rate {
+                let expected = format!("expected rate={}", of.group.rate);
+                report.error(mgid.offset, found("rate"), expected);
+            }
+            if flags.q_key == 0 {
+                flags.q_key = IPOIB_Q_KEY;
+            }
+        }
+        for group in in_scopes(gid, p_key, &flags) {
+            let first = *self.groups.entry(group.mgid).or_insert(group);
+            if first != group {
+                let found = format!("group {} is there before, and different", group.mgid);
+                report.warning(mgid.offset, found, "the first one counts");
+            }
+        }
+    }
+
+    fn finish(mut self, file: Option<&Path>) -> Partitions {
+        for group in self.groups.into_values() {
+            if let Some(partition) = self.list.get_mut(&group.p_key.base()) {
+                partition.groups.push(group);
+            }
+        }
+        Partitions {
+            file: file.map(Path::to_owned),
+            list: self.list.into_values().collect(),
+            rules: self.rules,
+            allow_both: self.allow_both,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What a definition, or a line about a group, says besides its members.
+
+use rsm_mad::wire::attr::Mtu;
+
+use super::super::suggest::one_of;
+use super::model::Membership;
+use super::report::{Report, quoted};
+use super::syntax::{Item, Word};
+use super::value;
+
+/// Longer words are not compared with what they may have been meant to be.
+const SUGGEST_MAX: usize = 32;
+
+/// What a definition says of its partition and of its groups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flags {
+    pub(super) ipoib: bool,
+    pub(super) index0: bool,
+    pub(super) membership: Membership,
+    pub(super) group: GroupFlags,
+}
+
+/// What is said of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupFlags {
+    pub(super) mtu: Mtu,
+    pub(super) rate: u8,
+    pub(super) sl: u8,
+    /// A bit for each scope.
+    pub(super) scopes: u16,
+    pub(super) q_key: u32,
+    pub(super) t_class: u8,
+    pub(super) flow_label: u32,
+}
+
+impl Default for Flags {
+    fn default() -> Flags {
+        Flags {
+            ipoib: false,
+            index0: false,
+            membership: Membership::Limited,
+            group: GroupFlags {
+                mtu: Mtu::Bytes2048,
+                // 10 Gb/s.
+                rate: 3,
+                sl: 0,
+                scopes: 0,
+                q_key: 0,
+                t_class: 0,
+                flow_label: 0,
+            },
+        }
+    }
+}
+
+pub(super) fn definition_flags(
+    items: &[Item<'_>],
+    allow_both: bool,
+    report: &mut Report<'_>,
+) -> Flags {
+    let mut flags = Flags::default();
+    for item in items {
+        if item.is_empty() {
+            report.warning(item.name.offset, "nothing between two commas", "left out");
+            continue;
+        }
+        let names = ["indx0", "ipoib", "defmember"];
+        let Some(name) = flag_name(item.name, &names, report) else {
+            continue;
+        };
+        match (name, item.value) {
+            ("indx0" | "ipoib", Some(value)) => {
+                let found = format!("{name} is {}", quoted(value.text));
+                report.error(
+                    value.offset,
+                    found,
+                    format!("expected {name} without a value"),
+                );
+            }
+            ("indx0", None) => flags.index0 = true,
+            ("ipoib", None) => flags.ipoib = true,
+            ("defmember", value) => {
+                let value = value.unwrap_or(Word {
+                    text: "",
+                    ..item.name
+                });
+                if let Some(given) = membership(value, allow_both, report) {
+                    flags.membership = given;
+                }
+            }
+            _ => group_flag(name, item, &mut flags.group, report),
+        }
+    }
+    flags
+}
+
+/// The flags that a group takes.
+const GROUP_FLAGS: [&str; 7] = ["mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel"];
+
+/// Which flag `word` is: one of `more`, or one of a group.
+pub(super) fn flag_name(
+    word: Word<'_>,
+    more: &[&'static str],
+    report: &mut Report<'_>,
+) -> Option<&'static str> {
+    let names: Vec<&'static str> = more.iter().copied().chain(GROUP_FLAGS).collect();
+    known(word, "flag", &names, report)
+}
+
+/// The one of `names` that `word` is; else an error, which says `what` it is not.
+pub(super) fn known(
+    word: Word<'_>,
+    what: &str,
+    names: &[&'static str],
+    report: &mut Report<'_>,
+) -> Option<&'static str> {
+    match value::keyword(word.text, names) {
+        Some(name) => {
+            if name != word.text {
+                report.warning(word.offset, quoted(word.text), format!("read as `{name}`"));
+            }
+            Some(name)
+        }
+        None => {
+            let expected = if word.text.len() <= SUGGEST_MAX {
+                one_of(word.text, names)
+            } else {
+                format!("expected one of {}", names.join(", "))
+            };
+            report.error(
+                word.offset,
+                format!("{what} {}", quoted(word.text)),
+                expected,
+            );
+            None
+        }
+    }
+}
+
+pub(super) fn group_flag(
+    name: &str,
+    item: &Item<'_>,
+    flags: &mut GroupFlags,
+    report: &mut Report<'_>,
+) {
+    let value = item.value.unwrap_or(Word {
+        text: "",
+        ..item.name
+    });
+    let text = value.text;
+    let expected = match name {
+        "mtu" => match value::mtu(text) {
+            Some(mtu) => {
+                flags.mtu = mtu;
+                return;
+            }
+            None => "expected 256, 512, 1024, 2048 or 4096, or its code, 1 to 5",
+        },
+        "rate" => match value::rate(text) {
+            Some(rate) => {
+                flags.rate = rate;
+                return;
+            }
+            None => "expected a rate such as 100G or 400G, or its code, 2 to 24",
+        },
+        "scope" => match value::within(text, 1, 15) {
+            Some(scope) => {
+                flags.scopes |= 1 << scope;
+                return;
+            }
+            None => "expected a scope, 1 to 15",
+        },
+        "Q_Key" => match value::within(text, 0, u64::from(u32::MAX)) {
+            Some(key) => {
+                flags.q_key = key as u32;
+                return;
+            }
+            None => "expected a Q_Key, 0 to 0xffffffff",
+        },
+        "TClass" => match value::within(text, 0, 0xff) {
+            Some(class) => {
+                flags.t_class = class as u8;
+                return;
+            }
+            None => "expected a traffic class, 0 to 255",
+        },
+        "sl" => match value::within(text, 0, 15) {
+            Some(sl) => {
+                flags.sl = sl as u8;
+                return;
+            }
+            None => "expected a service level, 0 to 15",
+        },
+        _ => match value::within(text, 0, 0xf_ffff) {
+            Some(label) => {
+                flags.flow_label = label as u32;
+                return;
+            }
+            None => "expected a flow label, 0 to 0xfffff",
+        },
+    };
+    report.error(
+        value.offset,
+        format!("{name} is {}", quoted(text)),
+        expected,
+    );
+}
+
+pub(super) fn membership(
+    word: Word<'_>,
+    allow_both: bool,
+    report: &mut Report<'_>,
+) -> Option<Membership> {
+    Some(
+        match known(word, "membership", &["full", "limited", "both"], report)? {
+            "full" => Membership::Full,
+            "limited" => Membership::Limited,
+            _ => {
+                if !allow_both {
+                    let expected = "it counts as full unless partitions.allow_both is set";
+                    report.warning(word.offset, "`both`", expected);
+                }
+                Membership::Both
+            }
+        },
+    )
+}

@@ -1,0 +1,58 @@
+//! Multicast groups as a file names them.
+
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+
+use super::flags::GroupFlags;
+use super::model::Group;
+
+/// Q_Key of IP groups for which the file names none (RFC 4391, 5).
+pub(super) const IPOIB_Q_KEY: u32 = 0x0b1b;
+
+/// The group that IPoIB broadcasts go to, without P_Key.
+pub(super) const BROADCAST: Gid = Gid(0xff12_401b_0000_0000_0000_0000_ffff_ffff);
+
+/// Where the P_Key is in the MGID of an IP group (RFC 4391, 4).
+pub(super) const P_KEY_SHIFT: u32 = 80;
+
+/// Where the scope is in an MGID (IBA 4.1.1).
+const SCOPE_SHIFT: u32 = 112;
+
+/// The broadcast group of whatever partition it is named in.
+pub(super) const ANY_BROADCAST: Gid = Gid(BROADCAST.0 | 0xffff << P_KEY_SHIFT);
+
+pub(super) fn full(p_key: PKey) -> PKey {
+    PKey(p_key.0 | 0x8000)
+}
+
+/// Whether the group is one of IPv4 or IPv6, by its signature (RFC 4391, 4).
+pub(super) fn is_ip(gid: Gid) -> bool {
+    matches!((gid.0 >> 96) as u16, 0x401b | 0x601b)
+}
+
+/// The group in each of its scopes; link-local where none is named, whatever `gid` has.
+pub(super) fn in_scopes(gid: Gid, p_key: PKey, flags: &GroupFlags) -> impl Iterator<Item = Group> {
+    let flags = *flags;
+    let scopes = match flags.scopes {
+        0 => 1 << Group::LINK_LOCAL,
+        some => some,
+    };
+    let p_key = full(p_key);
+    let gid = match is_ip(gid) {
+        true => gid.0 & !(0xffff << P_KEY_SHIFT) | u128::from(p_key.0) << P_KEY_SHIFT,
+        false => gid.0,
+    };
+    (1..16u8)
+        .filter(move |scope| scopes >> scope & 1 != 0)
+        .map(move |scope| Group {
+            mgid: Gid(gid & !(0xf << SCOPE_SHIFT) | u128::from(scope) << SCOPE_SHIFT),
+            p_key,
+            mtu: flags.mtu,
+            rate: flags.rate,
+            sl: flags.sl,
+            scope,
+            q_key: flags.q_key,
+            t_class: flags.t_class,
+            flow_label: flags.flow_label,
+        })
+}

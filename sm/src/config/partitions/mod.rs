@@ -1,0 +1,81 @@
+//! OpenSM's `partitions.conf`: which partitions there are, who is in them, and which multicast groups they bring along.
+//!
+//! ```text
+//! NAME[=P_KEY][, FLAG[=VALUE]]… : MEMBER[=full|limited|both], … ;
+//! ```
+//!
+//! A definition ends with `;`, `#` begins a comment, and a line of members that begins with `mgid=` is a multicast group. What
+//! OpenSM takes is taken, with the same effect, but for what it guesses at: where it assumes a value, leaves a word out, or
+//! drops the rest of the file and opens every partition, there is an error here, and with one error nothing of the file is used.
+//! Rates and MTUs can be written as people do, too: `rate=400G`, `mtu=4096`.
+
+mod build;
+mod flags;
+mod group;
+mod model;
+mod report;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::io;
+use std::path::Path;
+
+pub use self::model::{Group, Members, Membership, Partition, Partitions, Rule};
+use self::report::Report;
+use super::finding::{Finding, Severity, any_error};
+use super::load::{ConfigError, read_text};
+use super::model::PartitionConfig;
+
+/// Reads `text`, which `file` holds. The partitions are of use only if no finding is an error.
+pub fn parse_partitions(file: &Path, text: &str, allow_both: bool) -> (Partitions, Vec<Finding>) {
+    let clean = syntax::without_comments(text);
+    let mut report = Report::new(file, text);
+    let definitions = syntax::definitions(&clean, &mut report);
+    if definitions.is_empty() {
+        report.error(
+            0,
+            "no partition is defined",
+            "expected a definition such as `Default=0x7fff : ALL=full ;`",
+        );
+    }
+    let partitions = build::build(file, &definitions, allow_both, &mut report);
+    (partitions, report.finish())
+}
+
+/// Reads the file that `config` names; without one, everybody is a full member of the default partition.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has any error.
+pub fn load_partitions(
+    config: &PartitionConfig,
+) -> Result<(Partitions, Vec<Finding>), ConfigError> {
+    let Some(file) = &config.file else {
+        return Ok((Partitions::default(), Vec::new()));
+    };
+    let text = match read_text(file) {
+        Err(error) if config.file_may_be_missing && is_missing(&error) => {
+            let finding = Finding {
+                file: file.clone(),
+                line: 1,
+                column: 1,
+                severity: Severity::Note,
+                found: "there is no such file".to_owned(),
+                expected: "every port is a full member of the default partition".to_owned(),
+            };
+            return Ok((Partitions::default(), vec![finding]));
+        }
+        text => text?,
+    };
+    let (partitions, findings) = parse_partitions(file, &text, config.allow_both);
+    if any_error(&findings) {
+        return Err(ConfigError::Invalid { findings });
+    }
+    Ok((partitions, findings))
+}
+
+fn is_missing(error: &ConfigError) -> bool {
+    matches!(error, ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}

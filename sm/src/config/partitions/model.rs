@@ -1,0 +1,149 @@
+use std::fmt;
+use std::path::PathBuf;
+
+use rsm_ids::Guid;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::{Mtu, PKey};
+
+/// Which partitions there are, and who is in them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Partitions {
+    /// Where it is from; `None` where there is no file: then everybody is a full member of the default partition, and
+    /// nobody of another one.
+    pub file: Option<PathBuf>,
+    /// By ascending P_Key. The default partition is always among them.
+    pub list: Vec<Partition>,
+    /// Who is a member of what, in the order of the file: of two rules for one port in one partition the later counts.
+    ///
+    /// Whatever they say, the port of the subnet manager is a full member of the default partition: limited members could
+    /// not reach subnet administration otherwise.
+    pub rules: Vec<Rule>,
+    /// Whether a port can hold both keys of a partition. Where it cannot, [`Membership::Both`] counts as full.
+    pub allow_both: bool,
+}
+
+/// One partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Partition {
+    /// Its P_Key without the membership bit: 0x0001 to 0x7fff.
+    pub p_key: PKey,
+    /// What its first definition calls it; its P_Key where that does not.
+    pub name: String,
+    /// Service level of its packets, 0 to 15.
+    pub sl: u8,
+    /// Whether IP over InfiniBand is to run in it, so that its broadcast group is among [`Partition::groups`].
+    pub ipoib: bool,
+    /// Multicast groups that exist whether or not anybody joins them.
+    pub groups: Vec<Group>,
+}
+
+/// Says of some ports that they are members of a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The partition's P_Key without the membership bit.
+    pub p_key: PKey,
+    /// Which ports.
+    pub members: Members,
+    /// What they are.
+    pub membership: Membership,
+    /// Whether the key is to be at index 0 of their tables; without such a rule the default partition's is.
+    pub index0: bool,
+}
+
+/// Ports, as a rule names them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Members {
+    /// Every end port.
+    All,
+    /// The ports of channel adapters.
+    ChannelAdapters,
+    /// Port 0 of every switch.
+    Switches,
+    /// The ports of routers.
+    Routers,
+    /// The ports of virtual channel adapters; this subnet manager knows none.
+    VirtualAdapters,
+    /// The port that the subnet manager sits at.
+    Own,
+    /// One port.
+    Port(Guid),
+}
+
+/// What a member of a partition may do (IBA 10.9.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Membership {
+    /// Talk to everybody in the partition.
+    Full,
+    /// Talk to full members.
+    Limited,
+    /// It holds the keys of both.
+    Both,
+}
+
+/// A multicast group of a partition (MCMemberRecord, IBA 15.2.5.17).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Its MGID, with scope and, for IP groups, P_Key filled in.
+    pub mgid: Gid,
+    /// Its P_Key, with the bit of full membership.
+    pub p_key: PKey,
+    /// Its MTU, exactly.
+    pub mtu: Mtu,
+    /// Its rate, exactly, as PathRecord codes it (IBA 15.2.5.16): 2 to 24.
+    pub rate: u8,
+    /// Service level, 0 to 15.
+    pub sl: u8,
+    /// Scope, 1 to 15; 2 is the subnet.
+    pub scope: u8,
+    /// Q_Key.
+    pub q_key: u32,
+    /// Traffic class.
+    pub t_class: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+}
+
+impl Group {
+    /// Scope of groups that do not leave the subnet.
+    pub const LINK_LOCAL: u8 = 2;
+
+    /// Over how many routers packets to the group may go.
+    pub const fn hop_limit(&self) -> u8 {
+        if self.scope == Self::LINK_LOCAL {
+            0
+        } else {
+            u8::MAX
+        }
+    }
+}
+
+impl Partitions {
+    /// The partition with this P_Key, whichever its membership bit.
+    pub fn find(&self, p_key: PKey) -> Option<&Partition> {
+        let key = |partition: &Partition| partition.p_key.base();
+        let at = self.list.binary_search_by_key(&p_key.base(), key).ok()?;
+        self.list.get(at)
+    }
+
+    /// All multicast groups of all partitions.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.list.iter().flat_map(|partition| &partition.groups)
+    }
+}
+
+/// As without a file.
+impl Default for Partitions {
+    fn default() -> Partitions {
+        super::build::without_file()
+    }
+}
+
+impl fmt::Display for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Membership::Full => "full",
+            Membership::Limited => "limited",
+            Membership::Both => "both",
+        })
+    }
+}

@@ -1,0 +1,88 @@
+use std::path::Path;
+
+use super::super::finding::{Finding, Findings, Severity};
+
+/// The most findings about one file: a file of another kind has an error on every line.
+pub(super) const FINDINGS_MAX: usize = 100;
+
+/// The most characters of the file that a finding quotes.
+const QUOTED_MAX: usize = 60;
+
+/// What is to be said about one file, up to a bound.
+pub(super) struct Report<'a> {
+    text: &'a str,
+    findings: Findings,
+    said: usize,
+    /// Errors past the bound, and where the first of them is.
+    beyond: Option<(usize, usize)>,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(file: &Path, text: &'a str) -> Report<'a> {
+        Report {
+            text,
+            findings: Findings::new(file, text),
+            said: 0,
+            beyond: None,
+        }
+    }
+
+    /// The byte `offset` keeps the file from being used.
+    pub(super) fn error(
+        &mut self,
+        offset: usize,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) {
+        self.say(offset, Severity::Error, found.into(), expected.into());
+    }
+
+    /// What is at the byte `offset` may not be meant so.
+    pub(super) fn warning(
+        &mut self,
+        offset: usize,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) {
+        self.say(offset, Severity::Warning, found.into(), expected.into());
+    }
+
+    /// Something worth knowing about what is at the byte `offset`.
+    pub(super) fn note(
+        &mut self,
+        offset: usize,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) {
+        self.say(offset, Severity::Note, found.into(), expected.into());
+    }
+
+    fn say(&mut self, offset: usize, severity: Severity, found: String, expected: String) {
+        if self.said < FINDINGS_MAX {
+            self.said += 1;
+            self.findings
+                .at(self.text, offset, severity, found, expected);
+        } else if severity == Severity::Error {
+            let (count, _) = self.beyond.get_or_insert((0, offset));
+            *count += 1;
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Finding> {
+        if let Some((count, offset)) = self.beyond {
+            let found = format!("{count} more errors from here on");
+            let expected = format!("the first {FINDINGS_MAX} findings are shown");
+            self.findings
+                .at(self.text, offset, Severity::Error, found, expected);
+        }
+        self.findings.finish()
+    }
+}
+
+/// `text` in quotes, shortened where it is long.
+pub(super) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("`{}…`", text[..end].escape_debug()),
+        None => format!("`{}`", text.escape_debug()),
+    }
+}

@@ -1,0 +1,184 @@
+//! From text to definitions, which are still words.
+
+use super::report::{Report, quoted};
+
+/// A part of the text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word<'a> {
+    /// Where it begins, in bytes.
+    pub(super) offset: usize,
+    pub(super) text: &'a str,
+}
+
+/// `NAME` or `NAME=VALUE`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item<'a> {
+    pub(super) name: Word<'a>,
+    pub(super) value: Option<Word<'a>>,
+}
+
+/// `NAME=P_KEY, FLAGS : MEMBERS ;`
+#[derive(Debug)]
+pub(super) struct Definition<'a> {
+    /// Name and P_Key.
+    pub(super) head: Item<'a>,
+    pub(super) flags: Vec<Item<'a>>,
+    pub(super) members: Vec<Item<'a>>,
+    pub(super) groups: Vec<GroupLine<'a>>,
+}
+
+/// `mgid=GID, FLAGS`
+#[derive(Debug)]
+pub(super) struct GroupLine<'a> {
+    pub(super) mgid: Word<'a>,
+    pub(super) flags: Vec<Item<'a>>,
+}
+
+/// The text with blanks in the place of comments, so that offsets stay.
+pub(super) fn without_comments(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (content, comment) = line.split_at(line.find('#').unwrap_or(line.len()));
+        clean.push_str(content);
+        let ended = comment.ends_with('\n');
+        let blanks = comment.len() - usize::from(ended);
+        clean.extend(std::iter::repeat_n(' ', blanks));
+        if ended {
+            clean.push('\n');
+        }
+    }
+    clean
+}
+
+/// The definitions of `clean`, a text without comments. What is none is left out, with an error.
+pub(super) fn definitions<'a>(clean: &'a str, report: &mut Report<'_>) -> Vec<Definition<'a>> {
+    let mut definitions = Vec::new();
+    let mut offset = 0;
+    for text in clean.split_inclusive(';') {
+        let part = Word {
+            offset,
+            text: text.strip_suffix(';').unwrap_or(text),
+        };
+        offset += text.len();
+        let trimmed = part.trimmed();
+        if trimmed.text.is_empty() {
+            continue;
+        }
+        definitions.extend(definition(part, report));
+        if !text.ends_with(';') {
+            let end = trimmed.offset + trimmed.text.len();
+            report.warning(
+                end,
+                "the file ends within a definition",
+                "expected `;`, as if it were there",
+            );
+        }
+    }
+    definitions
+}
+
+fn definition<'a>(part: Word<'a>, report: &mut Report<'_>) -> Option<Definition<'a>> {
+    let Some(colon) = part.text.find(':') else {
+        let trimmed = part.trimmed();
+        report.error(
+            trimmed.offset,
+            quoted(trimmed.text),
+            "expected `NAME=P_KEY, FLAGS : MEMBERS ;`",
+        );
+        return None;
+    };
+    let mut items = part.up_to(colon).split(',').map(item);
+    let head = items.next()?;
+    let flags = items.collect();
+    let mut definition = Definition {
+        head,
+        flags,
+        members: Vec::new(),
+        groups: Vec::new(),
+    };
+    for line in part.from(colon + 1).split('\n') {
+        properties(line, &mut definition, report);
+    }
+    Some(definition)
+}
+
+/// A line of members, the last of which may be a group.
+fn properties<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &mut Report<'_>) {
+    let mut words = line.split(',');
+    while let Some(word) = words.next() {
+        let item = item(word);
+        match (item.name.text, item.value) {
+            ("", None) => {}
+            ("mgid", Some(mgid)) => {
+                // The rest of the line is about the group.
+                let flags = words.by_ref().map(self::item);
+                let flags = flags.filter(|flag| !flag.is_empty()).collect();
+                definition.groups.push(GroupLine { mgid, flags });
+            }
+            _ => match word.text.find(':') {
+                Some(at) => {
+                    report.error(
+                        word.offset + at,
+                        "`:` within a list of members",
+                        "expected `;` before the next definition",
+                    );
+                    return;
+                }
+                None => definition.members.push(item),
+            },
+        }
+    }
+}
+
+fn item(word: Word<'_>) -> Item<'_> {
+    match word.text.find('=') {
+        Some(at) => Item {
+            name: word.up_to(at).trimmed(),
+            value: Some(word.from(at + 1).trimmed()),
+        },
+        None => Item {
+            name: word.trimmed(),
+            value: None,
+        },
+    }
+}
+
+impl Item<'_> {
+    /// Nothing between two commas.
+    pub(super) fn is_empty(&self) -> bool {
+        self.name.text.is_empty() && self.value.is_none()
+    }
+}
+
+impl<'a> Word<'a> {
+    fn trimmed(self) -> Word<'a> {
+        let text = self.text.trim_start();
+        Word {
+            offset: self.offset + self.text.len() - text.len(),
+            text: text.trim_end(),
+        }
+    }
+
+    fn up_to(self, at: usize) -> Word<'a> {
+        Word {
+            offset: self.offset,
+            text: &self.text[..at],
+        }
+    }
+
+    fn from(self, at: usize) -> Word<'a> {
+        Word {
+            offset: self.offset + at,
+            text: &self.text[at..],
+        }
+    }
+
+    fn split(self, separator: char) -> impl Iterator<Item = Word<'a>> {
+        let mut offset = self.offset;
+        self.text.split(separator).map(move |text| {
+            let word = Word { offset, text };
+            offset += text.len() + separator.len_utf8();
+            word
+        })
+    }
+}

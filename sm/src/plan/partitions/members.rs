@@ -1,0 +1,173 @@
+//! From rules to the keys of each port.
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{NodeType, PKey};
+
+use crate::config::{Members, Membership, Partitions, Rule};
+use crate::fabric::{Fabric, PortRef};
+
+/// The keys of one port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Wanted {
+    /// By ascending partition.
+    pub(super) keys: Vec<PKey>,
+    /// The one at index 0.
+    pub(super) first: PKey,
+    /// Rules for several partitions put their key there.
+    pub(super) contested: bool,
+}
+
+impl Wanted {
+    /// Full membership in the default partition, and nothing else: what a port holds after power-on.
+    pub(super) fn is_default(&self) -> bool {
+        self.keys == [PKey::DEFAULT_FULL]
+    }
+}
+
+/// The end ports of a fabric, as rules name them.
+pub(super) struct EndPorts {
+    list: Vec<PortRef>,
+    kinds: Vec<NodeType>,
+    /// Index in `list` by GUID.
+    guids: Vec<(Guid, usize)>,
+    own: Option<usize>,
+}
+
+impl EndPorts {
+    pub(super) fn of(fabric: &Fabric) -> EndPorts {
+        let list: Vec<PortRef> = fabric.end_ports().map(|(at, _)| at).collect();
+        let mut guids: Vec<(Guid, usize)> = list
+            .iter()
+            .enumerate()
+            .map(|(index, &at)| (fabric.port(at).guid, index))
+            .collect();
+        guids.sort_unstable();
+        EndPorts {
+            kinds: list.iter().map(|at| fabric.node(at.node).kind()).collect(),
+            own: list.iter().position(|&at| is_own(fabric, at)),
+            guids,
+            list,
+        }
+    }
+
+    /// The ports, in the order of the fabric.
+    pub(super) fn list(&self) -> &[PortRef] {
+        &self.list
+    }
+
+    /// What each port of the list is to hold.
+    pub(super) fn members(&self, partitions: &Partitions) -> Vec<Wanted> {
+        let mut wanted: Vec<Wanted> = self.first_keys(partitions);
+        let mut memberships: Vec<Option<Membership>> = vec![None; self.list.len()];
+        let mut rules: Vec<&Rule> = partitions.rules.iter().collect();
+        // A stable sort: the rules of one partition stay in the order of the file.
+        rules.sort_by_key(|rule| rule.p_key.base());
+        for rules in rules.chunk_by(|a, b| a.p_key.base() == b.p_key.base()) {
+            let p_key = PKey(rules[0].p_key.base());
+            let mut touched = Vec::new();
+            for rule in rules {
+                self.for_each(rule.members, |index| {
+                    if memberships[index].replace(rule.membership).is_none() {
+                        touched.push(index);
+                    }
+                });
+            }
+            if p_key == PKey::DEFAULT_LIMITED
+                && let Some(own) = self.own
+                && memberships[own] == Some(Membership::Limited)
+            {
+                memberships[own] = Some(Membership::Full);
+            }
+            for index in touched {
+                let membership = memberships[index].take();
+                wanted[index].join(p_key, membership, partitions.allow_both);
+            }
+        }
+        for port in &mut wanted {
+            port.settle_first();
+        }
+        wanted
+    }
+
+    /// No keys yet, but the partition whose key belongs at index 0.
+    fn first_keys(&self, partitions: &Partitions) -> Vec<Wanted> {
+        let blank = Wanted {
+            keys: Vec::new(),
+            first: PKey::DEFAULT_LIMITED,
+            contested: false,
+        };
+        let mut wanted = vec![blank; self.list.len()];
+        if !partitions.rules.iter().any(|rule| rule.index0) {
+            return wanted;
+        }
+        let mut claimed: Vec<Option<u16>> = vec![None; self.list.len()];
+        for rule in &partitions.rules {
+            let base = rule.p_key.base();
+            self.for_each(rule.members, |index| {
+                let claim = &mut claimed[index];
+                if rule.index0 {
+                    wanted[index].contested |= claim.is_some_and(|other| other != base);
+                    *claim = Some(base);
+                } else if *claim == Some(base) {
+                    *claim = None;
+                }
+            });
+        }
+        for (port, claim) in wanted.iter_mut().zip(claimed) {
+            if let Some(base) = claim {
+                port.first = PKey(base);
+            }
+        }
+        wanted
+    }
+
+    fn for_each(&self, members: Members, mut visit: impl FnMut(usize)) {
+        let mut of_kind = |kind: NodeType| {
+            let indices = self.kinds.iter().enumerate();
+            indices
+                .filter(|&(_, &of)| of == kind)
+                .for_each(|(index, _)| visit(index));
+        };
+        match members {
+            Members::All => (0..self.list.len()).for_each(visit),
+            Members::ChannelAdapters => of_kind(NodeType::Ca),
+            Members::Switches => of_kind(NodeType::Switch),
+            Members::Routers => of_kind(NodeType::Router),
+            Members::VirtualAdapters => {}
+            Members::Own => self.own.into_iter().for_each(visit),
+            Members::Port(guid) => {
+                let start = self.guids.partition_point(|&(other, _)| other < guid);
+                let same = self.guids[start..]
+                    .iter()
+                    .take_while(|&&(other, _)| other == guid);
+                same.for_each(|&(_, index)| visit(index));
+            }
+        }
+    }
+}
+
+/// Whether the subnet manager sits at this end port: on a switch that is port 0, whichever port it is asked by.
+fn is_own(fabric: &Fabric, at: PortRef) -> bool {
+    fabric.local.is_some_and(|local| {
+        local.node == at.node && (local.port == at.port || at.port == PortNum::ZERO)
+    })
+}
+
+impl Wanted {
+    fn join(&mut self, p_key: PKey, membership: Option<Membership>, allow_both: bool) {
+        let full = PKey(p_key.0 | 0x8000);
+        match membership {
+            None => {}
+            Some(Membership::Limited) => self.keys.push(p_key),
+            Some(Membership::Both) if allow_both => self.keys.extend([full, p_key]),
+            Some(Membership::Full | Membership::Both) => self.keys.push(full),
+        }
+    }
+
+    /// Picks the key at index 0: of the partition that claims it the first that the port holds.
+    fn settle_first(&mut self) {
+        let of = |base: u16| self.keys.iter().copied().find(|key| key.base() == base);
+        let first = of(self.first.base()).or_else(|| of(PKey::DEFAULT_LIMITED.base()));
+        self.first = first.unwrap_or(PKey::DEFAULT_FULL);
+    }
+}

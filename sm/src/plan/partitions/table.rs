@@ -1,0 +1,200 @@
+//! Where in a P_KeyTable each key goes.
+
+use rsm_mad::wire::attr::PKey;
+
+use crate::sweep::p_keys::PKeyImage;
+
+/// The keys of one table.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Arrangement {
+    /// By index, up to the last one in use.
+    pub(super) keys: Vec<PKey>,
+    /// Those for which there is no room.
+    pub(super) left_out: Vec<PKey>,
+}
+
+/// Arranges `wanted` in a table of `capacity` keys, with `first` (one of them) at index 0, and index 0 to itself.
+///
+/// Queue pairs name keys by their index, so that a key stays where `held` has it, and one whose membership changes as
+/// well. What is new goes to the lowest indices, those that are empty before those that become so.
+pub(super) fn arrange(
+    held: Option<&PKeyImage>,
+    wanted: &[PKey],
+    first: Option<PKey>,
+    capacity: usize,
+) -> Arrangement {
+    let held = held.map_or(&[][..], PKeyImage::keys);
+    let held = &held[..held.len().min(capacity)];
+    let mut slots = Slots { keys: Vec::new() };
+    let mut left = wanted.to_vec();
+    let mut lowest = 0;
+    if let Some(first) = first.filter(|_| capacity > 0) {
+        slots.put(0, first);
+        left.retain(|&key| key != first);
+        lowest = 1;
+    }
+    let same: [fn(PKey, PKey) -> bool; 2] = [|a, b| a == b, |a, b| a.base() == b.base()];
+    for same in same {
+        for (index, &key) in held.iter().enumerate().skip(lowest) {
+            if !key.is_valid() || slots.has(index) {
+                continue;
+            }
+            if let Some(at) = left.iter().position(|&wanted| same(wanted, key)) {
+                slots.put(index, left.remove(at));
+            }
+        }
+    }
+    let is_held = |index: usize| held.get(index).is_some_and(|key| key.is_valid());
+    let mut left = left.into_iter().peekable();
+    for vacated in [false, true] {
+        for index in lowest..capacity {
+            if left.peek().is_none() {
+                break;
+            }
+            if !slots.has(index)
+                && is_held(index) == vacated
+                && let Some(key) = left.next()
+            {
+                slots.put(index, key);
+            }
+        }
+    }
+    Arrangement {
+        keys: slots.keys,
+        left_out: left.collect(),
+    }
+}
+
+struct Slots {
+    keys: Vec<PKey>,
+}
+
+impl Slots {
+    fn has(&self, index: usize) -> bool {
+        self.keys.get(index).is_some_and(|key| key.is_valid())
+    }
+
+    fn put(&mut self, index: usize, key: PKey) {
+        if self.keys.len() <= index {
+            self.keys.resize(index + 1, PKey::INVALID);
+        }
+        self.keys[index] = key;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rsm_mad::wire::attr::PKeyTable;
+
+    use super::*;
+
+    fn keys(raw: &[u16]) -> Vec<PKey> {
+        raw.iter().copied().map(PKey).collect()
+    }
+
+    fn image(raw: &[u16]) -> PKeyImage {
+        let mut image = PKeyImage::default();
+        for (block, part) in keys(raw).chunks(PKeyTable::ENTRIES).enumerate() {
+            let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
+            all[..part.len()].copy_from_slice(part);
+            let mut table = PKeyTable::default();
+            table.set_p_keys(all);
+            image.store(block as u16, &table);
+        }
+        image
+    }
+
+    fn arranged(held: &[u16], wanted: &[u16], first: Option<u16>, capacity: usize) -> Vec<u16> {
+        let held = image(held);
+        let arrangement = arrange(Some(&held), &keys(wanted), first.map(PKey), capacity);
+        assert_eq!(arrangement.left_out, []);
+        arrangement.keys.iter().map(|key| key.0).collect()
+    }
+
+    #[test]
+    fn a_fresh_table_is_filled_from_the_beginning() {
+        let wanted = [0x8001, 0x0002, 0x7fff];
+        assert_eq!(
+            arranged(&[0xffff], &wanted, Some(0x7fff), 32),
+            [0x7fff, 0x8001, 2]
+        );
+        assert_eq!(arranged(&[], &wanted, None, 3), [0x8001, 2, 0x7fff]);
+    }
+
+    #[test]
+    fn what_is_there_stays_where_it_is() {
+        let held = [0xffff, 0x8001, 0x8002, 0x8003];
+        // 1 goes, the membership of 3 changes, 4 and 5 are new: 4 does not take the place of 1 while there is another.
+        assert_eq!(
+            arranged(&held, &[0x8002, 3, 4, 5, 0xffff], Some(0xffff), 32),
+            [0xffff, 0, 0x8002, 3, 4, 5]
+        );
+        assert_eq!(
+            arranged(&held, &[0x8002, 3, 4, 5, 0xffff], Some(0xffff), 5),
+            [0xffff, 5, 0x8002, 3, 4]
+        );
+        // A key that is there twice, and both keys of one partition.
+        assert_eq!(
+            arranged(
+                &[0xffff, 1, 1, 0x8001],
+                &[1, 0x8001, 0xffff],
+                Some(0xffff),
+                8
+            ),
+            [0xffff, 1, 0, 0x8001]
+        );
+    }
+
+    #[test]
+    fn what_belongs_at_index_0_gets_there() {
+        let held = [0xffff, 0x8001, 0x8002];
+        assert_eq!(
+            arranged(&held, &[0x8001, 0x8002, 0xffff], Some(0x8002), 8),
+            [0x8002, 0x8001, 0, 0xffff]
+        );
+        assert_eq!(
+            arranged(&[0x8002], &[0x8002, 0xffff], Some(0xffff), 2),
+            [0xffff, 0x8002]
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let held = image(&[0xffff, 0x8005]);
+        let wanted = keys(&[0x8001, 0x8005, 0x8006, 0xffff]);
+        let arrangement = arrange(Some(&held), &wanted, Some(PKey(0xffff)), 2);
+        assert_eq!(arrangement.keys, keys(&[0xffff, 0x8005]));
+        assert_eq!(arrangement.left_out, keys(&[0x8001, 0x8006]));
+        let none = arrange(None, &wanted, Some(PKey(0xffff)), 0);
+        assert_eq!((none.keys.len(), none.left_out.len()), (0, 4));
+    }
+
+    proptest! {
+        #[test]
+        fn every_key_is_there_once_and_those_held_are_in_place(
+            held in proptest::collection::vec(0u16..40, 0..70),
+            wanted in proptest::collection::btree_set(1u16..40, 1..40),
+            capacity in 1usize..70,
+        ) {
+            let wanted: Vec<u16> = wanted.into_iter().collect();
+            let first = wanted[wanted.len() / 2];
+            let Arrangement { keys: got, left_out } =
+                arrange(Some(&image(&held)), &keys(&wanted), Some(PKey(first)), capacity);
+            prop_assert!(got.len() <= capacity);
+            prop_assert_eq!(got[0], PKey(first));
+            let mut all: Vec<u16> = got.iter().filter(|key| key.is_valid()).chain(&left_out).map(|key| key.0).collect();
+            all.sort_unstable();
+            prop_assert_eq!(&all, &wanted);
+            let full = got.iter().filter(|key| key.is_valid()).count() == capacity;
+            prop_assert!(left_out.is_empty() || full);
+            let mut seen = vec![first, 0];
+            for (index, key) in held.iter().enumerate().take(capacity).skip(1) {
+                if wanted.contains(key) && !seen.contains(key) {
+                    prop_assert_eq!(got[index], PKey(*key));
+                    seen.push(*key);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+use std::path::Path;
+
+use rsm_routing::generate::generate;
+
+use super::*;
+use crate::config::{Enforcement, parse_partitions};
+use crate::fabric::NodeIx;
+use crate::offline;
+use crate::sweep::p_keys::PKeyImage;
+
+/// Keys that an end port's table holds, and a switch port's.
+const CAPACITY: (u16, u16) = (6, 4);
+
+/// Two hosts at each of three switches.
+fn fabric() -> Fabric {
+    let mut fabric = offline::fabric(&generate("ring:3,hosts=2").unwrap());
+    for node in &mut fabric.nodes {
+        node.info.set_partition_cap(CAPACITY.0);
+        if let Some(switch) = &mut node.switch {
+            switch
+                .set_partition_enforcement_cap(CAPACITY.1)
+                .set_inbound_enforcement_cap(true)
+                .set_outbound_enforcement_cap(true);
+        }
+    }
+    fabric
+}
+
+fn policy(text: &str) -> Policy {
+    let (partitions, findings) = parse_partitions(Path::new("p"), text, true);
+    assert!(
+        !findings
+            .iter()
+            .any(|f| f.severity == crate::config::Severity::Error),
+        "{findings:?}"
+    );
+    Policy {
+        partitions: Arc::new(partitions),
+        ..Policy::default()
+    }
+}
+
+/// The hosts' ports, the subnet manager's first.
+fn hosts(fabric: &Fabric) -> Vec<PortRef> {
+    let mut hosts: Vec<_> = fabric
+        .end_ports()
+        .map(|(at, _)| at)
+        .filter(|at| fabric.node(at.node).kind() == NodeType::Ca)
+        .collect();
+    hosts.sort_by_key(|&at| (Some(at) != fabric.local, at));
+    hosts
+}
+
+fn guid(fabric: &Fabric, at: PortRef) -> String {
+    fabric.port(at).guid.to_string()
+}
+
+fn keys(plan: &PartitionPlan, at: PortRef) -> Vec<u16> {
+    let table = plan.table(at).map_or(&[][..], |table| &table[..]);
+    table.iter().map(|key| key.0).collect()
+}
+
+fn codes(plan: &PartitionPlan) -> Vec<&'static str> {
+    plan.findings
+        .iter()
+        .map(|finding| finding.kind.code())
+        .collect()
+}
+
+#[test]
+fn without_a_file_everybody_is_a_full_member_and_nobody_enforces_it() {
+    let fabric = fabric();
+    let plan = assign(&fabric, &Policy::default());
+    assert_eq!(plan.tables().count(), 9);
+    assert!(plan.tables().all(|(_, table)| table[..] == [PKey(0xffff)]));
+    assert_eq!((plan.enforcing(), codes(&plan).len()), (0, 0));
+    let mut tables = plan.tables().map(|(_, table)| table);
+    let first = tables.next().unwrap();
+    assert!(tables.all(|table| Arc::ptr_eq(first, table)));
+}
+
+#[test]
+fn the_last_rule_for_a_port_counts_and_the_manager_is_always_reached() {
+    let fabric = fabric();
+    let hosts = hosts(&fabric);
+    let [a, b] = [1, 2].map(|host| guid(&fabric, hosts[host]));
+    let text = format!(
+        "Default=0x7fff : ALL=limited, ALL_SWITCHES=full ;
+         One=0x1 : ALL_CAS=full, {a}=limited, {b}=both ;
+         Two=0x2, defmember=full : {a}, SELF=limited ;
+         Two=0x2 : {a} ;
+         Three=0x3 : ALL_ROUTERS=full, NONE ;"
+    );
+    let plan = assign(&fabric, &policy(&text));
+    assert_eq!(codes(&plan), [""; 0]);
+    let first = hosts.iter().take(4);
+    let all: Vec<_> = first.map(|&host| keys(&plan, host)).collect();
+    let expected: [&[u16]; 4] = [
+        &[0xffff, 0x8001, 0x0002],
+        &[0x7fff, 0x0001, 0x0002],
+        &[0x7fff, 0x8001, 0x0001],
+        &[0x7fff, 0x8001],
+    ];
+    assert_eq!(all, expected);
+    for (switch, _) in fabric.switches() {
+        let port = rsm_ids::PortNum::ZERO;
+        assert_eq!(keys(&plan, PortRef { node: switch, port }), [0xffff]);
+    }
+    // What faces the host with both keys of a partition has the full one alone.
+    let facing = fabric.port(hosts[2]).peer.unwrap();
+    assert_eq!(keys(&plan, facing), [0x7fff, 0x8001]);
+    let both = Enforced {
+        inbound: true,
+        outbound: true,
+    };
+    assert_eq!(plan.enforced(facing), both);
+    assert_eq!(plan.enforcing(), hosts.len());
+    assert_eq!(plan.enforced(hosts[2]), Enforced::default());
+}
+
+#[test]
+fn enforcement_is_what_is_asked_for_and_what_the_switch_can_do() {
+    let mut fabric = fabric();
+    let hosts = hosts(&fabric);
+    let mut policy = policy("One=0x1 : ALL=full ;");
+    let facing = fabric.port(hosts[0]).peer.unwrap();
+    let mut enforced = |fabric: &Fabric, enforcement| {
+        policy.enforcement = enforcement;
+        let plan = assign(fabric, &policy);
+        let Enforced { inbound, outbound } = plan.enforced(facing);
+        (inbound, outbound, plan.table(facing).is_some())
+    };
+    assert_eq!(enforced(&fabric, Enforcement::In), (true, false, true));
+    assert_eq!(enforced(&fabric, Enforcement::Out), (false, true, true));
+    assert_eq!(enforced(&fabric, Enforcement::Off), (false, false, false));
+    for node in &mut fabric.nodes {
+        if let Some(switch) = &mut node.switch {
+            switch.set_outbound_enforcement_cap(false);
+        }
+    }
+    assert_eq!(enforced(&fabric, Enforcement::Both), (true, false, true));
+    assert_eq!(enforced(&fabric, Enforcement::Out), (false, false, false));
+    for node in &mut fabric.nodes {
+        if let Some(switch) = &mut node.switch {
+            switch.set_partition_enforcement_cap(0);
+        }
+    }
+    assert_eq!(enforced(&fabric, Enforcement::Both), (false, false, false));
+}
+
+#[test]
+fn index_0_is_for_whoever_claims_it() {
+    let fabric = fabric();
+    let hosts = hosts(&fabric);
+    let [a, b, c] = [1, 2, 3].map(|host| guid(&fabric, hosts[host]));
+    let text = format!(
+        "One=0x1, indx0 : {a}=full, {b}=full, {c}=full ;
+         Two=0x2, indx0 : {b}=full ;
+         One=0x1 : {c}=limited ;"
+    );
+    let plan = assign(&fabric, &policy(&text));
+    assert_eq!(keys(&plan, hosts[0]), [0xffff]);
+    assert_eq!(keys(&plan, hosts[1]), [0x8001, 0x7fff]);
+    assert_eq!(keys(&plan, hosts[2]), [0x8002, 0x8001, 0x7fff]);
+    assert_eq!(keys(&plan, hosts[3]), [0x7fff, 0x0001]);
+    assert_eq!(codes(&plan), ["partition-index-claimed"]);
+    assert_eq!(
+        plan.findings[0].subject,
+        Subject::Port(fabric.key(hosts[2]))
+    );
+    assert!(plan.findings[0].text.contains("0x8002"));
+}
+
+#[test]
+fn what_a_table_does_not_hold_is_named_with_its_port() {
+    let fabric = fabric();
+    let hosts = hosts(&fabric);
+    let a = guid(&fabric, hosts[1]);
+    let some = |count: u16| -> String {
+        (1..=count)
+            .map(|key| format!("P=0x{key:x} : {a}=full ;"))
+            .collect()
+    };
+    // More than the switch port holds: it enforces nothing, rather than to cut the host off.
+    let plan = assign(&fabric, &policy(&some(4)));
+    assert_eq!(codes(&plan), ["partition-table-too-small"]);
+    let facing = fabric.port(hosts[1]).peer.unwrap();
+    assert_eq!(plan.findings[0].subject, Subject::Port(fabric.key(facing)));
+    assert_eq!(plan.enforced(facing), Enforced::default());
+    assert!(plan.table(facing).is_none());
+    assert_eq!(plan.enforcing(), hosts.len() - 1);
+    // More than the host holds.
+    let plan = assign(&fabric, &policy(&some(20)));
+    let own: Vec<_> = plan
+        .findings
+        .iter()
+        .filter(|finding| finding.subject == Subject::Port(fabric.key(hosts[1])))
+        .collect();
+    assert_eq!(own.len(), 1);
+    let text = &own[0].text;
+    assert!(
+        text.contains("0x8006, 0x8007, 0x8008") && text.ends_with("and 7 more"),
+        "{text}"
+    );
+    assert_eq!(
+        keys(&plan, hosts[1]),
+        [0x7fff, 0x8001, 0x8002, 0x8003, 0x8004, 0x8005]
+    );
+}
+
+#[test]
+fn findings_are_bounded() {
+    let mut fabric = offline::fabric(&generate("ring:3,hosts=40").unwrap());
+    for node in &mut fabric.nodes {
+        node.info.set_partition_cap(1);
+    }
+    let plan = assign(&fabric, &policy("One=0x1 : ALL_CAS=full ;"));
+    assert_eq!(plan.findings.len(), FINDINGS_SHOWN + 1);
+    let last = plan.findings.last().unwrap();
+    assert_eq!(last.subject, Subject::Subnet);
+    assert!(last.text.ends_with("20 more ports"), "{}", last.text);
+}
+
+#[test]
+fn a_port_without_a_table_is_no_matter_where_it_needs_none() {
+    let mut fabric = fabric();
+    for node in &mut fabric.nodes {
+        node.info.set_partition_cap(0);
+    }
+    let plan = assign(&fabric, &Policy::default());
+    assert_eq!((plan.tables().count(), plan.findings.len()), (0, 0));
+    let plan = assign(&fabric, &policy("One=0x1 : SELF=full ;"));
+    assert_eq!(plan.tables().count(), 0);
+    assert_eq!(plan.findings.len(), 9, "none but the default is to be held");
+}
+
+#[test]
+fn held_keys_stay_in_place() {
+    let mut fabric = fabric();
+    let at = hosts(&fabric)[1];
+    let mut table = rsm_mad::wire::attr::PKeyTable::default();
+    let mut held = [PKey::INVALID; 32];
+    held[..5].copy_from_slice(&[0xffff, 0, 0x8005, 0x0004, 0x8001].map(PKey));
+    table.set_p_keys(held);
+    let mut image = PKeyImage::default();
+    image.store(0, &table);
+    let NodeIx(node) = at.node;
+    fabric.nodes[node as usize].ports[at.port.index()].p_keys = Some(Arc::new(image));
+    let a = guid(&fabric, at);
+    let text = format!("A=1 : {a}=full ; B=2 : {a}=full ; E=5 : {a} ; Default : ALL=full ;");
+    let plan = assign(&fabric, &policy(&text));
+    assert_eq!(keys(&plan, at), [0xffff, 0x8002, 0x0005, 0, 0x8001]);
+}
+
+#[test]
+fn what_two_ports_have_in_common() {
+    let keys = |raw: &[u16]| raw.iter().copied().map(PKey).collect::<Vec<_>>();
+    let common = |a: &[u16], b: &[u16]| in_common(&keys(a), &keys(b));
+    assert_eq!(
+        common(&[0xffff, 0, 0x8003, 0x0001], &[0x7fff, 0x0003, 0x8001, 0]),
+        keys(&[0x0001, 0x8003, 0xffff])
+    );
+    assert_eq!(common(&[0x7fff, 0x8002], &[0x7fff, 0x8003]), []);
+    assert_eq!(common(&[0x0004, 0x8004], &[0x0004]), keys(&[0x8004]));
+    assert_eq!(common(&[0x0004, 0x8004], &[0x8004]), keys(&[0x8004]));
+    assert_eq!(common(&[0, 0], &[0, 0x8000]), []);
+}

@@ -1,0 +1,114 @@
+//! Partitions as the API shows them: by the plan in force.
+
+use std::collections::BTreeMap;
+
+use rsm_api::LookupError;
+use rsm_api::model::{Membership, Page, Partition, PartitionMember, PortKey};
+use rsm_mad::wire::attr::{NodeType, PKey};
+
+use super::lens::api_key;
+use super::lists::page;
+use super::published::Published;
+use crate::config;
+use crate::fabric::PortRef;
+use crate::plan::Plan;
+
+/// The partitions behind `after`, each with how many ports are in it.
+pub(super) fn partitions(
+    published: &Published,
+    after: Option<u16>,
+    limit: usize,
+) -> Page<Partition> {
+    let Some(plan) = published.plan() else {
+        return page(published, std::iter::empty(), limit);
+    };
+    let counts = counts(plan);
+    let all = &plan.policy.partitions.list;
+    let begin = all.partition_point(|one| after.is_some_and(|after| one.p_key.base() <= after));
+    let partitions = all[begin..].iter().map(|partition| {
+        let config::Partition {
+            p_key,
+            name,
+            sl,
+            ipoib,
+            groups,
+        } = partition;
+        let (full, limited) = counts.get(&p_key.base()).copied().unwrap_or_default();
+        Partition {
+            p_key: p_key.base(),
+            name: name.clone(),
+            full_members: full,
+            limited_members: limited,
+            ipoib: *ipoib,
+            service_level: *sl,
+            groups: u32::try_from(groups.len()).unwrap_or(u32::MAX),
+        }
+    });
+    page(published, partitions, limit)
+}
+
+/// The members behind `after` of the partition with this P_Key, whichever its membership bit.
+pub(super) fn members(
+    published: &Published,
+    p_key: u16,
+    after: Option<PortKey>,
+    limit: usize,
+) -> Result<Page<PartitionMember>, LookupError> {
+    let p_key = PKey(p_key);
+    let plan = published
+        .plan()
+        .filter(|plan| plan.policy.partitions.find(p_key).is_some())
+        .ok_or(LookupError::NoSuchPartition { p_key: p_key.0 })?;
+    let members = end_ports(plan).filter_map(|(at, table)| {
+        let key = api_key(plan.fabric.key(at));
+        if after.is_some_and(|after| key <= after) {
+            return None;
+        }
+        let (membership, index) = membership(table, p_key)?;
+        Some(PartitionMember {
+            key,
+            description: plan.fabric.node(at.node).description.clone(),
+            membership,
+            index,
+        })
+    });
+    Ok(page(published, members, limit))
+}
+
+/// The tables of ports that are members, in the order of their keys. Ports of switches that enforce partitions are not.
+fn end_ports(plan: &Plan) -> impl Iterator<Item = (PortRef, &[PKey])> {
+    plan.partitions
+        .tables()
+        .filter(|(at, _)| at.port.0 == 0 || plan.fabric.node(at.node).kind() != NodeType::Switch)
+        .map(|(at, table)| (at, &table[..]))
+}
+
+/// What the holder of `table` is in a partition, and at which index it has the key that says so.
+fn membership(table: &[PKey], p_key: PKey) -> Option<(Membership, u16)> {
+    let find = |full: bool| {
+        let wanted = |key: &PKey| key.base() == p_key.base() && key.is_full() == full;
+        table.iter().position(wanted).map(|index| index as u16)
+    };
+    match (find(true), find(false)) {
+        (Some(index), None) => Some((Membership::Full, index)),
+        (Some(index), Some(_)) => Some((Membership::Both, index)),
+        (None, Some(index)) => Some((Membership::Limited, index)),
+        (None, None) => None,
+    }
+}
+
+/// Full and limited members by partition.
+fn counts(plan: &Plan) -> BTreeMap<u16, (u64, u64)> {
+    let mut counts: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+    for (_, table) in end_ports(plan) {
+        for key in table.iter().filter(|key| key.is_valid()) {
+            let (full, limited) = counts.entry(key.base()).or_default();
+            if key.is_full() {
+                *full += 1;
+            } else if !table.contains(&PKey(key.0 | 0x8000)) {
+                *limited += 1;
+            }
+        }
+    }
+    counts
+}

@@ -1,0 +1,245 @@
+//! What goes back to a requester.
+
+use std::fmt;
+
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{Record, SA_DATA_LEN, SaHeader, SaMad, SaStatus, TraceRecord};
+
+/// How many candidates one [`Answer::pull`] looks at before it comes back: so few that it takes less than a millisecond,
+/// whatever is asked, and so many that the call itself costs nothing.
+pub const WORK_PER_PULL: usize = 1024;
+
+/// The answer to a request.
+pub struct Answer {
+    /// Where it goes.
+    pub remote: RemoteAddress,
+    header: SaHeader,
+    body: Body,
+}
+
+/// What follows the header.
+pub(super) enum Body {
+    /// One record.
+    Record([u8; SA_DATA_LEN]),
+    /// Any number of records, produced while they are taken.
+    Table(Table),
+}
+
+/// The records of a table.
+pub(super) struct Table {
+    /// The length of a record in units of 8 bytes.
+    words: u16,
+    source: Box<dyn Source>,
+    /// A record of which a part is left.
+    rest: [u8; SA_DATA_LEN],
+    /// What is left of it.
+    range: std::ops::Range<usize>,
+    ended: bool,
+}
+
+/// Looks at one candidate after the other.
+trait Source: Send {
+    /// Puts the next candidate's record into `out`, if there is one to put.
+    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> Step;
+}
+
+enum Step {
+    /// The candidate is part of the answer.
+    Record,
+    /// It is not.
+    Nothing,
+    /// There are no more candidates.
+    End,
+}
+
+struct Candidates<I>(I);
+
+impl<R: Record, I: Iterator<Item = Option<R>> + Send> Source for Candidates<I> {
+    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> Step {
+        match self.0.next() {
+            Some(Some(record)) => {
+                out[..R::LEN].copy_from_slice(record.as_bytes());
+                Step::Record
+            }
+            Some(None) => Step::Nothing,
+            None => Step::End,
+        }
+    }
+}
+
+/// What a [`Answer::pull`] brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pulled {
+    /// How many bytes were written.
+    pub bytes: usize,
+    /// Whether that was all. Otherwise there is more, or more has to be looked at; call again, after others had their
+    /// turn.
+    pub ended: bool,
+}
+
+/// A table is longer than whoever carries it can take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the answer has more than {limit} bytes")]
+pub struct TooLong {
+    /// The longest that can be taken, in bytes.
+    pub limit: usize,
+}
+
+impl Body {
+    /// One record.
+    pub(super) fn record<R: Record>(record: &R) -> Body {
+        let mut data = [0; SA_DATA_LEN];
+        data[..R::LEN].copy_from_slice(record.as_bytes());
+        Body::Record(data)
+    }
+
+    /// The records among `candidates`, in their order.
+    pub(super) fn table<R, I>(candidates: I) -> Body
+    where
+        R: Record,
+        I: Iterator<Item = Option<R>> + Send + 'static,
+    {
+        Body::Table(Table {
+            words: R::WORDS,
+            source: Box::new(Candidates(candidates)),
+            rest: [0; SA_DATA_LEN],
+            range: 0..0,
+            ended: false,
+        })
+    }
+}
+
+impl Table {
+    fn pull(&mut self, out: &mut [u8]) -> Pulled {
+        let len = usize::from(self.words) * 8;
+        let mut written = 0;
+        let mut work = 0;
+        while !self.ended && written < out.len() && work < WORK_PER_PULL {
+            if self.range.is_empty() {
+                work += 1;
+                match self.source.step(&mut self.rest) {
+                    Step::Record => self.range = 0..len,
+                    Step::Nothing => {}
+                    Step::End => self.ended = true,
+                }
+                continue;
+            }
+            let count = self.range.len().min(out.len() - written);
+            let from = self.range.start;
+            out[written..written + count].copy_from_slice(&self.rest[from..from + count]);
+            written += count;
+            self.range.start += count;
+        }
+        Pulled {
+            bytes: written,
+            ended: self.ended,
+        }
+    }
+}
+
+impl Answer {
+    pub(super) fn new(remote: RemoteAddress, request: &SaHeader, body: Body) -> Answer {
+        let mut header = request.response(Status::OK);
+        if let Body::Table(table) = &body {
+            header.set_attribute_offset(table.words);
+        }
+        if request.mad().method() == Method::GET_TRACE_TABLE {
+            // Asked for with a PathRecord, and answered with these.
+            header.mad_mut().set_attribute(TraceRecord::ID);
+        }
+        Answer {
+            remote,
+            header,
+            body,
+        }
+    }
+
+    /// An answer with a status and no record.
+    pub(super) fn refusal(remote: RemoteAddress, request: &SaHeader, status: Status) -> Answer {
+        Answer {
+            remote,
+            header: request.response(status),
+            body: Body::Record([0; SA_DATA_LEN]),
+        }
+    }
+
+    /// The header. Of a table it says nothing about RMPP, which is for whoever carries it.
+    pub fn header(&self) -> &SaHeader {
+        &self.header
+    }
+
+    /// How it went.
+    pub fn status(&self) -> Status {
+        self.header.mad().status()
+    }
+
+    /// The whole answer, where it is one datagram without RMPP; `None` for a table.
+    pub fn datagram(&self) -> Option<MadBytes> {
+        match &self.body {
+            Body::Record(data) => {
+                let mad = SaMad {
+                    header: self.header,
+                    data: *data,
+                };
+                Some(*mad.as_bytes())
+            }
+            Body::Table(_) => None,
+        }
+    }
+
+    /// Produces the next bytes of a table, those behind the header; records lie without gaps and may be cut anywhere. At most
+    /// [`WORK_PER_PULL`] candidates are looked at. An answer that is no table has ended.
+    pub fn pull(&mut self, out: &mut [u8]) -> Pulled {
+        match &mut self.body {
+            Body::Table(table) => table.pull(out),
+            Body::Record(_) => Pulled {
+                bytes: 0,
+                ended: true,
+            },
+        }
+    }
+
+    /// The whole message, header and data, for those who can only carry it as a whole.
+    ///
+    /// # Errors
+    /// [`TooLong`] as soon as it is longer than `limit` bytes; see [`Answer::too_long`].
+    pub fn into_message(mut self, limit: usize) -> Result<Vec<u8>, TooLong> {
+        const CHUNK: usize = 64 * 1024;
+        let mut message = self.header.as_bytes().to_vec();
+        if let Body::Record(data) = &self.body {
+            message.extend_from_slice(data);
+            return Ok(message);
+        }
+        loop {
+            let filled = message.len();
+            message.resize(filled + CHUNK, 0);
+            let pulled = self.pull(&mut message[filled..]);
+            message.truncate(filled + pulled.bytes);
+            if message.len() > limit {
+                return Err(TooLong { limit });
+            }
+            if pulled.ended {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// What to answer instead of a table that is too long to carry: ERR_NO_RESOURCES.
+    pub fn too_long(remote: RemoteAddress, mut header: SaHeader) -> Answer {
+        header.mad_mut().set_status(SaStatus::NO_RESOURCES);
+        header.set_attribute_offset(0);
+        Answer {
+            remote,
+            header,
+            body: Body::Record([0; SA_DATA_LEN]),
+        }
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} to {:?}", self.header, self.remote)
+    }
+}

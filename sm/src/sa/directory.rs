@@ -1,0 +1,233 @@
+//! Who is where: a snapshot, arranged for the questions that hosts ask.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+
+use super::partitions::{self, Memberships};
+use super::path::minima::Minima;
+use crate::core::role::Identity;
+use crate::core::snapshot::Snapshot;
+use crate::fabric::{Fabric, Node, Port, PortRef};
+use crate::plan::Plan;
+
+/// The number of an end port in its [`Directory`]: its place in the order of nodes and ports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EndIx(pub u32);
+
+impl EndIx {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A port that packets can be addressed to.
+#[derive(Clone, Copy, Debug)]
+pub struct EndPort {
+    /// Where it is in the fabric.
+    pub at: PortRef,
+    /// Its GUID.
+    pub guid: Guid,
+    /// The lowest of its LIDs.
+    pub lid: Lid,
+    /// It has 2^LMC of them.
+    pub lmc: Lmc,
+}
+
+impl EndPort {
+    /// Its LIDs, from the lowest on.
+    pub fn lids(&self) -> impl ExactSizeIterator<Item = Lid> + Clone + use<> {
+        let base = self.lid.0;
+        // A base LID is only entered where its whole range is unicast.
+        (0..self.lmc.lids()).map(move |offset| Lid(base + offset))
+    }
+}
+
+/// A hole in `by_lid`.
+const NOBODY: u32 = u32::MAX;
+
+/// A snapshot of the subnet, by LID, by GUID and by path. Immutable; answers that are being produced hold on to the one
+/// that they began with.
+#[derive(Debug)]
+pub struct Directory {
+    /// The subnet.
+    pub fabric: Arc<Fabric>,
+    /// The plan in force.
+    pub plan: Arc<Plan>,
+    /// By what this subnet manager is known to others.
+    pub identity: Identity,
+    /// GUID of the port it sits at.
+    pub own_guid: Guid,
+    /// In the order of nodes and ports; only those that have a LID.
+    ends: Vec<EndPort>,
+    by_lid: Vec<u32>,
+    by_guid: HashMap<Guid, EndIx>,
+    pub(super) memberships: Memberships,
+    pub(super) minima: Minima,
+}
+
+impl Directory {
+    /// The directory of `snapshot`: `previous` where nothing that matters has changed, `None` where there is no plan.
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        previous: Option<&Arc<Directory>>,
+    ) -> Option<Arc<Directory>> {
+        let plan = snapshot.plan.as_ref()?;
+        if let Some(same) = previous.filter(|previous| {
+            Arc::ptr_eq(&previous.fabric, &snapshot.fabric)
+                && Arc::ptr_eq(&previous.plan, plan)
+                && previous.identity == snapshot.identity
+        }) {
+            return Some(same.clone());
+        }
+        let previous = previous.map(Arc::as_ref);
+        Some(Arc::new(Directory::build(snapshot, plan.clone(), previous)))
+    }
+
+    fn build(snapshot: &Snapshot, plan: Arc<Plan>, previous: Option<&Directory>) -> Directory {
+        let fabric = snapshot.fabric.clone();
+        let mut ends = Vec::new();
+        let mut by_lid = Vec::new();
+        let mut by_guid = HashMap::new();
+        for (at, port) in fabric.end_ports() {
+            let (lid, lmc) = (port.lid(), port.lmc());
+            let end = u32::from(lid.0) + u32::from(lmc.lids());
+            if !lid.is_unicast() || end > u32::from(Lid::UNICAST_LAST.0) + 1 {
+                continue;
+            }
+            let ix = EndIx(ends.len() as u32);
+            ends.push(EndPort {
+                at,
+                guid: port.guid,
+                lid,
+                lmc,
+            });
+            by_guid.entry(port.guid).or_insert(ix);
+            let end = end as usize;
+            if by_lid.len() < end {
+                by_lid.resize(end, NOBODY);
+            }
+            // Where two ports claim a LID, the first has it until the next plan has parted them.
+            for slot in &mut by_lid[lid.index()..end] {
+                if *slot == NOBODY {
+                    *slot = ix.0;
+                }
+            }
+        }
+        let minima = Minima::new(
+            &fabric,
+            &plan,
+            &ends,
+            previous.map(|previous| &previous.minima),
+        );
+        let memberships = Memberships::of(&fabric, &plan, &ends);
+        Directory {
+            fabric,
+            plan,
+            identity: snapshot.identity,
+            own_guid: snapshot.own_guid,
+            memberships,
+            ends,
+            by_lid,
+            by_guid,
+            minima,
+        }
+    }
+
+    /// How many end ports there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// An end port.
+    ///
+    /// # Panics
+    /// When the number is of another directory and out of range.
+    pub fn end(&self, ix: EndIx) -> &EndPort {
+        &self.ends[ix.index()]
+    }
+
+    /// The port that holds `lid`, be it its base LID or another.
+    pub fn by_lid(&self, lid: Lid) -> Option<EndIx> {
+        match self.by_lid.get(lid.index()) {
+            None | Some(&NOBODY) => None,
+            Some(&ix) => Some(EndIx(ix)),
+        }
+    }
+
+    /// The port with this GUID.
+    pub fn by_guid(&self, guid: Guid) -> Option<EndIx> {
+        self.by_guid.get(&guid).copied()
+    }
+
+    /// The port with this GID, of this subnet or with the prefix that every subnet has for itself.
+    pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
+        const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
+        let here = gid.prefix() == self.prefix() || gid.prefix() == LINK_LOCAL;
+        here.then(|| self.by_guid(gid.guid())).flatten()
+    }
+
+    /// The upper half of every GID in the subnet.
+    pub fn prefix(&self) -> u64 {
+        self.plan.policy.ports.subnet_prefix
+    }
+
+    /// The GID of an end port.
+    pub fn gid(&self, ix: EndIx) -> Gid {
+        Gid::new(self.prefix(), self.end(ix).guid)
+    }
+
+    /// The node and the port as the fabric knows them.
+    pub fn port(&self, ix: EndIx) -> (&Node, &Port) {
+        let at = self.end(ix).at;
+        (self.fabric.node(at.node), self.fabric.port(at))
+    }
+
+    /// The LID by which a port is named in records: of a switch's ports that of its port 0, of others their own. `None`
+    /// where there is none.
+    pub fn lid_of(&self, at: PortRef) -> Option<Lid> {
+        let node = self.fabric.node(at.node);
+        let number = if node.is_switch() {
+            PortNum::ZERO
+        } else {
+            at.port
+        };
+        let lid = node.ports.get(number.index())?.lid();
+        lid.is_unicast().then_some(lid)
+    }
+
+    /// The partitions of an end port, in the order of its table.
+    pub fn p_keys(&self, ix: EndIx) -> &[PKey] {
+        self.memberships.table(ix)
+    }
+
+    /// The P_Key table of an external port of a switch; `None` where none is planned.
+    pub fn switch_p_keys(&self, at: PortRef) -> Option<&[PKey]> {
+        let at = partitions::planned(&self.fabric, &self.plan, at)?;
+        self.plan.partitions.table(at).map(|table| &table[..])
+    }
+
+    /// The service level of a partition.
+    pub fn service_level(&self, p_key: PKey) -> u8 {
+        let partition = self.plan.policy.partitions.find(p_key);
+        partition.map_or(0, |partition| partition.sl)
+    }
+
+    /// The partitions in which `a` and `b` can talk, as the table of `a` has them.
+    pub fn common_p_keys(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
+        self.memberships.common(a, b)
+    }
+
+    /// Whether `a` may know of `b`: they share a partition.
+    pub fn may_see(&self, a: EndIx, b: EndIx) -> bool {
+        self.memberships.may_see(a, b)
+    }
+}

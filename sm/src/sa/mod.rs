@@ -1,0 +1,209 @@
+//! Subnet administration: hosts get their answers (IBA 15).
+//!
+//! A state machine without I/O: [`Administration::handle`] takes a message and gives the answer to it, from what was last
+//! handed over with [`Administration::replace`]. It never waits for a sweep or for planning, and neither waits for it. An
+//! answer that is a table is produced while it is sent, record by record, however long it is.
+
+mod answer;
+mod directory;
+mod partitions;
+mod path;
+mod query;
+mod template;
+mod trust;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
+pub use directory::{Directory, EndIx, EndPort};
+pub use path::multicast::{Group, Groups, NoGroups};
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
+use rsm_mad::wire::sa::{CLASS_VERSION, SaHeader, SaStatus};
+pub use trust::Trust;
+
+use crate::core::role::Role;
+use crate::core::snapshot::Snapshot;
+
+/// A message that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Header and data, as many as came.
+    pub bytes: &'a [u8],
+    /// Who sent it.
+    pub requester: RemoteAddress,
+}
+
+/// What the administrator decides by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The SM_Key that trusted requesters show; 0: nobody is trusted.
+    pub sm_key: u64,
+}
+
+/// What was asked, and what became of it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Counters {
+    /// Requests by attribute and method; those that there are none of count under [`Counters::OTHER`].
+    pub requests: BTreeMap<(AttrId, Method), u64>,
+    /// Answers by status.
+    pub answers: BTreeMap<Status, u64>,
+    /// What needed no answer, or could have none: responses, and bytes that are no message of the class.
+    pub ignored: u64,
+    /// Requests with an SM_Key that is not the right one, which get no answer.
+    pub wrong_keys: u64,
+}
+
+impl Counters {
+    /// Under what unknown attributes and methods are counted, so that nobody can fill the table with numbers.
+    pub const OTHER: (AttrId, Method) = (AttrId(0), Method(0));
+
+    fn asked(&mut self, attribute: AttrId, method: Method) {
+        let known = query::is_attribute(attribute) && query::is_method(method);
+        let key = if known {
+            (attribute, method)
+        } else {
+            Self::OTHER
+        };
+        *self.requests.entry(key).or_default() += 1;
+    }
+}
+
+/// What is answered from: a snapshot, arranged. Making it takes some milliseconds for a large subnet, which is why it can be
+/// made elsewhere than where questions are answered.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// `None` until the first plan is in force.
+    directory: Option<Arc<Directory>>,
+    is_master: bool,
+}
+
+impl Standing {
+    /// What `snapshot` says; parts of `previous` are kept where nothing has changed.
+    pub fn of(snapshot: &Snapshot, previous: Option<&Standing>) -> Standing {
+        let previous = previous.and_then(|previous| previous.directory.as_ref());
+        Standing {
+            directory: Directory::of(snapshot, previous),
+            is_master: snapshot.role == Role::Master,
+        }
+    }
+
+    /// Computes ahead of time what questions for paths would else compute bit by bit. Takes seconds for thousands of switches
+    /// with links of several kinds, and nothing where all are alike; for any thread, while questions are answered.
+    pub fn prepare(&self) {
+        if let Some(directory) = &self.directory {
+            directory.minima.prepare();
+        }
+    }
+}
+
+/// The subnet administrator.
+#[derive(Debug)]
+pub struct Administration {
+    config: Config,
+    standing: Standing,
+    groups: Arc<dyn Groups>,
+    counters: Counters,
+}
+
+impl Administration {
+    /// An administrator that knows nothing yet and asks everybody for patience.
+    pub fn new(config: Config) -> Administration {
+        Administration {
+            config,
+            standing: Standing::default(),
+            groups: Arc::new(NoGroups),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Answers from `snapshot` from now on. Answers that are being produced stay with what they began with.
+    pub fn replace(&mut self, snapshot: &Snapshot) {
+        self.stand(Standing::of(snapshot, Some(&self.standing)));
+    }
+
+    /// As [`Administration::replace`], with what was made of a snapshot elsewhere.
+    pub fn stand(&mut self, standing: Standing) {
+        self.standing = standing;
+    }
+
+    /// Answers about multicast groups from `groups` from now on.
+    pub fn replace_groups(&mut self, groups: Arc<dyn Groups>) {
+        self.groups = groups;
+    }
+
+    /// What was asked so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Answers `request`. `None` only where the specification has none: for responses, for bytes that are no message of the
+    /// class, and for a wrong SM_Key, which is not to be found out by trying.
+    pub fn handle(&mut self, request: Request<'_>) -> Option<Answer> {
+        let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
+            let mad = header.mad();
+            mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
+        }) else {
+            self.counters.ignored += 1;
+            return None;
+        };
+        let Some(trust) = Trust::of(header.sm_key(), self.config.sm_key) else {
+            self.counters.wrong_keys += 1;
+            return None;
+        };
+        let mad = header.mad();
+        self.counters.asked(mad.attribute(), mad.method());
+        let answer = match self.answer(header, data, trust, request.requester) {
+            Ok(body) => Answer::new(request.requester, header, body),
+            Err(status) => Answer::refusal(request.requester, header, status),
+        };
+        *self.counters.answers.entry(answer.status()).or_default() += 1;
+        Some(answer)
+    }
+
+    fn answer(
+        &self,
+        header: &SaHeader,
+        data: &[u8],
+        trust: Trust,
+        requester: RemoteAddress,
+    ) -> Result<answer::Body, Status> {
+        let mad = header.mad();
+        if mad.base_version() != BASE_VERSION || mad.class_version() != CLASS_VERSION {
+            return Err(Status::BAD_VERSION);
+        }
+        if !query::is_method(mad.method()) {
+            return Err(Status::UNSUPPORTED_METHOD);
+        }
+        if !query::is_attribute(mad.attribute()) {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
+        let Standing {
+            directory,
+            is_master,
+        } = &self.standing;
+        let directory = directory.as_ref().filter(|_| *is_master);
+        let directory = directory.ok_or(Status::BUSY)?;
+        let requester = directory
+            .by_lid(requester.lid)
+            .ok_or(SaStatus::REQ_DENIED)?;
+        query::answer(&query::Asked {
+            header,
+            data,
+            trust,
+            requester,
+            directory,
+            groups: &self.groups,
+        })
+    }
+}
+
+/// Whether a message with this method is one that is answered.
+fn expects_answer(method: Method) -> bool {
+    // TrapRepress has no R bit and is a response all the same; a Send is by its meaning not answered.
+    !method.is_response() && method != Method::TRAP_REPRESS && method != Method::SEND
+}

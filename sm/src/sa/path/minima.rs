@@ -1,0 +1,328 @@
+//! What the paths between any two switches can carry, along the tables.
+//!
+//! Where all links between switches carry the same and the plan is proved to reach everybody, which is how fabrics are built,
+//! two ports need only be in the same connected part. Everywhere else there are columns.
+//!
+//! A column is all paths to one switch: to every LID at it, from every switch. It is computed in one pass over the rows of
+//! its LIDs in the tables, and then answers in one look. That pass takes as long as following a thousand single paths, so that
+//! it is made once so many were asked for, or ahead of time by [`Minima::prepare`]; after a re-route nobody has to wait
+//! for it. Where the paths of a pair of switches differ by LID (links of different rates side by side, or tables that do not
+//! agree), the column says so, and the path of the one LID is followed.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rsm_ids::{Lid, PortNum};
+use rsm_routing::tables::{NO_PATH, Tables};
+use rsm_routing::topology::{Destination, PortUse, SwitchIdx};
+
+use super::limits::Limits;
+use super::links::{Attachment, Links};
+use crate::fabric::Fabric;
+use crate::plan::Plan;
+use crate::sa::directory::{EndIx, EndPort};
+
+/// Paths of one snapshot.
+#[derive(Debug)]
+pub(in crate::sa) struct Minima {
+    plan: Arc<Plan>,
+    /// By end port.
+    attached: Vec<Attachment>,
+    links: Arc<Links>,
+    /// Whether packets between hosts and whatever they are connected with are proved to arrive.
+    hosts_proved: bool,
+    /// The same between switches.
+    switches_proved: bool,
+    /// By destination switch. Together at most two bytes for each pair of switches.
+    columns: Arc<[Column]>,
+}
+
+/// How many paths to a switch are followed one by one before its column is computed.
+const COLUMN_WORTH: u32 = 1024;
+
+/// The paths to one switch.
+#[derive(Default, Debug)]
+struct Column {
+    /// How many were followed so far.
+    followed: AtomicU32,
+    /// By source switch.
+    entries: OnceLock<Box<[Entry]>>,
+}
+
+/// What the paths from one switch to the LIDs at another can carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry(u16);
+
+impl Entry {
+    /// No LID is reached. A packed limit is never 0, for there is no MTU with code 0.
+    const UNREACHED: Entry = Entry(0);
+    /// It depends on the LID.
+    const MIXED: Entry = Entry(u16::MAX);
+    /// Not looked at yet.
+    const UNKNOWN: Entry = Entry(u16::MAX - 1);
+    /// Being looked at.
+    const OPEN: Entry = Entry(u16::MAX - 2);
+
+    fn of(limits: Limits) -> Entry {
+        Entry(limits.pack())
+    }
+
+    /// The limits; `None` for the entries above.
+    fn limits(self) -> Option<Limits> {
+        let is_one = self != Self::UNREACHED && self.0 < Self::OPEN.0;
+        is_one.then(|| Limits::unpack(self.0))
+    }
+
+    /// What is true of both.
+    fn join(self, other: Entry) -> Entry {
+        if self == other { self } else { Entry::MIXED }
+    }
+
+    /// The entry one link further away.
+    fn through(self, link: Limits) -> Entry {
+        self.limits()
+            .map_or(self, |limits| Entry::of(limits.meet(link)))
+    }
+}
+
+impl Minima {
+    /// The paths along the tables of `plan`, over the links of `fabric`. Columns of `previous` are kept where neither tables
+    /// nor links have changed.
+    pub(in crate::sa) fn new(
+        fabric: &Fabric,
+        plan: &Arc<Plan>,
+        ends: &[EndPort],
+        previous: Option<&Minima>,
+    ) -> Minima {
+        let topology = &plan.topology;
+        let links = Links::of(fabric, topology);
+        let same = previous
+            .filter(|previous| Arc::ptr_eq(&previous.plan, plan) && *previous.links == links);
+        let (links, columns) = match same {
+            Some(previous) => (previous.links.clone(), previous.columns.clone()),
+            None => {
+                let columns = topology.indices().map(|_| Column::default()).collect();
+                (Arc::new(links), columns)
+            }
+        };
+        Minima {
+            plan: plan.clone(),
+            attached: ends
+                .iter()
+                .map(|end| Attachment::of(fabric, topology, end))
+                .collect(),
+            links,
+            hosts_proved: plan.report.loop_free && plan.report.unreachable_pairs == 0,
+            switches_proved: plan.report.loop_free && plan.report.switch_pairs.unreachable == 0,
+            columns,
+        }
+    }
+
+    /// What packets from `from` to the LID `dlid` of `to` can be; `None` where none arrive.
+    pub(in crate::sa) fn between(&self, from: EndIx, to: EndIx, dlid: Lid) -> Option<Limits> {
+        let (a, b) = (
+            &self.attached[from.0 as usize],
+            &self.attached[to.0 as usize],
+        );
+        if from == to {
+            return Some(a.own);
+        }
+        let (Some(source), Some(target)) = (a.switch, b.switch) else {
+            return (a.neighbour == Some(b.at)).then(|| a.link.meet(b.link));
+        };
+        let proved = if a.is_port0() && b.is_port0() {
+            self.switches_proved
+        } else {
+            self.hosts_proved
+        };
+        let way = match self.links.uniform {
+            Some(link) if proved => self.uniform(source, target, link),
+            _ => match self.entry(source, target) {
+                Some(Entry::UNREACHED) => None,
+                None | Some(Entry::MIXED) => self.walk(source, dlid),
+                Some(entry) => entry.limits(),
+            },
+        };
+        Some(a.link.meet(way?).meet(b.link))
+    }
+
+    /// What paths between two switches can carry where every link carries `link` and packets arrive wherever cables lead.
+    fn uniform(&self, source: SwitchIdx, target: SwitchIdx, link: Limits) -> Option<Limits> {
+        let topology = &self.plan.topology;
+        let joined = topology.component_of(source) == topology.component_of(target);
+        joined.then_some(if source == target { Limits::NONE } else { link })
+    }
+
+    /// Computes all columns that are not there yet. Takes its time, a millisecond or so each; it may run on any thread while
+    /// others ask.
+    pub(in crate::sa) fn prepare(&self) {
+        if self.links.uniform.is_some() && self.hosts_proved && self.switches_proved {
+            return;
+        }
+        for (target, column) in self.plan.topology.indices().zip(self.columns.iter()) {
+            column.entries.get_or_init(|| self.column(target));
+        }
+    }
+
+    /// What the column of `target` says; `None` while it is not worth its while.
+    fn entry(&self, source: SwitchIdx, target: SwitchIdx) -> Option<Entry> {
+        let column = &self.columns[target.index()];
+        let entries = match column.entries.get() {
+            Some(entries) => entries,
+            None if column.followed.fetch_add(1, Ordering::Relaxed) < COLUMN_WORTH => return None,
+            None => column.entries.get_or_init(|| self.column(target)),
+        };
+        Some(entries[source.index()])
+    }
+
+    /// Follows the packets to one LID. Ends, because there are no more switches to pass than there are.
+    fn walk(&self, source: SwitchIdx, dlid: Lid) -> Option<Limits> {
+        let topology = &self.plan.topology;
+        let mut limits = Limits::NONE;
+        let mut switch = source;
+        for _ in 0..topology.switch_count() {
+            let port = self.tables().lft(switch).port(dlid)?;
+            match topology.port_use(switch, port) {
+                PortUse::Destination(index) => {
+                    let reached = &topology.destinations()[index as usize];
+                    let range = reached.lid.0..reached.lid.0 + reached.lmc.lids();
+                    return range.contains(&dlid.0).then_some(limits);
+                }
+                PortUse::Link { peer, .. } => {
+                    limits = limits.meet(self.links.of_port(switch, port));
+                    switch = peer;
+                }
+                PortUse::Unused => return None,
+            }
+        }
+        None
+    }
+
+    fn tables(&self) -> &Tables {
+        &self.plan.routing.tables
+    }
+
+    /// All paths to one switch.
+    fn column(&self, target: SwitchIdx) -> Box<[Entry]> {
+        let topology = &self.plan.topology;
+        let lids = ranges(topology.destinations_of(target));
+        let mut column = vec![Entry::UNKNOWN; topology.switch_count()].into_boxed_slice();
+        column[target.index()] = self.at_target(target);
+        let mut stack = Vec::new();
+        for start in topology.indices() {
+            stack.push(start);
+            while let Some(&switch) = stack.last() {
+                match column[switch.index()] {
+                    Entry::UNKNOWN => {
+                        // First the switches that it sends to, then itself once more.
+                        column[switch.index()] = Entry::OPEN;
+                        let next = self
+                            .exits(switch, &lids)
+                            .ports()
+                            .filter_map(|port| topology.peer(switch, port).map(|(peer, _)| peer));
+                        stack.extend(next.filter(|peer| column[peer.index()] == Entry::UNKNOWN));
+                    }
+                    Entry::OPEN => {
+                        column[switch.index()] = self.by_next(switch, &lids, &column);
+                        stack.pop();
+                    }
+                    _ => {
+                        stack.pop();
+                    }
+                }
+            }
+        }
+        column
+    }
+
+    /// The entry of the target itself: whether it hands every LID to the port that has it.
+    fn at_target(&self, target: SwitchIdx) -> Entry {
+        let table = self.tables().lft(target);
+        let destinations = self.plan.topology.destinations_of(target);
+        let delivered = destinations.iter().all(|destination| {
+            destination
+                .lids()
+                .all(|lid| table.entry(lid) == destination.port.0)
+        });
+        if delivered {
+            Entry::of(Limits::NONE)
+        } else {
+            Entry::MIXED
+        }
+    }
+
+    /// The entry of a switch from those of the switches that it sends to.
+    fn by_next(&self, switch: SwitchIdx, lids: &[Range<usize>], column: &[Entry]) -> Entry {
+        let exits = self.exits(switch, lids);
+        let none = exits.some_dropped.then_some(Entry::UNREACHED);
+        let ways = exits
+            .ports()
+            .map(|port| match self.plan.topology.peer(switch, port) {
+                None => Entry::UNREACHED,
+                Some((peer, _)) => match column[peer.index()] {
+                    // Packets to some LID may go round in circles, or LIDs take each other's way.
+                    Entry::OPEN | Entry::UNKNOWN => Entry::MIXED,
+                    next => next.through(self.links.of_port(switch, port)),
+                },
+            });
+        ways.chain(none)
+            .reduce(Entry::join)
+            .unwrap_or(Entry::UNREACHED)
+    }
+
+    /// By which ports a switch sends packets to any of `lids`.
+    fn exits(&self, switch: SwitchIdx, lids: &[Range<usize>]) -> Exits {
+        let table = self.tables().lft(switch).as_slice();
+        let mut exits = Exits::default();
+        for lids in lids {
+            let held = table.len().clamp(lids.start, lids.end);
+            // What lies past the end of a table has no path.
+            exits.some_dropped |= held < lids.end;
+            for &port in table.get(lids.start..held).unwrap_or_default() {
+                if port == NO_PATH {
+                    exits.some_dropped = true;
+                } else {
+                    exits.ports[usize::from(port / 64)] |= 1 << (port % 64);
+                }
+            }
+        }
+        exits
+    }
+}
+
+/// The LIDs of `destinations`, which are in their order, as ranges that lie apart.
+fn ranges(destinations: &[Destination]) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for destination in destinations {
+        let start = destination.lid.index();
+        let end = start + usize::from(destination.lmc.lids());
+        match ranges.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => ranges.push(start..end),
+        }
+    }
+    ranges
+}
+
+#[derive(Default)]
+struct Exits {
+    /// A bit for each port.
+    ports: [u64; 4],
+    /// Whether some LID has no way out.
+    some_dropped: bool,
+}
+
+impl Exits {
+    fn ports(&self) -> impl Iterator<Item = PortNum> + use<> {
+        let words = self.ports;
+        (0u8..4).flat_map(move |word| {
+            let mut rest = words[usize::from(word)];
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as u8)?;
+                rest &= rest - 1;
+                Some(PortNum(word * 64 + bit))
+            })
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! PathRecord: how packets get from one port to another.
+
+pub(super) mod limits;
+mod links;
+pub(super) mod minima;
+pub(super) mod multi;
+pub(super) mod multicast;
+mod pairs;
+pub(super) mod trace;
+mod wishes;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
+
+use self::pairs::{Ends, Pairs};
+use self::wishes::Wishes;
+use super::answer::Body;
+use super::directory::{Directory, EndIx};
+use super::query::Asked;
+
+/// The answer to Get and GetTable of PathRecord.
+///
+/// # Errors
+/// The status that goes back instead.
+pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
+    let record: PathRecord = asked.record()?;
+    let mask = asked.header.component_mask();
+    let wishes = Wishes::of(&record, mask)?;
+    if mask.contains(PathRecord::DGID) && record.dgid().is_multicast() {
+        return multicast::answer(asked, &record, mask, &wishes);
+    }
+    let directory = asked.directory;
+    let from = end(directory, mask, SOURCE, record.sgid(), record.slid())?;
+    let to = end(directory, mask, DESTINATION, record.dgid(), record.dlid())?;
+    let get = asked.header.mad().method() == Method::GET;
+    if get && !(from.is_given && to.is_given) {
+        return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+    }
+    let finder = Finder {
+        directory: directory.clone(),
+        viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
+        wishes,
+    };
+    // A Get is for one path (IBA 15.2.5.16), be there as many as there may.
+    let most = if get { Some(1) } else { wishes.numb_path };
+    let pairs = Pairs::new(finder, from.ends, to.ends, most.map(usize::from));
+    if get {
+        let path = pairs.flatten().next().ok_or(SaStatus::NO_RECORDS)?;
+        return Ok(Body::record(&path));
+    }
+    Ok(Body::table(pairs))
+}
+
+/// The components that name one end of a path.
+struct EndComponents {
+    gid: ComponentMask,
+    lid: ComponentMask,
+}
+
+const SOURCE: EndComponents = EndComponents {
+    gid: PathRecord::SGID,
+    lid: PathRecord::SLID,
+};
+
+const DESTINATION: EndComponents = EndComponents {
+    gid: PathRecord::DGID,
+    lid: PathRecord::DLID,
+};
+
+/// Which ports may be at one end of a path.
+struct Candidates {
+    ends: Ends,
+    /// Whether the question names a port.
+    is_given: bool,
+}
+
+/// The ports that GID and LID of a question leave over.
+///
+/// # Errors
+/// ERR_REQ_INVALID_GID for a GID that no port has, ERR_REQ_INVALID for a LID that another port has.
+fn end(
+    directory: &Directory,
+    mask: ComponentMask,
+    components: EndComponents,
+    gid: Gid,
+    lid: Lid,
+) -> Result<Candidates, Status> {
+    let by_gid = mask
+        .contains(components.gid)
+        .then(|| directory.by_gid(gid).ok_or(SaStatus::REQ_INVALID_GID))
+        .transpose()?;
+    let by_lid = mask.contains(components.lid).then(|| directory.by_lid(lid));
+    let one = |EndIx(ix): EndIx| -> Range<u32> { ix..ix + 1 };
+    let (range, lid) = match (by_gid, by_lid) {
+        (Some(gid), Some(lid)) if Some(gid) != lid => return Err(SaStatus::REQ_INVALID),
+        (Some(gid), _) => (one(gid), by_lid.map(|_| lid)),
+        (None, Some(Some(holder))) => (one(holder), Some(lid)),
+        (None, Some(None)) => (0..0, None),
+        (None, None) => (0..directory.len() as u32, None),
+    };
+    Ok(Candidates {
+        ends: Ends { range, lid },
+        is_given: by_gid.is_some() || by_lid.is_some(),
+    })
+}
+
+/// Finds paths that are as a question wants them.
+#[derive(Clone, Debug)]
+pub(super) struct Finder {
+    pub(super) directory: Arc<Directory>,
+    /// Who may see only what it shares a partition with; `None` where everything may be seen.
+    pub(super) viewer: Option<EndIx>,
+    pub(super) wishes: Wishes,
+}
+
+impl Finder {
+    /// Whether the two ports can be the ends of a path that may be seen.
+    pub(super) fn may_pair(&self, from: EndIx, to: EndIx) -> bool {
+        let seen = |end| {
+            self.viewer
+                .is_none_or(|viewer| self.directory.may_see(viewer, end))
+        };
+        seen(from) && seen(to)
+    }
+
+    /// The path between one LID of each of two ports, if there is one and it is wanted.
+    pub(super) fn path(
+        &self,
+        (from, slid): (EndIx, Lid),
+        (to, dlid): (EndIx, Lid),
+        preference: u8,
+    ) -> Option<PathRecord> {
+        let directory = &self.directory;
+        let wishes = &self.wishes;
+        let forth = directory.minima.between(from, to, dlid)?;
+        // What a reversible path promises holds both ways.
+        let back = directory.minima.between(to, from, slid);
+        let limits = back.map_or(forth, |back| forth.meet(back));
+        if wishes.reversible && back.is_none() {
+            return None;
+        }
+        let life_time = if from == to {
+            // A packet that never leaves its port is not on its way at all (IBA 15.2.5.16).
+            0
+        } else {
+            directory.plan.policy.ports.subnet_timeout
+        };
+        let p_key = self.p_key(from, to)?;
+        let sl = wishes.sl.unwrap_or_else(|| directory.service_level(p_key));
+        let mut path = PathRecord::default();
+        path.set_sgid(directory.gid(from))
+            .set_dgid(directory.gid(to))
+            .set_slid(slid)
+            .set_dlid(dlid)
+            .set_service_id(wishes.service_id)
+            .set_raw_traffic(wishes.raw_traffic)
+            .set_flow_label(wishes.flow_label)
+            .set_hop_limit(wishes.hop_limit)
+            .set_t_class(wishes.t_class)
+            .set_reversible(back.is_some())
+            .set_p_key(p_key)
+            .set_sl(sl)
+            .set_mtu_selector(Selector::Exactly)
+            .set_mtu(wishes.mtu(limits.mtu())?)
+            .set_rate_selector(Selector::Exactly)
+            .set_rate(wishes.rate(limits.rate())?)
+            .set_packet_life_time_selector(Selector::Exactly)
+            .set_packet_life_time(wishes.packet_life_time(life_time)?)
+            .set_preference(preference);
+        Some(path)
+    }
+
+    /// The partition of the path: that which is asked for, or the first that both ends are in. Raw packets have none.
+    fn p_key(&self, from: EndIx, to: EndIx) -> Option<PKey> {
+        let mut common = self.directory.common_p_keys(from, to);
+        match self.wishes.p_key {
+            _ if self.wishes.raw_traffic => common.next().map(|_| PKey::INVALID),
+            None => common.next(),
+            Some(wanted) => common
+                .any(|key| key.base() == wanted.base())
+                .then_some(wanted),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The paths between any of some ports and any of some others, one after the other.
+
+use std::ops::Range;
+
+use rsm_ids::Lid;
+use rsm_mad::wire::sa::PathRecord;
+
+use super::Finder;
+use crate::sa::directory::EndIx;
+
+/// The ports at one end of paths, and the LID where it is given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Ends {
+    pub(super) range: Range<u32>,
+    /// Only this one of a port's LIDs.
+    pub(super) lid: Option<Lid>,
+}
+
+/// Preference of paths that share no LID with one that was named before.
+const FIRST_CHOICE: u8 = 0;
+
+/// Preference of the others.
+const OTHERS: u8 = 2;
+
+/// Looks at pairs of ports, sources in turn for each destination, and at pairs of their LIDs.
+///
+/// The first paths between two ports have both LIDs apart from each other, so that who takes several of them gets what is
+/// redundant on either side; the rest follow. Each step looks at one pair of LIDs, so that it takes a bounded time
+/// whatever is asked.
+pub(super) struct Pairs {
+    finder: Finder,
+    from: Ends,
+    to: Ends,
+    /// How many paths there may be between two ports.
+    most: Option<usize>,
+    /// The pair of ports that is looked at.
+    current: Option<Pair>,
+    /// The pair of ports that comes next.
+    next: (u32, u32),
+}
+
+struct Pair {
+    from: EndIx,
+    to: EndIx,
+    slids: Vec<Lid>,
+    dlids: Vec<Lid>,
+    step: usize,
+    found: usize,
+}
+
+impl Pairs {
+    pub(super) fn new(finder: Finder, from: Ends, to: Ends, most: Option<usize>) -> Pairs {
+        let next = (from.range.start, to.range.start);
+        Pairs {
+            finder,
+            from,
+            to,
+            most,
+            current: None,
+            next,
+        }
+    }
+
+    /// Goes on to the next pair of ports; `None` after the last one.
+    fn advance(&mut self) -> Option<(EndIx, EndIx)> {
+        let (from, to) = self.next;
+        if !self.from.range.contains(&from) || !self.to.range.contains(&to) {
+            return None;
+        }
+        self.next = if to + 1 < self.to.range.end {
+            (from, to + 1)
+        } else {
+            (from + 1, self.to.range.start)
+        };
+        Some((EndIx(from), EndIx(to)))
+    }
+
+    fn pair(&self, from: EndIx, to: EndIx) -> Pair {
+        let lids = |ix, only: Option<Lid>| match only {
+            Some(lid) => vec![lid],
+            None => self.finder.directory.end(ix).lids().collect(),
+        };
+        Pair {
+            from,
+            to,
+            slids: lids(from, self.from.lid),
+            dlids: lids(to, self.to.lid),
+            step: 0,
+            found: 0,
+        }
+    }
+}
+
+impl Pair {
+    /// The next pair of LIDs and its preference; `None` after the last one.
+    fn lids(&mut self) -> Option<(Lid, Lid, u8)> {
+        let diagonal = self.slids.len().min(self.dlids.len());
+        loop {
+            let step = self.step;
+            self.step += 1;
+            if step < diagonal {
+                return Some((self.slids[step], self.dlids[step], FIRST_CHOICE));
+            }
+            let rest = step - diagonal;
+            let (row, column) = (rest / self.dlids.len(), rest % self.dlids.len());
+            let slid = *self.slids.get(row)?;
+            if row != column {
+                return Some((slid, self.dlids[column], OTHERS));
+            }
+        }
+    }
+}
+
+impl Iterator for Pairs {
+    type Item = Option<PathRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(pair) = &mut self.current else {
+            let (from, to) = self.advance()?;
+            if self.most != Some(0) && self.finder.may_pair(from, to) {
+                self.current = Some(self.pair(from, to));
+            }
+            return Some(None);
+        };
+        let enough = self.most.is_some_and(|most| pair.found >= most);
+        let Some((slid, dlid, preference)) = pair.lids().filter(|_| !enough) else {
+            self.current = None;
+            return Some(None);
+        };
+        let ends = ((pair.from, slid), (pair.to, dlid));
+        let path = self.finder.path(ends.0, ends.1, preference);
+        pair.found += usize::from(path.is_some());
+        Some(path)
+    }
+}

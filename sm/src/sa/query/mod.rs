@@ -1,0 +1,290 @@
+//! What each attribute answers.
+
+mod class_port_info;
+mod guid_info;
+mod linear_forwarding_table;
+mod link;
+mod node;
+mod p_key_table;
+mod port_info;
+mod sl_to_vl_mapping;
+mod sm_info;
+mod switch_info;
+mod vl_arbitration;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::wire::header::{AttrId, Method, Status};
+use rsm_mad::wire::sa::{
+    ClassPortInfo, ComponentMask, GuidInfoRecord, InformInfo, InformInfoRecord,
+    LinearForwardingTableRecord, LinkRecord, McMemberRecord, MultiPathRecord,
+    MulticastForwardingTableRecord, NodeRecord, PKeyTableRecord, PathRecord, PortInfoRecord,
+    Record, SaHeader, SaStatus, ServiceRecord, SlToVlMappingTableRecord, SmInfoRecord,
+    SwitchInfoRecord, TraceRecord, VlArbitrationTableRecord,
+};
+
+use super::answer::Body;
+use super::directory::{Directory, EndIx};
+use super::path;
+use super::path::multicast::Groups;
+use super::template::Template;
+use super::trust::Trust;
+use crate::fabric::PortRef;
+
+/// A request whose header is in order.
+pub(super) struct Asked<'a> {
+    pub(super) header: &'a SaHeader,
+    pub(super) data: &'a [u8],
+    pub(super) trust: Trust,
+    pub(super) requester: EndIx,
+    pub(super) directory: &'a Arc<Directory>,
+    pub(super) groups: &'a Arc<dyn Groups>,
+}
+
+/// Every attribute of the class that there is an answer about.
+const ATTRIBUTES: [AttrId; 19] = [
+    ClassPortInfo::ID,
+    InformInfo::ID,
+    NodeRecord::ID,
+    PortInfoRecord::ID,
+    SlToVlMappingTableRecord::ID,
+    SwitchInfoRecord::ID,
+    LinearForwardingTableRecord::ID,
+    MulticastForwardingTableRecord::ID,
+    SmInfoRecord::ID,
+    LinkRecord::ID,
+    GuidInfoRecord::ID,
+    ServiceRecord::ID,
+    PKeyTableRecord::ID,
+    PathRecord::ID,
+    VlArbitrationTableRecord::ID,
+    McMemberRecord::ID,
+    TraceRecord::ID,
+    MultiPathRecord::ID,
+    InformInfoRecord::ID,
+];
+
+const METHODS: [Method; 6] = [
+    Method::GET,
+    Method::SET,
+    Method::GET_TABLE,
+    Method::GET_TRACE_TABLE,
+    Method::GET_MULTI,
+    Method::DELETE,
+];
+
+/// Whether the attribute is one of the class.
+pub(super) fn is_attribute(attribute: AttrId) -> bool {
+    ATTRIBUTES.contains(&attribute)
+}
+
+/// Whether the method is a request of the class.
+pub(super) fn is_method(method: Method) -> bool {
+    METHODS.contains(&method)
+}
+
+/// The answer to a request.
+///
+/// # Errors
+/// The status that goes back instead.
+pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
+    const MULTI_PATH: (AttrId, Method) = (MultiPathRecord::ID, Method::GET_MULTI);
+    const CAPABILITIES: (AttrId, Method) = (ClassPortInfo::ID, Method::GET);
+
+    let mad = asked.header.mad();
+    match (mad.attribute(), mad.method()) {
+        CAPABILITIES => return Ok(Body::record(&class_port_info::record(asked.directory))),
+        MULTI_PATH => return path::multi::answer(asked),
+        // The request carries a PathRecord, the response is made of TraceRecords; requesters name either.
+        (PathRecord::ID | TraceRecord::ID, Method::GET_TRACE_TABLE) => {
+            return path::trace::answer(asked);
+        }
+        (_, Method::GET | Method::GET_TABLE) => {}
+        _ => return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
+    }
+    match mad.attribute() {
+        NodeRecord::ID => asked.read(node::candidates(Query::new(asked, NodeRecord::LID)?)),
+        PortInfoRecord::ID => {
+            let query = Query::new(asked, port_info::apart(mad.modifier()))?;
+            asked.read(port_info::candidates(query))
+        }
+        SlToVlMappingTableRecord::ID => {
+            let query = Query::new(asked, sl_to_vl_mapping::APART)?;
+            asked.read(sl_to_vl_mapping::candidates(query))
+        }
+        VlArbitrationTableRecord::ID => {
+            let query = Query::new(asked, vl_arbitration::APART)?;
+            asked.read(vl_arbitration::candidates(query))
+        }
+        MulticastForwardingTableRecord::ID => {
+            // No multicast table is planned, so that whatever is asked there is none.
+            Query::<MulticastForwardingTableRecord>::new(asked, ComponentMask::NONE)?;
+            asked.read(std::iter::empty::<Option<MulticastForwardingTableRecord>>())
+        }
+        SwitchInfoRecord::ID => {
+            let query = Query::new(asked, SwitchInfoRecord::LID)?;
+            asked.read(switch_info::candidates(query))
+        }
+        LinearForwardingTableRecord::ID => {
+            let query = Query::new(asked, LinearForwardingTableRecord::LID)?;
+            asked.read(linear_forwarding_table::candidates(query))
+        }
+        SmInfoRecord::ID => {
+            let query = Query::new(asked, SmInfoRecord::LID)?;
+            asked.read(sm_info::candidates(query))
+        }
+        LinkRecord::ID => {
+            let query = Query::new(asked, link::APART)?;
+            asked.read(link::candidates(query))
+        }
+        GuidInfoRecord::ID => {
+            let query = Query::new(asked, GuidInfoRecord::LID)?;
+            asked.read(guid_info::candidates(query))
+        }
+        PKeyTableRecord::ID => {
+            // Which partitions there are is for the trusted alone.
+            if !asked.trust.is_trusted() {
+                return Err(SaStatus::REQ_INVALID);
+            }
+            let query = Query::new(asked, p_key_table::APART)?;
+            asked.read(p_key_table::candidates(query))
+        }
+        PathRecord::ID => path::answer(asked),
+        _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
+    }
+}
+
+impl Asked<'_> {
+    /// The record that came with the request.
+    ///
+    /// # Errors
+    /// ERR_REQ_INVALID where it is cut short.
+    pub(super) fn record<R: Record>(&self) -> Result<R, Status> {
+        R::from_prefix(self.data)
+            .copied()
+            .ok_or(SaStatus::REQ_INVALID)
+    }
+
+    /// The answer that has those of `candidates` that there are: for a Get the only one.
+    ///
+    /// # Errors
+    /// For a Get ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS; a table may be empty.
+    pub(super) fn read<R, I>(&self, candidates: I) -> Result<Body, Status>
+    where
+        R: Record,
+        I: Iterator<Item = Option<R>> + Send + 'static,
+    {
+        if self.header.mad().method() != Method::GET {
+            return Ok(Body::table(candidates));
+        }
+        let mut matching = candidates.flatten();
+        let only = matching.next().ok_or(SaStatus::NO_RECORDS)?;
+        match matching.next() {
+            None => Ok(Body::record(&only)),
+            Some(_) => Err(SaStatus::TOO_MANY_RECORDS),
+        }
+    }
+}
+
+/// A question for records of one kind.
+struct Query<R> {
+    directory: Arc<Directory>,
+    mask: ComponentMask,
+    record: R,
+    modifier: u32,
+    template: Template,
+    trust: Trust,
+    requester: EndIx,
+}
+
+impl<R: Record> Query<R> {
+    /// What `asked` asks; the components in `apart` are for the caller to match.
+    fn new(asked: &Asked<'_>, apart: ComponentMask) -> Result<Query<R>, Status> {
+        let record = asked.record::<R>()?;
+        let mask = asked.header.component_mask();
+        Ok(Query {
+            directory: asked.directory.clone(),
+            mask,
+            record,
+            modifier: asked.header.mad().modifier(),
+            template: Template::new(&record, mask, apart)?,
+            trust: asked.trust,
+            requester: asked.requester,
+        })
+    }
+
+    /// The end ports to look at where `component` is their LID: the one that holds `lid`, be it its base LID or another, or
+    /// all of them.
+    fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
+        if !self.mask.contains(component) {
+            return 0..self.directory.len() as u32;
+        }
+        match self.directory.by_lid(lid) {
+            Some(EndIx(ix)) => ix..ix + 1,
+            None => 0..0,
+        }
+    }
+
+    /// `record`, if it matches.
+    fn keep(&self, record: R) -> Option<R> {
+        self.template.matches(&record).then_some(record)
+    }
+
+    /// Whether the requester may know of this port.
+    fn may_see(&self, ix: EndIx) -> bool {
+        self.trust.is_trusted() || self.directory.may_see(self.requester, ix)
+    }
+
+    fn is_switch(&self, ix: EndIx) -> bool {
+        self.directory.port(ix).0.is_switch()
+    }
+
+    /// The numbers by which tables of ports are named: all ports of a switch; 0 for a CA or a router, where the number is
+    /// reserved.
+    fn port_numbers(&self, ix: EndIx) -> impl Iterator<Item = u8> + Clone + use<R> {
+        let (node, _) = self.directory.port(ix);
+        let last = if node.is_switch() {
+            node.info.num_ports()
+        } else {
+            0
+        };
+        0..=last
+    }
+
+    /// The ports that records about this end port are about: all of a switch, otherwise itself.
+    fn ports(&self, ix: EndIx) -> impl Iterator<Item = PortRef> + use<R> {
+        let at = self.directory.end(ix).at;
+        let node = self.directory.fabric.node(at.node);
+        let numbers = if node.is_switch() {
+            0..node.ports.len()
+        } else {
+            at.port.index()..at.port.index() + 1
+        };
+        numbers.map(move |number| PortRef {
+            node: at.node,
+            port: PortNum(number as u8),
+        })
+    }
+}
+
+/// The candidates of each of `ends`, one end port after the other.
+fn of_each_end<R, I>(
+    query: Query<R>,
+    ends: Range<u32>,
+    of_end: impl Fn(&Arc<Query<R>>, EndIx) -> I + Send + 'static,
+) -> impl Iterator<Item = Option<R>> + Send + 'static
+where
+    R: Record + Send + Sync + 'static,
+    I: Iterator<Item = Option<R>> + Send + 'static,
+{
+    let query = Arc::new(query);
+    ends.map(EndIx).flat_map(move |ix| {
+        let visible = query.may_see(ix);
+        // A port that is hidden is looked at all the same, which takes its time.
+        let hidden = (!visible).then_some(None);
+        let seen = visible.then(|| of_end(&query, ix));
+        hidden.into_iter().chain(seen.into_iter().flatten())
+    })
+}

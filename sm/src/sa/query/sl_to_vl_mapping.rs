@@ -1,0 +1,63 @@
+//! SLtoVLMappingTableRecord: on which lane packets of each service level leave.
+//!
+//! The tables stay as devices come up with them and are not read; until there is a plan for them all service levels are
+//! answered to share VL 0, which every link has.
+
+use std::sync::Arc;
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::sa::{ComponentMask, SlToVlMappingTableRecord};
+
+use super::{Query, of_each_end};
+use crate::sa::directory::EndIx;
+
+/// The components that are not simply compared: ports mean something on switches only.
+pub(super) const APART: ComponentMask = SlToVlMappingTableRecord::LID
+    .with(SlToVlMappingTableRecord::INPUT_PORT_NUM)
+    .with(SlToVlMappingTableRecord::OUTPUT_PORT_NUM);
+
+pub(super) fn candidates(
+    query: Query<SlToVlMappingTableRecord>,
+) -> impl Iterator<Item = Option<SlToVlMappingTableRecord>> + Send + 'static {
+    let ends = query.ends(SlToVlMappingTableRecord::LID, query.record.lid());
+    of_each_end(query, ends, |query, ix| {
+        let query = Arc::clone(query);
+        let ports = query.port_numbers(ix);
+        // Each output with each input; of a CA or router just the one table.
+        ports.clone().flat_map(move |output| {
+            let query = Arc::clone(&query);
+            ports
+                .clone()
+                .map(move |input| query.table(ix, PortNum(input), PortNum(output)))
+        })
+    })
+}
+
+impl Query<SlToVlMappingTableRecord> {
+    fn table(
+        &self,
+        ix: EndIx,
+        input: PortNum,
+        output: PortNum,
+    ) -> Option<SlToVlMappingTableRecord> {
+        let asked = |component, wanted: PortNum, port: PortNum| {
+            !self.is_switch(ix) || !self.mask.contains(component) || wanted == port
+        };
+        let wanted = &self.record;
+        let matches = asked(
+            SlToVlMappingTableRecord::INPUT_PORT_NUM,
+            wanted.input_port_num(),
+            input,
+        ) && asked(
+            SlToVlMappingTableRecord::OUTPUT_PORT_NUM,
+            wanted.output_port_num(),
+            output,
+        );
+        let mut record = SlToVlMappingTableRecord::default();
+        record
+            .set_lid(self.directory.end(ix).lid)
+            .set_input_port_num(input)
+            .set_output_port_num(output);
+        matches.then_some(record)
+    }
+}

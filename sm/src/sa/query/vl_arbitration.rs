@@ -1,0 +1,50 @@
+//! VLArbitrationTableRecord: how lanes share a link.
+//!
+//! As with [SLtoVLMappingTable](super::sl_to_vl_mapping), the tables are neither planned nor read; all entries are answered
+//! to have weight 0, which leaves them out.
+
+use std::sync::Arc;
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::sa::{ComponentMask, VlArbitrationTableRecord};
+
+use super::{Query, of_each_end};
+use crate::sa::directory::EndIx;
+
+/// The components that are not simply compared: the port means something on switches only.
+pub(super) const APART: ComponentMask =
+    VlArbitrationTableRecord::LID.with(VlArbitrationTableRecord::OUTPUT_PORT_NUM);
+
+/// Two blocks of low priority and two of high priority.
+const BLOCKS: std::ops::RangeInclusive<u8> = 1..=4;
+
+pub(super) fn candidates(
+    query: Query<VlArbitrationTableRecord>,
+) -> impl Iterator<Item = Option<VlArbitrationTableRecord>> + Send + 'static {
+    let ends = query.ends(VlArbitrationTableRecord::LID, query.record.lid());
+    of_each_end(query, ends, |query, ix| {
+        let query = Arc::clone(query);
+        query.port_numbers(ix).flat_map(move |port| {
+            let query = Arc::clone(&query);
+            BLOCKS.map(move |block| query.block(ix, PortNum(port), block))
+        })
+    })
+}
+
+impl Query<VlArbitrationTableRecord> {
+    fn block(&self, ix: EndIx, port: PortNum, block: u8) -> Option<VlArbitrationTableRecord> {
+        let by_port = self.is_switch(ix)
+            && self
+                .mask
+                .contains(VlArbitrationTableRecord::OUTPUT_PORT_NUM);
+        if by_port && self.record.output_port_num() != port {
+            return None;
+        }
+        let mut record = VlArbitrationTableRecord::default();
+        record
+            .set_lid(self.directory.end(ix).lid)
+            .set_output_port_num(port)
+            .set_block_num(block);
+        self.keep(record)
+    }
+}

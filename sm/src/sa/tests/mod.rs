@@ -1,0 +1,6 @@
+mod hostile;
+mod isolation;
+mod paths;
+mod records;
+mod walk;
+mod world;

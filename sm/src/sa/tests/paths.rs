@@ -1,0 +1,306 @@
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::*;
+
+use super::walk::walk;
+use super::world::{PREFIX, SMALL, World, records};
+use crate::fabric::{Fabric, PortRef};
+use crate::sa::{Group, Groups, Request};
+
+const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
+const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
+
+fn between(slid: Lid, dlid: Lid) -> PathRecord {
+    let mut record = PathRecord::default();
+    record.set_slid(slid).set_dlid(dlid);
+    record
+}
+
+#[test]
+fn a_path_says_all_that_a_connection_needs() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let (from, to) = (hosts[0], hosts[3]);
+    let mut wanted = PathRecord::default();
+    wanted.set_sgid(world.gid(from)).set_dgid(world.gid(to));
+    let path = world.get(GIDS, &wanted).unwrap();
+    assert_eq!((path.slid(), path.dlid()), (from, to));
+    assert_eq!((path.sgid(), path.dgid()), (wanted.sgid(), wanted.dgid()));
+    assert_eq!(path.p_key(), PKey::DEFAULT_FULL);
+    assert_eq!(path.mtu(), Mtu::Bytes4096);
+    assert_eq!(path.mtu_selector(), Selector::Exactly);
+    assert!(path.rate().tenth_gbps().is_some() && path.reversible());
+    assert_eq!(path.packet_life_time(), 18);
+    assert_eq!((path.numb_path(), path.preference()), (0, 0));
+    assert_eq!((path.hop_limit(), path.sl(), path.t_class()), (0, 0, 0));
+    // By LIDs it is the same one.
+    assert_eq!(world.get(PAIR, &between(from, to)).unwrap(), path);
+
+    let own = world.get(PAIR, &between(from, from)).unwrap();
+    assert_eq!(own.packet_life_time(), 0);
+    // Switches are addressed as well.
+    let switch = world.switches()[0];
+    let path = world.get(PAIR, &between(from, switch)).unwrap();
+    assert_eq!(path.dgid(), world.gid(switch));
+}
+
+#[test]
+fn half_a_pair_and_none_are_tables() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let ends = world.fabric().end_ports().count();
+    let half = world.table(PathRecord::SLID, &between(hosts[1], Lid(0)));
+    assert_eq!(half.len(), ends);
+    assert!(half.iter().all(|path| path.slid() == hosts[1]));
+    let half = world.table(PathRecord::DLID, &between(Lid(0), hosts[1]));
+    assert_eq!(half.len(), ends);
+    let all = world.table(ComponentMask::NONE, &PathRecord::default());
+    assert_eq!(all.len(), ends * ends);
+    let refused = world.get(PathRecord::SLID, &between(hosts[1], Lid(0)));
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+}
+
+#[test]
+fn ends_that_there_are_not_are_told_apart() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mut wanted = between(hosts[0], Lid(0x1000));
+    assert_eq!(world.get(PAIR, &wanted).unwrap_err(), SaStatus::NO_RECORDS);
+    assert!(world.table(PAIR, &wanted).is_empty());
+    wanted
+        .set_sgid(world.gid(hosts[0]))
+        .set_dgid(Gid::new(PREFIX, Guid(0xDEAD)));
+    let invalid = SaStatus::REQ_INVALID_GID;
+    assert_eq!(world.get(GIDS, &wanted).unwrap_err(), invalid);
+    // Another subnet, to which there is no router.
+    wanted.set_dgid(Gid::new(0x1234, world.guid(hosts[1])));
+    assert_eq!(world.get(GIDS, &wanted).unwrap_err(), invalid);
+    // GID and LID of different ports.
+    wanted.set_dgid(world.gid(hosts[1])).set_dlid(hosts[2]);
+    let mask = GIDS | PathRecord::DLID;
+    assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::REQ_INVALID);
+}
+
+#[test]
+fn lids_of_a_port_give_as_many_paths() {
+    let mut world = World::with_lmc(SMALL, 1);
+    let hosts = world.hosts();
+    let mut wanted = PathRecord::default();
+    wanted
+        .set_sgid(world.gid(hosts[0]))
+        .set_dgid(world.gid(hosts[3]));
+    let lids = |path: &PathRecord| (path.slid().0 - hosts[0].0, path.dlid().0 - hosts[3].0);
+    let all = world.table(GIDS, &wanted);
+    let order: Vec<_> = all.iter().map(lids).collect();
+    assert_eq!(order, [(0, 0), (1, 1), (0, 1), (1, 0)]);
+    assert!(all.is_sorted_by_key(PathRecord::preference));
+    for count in [0, 1, 3, 127] {
+        wanted.set_numb_path(count);
+        let some = world.table(GIDS | PathRecord::NUMB_PATH, &wanted);
+        assert_eq!(some[..], all[..all.len().min(count.into())]);
+    }
+    // A Get is for one path, whatever NumbPath says.
+    wanted.set_numb_path(0);
+    let one = world.get(GIDS | PathRecord::NUMB_PATH, &wanted).unwrap();
+    assert_eq!(one, all[0]);
+    wanted.set_dlid(Lid(hosts[3].0 + 1));
+    let one = world.get(GIDS | PathRecord::DLID, &wanted).unwrap();
+    assert_eq!(lids(&one), (0, 1));
+}
+
+#[test]
+fn a_partition_is_that_of_both_ends() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mut wanted = between(hosts[0], hosts[1]);
+    wanted.set_p_key(PKey::DEFAULT_LIMITED);
+    let mask = PAIR | PathRecord::P_KEY;
+    let path = world.get(mask, &wanted).unwrap();
+    assert_eq!(path.p_key(), PKey::DEFAULT_LIMITED);
+    wanted.set_p_key(PKey(0x8001));
+    assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::NO_RECORDS);
+    wanted.set_raw_traffic(true);
+    let path = world.get(PAIR | PathRecord::RAW_TRAFFIC, &wanted).unwrap();
+    assert_eq!((path.p_key(), path.raw_traffic()), (PKey::INVALID, true));
+}
+
+#[test]
+fn several_ends_at_once() {
+    let mut world = World::with_lmc(SMALL, 1);
+    let hosts = world.hosts();
+    let mut record = MultiPathRecord::default();
+    record.set_sgid_count(2).set_dgid_count(2).set_numb_path(5);
+    let counts = MultiPathRecord::SGID_COUNT | MultiPathRecord::DGID_COUNT;
+    let mut ask = |mask, gids: &[Gid]| {
+        let mut mad = SaMad::request(Method::GET_MULTI, Tid(7), mask, &record);
+        for (gid, room) in gids.iter().zip(mad.data[24..].chunks_exact_mut(16)) {
+            room.copy_from_slice(&gid.0.to_be_bytes());
+        }
+        let bytes = *mad.as_bytes();
+        records::<PathRecord>(world.handle(&bytes).unwrap())
+    };
+    let gids: Vec<Gid> = World::with_lmc(SMALL, 1)
+        .hosts()
+        .iter()
+        .map(|&lid| World::with_lmc(SMALL, 1).gid(lid))
+        .collect();
+    let all = ask(counts, &gids).unwrap();
+    assert_eq!(all.len(), 4 * 4);
+    let some = ask(counts | MultiPathRecord::NUMB_PATH, &gids).unwrap();
+    assert_eq!(some[..], all[..5]);
+    // Paths that share no end come first.
+    assert_eq!((all[0].slid(), all[0].dlid()), (hosts[0], hosts[2]));
+    assert_eq!((all[4].slid(), all[4].dlid()), (hosts[1], hosts[3]));
+    let refused = ask(MultiPathRecord::SGID_COUNT, &gids);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+    let refused = ask(counts, &gids[..3]);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
+}
+
+#[test]
+fn a_path_is_traced_node_by_node() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let ends: Vec<PortRef> = world.fabric().end_ports().map(|(at, _)| at).collect();
+    let plan = world.snapshot.plan.clone().unwrap();
+    for &from in &ends {
+        for &to in &ends {
+            let fabric = world.snapshot.fabric.clone();
+            let (slid, dlid) = (fabric.port(from).lid(), fabric.port(to).lid());
+            let walked = walk(&fabric, &plan, from, to, dlid).filter(|_| from != to);
+            let traced: Vec<TraceRecord> = world
+                .ask(Method::GET_TRACE_TABLE, PAIR, &between(slid, dlid))
+                .unwrap();
+            let nodes: Vec<Guid> = traced.iter().map(TraceRecord::node_id).collect();
+            let expected: Vec<Guid> = walked.map_or(vec![fabric.node(from.node).guid], |found| {
+                let nodes = found.nodes.iter();
+                nodes.map(|at| fabric.node(at.node).guid).collect()
+            });
+            assert_eq!(nodes, expected);
+            assert_eq!(traced[0].entry_port(), PortNum::ZERO);
+            assert_eq!(traced[traced.len() - 1].exit_port(), PortNum::ZERO);
+        }
+    }
+    let far: Vec<TraceRecord> = world
+        .ask(Method::GET_TRACE_TABLE, PAIR, &between(hosts[0], hosts[3]))
+        .unwrap();
+    let kinds: Vec<_> = far.iter().map(TraceRecord::node_type).collect();
+    use NodeType::{Ca, Switch};
+    assert_eq!(kinds, [Ca, Switch, Switch, Switch, Ca]);
+    for pair in far.windows(2) {
+        let fabric = world.fabric();
+        let exit = PortRef {
+            node: fabric.find(pair[0].node_id()).unwrap(),
+            port: pair[0].exit_port(),
+        };
+        let enter = PortRef {
+            node: fabric.find(pair[1].node_id()).unwrap(),
+            port: pair[1].entry_port(),
+        };
+        assert_eq!(fabric.port(exit).peer, Some(enter));
+    }
+}
+
+#[derive(Debug)]
+struct OneGroup {
+    group: Group,
+    member: Guid,
+}
+
+impl Groups for OneGroup {
+    fn group(&self, mgid: Gid) -> Option<Group> {
+        (mgid == self.group.mgid).then_some(self.group)
+    }
+
+    fn is_member(&self, mgid: Gid, port: Guid) -> bool {
+        mgid == self.group.mgid && port == self.member
+    }
+}
+
+#[test]
+fn a_group_is_a_destination_too() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let group = Group {
+        mgid: Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF),
+        mlid: Lid(0xC000),
+        p_key: PKey::DEFAULT_FULL,
+        mtu: Mtu::Bytes2048,
+        rate: Rate::GBPS_10,
+        packet_life_time: 18,
+        sl: 2,
+        flow_label: 3,
+        hop_limit: 4,
+        t_class: 5,
+    };
+    world.sa.replace_groups(Arc::new(OneGroup {
+        group,
+        member: world.guid(hosts[1]),
+    }));
+    let mut wanted = PathRecord::default();
+    wanted
+        .set_sgid(world.gid(hosts[1]))
+        .set_dgid(group.mgid)
+        .set_mtu(Mtu::Bytes1024)
+        .set_mtu_selector(Selector::GreaterThan);
+    let path = world.get(GIDS, &wanted).unwrap();
+    assert_eq!((path.slid(), path.dlid()), (hosts[1], group.mlid));
+    assert_eq!((path.sl(), path.hop_limit(), path.t_class()), (2, 4, 5));
+    assert_eq!((path.mtu(), path.rate()), (group.mtu, group.rate));
+    let mtu = PathRecord::MTU | PathRecord::MTU_SELECTOR;
+    assert_eq!(world.get(GIDS | mtu, &wanted).unwrap(), path);
+    // The MTU of a group is one, and cannot be less for somebody.
+    wanted.set_mtu_selector(Selector::Exactly);
+    let none = SaStatus::NO_RECORDS;
+    assert_eq!(world.get(GIDS | mtu, &wanted).unwrap_err(), none);
+    wanted.set_sgid(world.gid(hosts[0]));
+    assert_eq!(world.get(GIDS, &wanted).unwrap_err(), none);
+    wanted.set_dgid(Gid(group.mgid.0 + 1));
+    assert_eq!(world.get(PathRecord::DGID, &wanted).unwrap_err(), none);
+    assert!(world.table(PathRecord::DGID, &wanted).is_empty());
+}
+
+#[test]
+fn columns_are_kept_while_neither_tables_nor_links_change() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    world.prepare();
+    let before = world.get(PAIR, &between(hosts[0], hosts[3])).unwrap();
+    // The same subnet, seen once more.
+    world.snapshot.fabric = Arc::new(Fabric::clone(&world.snapshot.fabric));
+    world.sa.replace(&world.snapshot);
+    assert_eq!(
+        world.get(PAIR, &between(hosts[0], hosts[3])).unwrap(),
+        before
+    );
+    // Slower links between switches.
+    let mut fabric = Fabric::clone(&world.snapshot.fabric);
+    for node in fabric.nodes.iter_mut().filter(|node| node.is_switch()) {
+        for info in node.ports.iter_mut().filter_map(|port| port.info.as_mut()) {
+            info.set_neighbor_mtu(Mtu::Bytes1024);
+        }
+    }
+    world.snapshot.fabric = Arc::new(fabric);
+    world.sa.replace(&world.snapshot);
+    let after = world.get(PAIR, &between(hosts[0], hosts[3])).unwrap();
+    assert_eq!(after.mtu(), Mtu::Bytes1024);
+}
+
+#[test]
+fn an_answer_goes_back_where_the_question_came_from() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mad = SaMad::request(Method::GET, Tid(1), PAIR, &between(hosts[0], hosts[1]));
+    let requester = RemoteAddress::gsi(hosts[2], 3);
+    let answer = world.sa.handle(Request {
+        bytes: mad.as_bytes(),
+        requester,
+    });
+    let answer = answer.unwrap();
+    assert_eq!((answer.remote, answer.status()), (requester, Status::OK));
+}

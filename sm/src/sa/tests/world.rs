@@ -1,0 +1,228 @@
+//! A subnet that is up, and somebody who asks.
+
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, Lmc};
+use rsm_mad::Time;
+use rsm_mad::client::ClientStats;
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::attr::{Mtu, NodeType};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ComponentMask, Record, SA_HEADER_LEN, SaHeader, SaMad};
+
+use crate::core::role::{Identity, Role};
+use crate::core::snapshot::Snapshot;
+use crate::fabric::Fabric;
+use crate::offline;
+use crate::plan::policy::Policy;
+use crate::plan::{self, Job, Outcome, Plan};
+use crate::sa::{Administration, Answer, Config, Directory, Request, Standing};
+
+pub(super) const SM_KEY: u64 = 0x1234;
+
+pub(super) const PREFIX: u64 = 0xFE80_0000_0000_0000;
+
+/// Two leaves with two hosts each, under two spines.
+pub(super) const SMALL: &str = "pgft:2;2,2;1,2;1,1";
+
+pub(super) struct World {
+    pub(super) sa: Administration,
+    pub(super) snapshot: Snapshot,
+}
+
+/// The plan for `spec`, and the fabric as it is when everything of it is written.
+pub(super) fn planned(spec: &str, lmc: u8) -> (Fabric, Plan) {
+    let policy = Policy {
+        lmc: Lmc::from_bits(lmc),
+        ..Policy::default()
+    };
+    planned_as(spec, |_| policy)
+}
+
+/// The same as somebody decides who has seen the fabric.
+pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy) -> (Fabric, Plan) {
+    let netlist = offline::load(spec).unwrap();
+    let mut fabric = offline::fabric(&netlist);
+    let policy = decide(&mut fabric);
+    let job = Job {
+        generation: 1,
+        fabric: Arc::new(fabric.clone()),
+        claims: Arc::default(),
+        policy: Arc::new(policy),
+        damped: Arc::default(),
+        previous: None,
+        hardware: Vec::new(),
+    };
+    let Outcome::Plan(plan) = plan::plan(&job) else {
+        panic!("there is a plan for {spec}");
+    };
+    drop(job);
+    let plan = Arc::into_inner(plan).unwrap();
+    for (&at, claim) in &plan.lids.lids {
+        let port = &mut fabric.nodes[at.node.0 as usize].ports[at.port.index()];
+        let info = port.info.as_mut().unwrap();
+        info.set_lid(claim.base).set_lmc(claim.lmc);
+    }
+    for info in fabric
+        .nodes
+        .iter_mut()
+        .flat_map(|node| node.ports.iter_mut())
+        .filter_map(|port| port.info.as_mut())
+    {
+        info.set_neighbor_mtu(Mtu::Bytes4096).set_m_key(0x5EC2E7);
+    }
+    (fabric, plan)
+}
+
+impl World {
+    pub(super) fn new(spec: &str) -> World {
+        World::with_lmc(spec, 0)
+    }
+
+    pub(super) fn with_lmc(spec: &str, lmc: u8) -> World {
+        let (fabric, plan) = planned(spec, lmc);
+        World::of(fabric, plan)
+    }
+
+    pub(super) fn of(fabric: Fabric, plan: Plan) -> World {
+        let snapshot = Snapshot {
+            at: Time::ZERO,
+            role: Role::Master,
+            identity: Identity {
+                priority: 5,
+                sm_key: SM_KEY,
+            },
+            own_guid: fabric.port(fabric.local.unwrap()).guid,
+            port_up: true,
+            converging: false,
+            fabric: Arc::new(fabric),
+            plan: Some(Arc::new(plan)),
+            findings: Arc::new([]),
+            history: Arc::new([]),
+            stats: ClientStats::default(),
+            traps: Default::default(),
+        };
+        let mut sa = Administration::new(Config { sm_key: SM_KEY });
+        sa.replace(&snapshot);
+        World { sa, snapshot }
+    }
+
+    /// Has all paths computed ahead of time.
+    pub(super) fn prepare(&mut self) {
+        let standing = Standing::of(&self.snapshot, None);
+        standing.prepare();
+        self.sa.stand(standing);
+    }
+
+    /// Has each of these ports hold another P_Key table.
+    pub(super) fn with_partitions(mut self, tables: &[(Lid, &[u16])]) -> World {
+        let mut directory = Directory::of(&self.snapshot, None).unwrap();
+        let inner = Arc::get_mut(&mut directory).unwrap();
+        for &(lid, table) in tables {
+            let ix = inner.by_lid(lid).unwrap();
+            inner.memberships.set(ix, table);
+        }
+        self.sa.stand(Standing {
+            directory: Some(directory),
+            is_master: true,
+        });
+        self
+    }
+
+    pub(super) fn fabric(&self) -> &Fabric {
+        &self.snapshot.fabric
+    }
+
+    /// Base LIDs of hosts, in the order of their GUIDs.
+    pub(super) fn hosts(&self) -> Vec<Lid> {
+        self.lids(|kind| kind != NodeType::Switch)
+    }
+
+    /// LIDs of switches, in the order of their GUIDs.
+    pub(super) fn switches(&self) -> Vec<Lid> {
+        self.lids(|kind| kind == NodeType::Switch)
+    }
+
+    fn lids(&self, wanted: impl Fn(NodeType) -> bool) -> Vec<Lid> {
+        let fabric = self.fabric();
+        let ends = fabric.end_ports();
+        ends.filter(|(at, _)| wanted(fabric.node(at.node).kind()))
+            .map(|(_, port)| port.lid())
+            .collect()
+    }
+
+    pub(super) fn guid(&self, lid: Lid) -> Guid {
+        let mut ends = self.fabric().end_ports();
+        let end = ends.find(|(_, port)| port.lid() == lid);
+        end.unwrap().1.guid
+    }
+
+    pub(super) fn gid(&self, lid: Lid) -> Gid {
+        Gid::new(PREFIX, self.guid(lid))
+    }
+
+    /// What the first host is answered.
+    pub(super) fn ask<Q: Record, A: Record>(
+        &mut self,
+        method: Method,
+        mask: ComponentMask,
+        record: &Q,
+    ) -> Result<Vec<A>, Status> {
+        self.ask_with(method, mask, record, |_| {})
+    }
+
+    /// The same, with something else in the header.
+    pub(super) fn ask_with<Q: Record, A: Record>(
+        &mut self,
+        method: Method,
+        mask: ComponentMask,
+        record: &Q,
+        change: impl FnOnce(&mut SaHeader),
+    ) -> Result<Vec<A>, Status> {
+        let mut mad = SaMad::request(method, Tid(77), mask, record);
+        change(&mut mad.header);
+        let answer = self
+            .handle(mad.as_bytes())
+            .expect("every request is answered");
+        assert_eq!(answer.header().mad().tid(), Tid(77));
+        assert!(answer.header().mad().method().is_response());
+        records(answer)
+    }
+
+    pub(super) fn handle(&mut self, bytes: &[u8]) -> Option<Answer> {
+        let requester = RemoteAddress::gsi(self.hosts()[0], 0);
+        self.sa.handle(Request { bytes, requester })
+    }
+
+    /// All records that a table has.
+    pub(super) fn table<R: Record>(&mut self, mask: ComponentMask, record: &R) -> Vec<R> {
+        self.ask(Method::GET_TABLE, mask, record).unwrap()
+    }
+
+    /// The one record that a Get brings.
+    pub(super) fn get<R: Record>(&mut self, mask: ComponentMask, record: &R) -> Result<R, Status> {
+        let records = self.ask(Method::GET, mask, record)?;
+        assert_eq!(records.len(), 1);
+        Ok(records[0])
+    }
+}
+
+/// The records in an answer, or its status.
+pub(super) fn records<A: Record>(answer: Answer) -> Result<Vec<A>, Status> {
+    if !answer.status().is_ok() {
+        return Err(answer.status());
+    }
+    if let Some(datagram) = answer.datagram() {
+        let record = A::from_prefix(&datagram[SA_HEADER_LEN..]).unwrap();
+        return Ok(vec![*record]);
+    }
+    assert_eq!(answer.header().attribute_offset(), A::WORDS);
+    let message = answer.into_message(usize::MAX).unwrap();
+    let data = &message[SA_HEADER_LEN..];
+    assert_eq!(data.len() % A::LEN, 0);
+    let records = data.chunks(A::LEN);
+    Ok(records
+        .map(|bytes| *A::from_prefix(bytes).unwrap())
+        .collect())
+}

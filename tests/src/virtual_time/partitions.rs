@@ -1,0 +1,87 @@
+//! Partitions: how a test asks for them, and whether the hardware holds them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rsm::config::{Severity, parse_partitions};
+use rsm::plan::Plan;
+use rsm::plan::policy::Policy;
+use rsm::sweep::inventory::PortKey;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::PKey;
+use rsm_sim::Sim;
+
+use super::expect::Reach;
+
+/// The decisions that a file with this text leads to.
+///
+/// # Panics
+///
+/// When it has errors.
+#[must_use]
+pub fn policy(text: &str) -> Arc<Policy> {
+    let (partitions, findings) = parse_partitions(Path::new("partitions.conf"), text, false);
+    let errors: Vec<_> = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error)
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    Arc::new(Policy {
+        partitions: Arc::new(partitions),
+        ..Policy::default()
+    })
+}
+
+/// The P_Keys that a port holds, by index and up to the last one.
+///
+/// # Panics
+///
+/// When there is no such port.
+#[must_use]
+pub fn held(sim: &Sim, port: (Guid, PortNum)) -> Vec<PKey> {
+    let mut keys = sim.p_keys(port.0, port.1).expect("it is there");
+    let used = keys.iter().rposition(|key| key.is_valid());
+    keys.truncate(used.map_or(0, |last| last + 1));
+    keys
+}
+
+/// Ports that do not hold the keys they are planned to hold, or drop something else than planned.
+#[must_use]
+pub fn misplaced(sim: &Sim, reach: &Reach, plan: &Plan) -> Vec<String> {
+    let mut problems = Vec::new();
+    let planned = |port: (Guid, PortNum)| plan.fabric.find_port(PortKey::new(port.0, port.1));
+    let mut check = |port: (Guid, PortNum)| {
+        let Some(table) = planned(port).and_then(|at| plan.partitions.table(at)) else {
+            return;
+        };
+        let held = held(sim, port);
+        if held[..] != table[..] {
+            let (guid, number) = port;
+            problems.push(format!(
+                "{guid} port {number} holds {held:?}, not {table:?}"
+            ));
+        }
+    };
+    for &port in &reach.end_ports {
+        check(port);
+    }
+    let ends = reach.links.iter().flat_map(|&(a, b)| [a, b]);
+    let ends: Vec<_> = ends.filter(|end| sim.switch_info(end.0).is_ok()).collect();
+    for &end in &ends {
+        check(end);
+    }
+    for (guid, number) in ends {
+        let info = sim.port_info(guid, number).expect("it is there");
+        let (inbound, outbound) = (
+            info.partition_enforcement_inbound(),
+            info.partition_enforcement_outbound(),
+        );
+        let wanted = planned((guid, number)).map(|at| plan.partitions.enforced(at));
+        if wanted.is_some_and(|wanted| (wanted.inbound, wanted.outbound) != (inbound, outbound)) {
+            problems.push(format!(
+                "{guid} port {number} drops {inbound} and {outbound}, not {wanted:?}"
+            ));
+        }
+    }
+    problems
+}
