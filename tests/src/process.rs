@@ -232,6 +232,11 @@ impl Running {
             })
     }
 
+    /// Sends SIGHUP, at once and without waiting.
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
     /// Sends SIGKILL and waits for the end.
     ///
     /// # Errors

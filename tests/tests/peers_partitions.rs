@@ -2,14 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use rsm_tests::bringup::{LIMIT, PEERS, QUIET, SMALL};
+use rsm_tests::clock::wait_for_every;
 use rsm_tests::fabrics::ibsim_example;
 use rsm_tests::ibsim::Ibsim;
 use rsm_tests::parse::pkeys;
 use rsm_tests::peer::{require_peer, require_peers};
-use rsm_tests::sm::{OnceReport, check_states, opensm_once, rsm_once};
+use rsm_tests::sm::{OnceReport, Rsm, check_states, opensm_once, rsm_once};
 use rsm_tests::tap::Tap;
+use serde_json::Value;
+
+/// How often a resident rsm is asked whether it has read its file again.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The P_Keys of every end port, by port GUID and index.
 fn p_keys(ibsim: &Ibsim, host: &str) -> BTreeMap<u64, Vec<u16>> {
@@ -126,6 +132,76 @@ fn without_a_file_every_port_holds_the_default_key() {
         !held.is_empty() && held.values().all(|keys| keys == &[0xffff]),
         "{held:?}"
     );
+}
+
+/// P_Key and members of every partition that rsmctl shows.
+fn shown(rsm: &Rsm) -> Vec<(u64, u64, u64)> {
+    let list = rsm.ask(&["partitions"]).unwrap();
+    let number = |one: &Value, key: &str| one[key].as_u64().unwrap();
+    let list = list.as_array().unwrap().iter();
+    list.map(|one| {
+        (
+            number(one, "p_key"),
+            number(one, "full_members"),
+            number(one, "limited_members"),
+        )
+    })
+    .collect()
+}
+
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
+)]
+fn a_reload_with_an_error_changes_nothing_and_one_without_does() {
+    if !require_peers(PEERS) || !require_peer("smpquery") {
+        return;
+    }
+    let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
+    let host = ibsim.hosts()[0].to_owned();
+    let file = ibsim.directory().join("partitions.conf");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    write("Default=0x7fff : ALL=limited, SELF=full ;\nA=0x10 : ALL_CAS=full ;\n");
+    let (state, path) = (ibsim.directory().join("state"), file.display().to_string());
+    let arguments = ["--partitions", path.as_str()];
+    let mut rsm = Rsm::start_with(&ibsim, None, &host, &state, &arguments, LIMIT).unwrap();
+    let findings = |rsm: &Rsm| rsm.ask(&["findings", "--kind", "config-refused"]).unwrap();
+    let wait = |rsm: &Rsm, condition: &dyn Fn(&Rsm) -> bool| {
+        wait_for_every(REPORT_INTERVAL, LIMIT, || condition(rsm).then_some(())).unwrap();
+    };
+    let before = [(0x10, 4, 0), (0x7fff, 1, 5)];
+    assert_eq!(shown(&rsm), before);
+    let held = p_keys(&ibsim, &host);
+
+    write("Default=0x7fff : ALL=full ;\nA=0x10 : ALL_CA=full ; B ;\n");
+    rsm.process().hang_up();
+    wait(&rsm, &|rsm| findings(rsm) != Value::Array(Vec::new()));
+    let messages = findings(&rsm).to_string();
+    for part in [
+        "partitions.conf:2:24: error: `B`",
+        "the configuration in force stays",
+    ] {
+        assert!(messages.contains(part), "{messages}");
+    }
+    std::fs::remove_file(&file).unwrap();
+    rsm.process().hang_up();
+    wait(&rsm, &|rsm| {
+        findings(rsm).to_string().contains("cannot read")
+    });
+    assert_eq!(shown(&rsm), before);
+    assert_eq!(p_keys(&ibsim, &host), held);
+
+    write("Default=0x7fff : ALL=full ;\nA=0x10 : SELF=full ;\n");
+    rsm.process().hang_up();
+    wait(&rsm, &|rsm| shown(rsm) == [(0x10, 1, 0), (0x7fff, 6, 0)]);
+    assert_eq!(findings(&rsm), Value::Array(Vec::new()));
+    wait(&rsm, &|_| {
+        let keys = p_keys(&ibsim, &host);
+        let with_a = keys.values().filter(|keys| **keys == [0xffff, 0x8010]);
+        with_a.count() == 1 && keys.values().all(|keys| keys[0] == 0xffff)
+    });
+    rsm.stop().unwrap().success().unwrap();
 }
 
 #[test]

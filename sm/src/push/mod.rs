@@ -479,35 +479,8 @@ impl Push {
                 self.port_answered(inventory, not_kept, key, step, PortInfo::from_data(data))
             }
             Task::PKeys(key, block) => {
-                let mut held = false;
-                if let Some(record) = inventory.port_mut(key) {
-                    let known = Arc::make_mut(record.p_keys.get_or_insert_default());
-                    known.store(block, PKeyTable::from_data(data));
-                    let wanted = self
-                        .ports
-                        .get(&key)
-                        .and_then(|port| port.p_keys.block(block));
-                    held = wanted.is_some_and(|wanted| known.holds(block, &wanted.keys));
-                }
-                if held {
-                    self.p_keys_settled(inventory, key, false);
-                } else {
-                    self.failed(inventory, task, Cause::NotHeld);
-                }
+                self.p_keys_answered(inventory, key, block, PKeyTable::from_data(data));
             }
-        }
-    }
-
-    /// A Set of a P_KeyTable was answered or given up: see what that makes possible at both ends of the link.
-    fn p_keys_settled(&mut self, inventory: &Inventory, key: PortKey, failed: bool) {
-        let Some(port) = self.ports.get_mut(&key) else {
-            return;
-        };
-        port.p_keys.settle(failed);
-        let peer = port.peer();
-        self.consider(inventory, key);
-        if let Some(peer) = peer {
-            self.consider(inventory, peer);
         }
     }
 
@@ -590,15 +563,7 @@ impl Push {
                 }
                 self.lid_settled(key);
             }
-            Task::PKeys(key, block) => {
-                if cause == Cause::Silence
-                    && let Some(record) = inventory.port_mut(key)
-                {
-                    let known = Arc::make_mut(record.p_keys.get_or_insert_default());
-                    known.mark_dirty(block);
-                }
-                self.p_keys_settled(inventory, key, true);
-            }
+            Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),
         }
     }
 

@@ -1,6 +1,12 @@
 //! Writing the P_KeyTable of one port.
 
+use std::sync::Arc;
+
+use rsm_mad::wire::attr::PKeyTable;
+
+use super::{Cause, Push, Task};
 use crate::diff::PKeyBlock;
+use crate::sweep::inventory::{Inventory, PortKey};
 
 /// The blocks of one port's P_KeyTable that are to be written, and how far that is.
 #[derive(Debug)]
@@ -50,5 +56,58 @@ impl PKeyPush {
     /// Whether the port holds its keys.
     pub(super) fn is_held(&self) -> bool {
         self.is_settled() && !self.failed
+    }
+}
+
+impl Push {
+    pub(super) fn p_keys_answered(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        block: u16,
+        table: &PKeyTable,
+    ) {
+        let mut held = false;
+        if let Some(record) = inventory.port_mut(key) {
+            let known = Arc::make_mut(record.p_keys.get_or_insert_default());
+            known.store(block, table);
+            let port = self.ports.get(&key);
+            let wanted = port.and_then(|port| port.p_keys.block(block));
+            held = wanted.is_some_and(|wanted| known.holds(block, &wanted.keys));
+        }
+        if held {
+            self.p_keys_settled(inventory, key, false);
+        } else {
+            self.failed(inventory, Task::PKeys(key, block), Cause::NotHeld);
+        }
+    }
+
+    pub(super) fn p_keys_failed(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        block: u16,
+        cause: Cause,
+    ) {
+        if cause == Cause::Silence
+            && let Some(record) = inventory.port_mut(key)
+        {
+            let known = Arc::make_mut(record.p_keys.get_or_insert_default());
+            known.mark_dirty(block);
+        }
+        self.p_keys_settled(inventory, key, true);
+    }
+
+    /// A Set of a P_KeyTable was answered or given up: see what that makes possible at both ends of the link.
+    fn p_keys_settled(&mut self, inventory: &Inventory, key: PortKey, failed: bool) {
+        let Some(port) = self.ports.get_mut(&key) else {
+            return;
+        };
+        port.p_keys.settle(failed);
+        let peer = port.peer();
+        self.consider(inventory, key);
+        if let Some(peer) = peer {
+            self.consider(inventory, peer);
+        }
     }
 }

@@ -27,6 +27,8 @@ impl Sweep {
         let Some(guid) = query.node() else { return };
         if status.is_none() {
             self.silent.insert(guid);
+        } else if let Query::PKeys(key, _) = query {
+            self.on_p_keys_refused(inventory, key);
         }
         inventory.faults.owe(query, status);
         // A switch that is silent now may be gone: its neighbours know.

@@ -16,6 +16,15 @@ pub struct PKeyImage {
 }
 
 impl PKeyImage {
+    /// What a port holds after power-on: full membership of the default partition, and nothing else (IBA 10.9.1.2).
+    pub fn initial() -> PKeyImage {
+        PKeyImage {
+            keys: vec![PKey::DEFAULT_FULL],
+            states: Vec::new(),
+            rest_empty: true,
+        }
+    }
+
     /// The state of block `block`.
     pub fn state(&self, block: u16) -> BlockState {
         match self.states.get(usize::from(block)) {
@@ -65,8 +74,7 @@ impl PKeyImage {
         self.rest_empty = true;
     }
 
-    /// Whether the table is what it is after power-on as far as it was read: full membership of the default partition, and
-    /// nothing else (IBA 10.9.1.2).
+    /// Whether the table is what it is after power-on, as far as it was read.
     pub fn is_initial(&self) -> bool {
         let mut keys = self.keys.iter();
         keys.next() == Some(&PKey::DEFAULT_FULL) && keys.all(|&key| key == PKey::INVALID)

@@ -81,6 +81,17 @@ impl Sweep {
         }
     }
 
+    /// The agent does not show its table: it is taken to hold what every port holds after power-on. A port that is to hold
+    /// nothing else can be used; of any other a Set will tell.
+    pub(super) fn on_p_keys_refused(&mut self, inventory: &mut Inventory, key: PortKey) {
+        if let Some(port) = inventory.port_mut(key)
+            && port.p_keys.is_none()
+        {
+            self.changed = true;
+            port.p_keys = Some(Arc::new(PKeyImage::initial()));
+        }
+    }
+
     fn forget_p_keys(&mut self, inventory: &mut Inventory, key: PortKey) {
         if let Some(port) = inventory.port_mut(key) {
             port.p_keys = None;
@@ -135,4 +146,119 @@ fn capacity(inventory: &Inventory, key: PortKey) -> u16 {
 pub(super) fn modifier(inventory: &Inventory, key: PortKey, block: u16) -> u32 {
     let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
     p_keys::modifier(is_switch, key.port, block)
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_mad::wire::attr::{Attribute, NodeInfo, NodeType, PKey};
+    use rsm_mad::wire::header::Status;
+
+    use super::super::Answer;
+    use super::super::inventory::PortRecord;
+    use super::*;
+
+    const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));
+
+    /// A host with a table of 100 keys, whose port has this LID; and a sweep of it.
+    fn host(lid: u16) -> (Inventory, Sweep) {
+        let mut node = NodeInfo::default();
+        node.set_node_type(NodeType::Ca)
+            .set_node_guid(PORT.node)
+            .set_num_ports(1)
+            .set_partition_cap(100);
+        let mut inventory = Inventory::default();
+        inventory.insert(
+            PORT.node,
+            NodeRecord {
+                info: node,
+                description: None,
+                ports: vec![PortRecord::default(); 2],
+                switch: None,
+                path: Default::default(),
+                alternate: None,
+                epoch: 0,
+                missed: 0,
+            },
+        );
+        inventory.local = Some(PORT);
+        let mut sweep = Sweep::start(Scope::Targets, &mut inventory);
+        sweep.read_again(PORT);
+        assert_eq!(asked(&mut sweep, &inventory), [Query::Port(PORT)]);
+        let mut info = PortInfo::default();
+        info.set_port_state(PortState::Active).set_lid(Lid(lid));
+        sweep.handle(
+            &mut inventory,
+            Query::Port(PORT),
+            Answer::Data(info.as_data()),
+        );
+        (inventory, sweep)
+    }
+
+    /// What is asked now, but for the way that leads on from the port.
+    fn asked(sweep: &mut Sweep, inventory: &Inventory) -> Vec<Query> {
+        let asks = std::iter::from_fn(|| sweep.poll_ask(inventory));
+        let queries = asks.map(|ask| ask.query);
+        queries
+            .filter(|query| !matches!(query, Query::Node(_)))
+            .collect()
+    }
+
+    fn blocks(range: std::ops::Range<u16>) -> Vec<Query> {
+        range.map(|block| Query::PKeys(PORT, block)).collect()
+    }
+
+    fn table(keys: &[u16]) -> PKeyTable {
+        let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
+        for (slot, &key) in all.iter_mut().zip(keys) {
+            *slot = PKey(key);
+        }
+        let mut table = PKeyTable::default();
+        table.set_p_keys(all);
+        table
+    }
+
+    #[test]
+    fn of_a_fresh_port_one_block_is_read_unless_it_holds_something() {
+        for (keys, more) in [
+            (&[0xffff][..], 0..0),
+            (&[0x7fff][..], 1..4),
+            (&[0xffff, 0, 1][..], 1..4),
+        ] {
+            let (mut inventory, mut sweep) = host(0);
+            assert_eq!(asked(&mut sweep, &inventory), blocks(0..1));
+            let data = table(keys);
+            sweep.handle(
+                &mut inventory,
+                Query::PKeys(PORT, 0),
+                Answer::Data(data.as_data()),
+            );
+            let all_known = more.is_empty();
+            assert_eq!(asked(&mut sweep, &inventory), blocks(more));
+            let image = inventory.port(PORT).unwrap().p_keys.as_ref().unwrap();
+            assert_eq!(image.state(3) == BlockState::Known, all_known);
+        }
+    }
+
+    #[test]
+    fn of_a_port_that_was_managed_every_block_is_read() {
+        let (inventory, mut sweep) = host(5);
+        assert_eq!(asked(&mut sweep, &inventory), blocks(0..4));
+    }
+
+    #[test]
+    fn a_table_that_is_not_shown_is_taken_for_the_initial_one() {
+        let (mut inventory, mut sweep) = host(0);
+        let query = Query::PKeys(PORT, 0);
+        assert_eq!(asked(&mut sweep, &inventory), [query]);
+        let refused = Answer::Refused(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        sweep.handle(&mut inventory, query, refused);
+        let image = inventory.port(PORT).unwrap().p_keys.as_ref().unwrap();
+        assert!(image.holds(0, &[PKey::DEFAULT_FULL, PKey::INVALID]) && image.is_initial());
+        assert!(inventory.faults.is_owed(query), "the operator is told");
+        // Silence says nothing of the table.
+        let (mut inventory, mut sweep) = host(0);
+        assert_eq!(asked(&mut sweep, &inventory), [query]);
+        sweep.handle(&mut inventory, query, Answer::Silence);
+        assert!(inventory.port(PORT).unwrap().p_keys.is_none());
+    }
 }

@@ -106,7 +106,8 @@ pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
         let held = fabric.port(at).p_keys.as_deref();
         let first = Some(wanted.first);
         let Arrangement { keys, left_out } = arrange(held, &wanted.keys, first, capacity);
-        if !left_out.is_empty() && !(capacity == 0 && wanted.is_default()) {
+        let needs_none = capacity == 0 && wanted.is_default();
+        if !left_out.is_empty() && !needs_none {
             let text = format!(
                 "its P_Key table holds {capacity} keys: it is left out of {}",
                 listed(&left_out)
