@@ -6,6 +6,7 @@
 
 mod datagram;
 pub mod fault;
+mod message;
 pub mod trace;
 pub mod umad;
 #[cfg(feature = "verbs")]
@@ -15,8 +16,10 @@ use std::io;
 use std::time::Duration;
 
 pub use datagram::{
-    Datagram, GENERAL_SERVICE_QKEY, Inbound, LocalPort, PortEvent, RemoteAddress, SendFailure,
+    Datagram, GENERAL_SERVICE_QKEY, Grh, Inbound, LocalPort, PortEvent, RemoteAddress, SendFailure,
 };
+pub(crate) use message::Whole;
+pub use message::{Message, Outgoing, Records, SA_DATA_LEN, SA_HEADER_LEN, Source, Streamed};
 
 use crate::wire::header::Class;
 

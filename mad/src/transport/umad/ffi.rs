@@ -12,7 +12,8 @@ use std::sync::OnceLock;
 use libloading::Library;
 use rsm_ids::{Guid, Lid, PortNum};
 
-use crate::transport::{Datagram, RemoteAddress};
+use crate::ids::Gid;
+use crate::transport::{Datagram, Grh, RemoteAddress};
 use crate::wire::{MAD_LEN, MadBytes};
 
 const LIBRARY: &str = "libibumad.so.3";
@@ -476,6 +477,13 @@ impl OpenPort {
             sl: address.sl,
             pkey_index: address.pkey_index,
             path_bits: address.path_bits,
+            grh: (address.grh_present != 0).then(|| Grh {
+                gid: Gid(u128::from_be_bytes(address.gid)),
+                gid_index: address.gid_index,
+                hop_limit: address.hop_limit,
+                traffic_class: address.traffic_class,
+                flow_label: u32::from_be(address.flow_label_be),
+            }),
         };
         Ok(Some(Received {
             status,

@@ -77,6 +77,7 @@ fn classify(received: Received) -> Option<Inbound> {
         status => SendFailure::Other(status),
     };
     Some(Inbound::SendFailed {
+        class: header.class(),
         tid: header.tid(),
         kind,
     })
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
     use crate::ids::Tid;
     use crate::transport::{Datagram, RemoteAddress};
-    use crate::wire::header::AttrId;
+    use crate::wire::header::{AttrId, Class};
     use crate::wire::smp::{Smp, SmpRequest};
     use rsm_ids::{Guid, Lid};
 
@@ -191,7 +192,13 @@ mod tests {
 
     #[test]
     fn only_requests_fail_for_want_of_an_answer() {
-        let failed = |kind| Some(Inbound::SendFailed { tid: Tid(7), kind });
+        let failed = |kind| {
+            Some(Inbound::SendFailed {
+                class: Class::SUBNET_LID_ROUTED,
+                tid: Tid(7),
+                kind,
+            })
+        };
         assert_eq!(returned(Method::GET, 110), failed(SendFailure::TimedOut));
         assert_eq!(returned(Method::SET, 5), failed(SendFailure::Other(5)));
         assert_eq!(returned(Method::GET_RESPONSE, 110), None);

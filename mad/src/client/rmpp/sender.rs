@@ -1,0 +1,279 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use super::config::RmppConfig;
+use super::segment::{CLASS_HEADER_LEN, Headers, MAX_PAYLOAD, Segment};
+use super::{Failure, MAX_SEND_WINDOW};
+use crate::Time;
+use crate::transport::{SA_DATA_LEN, Source};
+use crate::wire::MadBytes;
+use crate::wire::rmpp::{RmppFlags, RmppStatus, RmppType};
+
+/// The data of one segment.
+#[derive(Clone)]
+struct Piece {
+    data: [u8; SA_DATA_LEN],
+    len: usize,
+}
+
+impl Piece {
+    fn pull(source: &mut dyn Source) -> Piece {
+        let mut data = [0; SA_DATA_LEN];
+        let len = source.fill(&mut data).min(SA_DATA_LEN);
+        Piece { data, len }
+    }
+}
+
+/// The sending side of one transfer (IBA 13.6.6.2): cuts a message into segments and sends as many as the receiver's
+/// window allows; sends again from the first unacknowledged one when an acknowledgement is late.
+pub(super) struct Sender {
+    config: Arc<RmppConfig>,
+    headers: Headers,
+    source: Box<dyn Source>,
+    /// PayloadLength of the first segment: all segments together, 0 where that is not known.
+    announced: u32,
+    /// Segments from `acked` + 1 on.
+    window: VecDeque<Piece>,
+    /// The segment after those: a segment is the last one when nothing follows, so that one is always looked ahead.
+    ahead: Option<Piece>,
+    /// The number of the last segment, once it has been made.
+    last: Option<u32>,
+    acked: u32,
+    /// The segment that was sent last, before those that are to be sent again.
+    sent: u32,
+    /// The highest segment that was ever sent.
+    highest: u32,
+    window_last: u32,
+    /// What `acked` was when a repeated acknowledgement last made segments go again.
+    repeated_at: Option<u32>,
+    retries: u8,
+    deadline: Time,
+    give_up_at: Time,
+    control: Option<MadBytes>,
+    outcome: Option<Result<(), Failure>>,
+}
+
+impl Sender {
+    /// The sender of a message with these headers and this data, to a receiver that takes `window` segments unasked: 1,
+    /// or what it said when the transfer turned round.
+    pub(super) fn new(
+        config: Arc<RmppConfig>,
+        headers: Headers,
+        mut source: Box<dyn Source>,
+        window: u32,
+        now: Time,
+    ) -> Sender {
+        let announced = source.remaining().map_or(0, payload_of_all);
+        let ahead = Piece::pull(&mut *source);
+        let deadline = now + config.patience(0);
+        let give_up_at = config.give_up_at(now);
+        Sender {
+            config,
+            headers,
+            source,
+            announced,
+            window: VecDeque::new(),
+            ahead: Some(ahead),
+            last: None,
+            acked: 0,
+            sent: 0,
+            highest: 0,
+            window_last: window.max(1),
+            repeated_at: None,
+            retries: 0,
+            deadline,
+            give_up_at,
+            control: None,
+            outcome: None,
+        }
+    }
+
+    /// The headers of the message.
+    pub(super) fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    /// How it ended, once it has.
+    pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
+        self.outcome
+    }
+
+    /// A packet that is not DATA: the ABORT that ends the transfer.
+    pub(super) fn take_control(&mut self) -> Option<MadBytes> {
+        self.control.take()
+    }
+
+    /// Whether [`Sender::poll_transmit`] has something.
+    pub(super) fn can_send(&self) -> bool {
+        let next = self.sent.saturating_add(1);
+        let limit = self
+            .window_last
+            .min(self.acked.saturating_add(MAX_SEND_WINDOW));
+        self.outcome.is_none() && next <= limit && self.last.is_none_or(|last| next <= last)
+    }
+
+    /// The next segment, if one may be sent now.
+    pub(super) fn poll_transmit(&mut self, now: Time) -> Option<MadBytes> {
+        if !self.can_send() {
+            return None;
+        }
+        let number = self.sent + 1;
+        let index = (number - self.acked - 1) as usize;
+        while self.window.len() <= index {
+            self.produce()?;
+        }
+        let piece = &self.window[index];
+        let mut segment = Segment::new(&self.headers);
+        let mut flags = RmppFlags::ACTIVE;
+        let mut payload = 0;
+        if number == 1 {
+            flags = flags | RmppFlags::FIRST;
+            payload = self.announced;
+        }
+        if self.last == Some(number) {
+            flags = flags | RmppFlags::LAST;
+            payload = CLASS_HEADER_LEN + piece.len as u32;
+        }
+        segment
+            .rmpp
+            .set_rmpp_type(RmppType::Data)
+            .set_flags(flags)
+            .set_segment_number(number)
+            .set_payload_length(payload);
+        segment.data = piece.data;
+        self.sent = number;
+        self.highest = self.highest.max(number);
+        self.deadline = now + self.config.patience(self.retries);
+        Some(segment.mad())
+    }
+
+    /// Takes the segment that was looked ahead into the window. `None` after the last one.
+    fn produce(&mut self) -> Option<()> {
+        let piece = self.ahead.take()?;
+        let number = self.acked + self.window.len() as u32 + 1;
+        if piece.len == SA_DATA_LEN {
+            let next = Piece::pull(&mut *self.source);
+            if next.len > 0 {
+                self.ahead = Some(next);
+            }
+        }
+        // The numbers end before the data does: a message that is sent for years is not finished.
+        if self.ahead.is_none() || number == u32::MAX {
+            self.last = Some(number);
+        }
+        self.window.push_back(piece);
+        Some(())
+    }
+
+    /// Takes a packet from the receiver.
+    pub(super) fn handle(&mut self, segment: &Segment, now: Time) {
+        if self.outcome.is_some() {
+            return;
+        }
+        if let Some(fault) = segment.fault() {
+            return self.abort(fault, Failure::Violation(fault));
+        }
+        match segment.rmpp.rmpp_type() {
+            RmppType::Ack => self.acknowledged(segment, now),
+            RmppType::Stop => self.outcome = Some(Err(Failure::Stopped)),
+            RmppType::Abort => {
+                self.outcome = Some(Err(Failure::Aborted(segment.rmpp.status())));
+            }
+            // DATA goes the other way; whoever owns both ways has looked at it before.
+            _ => {}
+        }
+    }
+
+    fn acknowledged(&mut self, segment: &Segment, now: Time) {
+        let (number, window_last) = (
+            segment.rmpp.segment_number(),
+            segment.rmpp.new_window_last(),
+        );
+        if window_last < number {
+            let fault = RmppStatus::NewWindowLastTooSmall;
+            return self.abort(fault, Failure::Violation(fault));
+        }
+        if number > self.highest {
+            let fault = RmppStatus::SegmentNumberTooBig;
+            return self.abort(fault, Failure::Violation(fault));
+        }
+        if number < self.acked {
+            // Overtaken by a later one.
+            return;
+        }
+        let (progress, opened) = (number > self.acked, window_last > self.window_last);
+        if progress {
+            self.window.drain(..(number - self.acked) as usize);
+            self.acked = number;
+            self.sent = self.sent.max(number);
+        }
+        self.window_last = self.window_last.max(window_last);
+        if self.last == Some(number) {
+            self.outcome = Some(Ok(()));
+        } else if progress || opened {
+            self.retries = 0;
+            self.deadline = now + self.config.patience(0);
+        } else if self.sent > self.acked && self.repeated_at != Some(number) {
+            // The receiver says again what it has while more is out: the next segment is missing.
+            self.repeated_at = Some(number);
+            self.sent = self.acked;
+        }
+    }
+
+    fn abort(&mut self, status: RmppStatus, failure: Failure) {
+        let abort = Segment::control(&self.headers, RmppType::Abort, status);
+        self.control = Some(abort.mad());
+        self.outcome = Some(Err(failure));
+    }
+
+    /// When [`Sender::handle_deadline`] has something to do.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        (self.outcome.is_none()).then(|| self.deadline.min(self.give_up_at))
+    }
+
+    /// Does what is due at `now`.
+    pub(super) fn handle_deadline(&mut self, now: Time) {
+        if self.outcome.is_some() {
+            return;
+        }
+        if now >= self.give_up_at {
+            self.abort(RmppStatus::TotalTimeTooLong, Failure::TotalTime);
+        } else if now >= self.deadline {
+            if self.retries >= self.config.retries {
+                return self.abort(RmppStatus::TooManyRetries, Failure::Silence);
+            }
+            self.retries += 1;
+            self.sent = self.acked;
+            self.deadline = now + self.config.patience(self.retries);
+        }
+    }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("acked", &self.acked)
+            .field("sent", &self.sent)
+            .field("window_last", &self.window_last)
+            .field("last", &self.last)
+            .field("retries", &self.retries)
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}
+
+/// PayloadLength of all segments that `bytes` of data make together; 0 where it does not fit.
+fn payload_of_all(bytes: u64) -> u32 {
+    let segments = bytes.div_ceil(SA_DATA_LEN as u64).max(1);
+    let payload = bytes.checked_add(segments * u64::from(CLASS_HEADER_LEN));
+    payload
+        .and_then(|payload| u32::try_from(payload).ok())
+        .unwrap_or(0)
+}
+
+/// How much data segments with this PayloadLength altogether hold.
+pub(super) fn data_of(payload: u32) -> u64 {
+    let segments = u64::from(payload.div_ceil(MAX_PAYLOAD));
+    u64::from(payload).saturating_sub(segments * u64::from(CLASS_HEADER_LEN))
+}
