@@ -79,11 +79,21 @@ pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
 
 /// Data that is made while it is sent, so that an answer of any length takes the memory of one window.
 pub trait Source: Send {
-    /// Fills `room` from the front and says how far; less than all of it only where the data ends.
-    fn fill(&mut self, room: &mut [u8]) -> usize;
+    /// Writes the next bytes into `room`, which is not empty. It may come back with few or none before the data ends,
+    /// so that others have their turn where much work brings little.
+    fn fill(&mut self, room: &mut [u8]) -> Filled;
 
     /// How many bytes are still to come, where that is known without making them.
     fn remaining(&self) -> Option<u64>;
+}
+
+/// What a call of [`Source::fill`] brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Filled {
+    /// How many bytes were written, from the front.
+    pub bytes: usize,
+    /// Whether those were the last ones.
+    pub ended: bool,
 }
 
 /// An iterator over records of one length, as the data of a message.
@@ -106,11 +116,13 @@ impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Records<I, LEN> {
 }
 
 impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Source for Records<I, LEN> {
-    fn fill(&mut self, room: &mut [u8]) -> usize {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
         let mut filled = 0;
+        let mut ended = false;
         while filled < room.len() {
             if self.used == LEN {
                 let Some(next) = self.records.next() else {
+                    ended = true;
                     break;
                 };
                 (self.current, self.used) = (next, 0);
@@ -121,7 +133,10 @@ impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Source for Records<
             self.used += count;
             filled += count;
         }
-        filled
+        Filled {
+            bytes: filled,
+            ended,
+        }
     }
 
     fn remaining(&self) -> Option<u64> {
@@ -145,12 +160,15 @@ impl Whole {
 }
 
 impl Source for Whole {
-    fn fill(&mut self, room: &mut [u8]) -> usize {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
         let rest = self.bytes.get(self.used..).unwrap_or_default();
         let count = rest.len().min(room.len());
         room[..count].copy_from_slice(&rest[..count]);
         self.used += count;
-        count
+        Filled {
+            bytes: count,
+            ended: self.used >= self.bytes.len(),
+        }
     }
 
     fn remaining(&self) -> Option<u64> {
@@ -224,7 +242,8 @@ mod tests {
             assert_eq!(source.remaining(), Some(20 - got.len() as u64));
             let mut room = vec![0; size];
             let filled = source.fill(&mut room);
-            got.extend_from_slice(&room[..filled]);
+            got.extend_from_slice(&room[..filled.bytes]);
+            assert_eq!(filled.ended, got.len() == 20);
         }
         let expected: Vec<u8> = (0..4).flat_map(|value| [value; 5]).collect();
         assert_eq!(got, expected);

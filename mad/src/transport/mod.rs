@@ -19,7 +19,9 @@ pub use datagram::{
     Datagram, GENERAL_SERVICE_QKEY, Grh, Inbound, LocalPort, PortEvent, RemoteAddress, SendFailure,
 };
 pub(crate) use message::Whole;
-pub use message::{Message, Outgoing, Records, SA_DATA_LEN, SA_HEADER_LEN, Source, Streamed};
+pub use message::{
+    Filled, Message, Outgoing, Records, SA_DATA_LEN, SA_HEADER_LEN, Source, Streamed,
+};
 
 use crate::wire::header::Class;
 

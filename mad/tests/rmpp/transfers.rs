@@ -7,7 +7,7 @@ use std::time::Duration;
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::{Failure, MAX_SEND_WINDOW, Refused, Rmpp, RmppConfig};
-use rsm_mad::transport::{Datagram, Outgoing, RemoteAddress, Source, Streamed};
+use rsm_mad::transport::{Datagram, Filled, Outgoing, RemoteAddress, Source, Streamed};
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{MadHeader, Method};
 use rsm_mad::wire::rmpp::{RmppFlags, RmppStatus, RmppType};
@@ -222,9 +222,12 @@ fn the_last_acknowledgement_is_repeated() {
 struct Counted(Arc<AtomicUsize>);
 
 impl Source for Counted {
-    fn fill(&mut self, room: &mut [u8]) -> usize {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
         self.0.fetch_add(room.len(), Ordering::Relaxed);
-        room.len()
+        Filled {
+            bytes: room.len(),
+            ended: false,
+        }
     }
 
     fn remaining(&self) -> Option<u64> {
@@ -255,7 +258,7 @@ fn a_stream_is_made_as_far_as_the_window_goes() {
     };
     server.handle(&ack(1, u32::MAX), NOW);
     assert_eq!(segments(&mut server), MAX_SEND_WINDOW as usize);
-    assert_eq!(made.load(Ordering::Relaxed), (34) * 200);
+    assert_eq!(made.load(Ordering::Relaxed), 34 * 200);
     server.handle(&ack(33, u32::MAX), NOW);
     assert_eq!(segments(&mut server), MAX_SEND_WINDOW as usize);
 }
@@ -310,4 +313,82 @@ fn transfers_take_turns() {
         .map(|sent| MadHeader::of(&sent.datagram.mad).tid().0)
         .collect();
     assert_eq!(order, [1, 2, 3, 1, 2, 3, 1, 2, 3]);
+}
+
+/// Some records, each of which takes several calls to find.
+struct Sparse {
+    calls: u32,
+    records: u8,
+}
+
+impl Source for Sparse {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
+        self.calls += 1;
+        let found = self.calls.is_multiple_of(5);
+        if found {
+            room[..64].fill(self.records);
+            self.records -= 1;
+        }
+        Filled {
+            bytes: if found { 64 } else { 0 },
+            ended: self.records == 0,
+        }
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn data_that_takes_its_time_holds_nobody_up() {
+    let mut server = Rmpp::new(RmppConfig::default());
+    let streamed = Outgoing::Streamed(Streamed {
+        header: headers(Method::GET_TABLE_RESPONSE, 1, true),
+        data: Box::new(Sparse {
+            calls: 0,
+            records: 4,
+        }),
+        remote: RemoteAddress::gsi(CLIENT, 0),
+    });
+    server.send(streamed, Duration::ZERO, NOW).unwrap();
+    let answer = message(Method::GET_TABLE_RESPONSE, 2, &[7], CLIENT, true);
+    server.send(answer, Duration::ZERO, NOW).unwrap();
+    assert!(server.poll_transmit(NOW).is_none() && server.is_working());
+    // The other one has its turn after one call.
+    let other = server.poll_transmit(NOW).unwrap().datagram.mad;
+    assert_eq!(MadHeader::of(&other).tid().0, 2);
+    let ack = |tid| {
+        let mad = packet(Method::GET_TABLE, tid, |rmpp| {
+            rmpp.set_rmpp_type(RmppType::Ack)
+                .set_segment_number(1)
+                .set_new_window_last(9);
+        });
+        let remote = RemoteAddress::gsi(CLIENT, 0);
+        Datagram { mad, remote }
+    };
+    server.handle(&ack(2), NOW);
+
+    // Nothing was sent yet, so that nobody can be silent.
+    let later = NOW + Duration::from_secs(30);
+    server.handle_deadline(later);
+    let mut calls = 1;
+    let first = loop {
+        assert!(server.is_working());
+        calls += 1;
+        if let Some(sent) = server.poll_transmit(later)
+            && MadHeader::of(&sent.datagram.mad).tid().0 == 1
+        {
+            break sent.datagram.mad;
+        }
+    };
+    assert_eq!(calls, 20);
+    let flags = RmppFlags::ACTIVE | RmppFlags::FIRST;
+    assert_eq!(rmpp_of(&first).flags(), flags);
+    assert_eq!(rmpp_of(&first).payload_length(), 0, "nobody knows yet");
+    server.handle(&ack(1), later);
+    let last = server.poll_transmit(later).unwrap().datagram.mad;
+    assert_eq!(rmpp_of(&last).flags(), RmppFlags::ACTIVE | RmppFlags::LAST);
+    assert_eq!(rmpp_of(&last).payload_length(), 20 + 56);
+    assert_eq!(last[56..56 + 56], [1; 56]);
 }

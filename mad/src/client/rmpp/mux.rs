@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::config::RmppConfig;
 use super::receiver::Receiver;
 use super::segment::Segment;
-use super::sender::Sender;
+use super::sender::{Polled, Sender};
 use super::transfers::{Full, Phase, Transfer, Transfers};
 use super::{Failed, Failure, MAX_CONTROL, TransactionKey};
 use crate::Time;
@@ -205,13 +205,16 @@ impl Rmpp {
             let Phase::Sending(sender) = &mut transfer.phase else {
                 continue;
             };
-            let Some(mad) = sender.poll_transmit(now) else {
-                continue;
-            };
+            let polled = sender.poll_transmit(now);
             if sender.can_send() {
                 transfer.queued = true;
                 self.ready.push_back(key);
             }
+            let mad = match polled {
+                Polled::Segment(mad) => mad,
+                Polled::Working => return None,
+                Polled::Nothing => continue,
+            };
             let remote = transfer.remote;
             self.transfers.refresh(&key);
             let datagram = Datagram { mad, remote };
@@ -219,6 +222,12 @@ impl Rmpp {
             return Some(Transmit { datagram, timeout });
         }
         None
+    }
+
+    /// Whether [`Rmpp::poll_transmit`], which had nothing more, will have something without anything else happening: the
+    /// data of a message is being made. The owner looks at what arrived meanwhile and goes on.
+    pub fn is_working(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// The next message that arrived.

@@ -17,12 +17,14 @@ struct Piece {
     len: usize,
 }
 
-impl Piece {
-    fn pull(source: &mut dyn Source) -> Piece {
-        let mut data = [0; SA_DATA_LEN];
-        let len = source.fill(&mut data).min(SA_DATA_LEN);
-        Piece { data, len }
-    }
+/// What [`Sender::poll_transmit`] has.
+pub(super) enum Polled {
+    /// A segment.
+    Segment(MadBytes),
+    /// The data of the next segment is being made; ask again, after others had their turn.
+    Working,
+    /// Nothing may be sent now.
+    Nothing,
 }
 
 /// The sending side of one transfer (IBA 13.6.6.2): cuts a message into segments and sends as many as the receiver's
@@ -35,8 +37,11 @@ pub(super) struct Sender {
     announced: u32,
     /// Segments from `acked` + 1 on.
     window: VecDeque<Piece>,
-    /// The segment after those: a segment is the last one when nothing follows, so that one is always looked ahead.
-    ahead: Option<Piece>,
+    /// Data of the segments after those. A segment is the last one where nothing follows, so that one more is looked at.
+    made: [u8; 2 * SA_DATA_LEN],
+    filled: usize,
+    /// The source has no more than that.
+    ended: bool,
     /// The number of the last segment, once it has been made.
     last: Option<u32>,
     acked: u32,
@@ -60,12 +65,11 @@ impl Sender {
     pub(super) fn new(
         config: Arc<RmppConfig>,
         headers: Headers,
-        mut source: Box<dyn Source>,
+        source: Box<dyn Source>,
         window: u32,
         now: Time,
     ) -> Sender {
         let announced = source.remaining().map_or(0, payload_of_all);
-        let ahead = Piece::pull(&mut *source);
         let deadline = now + config.patience(0);
         let give_up_at = config.give_up_at(now);
         Sender {
@@ -74,7 +78,9 @@ impl Sender {
             source,
             announced,
             window: VecDeque::new(),
-            ahead: Some(ahead),
+            made: [0; 2 * SA_DATA_LEN],
+            filled: 0,
+            ended: false,
             last: None,
             acked: 0,
             sent: 0,
@@ -114,14 +120,14 @@ impl Sender {
     }
 
     /// The next segment, if one may be sent now.
-    pub(super) fn poll_transmit(&mut self, now: Time) -> Option<MadBytes> {
+    pub(super) fn poll_transmit(&mut self, now: Time) -> Polled {
         if !self.can_send() {
-            return None;
+            return Polled::Nothing;
         }
         let number = self.sent + 1;
         let index = (number - self.acked - 1) as usize;
-        while self.window.len() <= index {
-            self.produce()?;
+        if self.window.len() <= index && !self.produce() {
+            return Polled::Working;
         }
         let piece = &self.window[index];
         let mut segment = Segment::new(&self.headers);
@@ -145,25 +151,31 @@ impl Sender {
         self.sent = number;
         self.highest = self.highest.max(number);
         self.deadline = now + self.config.patience(self.retries);
-        Some(segment.mad())
+        Polled::Segment(segment.mad())
     }
 
-    /// Takes the segment that was looked ahead into the window. `None` after the last one.
-    fn produce(&mut self) -> Option<()> {
-        let piece = self.ahead.take()?;
-        let number = self.acked + self.window.len() as u32 + 1;
-        if piece.len == SA_DATA_LEN {
-            let next = Piece::pull(&mut *self.source);
-            if next.len > 0 {
-                self.ahead = Some(next);
-            }
+    /// Puts the next segment into the window, after one call of the source. Whether there was enough for it.
+    fn produce(&mut self) -> bool {
+        if !self.ended && self.filled <= SA_DATA_LEN {
+            let filled = self.source.fill(&mut self.made[self.filled..]);
+            self.filled = (self.filled + filled.bytes).min(self.made.len());
+            self.ended = filled.ended;
         }
+        if !self.ended && self.filled <= SA_DATA_LEN {
+            return false;
+        }
+        let number = self.acked + self.window.len() as u32 + 1;
+        let len = self.filled.min(SA_DATA_LEN);
+        let mut data = [0; SA_DATA_LEN];
+        data[..len].copy_from_slice(&self.made[..len]);
+        self.made.copy_within(len..self.filled, 0);
+        self.filled -= len;
         // The numbers end before the data does: a message that is sent for years is not finished.
-        if self.ahead.is_none() || number == u32::MAX {
+        if self.ended && self.filled == 0 || number == u32::MAX {
             self.last = Some(number);
         }
-        self.window.push_back(piece);
-        Some(())
+        self.window.push_back(Piece { data, len });
+        true
     }
 
     /// Takes a packet from the receiver.
@@ -240,6 +252,11 @@ impl Sender {
         if now >= self.give_up_at {
             self.abort(RmppStatus::TotalTimeTooLong, Failure::TotalTime);
         } else if now >= self.deadline {
+            if self.sent == self.acked && self.can_send() {
+                // The other side has all there was; the rest is being made.
+                self.deadline = now + self.config.patience(0);
+                return;
+            }
             if self.retries >= self.config.retries {
                 return self.abort(RmppStatus::TooManyRetries, Failure::Silence);
             }
