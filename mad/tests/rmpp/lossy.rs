@@ -18,7 +18,7 @@ fn link() -> impl Strategy<Value = Link> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     /// A question has its whole answer, or the client is told that it has none, and both ends forget about it.
     #[test]

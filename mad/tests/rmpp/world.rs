@@ -51,7 +51,9 @@ pub(crate) fn message(method: Method, tid: u64, data: &[u8], lid: Lid, by_rmpp: 
 
 /// Data of which no two stretches are alike.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|at| (at ^ (at >> 8) * 31) as u8).collect()
+    (0..length)
+        .map(|at| (at ^ ((at >> 8) * 31)) as u8)
+        .collect()
 }
 
 /// A question that says how long the answer shall be, in `extra` bytes more than that takes.

@@ -34,6 +34,8 @@ use crate::wire::rmpp::RmppStatus;
 
 pub use config::RmppConfig;
 pub use mux::{Refused, Rmpp, RmppStats};
+pub(crate) use segment::complete_header;
+pub use segment::segments;
 
 /// How many segments a sender sends without an acknowledgement, however wide the receiver opens its window: 32, 6.5 kB that
 /// are kept to be sent again.

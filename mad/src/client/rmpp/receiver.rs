@@ -3,8 +3,7 @@ use std::sync::Arc;
 
 use super::Failure;
 use super::config::RmppConfig;
-use super::segment::{CLASS_HEADER_LEN, Headers, MAX_PAYLOAD, Segment};
-use super::sender::data_of;
+use super::segment::{CLASS_HEADER_LEN, Headers, MAX_PAYLOAD, Segment, data_of};
 use crate::Time;
 use crate::transport::SA_DATA_LEN;
 use crate::wire::MadBytes;

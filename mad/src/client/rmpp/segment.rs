@@ -62,6 +62,34 @@ impl Segment {
         segment
     }
 
+    /// DATA, the `number`th segment of a message that announces `announced` as the PayloadLength of them all.
+    pub(super) fn data(
+        headers: &Headers,
+        number: u32,
+        announced: u32,
+        is_last: bool,
+        data: &[u8],
+    ) -> Segment {
+        let mut segment = Segment::control(headers, RmppType::Data, RmppStatus::Normal);
+        let mut flags = RmppFlags::ACTIVE;
+        let mut payload = 0;
+        if number == 1 {
+            flags = flags | RmppFlags::FIRST;
+            payload = announced;
+        }
+        if is_last {
+            flags = flags | RmppFlags::LAST;
+            payload = CLASS_HEADER_LEN + data.len() as u32;
+        }
+        segment
+            .rmpp
+            .set_flags(flags)
+            .set_segment_number(number)
+            .set_payload_length(payload);
+        segment.data[..data.len()].copy_from_slice(data);
+        segment
+    }
+
     /// The headers.
     pub(super) fn headers(&self) -> Headers {
         let mut headers = [0; SA_HEADER_LEN];
@@ -103,4 +131,43 @@ impl Segment {
         };
         (!legal).then_some(RmppStatus::IllegalStatus)
     }
+}
+
+/// The segments of a message that RMPP carries, as they are sent. None where the headers are not complete.
+pub fn segments(message: &[u8]) -> impl Iterator<Item = MadBytes> + '_ {
+    let headers = message.first_chunk::<SA_HEADER_LEN>();
+    let data = message.get(SA_HEADER_LEN..).unwrap_or_default();
+    let announced = payload_of_all(data.len() as u64);
+    let count = data.len().div_ceil(SA_DATA_LEN).max(1);
+    headers.into_iter().flat_map(move |headers| {
+        (0..count).map(move |index| {
+            let from = &data[index * SA_DATA_LEN..];
+            let piece = &from[..from.len().min(SA_DATA_LEN)];
+            let (number, is_last) = (index as u32 + 1, index + 1 == count);
+            Segment::data(headers, number, announced, is_last, piece).mad()
+        })
+    })
+}
+
+/// Gives a message the RMPP header of its first segment, as whoever sends only that one would.
+pub(crate) fn complete_header(message: &mut [u8]) {
+    let first = segments(message).next();
+    if let (Some(first), Some(headers)) = (first, message.first_chunk_mut::<SA_HEADER_LEN>()) {
+        headers.copy_from_slice(&first[..SA_HEADER_LEN]);
+    }
+}
+
+/// PayloadLength of all segments that `bytes` of data make together; 0 where it does not fit.
+pub(super) fn payload_of_all(bytes: u64) -> u32 {
+    let segments = bytes.div_ceil(SA_DATA_LEN as u64).max(1);
+    let payload = bytes.checked_add(segments * u64::from(CLASS_HEADER_LEN));
+    payload
+        .and_then(|payload| u32::try_from(payload).ok())
+        .unwrap_or(0)
+}
+
+/// How much data segments with this PayloadLength altogether hold.
+pub(super) fn data_of(payload: u32) -> u64 {
+    let segments = u64::from(payload.div_ceil(MAX_PAYLOAD));
+    u64::from(payload).saturating_sub(segments * u64::from(CLASS_HEADER_LEN))
 }

@@ -3,12 +3,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::config::RmppConfig;
-use super::segment::{CLASS_HEADER_LEN, Headers, MAX_PAYLOAD, Segment};
+use super::segment::{Headers, Segment, payload_of_all};
 use super::{Failure, MAX_SEND_WINDOW};
 use crate::Time;
 use crate::transport::{SA_DATA_LEN, Source};
 use crate::wire::MadBytes;
-use crate::wire::rmpp::{RmppFlags, RmppStatus, RmppType};
+use crate::wire::rmpp::{RmppStatus, RmppType};
 
 /// The data of one segment.
 #[derive(Clone)]
@@ -18,6 +18,10 @@ struct Piece {
 }
 
 /// What [`Sender::poll_transmit`] has.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is returned"
+)]
 pub(super) enum Polled {
     /// A segment.
     Segment(MadBytes),
@@ -130,24 +134,9 @@ impl Sender {
             return Polled::Working;
         }
         let piece = &self.window[index];
-        let mut segment = Segment::new(&self.headers);
-        let mut flags = RmppFlags::ACTIVE;
-        let mut payload = 0;
-        if number == 1 {
-            flags = flags | RmppFlags::FIRST;
-            payload = self.announced;
-        }
-        if self.last == Some(number) {
-            flags = flags | RmppFlags::LAST;
-            payload = CLASS_HEADER_LEN + piece.len as u32;
-        }
-        segment
-            .rmpp
-            .set_rmpp_type(RmppType::Data)
-            .set_flags(flags)
-            .set_segment_number(number)
-            .set_payload_length(payload);
-        segment.data = piece.data;
+        let is_last = self.last == Some(number);
+        let data = &piece.data[..piece.len];
+        let segment = Segment::data(&self.headers, number, self.announced, is_last, data);
         self.sent = number;
         self.highest = self.highest.max(number);
         self.deadline = now + self.config.patience(self.retries);
@@ -278,19 +267,4 @@ impl fmt::Debug for Sender {
             .field("outcome", &self.outcome)
             .finish_non_exhaustive()
     }
-}
-
-/// PayloadLength of all segments that `bytes` of data make together; 0 where it does not fit.
-fn payload_of_all(bytes: u64) -> u32 {
-    let segments = bytes.div_ceil(SA_DATA_LEN as u64).max(1);
-    let payload = bytes.checked_add(segments * u64::from(CLASS_HEADER_LEN));
-    payload
-        .and_then(|payload| u32::try_from(payload).ok())
-        .unwrap_or(0)
-}
-
-/// How much data segments with this PayloadLength altogether hold.
-pub(super) fn data_of(payload: u32) -> u64 {
-    let segments = u64::from(payload.div_ceil(MAX_PAYLOAD));
-    u64::from(payload).saturating_sub(segments * u64::from(CLASS_HEADER_LEN))
 }
