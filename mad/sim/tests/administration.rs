@@ -200,8 +200,8 @@ impl Post {
             }
             let wait = match (left, self.messenger.next_deadline()) {
                 (Left::More, _) => Duration::ZERO,
-                (Left::Nothing, Some(deadline)) => deadline.since(self.now()),
-                (Left::Nothing, None) => Duration::from_secs(60),
+                (_, Some(deadline)) => deadline.since(self.now()),
+                (_, None) => Duration::from_secs(60),
             };
             if let Ok(inbound) = self.inbox.recv_timeout(wait) {
                 let now = self.now();

@@ -7,13 +7,7 @@ use zerocopy::FromBytes as _;
 use super::{Datagram, RemoteAddress};
 use crate::wire::header::MadHeader;
 use crate::wire::rmpp::RmppHeader;
-
-/// The length of everything before the data of a subnet administration datagram (IBA 15.2.1.1): the common header (24), the
-/// RMPP header (12), SM_Key, AttributeOffset and ComponentMask (20).
-pub const SA_HEADER_LEN: usize = 56;
-
-/// The data of one subnet administration datagram, in bytes (IBA 15.2.1.1).
-pub const SA_DATA_LEN: usize = 200;
+pub use crate::wire::sa::{SA_DATA_LEN, SA_HEADER_LEN};
 
 /// One message of subnet administration and the other end it goes to or came from.
 ///

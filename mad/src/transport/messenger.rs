@@ -67,6 +67,8 @@ pub enum Left {
     Nothing,
     /// More of the same: call it again, after a look at what arrived.
     More,
+    /// The transport has no room until the next deadline. Who takes on more meanwhile will have to refuse it.
+    Blocked,
 }
 
 /// Messages of subnet administration over a port, whoever does RMPP: the transport, or [`Rmpp`] here.
@@ -216,11 +218,12 @@ impl Messenger {
                 break;
             }
         }
-        let more = match &self.way {
-            Way::Here { rmpp, held } => held.is_none() && rmpp.is_working(),
-            Way::There { making, .. } => !making.is_empty(),
-        };
-        Ok(if more { Left::More } else { Left::Nothing })
+        Ok(match &self.way {
+            Way::Here { held: Some(_), .. } => Left::Blocked,
+            Way::Here { rmpp, .. } if rmpp.is_working() => Left::More,
+            Way::There { making, .. } if !making.is_empty() => Left::More,
+            Way::Here { .. } | Way::There { .. } => Left::Nothing,
+        })
     }
 
     /// The next message that arrived, or what else there is to know.

@@ -392,3 +392,18 @@ fn data_that_takes_its_time_holds_nobody_up() {
     assert_eq!(rmpp_of(&last).payload_length(), 20 + 56);
     assert_eq!(last[56..56 + 56], [1; 56]);
 }
+
+#[test]
+fn what_waits_to_be_sent_is_work() {
+    let mut server = Rmpp::new(RmppConfig::default());
+    assert!(!server.is_working());
+    for tid in 0..3 {
+        let answer = message(Method::GET_RESPONSE, tid, &[], CLIENT, false);
+        server.send(answer, Duration::ZERO, NOW).unwrap();
+    }
+    for _ in 0..3 {
+        assert!(server.is_working());
+        server.poll_transmit(NOW).unwrap();
+    }
+    assert!(!server.is_working());
+}

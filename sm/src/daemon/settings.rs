@@ -9,6 +9,7 @@ use crate::config::{Config, ConfigError, load_guid_file};
 use crate::core;
 use crate::core::role::Identity;
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy};
+use crate::sa;
 
 /// What `config` tells the core. Reads the root GUID file, if there is one.
 ///
@@ -45,6 +46,13 @@ pub(super) fn core_config(
         client: client_config(config),
         ..core::Config::default()
     })
+}
+
+/// What `config` tells subnet administration. Whoever knows the key of subnet managers is trusted.
+pub(super) fn administration_config(config: &Config) -> sa::Config {
+    sa::Config {
+        sm_key: config.sm.sm_key,
+    }
 }
 
 fn port_policy(config: &Config) -> PortPolicy {

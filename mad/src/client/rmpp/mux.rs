@@ -224,10 +224,10 @@ impl Rmpp {
         None
     }
 
-    /// Whether [`Rmpp::poll_transmit`], which had nothing more, will have something without anything else happening: the
-    /// data of a message is being made. The owner looks at what arrived meanwhile and goes on.
+    /// Whether [`Rmpp::poll_transmit`] will have something without anything else happening, also where it had nothing just
+    /// now: the data of a message is being made. The owner looks at what arrived meanwhile and goes on.
     pub fn is_working(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || !self.control.is_empty()
     }
 
     /// The next message that arrived.
