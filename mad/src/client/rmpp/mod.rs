@@ -22,8 +22,10 @@
 mod config;
 mod mux;
 mod receiver;
+mod refused;
 mod segment;
 mod sender;
+mod stats;
 mod transfers;
 
 use rsm_ids::Lid;
@@ -33,9 +35,11 @@ use crate::wire::header::Class;
 use crate::wire::rmpp::RmppStatus;
 
 pub use config::RmppConfig;
-pub use mux::{Refused, Rmpp, RmppStats};
+pub use mux::Rmpp;
+pub use refused::Refused;
 pub(crate) use segment::complete_header;
 pub use segment::segments;
+pub use stats::RmppStats;
 
 /// How many segments a sender sends without an acknowledgement, however wide the receiver opens its window: 32, 6.5 kB that
 /// are kept to be sent again.

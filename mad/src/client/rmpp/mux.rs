@@ -6,69 +6,14 @@ use super::config::RmppConfig;
 use super::receiver::Receiver;
 use super::segment::Segment;
 use super::sender::{Polled, Sender};
-use super::transfers::{Full, Phase, Transfer, Transfers};
-use super::{Failed, Failure, MAX_CONTROL, TransactionKey};
+use super::transfers::{Phase, Transfer, Transfers};
+use super::{Failed, Failure, MAX_CONTROL, Refused, RmppStats, TransactionKey};
 use crate::Time;
 use crate::client::Transmit;
-use crate::transport::{
-    Datagram, Message, Outgoing, RemoteAddress, SA_DATA_LEN, SA_HEADER_LEN, Source, Whole,
-};
+use crate::transport::{Datagram, Message, Outgoing, RemoteAddress, SA_HEADER_LEN, Source, Whole};
 use crate::wire::header::MadHeader;
 use crate::wire::rmpp::{RmppStatus, RmppType};
 use crate::wire::{MAD_LEN, MadBytes};
-
-/// Why a message was not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// There are [`RmppConfig::max_transactions`] transfers.
-    #[error("there are too many transfers")]
-    Full,
-    /// There are [`RmppConfig::max_per_client`] transfers with this LID.
-    #[error("there are too many transfers with this LID")]
-    ClientFull,
-    /// A message of this transaction is being sent.
-    #[error("a message of this transaction is being sent")]
-    UnderWay,
-    /// The headers are not complete.
-    #[error("a message has {SA_HEADER_LEN} bytes of headers")]
-    TooShort,
-    /// RMPP does not carry the message, and it is longer than a datagram.
-    #[error("a message that RMPP does not carry has at most {SA_DATA_LEN} bytes of data")]
-    TooLong,
-    /// Too many datagrams wait to be fetched.
-    #[error("too many datagrams wait to be sent")]
-    Congested,
-}
-
-impl From<Full> for Refused {
-    fn from(full: Full) -> Refused {
-        match full {
-            Full::Total => Refused::Full,
-            Full::Client => Refused::ClientFull,
-        }
-    }
-}
-
-/// What happened so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RmppStats {
-    /// Transfers and requests that are there now.
-    pub transactions: usize,
-    /// Messages that were received whole.
-    pub received: u64,
-    /// Messages of many segments that were acknowledged whole.
-    pub sent: u64,
-    /// Transfers and requests that failed.
-    pub failed: u64,
-    /// Packets that belong to no transfer.
-    pub stray: u64,
-    /// Requests that came again while their answer was being sent.
-    pub repeated: u64,
-    /// Questions of many segments that were stopped for want of room.
-    pub stopped: u64,
-    /// Packets that were dropped because nobody fetched them; see [`MAX_CONTROL`].
-    pub dropped: u64,
-}
 
 /// RMPP for one port. See the [module](super) for what it does.
 #[derive(Debug)]
