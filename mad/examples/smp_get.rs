@@ -165,7 +165,7 @@ impl Driver {
                         completions.push(done);
                     }
                 }
-                Inbound::SendFailed { tid, kind } => {
+                Inbound::SendFailed { tid, kind, .. } => {
                     self.client.handle_send_failed(tid, kind, now);
                 }
                 Inbound::Port(event) => println!("{event:?}"),

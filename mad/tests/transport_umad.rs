@@ -105,7 +105,7 @@ fn inside_nodes_answer() {
         .send(&directed(&[1, 8], &get(3)), TIMEOUT)
         .unwrap();
     match inbound.recv_timeout(PATIENCE).unwrap() {
-        Inbound::SendFailed { tid, kind } => {
+        Inbound::SendFailed { tid, kind, .. } => {
             assert_eq!((tid.low(), kind), (3, SendFailure::TimedOut));
         }
         other => panic!("no failure but {other:?}"),

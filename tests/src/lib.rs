@@ -8,9 +8,11 @@
 //! * [`parse`] reads the outputs, [`fabrics`] names the fabrics.
 //! * [`measure`] turns rounds of a bench into medians and ratios.
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
+//! * [`administered`] has hosts that ask subnet administration, on the simulated fabric in real time.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] decides what a missing program means, [`binaries`] finds rsm's own.
 
+pub mod administered;
 pub mod binaries;
 pub mod bringup;
 pub mod clock;

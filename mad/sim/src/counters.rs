@@ -32,6 +32,8 @@ pub enum DropReason {
     Silent,
     /// The M_Key did not match (IBA 14.2.4).
     MKey,
+    /// The port that it left or reached is no member of its partition, or both ends are limited ones (IBA 10.9.3).
+    PKey,
     /// Nothing at the destination takes this kind of datagram.
     NoClient,
     /// An answer or a trap had no way back: the LID it should go to, or its own, is not set.
@@ -50,7 +52,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 20] = [
+    pub const ALL: [DropReason; 21] = [
         DropReason::Loss,
         DropReason::LinkDown,
         DropReason::NoSuchPort,
@@ -64,6 +66,7 @@ impl DropReason {
         DropReason::NodeOff,
         DropReason::Silent,
         DropReason::MKey,
+        DropReason::PKey,
         DropReason::NoClient,
         DropReason::NoAddress,
         DropReason::TooLate,
@@ -90,6 +93,7 @@ impl fmt::Display for DropReason {
             DropReason::NodeOff => "node off",
             DropReason::Silent => "silent",
             DropReason::MKey => "M_Key",
+            DropReason::PKey => "P_Key",
             DropReason::NoClient => "no client",
             DropReason::NoAddress => "no address",
             DropReason::TooLate => "too late",

@@ -13,7 +13,8 @@
 //!   VLArbitrationTable, LinearForwardingTable, MulticastForwardingTable, with the statuses of IBA 13.4.7; M_Key
 //!   protection with its lease (IBA 14.2.4). SMInfo, and whatever else no agent answers, goes to the client at the port.
 //! * Ways: directed routes hop by hop, by each node's agent; LID routes by the linear tables; VL15 wherever a link is
-//!   up, data over Active links only. Each agent has a buffer and takes its time.
+//!   up, data over Active links only. Each agent has a buffer and takes its time. General service datagrams go from client
+//!   to client as data does, and are lost where the P_Key that they left with is none of the port's.
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power; PortStateChange and traps.
 //! * Faults: loss, doubled and late answers, BUSY, silence.
 //!
@@ -21,7 +22,8 @@
 //!
 //! * Multicast is stored, not forwarded; random forwarding tables, congestion and performance management are not there.
 //! * Directed routes with LID-routed parts are refused.
-//! * Partitions are stored, not enforced.
+//! * Partitions are enforced by end ports only, not by switches.
+//! * There are no global route headers.
 //! * Links have no bandwidth: packets do not queue for them.
 
 mod agent;

@@ -16,7 +16,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::transport::{Datagram, Inbound, IsSmError, LocalPort, SendError, Sink, Transport};
+use rsm_mad::transport::{
+    AdministrationPort, Datagram, Inbound, IsSmError, LocalPort, RemoteAddress, SendError, Sinks,
+    Transport,
+};
 
 use crate::error::SimError;
 use crate::sim::{AttachId, Sim};
@@ -46,7 +49,7 @@ enum Command {
     Operate(Operation),
     Attach {
         client: AttachId,
-        sink: Sink,
+        sinks: Sinks,
         port: Arc<RwLock<LocalPort>>,
     },
     Detach(AttachId),
@@ -115,11 +118,16 @@ impl SimHandle {
         result.recv().map_err(|_| LiveError::Stopped)
     }
 
-    /// Attaches a client to an end port. `sink` is called on the simulation's thread.
+    /// Attaches a client to an end port. `sinks` are called on the simulation's thread.
     ///
     /// # Errors
     /// [`LiveError::Attach`], [`LiveError::Stopped`].
-    pub fn attach(&self, node: Guid, port: PortNum, sink: Sink) -> Result<SimTransport, LiveError> {
+    pub fn attach(
+        &self,
+        node: Guid,
+        port: PortNum,
+        sinks: impl Into<Sinks>,
+    ) -> Result<SimTransport, LiveError> {
         let attached = self.with(move |sim| {
             let client = sim.attach(node, port)?;
             Ok::<_, SimError>((client, sim.local_port(client)))
@@ -130,7 +138,7 @@ impl SimHandle {
         let local = Arc::new(RwLock::new(local.ok_or(LiveError::Stopped)?));
         let attach = Command::Attach {
             client,
-            sink,
+            sinks: sinks.into(),
             port: Arc::clone(&local),
         };
         self.commands.send(attach).map_err(|_| LiveError::Stopped)?;
@@ -156,10 +164,18 @@ impl SimTransport {
         self.client
     }
 
+    /// The sending half of subnet administration. The client stays attached as long as the transport is there.
+    pub fn administration(&self) -> SimAdministration {
+        SimAdministration {
+            commands: self.commands.clone(),
+            client: self.client,
+            local: Arc::clone(&self.local),
+        }
+    }
+
     /// Adapter and port, for messages.
     fn device(&self) -> String {
-        let local = self.local.read();
-        format!("{}:{}", local.ca, local.port)
+        device(&self.local)
     }
 
     /// Operates the fabric.
@@ -170,6 +186,27 @@ impl SimTransport {
     }
 }
 
+/// Adapter and port, for messages.
+fn device(local: &RwLock<LocalPort>) -> String {
+    let local = local.read();
+    format!("{}:{}", local.ca, local.port)
+}
+
+/// Puts a command into the queue, if there is room.
+fn try_send(
+    commands: &SyncSender<Command>,
+    local: &RwLock<LocalPort>,
+    command: Command,
+) -> Result<(), SendError> {
+    commands.try_send(command).map_err(|error| match error {
+        TrySendError::Full(_) => SendError::Io {
+            device: device(local),
+            source: io::ErrorKind::WouldBlock.into(),
+        },
+        TrySendError::Disconnected(_) => SendError::Closed,
+    })
+}
+
 impl Transport for SimTransport {
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
         let command = Command::Send {
@@ -177,15 +214,7 @@ impl Transport for SimTransport {
             datagram: *datagram,
             timeout,
         };
-        self.commands
-            .try_send(command)
-            .map_err(|error| match error {
-                TrySendError::Full(_) => SendError::Io {
-                    device: self.device(),
-                    source: io::ErrorKind::WouldBlock.into(),
-                },
-                TrySendError::Disconnected(_) => SendError::Closed,
-            })
+        try_send(&self.commands, &self.local, command)
     }
 
     fn local_port(&self) -> LocalPort {
@@ -208,6 +237,46 @@ impl Transport for SimTransport {
     }
 }
 
+/// The sending half of subnet administration of a [`SimTransport`], usable from any thread. It does no RMPP. Once the
+/// transport is gone, what it sends goes nowhere.
+#[derive(Debug, Clone)]
+pub struct SimAdministration {
+    commands: SyncSender<Command>,
+    client: AttachId,
+    local: Arc<RwLock<LocalPort>>,
+}
+
+impl AdministrationPort for SimAdministration {
+    fn does_rmpp(&self) -> bool {
+        false
+    }
+
+    fn send(
+        &self,
+        bytes: &[u8],
+        remote: &RemoteAddress,
+        timeout: Duration,
+    ) -> Result<(), SendError> {
+        let mad = bytes.try_into().map_err(|_| SendError::Io {
+            device: device(&self.local),
+            source: io::ErrorKind::InvalidInput.into(),
+        })?;
+        let command = Command::Send {
+            client: self.client,
+            datagram: Datagram {
+                mad,
+                remote: *remote,
+            },
+            timeout,
+        };
+        try_send(&self.commands, &self.local, command)
+    }
+
+    fn local_port(&self) -> LocalPort {
+        self.local.read().clone()
+    }
+}
+
 impl Drop for SimTransport {
     fn drop(&mut self) {
         // Where the channel is full, the runner sees by the shared port that nobody is left.
@@ -217,7 +286,7 @@ impl Drop for SimTransport {
 
 struct Outlet {
     client: AttachId,
-    sink: Sink,
+    sinks: Sinks,
     port: Arc<RwLock<LocalPort>>,
 }
 
@@ -294,8 +363,16 @@ impl Runner {
                 self.catch_up();
                 operation(&mut self.sim);
             }
-            Command::Attach { client, sink, port } => {
-                self.outlets.push(Outlet { client, sink, port });
+            Command::Attach {
+                client,
+                sinks,
+                port,
+            } => {
+                self.outlets.push(Outlet {
+                    client,
+                    sinks,
+                    port,
+                });
             }
             Command::Detach(client) => {
                 self.sim.detach(client);
@@ -323,7 +400,7 @@ impl Runner {
             .iter_mut()
             .find(|outlet| outlet.client == client);
         if let Some(outlet) = outlet {
-            (outlet.sink)(inbound);
+            outlet.sinks.deliver(inbound);
         }
     }
 

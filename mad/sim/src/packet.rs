@@ -2,7 +2,9 @@
 
 use rsm_ids::Lid;
 use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Class, MadHeader, Method};
+use rsm_mad::wire::rmpp::RmppHeader;
 use rsm_mad::wire::smp::Smp;
 
 use crate::fabric::NONE;
@@ -20,6 +22,8 @@ pub(crate) struct Packet {
     /// The epoch of the node whose agent has it.
     pub(crate) epoch: u32,
     pub(crate) sl: u8,
+    /// The P_Key of what is no SMP.
+    pub(crate) p_key: PKey,
     /// Whether it has not left the node it starts from.
     pub(crate) origin: bool,
     /// Whether it answers a request that never left this node, whatever LIDs it has.
@@ -36,6 +40,7 @@ impl Packet {
             at: NONE,
             epoch: 0,
             sl: 0,
+            p_key: PKey::DEFAULT_FULL,
             origin: true,
             home: false,
         }
@@ -59,6 +64,12 @@ impl Packet {
 
     pub(crate) fn is_smp(&self) -> bool {
         self.header().class().is_subnet_management()
+    }
+
+    /// Whether it is a packet of a longer message, which RMPP puts together (IBA 13.6).
+    pub(crate) fn is_segment(&self) -> bool {
+        self.header().class() == Class::SUBNET_ADMINISTRATION
+            && RmppHeader::of(&self.mad).is_active()
     }
 
     /// Whether an agent rather than a client is the first to look at it at its destination.

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use rsm_mad::Time;
+use rsm_mad::wire::header::Class;
 
 use crate::wheel::Wheel;
 
@@ -23,7 +24,12 @@ pub(crate) enum Event {
     /// A trap was not repressed in time, unless it was.
     TrapDue { node: u32, serial: u32 },
     /// A client's request has no response, unless it has.
-    SendTimeout { client: u32, tid: u32, serial: u64 },
+    SendTimeout {
+        client: u32,
+        class: Class,
+        tid: u32,
+        serial: u64,
+    },
     /// The lease of a port's M_Key ends, unless its generation has changed.
     LeaseEnd { port: u32, generation: u32 },
 }

@@ -6,7 +6,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{Datagram, Inbound, PortEvent, SendFailure};
-use rsm_mad::wire::header::MadHeader;
+use rsm_mad::wire::header::{Class, MadHeader};
 use rsm_routing::netlist::Netlist;
 
 use crate::agent::Effect;
@@ -32,8 +32,8 @@ pub(crate) struct Client {
     send_free: Time,
     /// Whether responses are only for requests that wait for one.
     matches: bool,
-    /// Requests that wait, by the low half of their transaction. Only ever looked up, never walked.
-    waiting: HashMap<u32, u64>,
+    /// Requests that wait, by their class and the low half of their transaction. Only ever looked up, never walked.
+    waiting: HashMap<(Class, u32), u64>,
     serial: u64,
 }
 
@@ -136,6 +136,7 @@ impl Sim {
             packet.dlid = datagram.remote.lid;
             packet.slid = Lid(base.0 | u16::from(datagram.remote.path_bits));
             packet.sl = datagram.remote.sl;
+            packet.p_key = self.fabric.port(port).p_key(datagram.remote.pkey_index);
         }
         if let Some(index) = self.admit(packet) {
             self.counters.sent += 1;
@@ -165,10 +166,12 @@ impl Sim {
         state.matches = true;
         if !timeout.is_zero() {
             state.serial += 1;
-            let (serial, tid) = (state.serial, MadHeader::of(&datagram.mad).tid().low());
-            state.waiting.insert(tid, serial);
+            let header = MadHeader::of(&datagram.mad);
+            let (serial, class, tid) = (state.serial, header.class(), header.tid().low());
+            state.waiting.insert((class, tid), serial);
             let over = Event::SendTimeout {
                 client: client.0,
+                class,
                 tid,
                 serial,
             };
@@ -247,9 +250,10 @@ impl Sim {
             Event::TrapDue { node, serial } => self.trap_due(node, serial),
             Event::SendTimeout {
                 client,
+                class,
                 tid,
                 serial,
-            } => self.send_timed_out(client, tid, serial),
+            } => self.send_timed_out(client, class, tid, serial),
             Event::LeaseEnd { port, generation } => {
                 let port = self.fabric.port_mut(port);
                 if port.lease_running && port.lease_generation == generation {
@@ -283,17 +287,26 @@ impl Sim {
         (port != NONE).then_some(port)
     }
 
-    /// Whether a response may reach a client: one that nothing waits for may not, where the client's host looks.
-    pub(crate) fn claim_response(&mut self, client: u32, tid: Tid) -> bool {
+    /// Whether a response may reach a client: one that nothing waits for may not, where the client's host looks. A
+    /// segment of a longer response may, for what it belongs to is known to whoever puts it together.
+    pub(crate) fn claim_response(
+        &mut self,
+        client: u32,
+        header: &MadHeader,
+        is_segment: bool,
+    ) -> bool {
         let client = &mut self.clients[client as usize];
-        !client.matches || client.waiting.remove(&tid.low()).is_some()
+        let awaited = (header.class(), header.tid().low());
+        let claimed = client.waiting.remove(&awaited).is_some();
+        !client.matches || claimed || is_segment
     }
 
-    fn send_timed_out(&mut self, client: u32, tid: u32, serial: u64) {
+    fn send_timed_out(&mut self, client: u32, class: Class, tid: u32, serial: u64) {
         let state = &mut self.clients[client as usize];
-        if state.waiting.get(&tid) == Some(&serial) {
-            state.waiting.remove(&tid);
+        if state.waiting.get(&(class, tid)) == Some(&serial) {
+            state.waiting.remove(&(class, tid));
             let failed = Inbound::SendFailed {
+                class,
                 tid: Tid(u64::from(tid)),
                 kind: SendFailure::TimedOut,
             };

@@ -61,6 +61,9 @@ impl Sim {
         if packet.dlid == Lid::NONE || packet.slid == Lid::NONE {
             return self.lose(index, DropReason::NoAddress);
         }
+        if !packet.is_smp() && !packet.p_key.is_valid() {
+            return self.lose(index, DropReason::PKey);
+        }
         if self.faults.lose(&mut self.rng, packet.header()) {
             return self.lose(index, DropReason::Loss);
         }
@@ -310,7 +313,16 @@ impl Sim {
         }
         let header = *packet.header();
         let is_response = header.method().is_response() || header.method() == Method::TRAP_REPRESS;
-        if is_response && !self.claim_response(client, header.tid()) {
+        let pkey_index = if packet.is_smp() {
+            0
+        } else {
+            match self.fabric.port(port).p_key_index(packet.p_key) {
+                Some(index) => index,
+                None => return self.lose(index, DropReason::PKey),
+            }
+        };
+        let is_segment = packet.is_segment();
+        if is_response && !self.claim_response(client, &header, is_segment) {
             return self.lose(index, DropReason::TooLate);
         }
         let packet = self.packets.get(index);
@@ -327,9 +339,10 @@ impl Sim {
                     GENERAL_SERVICE_QKEY
                 },
                 sl: packet.sl,
-                pkey_index: 0,
+                pkey_index,
                 // The LIDs of a port are at most 128.
                 path_bits: (packet.dlid.0.wrapping_sub(base) & 0x7F) as u8,
+                grh: None,
             }
         };
         let mad = packet.mad;

@@ -450,6 +450,7 @@ fn a_host_waits_for_answers_only_so_long() {
     assert_eq!(hand.other.len(), 1);
     hand.wait(Duration::from_millis(1));
     let failed = Inbound::SendFailed {
+        class: Class::SUBNET_DIRECTED,
         tid: Tid(2),
         kind: SendFailure::TimedOut,
     };

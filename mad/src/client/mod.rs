@@ -17,6 +17,7 @@ mod config;
 mod engine;
 mod list;
 mod request;
+pub mod rmpp;
 mod rtt;
 mod scheduler;
 mod slab;

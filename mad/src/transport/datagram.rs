@@ -2,9 +2,10 @@ use std::fmt;
 
 use rsm_ids::{Guid, Lid, PortNum};
 
-use crate::ids::Tid;
+use crate::ids::{Gid, Tid};
 use crate::wire::MadBytes;
 use crate::wire::attr::PortState;
+use crate::wire::header::Class;
 
 /// The Q_Key of QP 1 that every general-service agent listens with (IBA 10.2.4).
 pub const GENERAL_SERVICE_QKEY: u32 = 0x8001_0000;
@@ -44,6 +45,23 @@ pub struct RemoteAddress {
     pub pkey_index: u16,
     /// Which of the local port's 2^LMC LIDs is used, as an offset from its base LID, 0 to 127.
     pub path_bits: u8,
+    /// The global route header, where there is one: what arrived with one is answered with one.
+    pub grh: Option<Grh>,
+}
+
+/// What a global route header says about the other end (IBA 8.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Grh {
+    /// The GID of the other end.
+    pub gid: Gid,
+    /// The index of the GID in the local port's table that is used here.
+    pub gid_index: u8,
+    /// How many routers it may pass.
+    pub hop_limit: u8,
+    /// The traffic class.
+    pub traffic_class: u8,
+    /// The flow label, 20 bits.
+    pub flow_label: u32,
 }
 
 impl RemoteAddress {
@@ -61,6 +79,7 @@ impl RemoteAddress {
             sl: 0,
             pkey_index: 0,
             path_bits: 0,
+            grh: None,
         }
     }
 
@@ -73,6 +92,7 @@ impl RemoteAddress {
             sl,
             pkey_index: 0,
             path_bits: 0,
+            grh: None,
         }
     }
 }
@@ -88,6 +108,8 @@ pub enum Inbound {
     Mad(Datagram),
     /// The transport gave up on a request it was asked to send.
     SendFailed {
+        /// The class of the request.
+        class: Class,
         /// The transaction of the request. Match on [`Tid::low`].
         tid: Tid,
         /// Why.

@@ -3,9 +3,15 @@
 //! A transport has two halves. The sending half is a value that implements [`Transport`]; the receiving half is a
 //! [`Sink`], given when the transport is opened and called from a thread of the transport's own. Decorators wrap
 //! both: they implement [`Transport`] around another one and wrap the sink before it is handed on.
+//!
+//! Subnet administration has halves of its own, see [`AdministrationPort`] and [`Sinks`]; [`Messenger`] makes messages of
+//! them, by the transport's RMPP or by [ours](crate::client::rmpp).
 
+mod administration;
 mod datagram;
 pub mod fault;
+mod message;
+mod messenger;
 pub mod trace;
 pub mod umad;
 #[cfg(feature = "verbs")]
@@ -14,9 +20,16 @@ pub mod verbs;
 use std::io;
 use std::time::Duration;
 
+pub use administration::{Administered, AdministrationPort, AdministrationSink, Sinks};
 pub use datagram::{
-    Datagram, GENERAL_SERVICE_QKEY, Inbound, LocalPort, PortEvent, RemoteAddress, SendFailure,
+    Datagram, GENERAL_SERVICE_QKEY, Grh, Inbound, LocalPort, PortEvent, RemoteAddress, SendFailure,
 };
+pub use message::{
+    Filled, Message, Outgoing, Records, SA_DATA_LEN, SA_HEADER_LEN, Source, Streamed,
+};
+pub(crate) use message::{Whole, is_rmpp};
+
+pub use messenger::{Delivery, Left, MAX_MAKING, MAX_WHOLE, Messenger, NotSent};
 
 use crate::wire::header::Class;
 

@@ -5,8 +5,9 @@ use std::fmt;
 use zerocopy::byteorder::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::bits;
 use super::codes::{bit_mask, code_enum};
+use super::header::MadHeader;
+use super::{MAD_LEN, MadBytes, bits};
 
 /// The only version of the protocol there is (IBA 13.6.2).
 pub const RMPP_VERSION: u8 = 1;
@@ -92,6 +93,15 @@ pub struct RmppHeader {
 
 const _: () = assert!(size_of::<RmppHeader>() == RmppHeader::LEN);
 
+/// Where the header is in a datagram.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Packet {
+    header: MadHeader,
+    rmpp: RmppHeader,
+    rest: [u8; MAD_LEN - size_of::<MadHeader>() - RmppHeader::LEN],
+}
+
 bits! { RmppHeader {
     /// The version of the protocol: 1, or 0 where it is not used.
     version, set_version: u8 = version;
@@ -118,6 +128,12 @@ impl RmppHeader {
 
     /// RRespTime that says nothing about how long an answer takes.
     pub const RESP_TIME_NONE: u8 = 31;
+
+    /// The header of a datagram of a class that uses the protocol.
+    pub fn of(mad: &MadBytes) -> &RmppHeader {
+        let packet: &Packet = zerocopy::transmute_ref!(mad);
+        &packet.rmpp
+    }
 
     /// Whether the datagram takes part in the protocol.
     pub fn is_active(&self) -> bool {

@@ -194,7 +194,7 @@ impl Core {
     pub fn handle(&mut self, event: Event, now: Time) {
         match event {
             Event::Inbound(Inbound::Mad(datagram)) => self.on_datagram(&datagram, now),
-            Event::Inbound(Inbound::SendFailed { tid, kind }) => {
+            Event::Inbound(Inbound::SendFailed { tid, kind, .. }) => {
                 self.client.handle_send_failed(tid, kind, now)
             }
             Event::Inbound(Inbound::Port(port)) => self.on_port_event(port, now),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -11,7 +12,9 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::trace::{PcapngWriter, Trace, Traced};
 use rsm_mad::transport::umad::{self, UmadSelector, UmadTransport};
-use rsm_mad::transport::{Datagram, IsSmError, LocalPort, SendError, Sink, Transport};
+use rsm_mad::transport::{
+    AdministrationPort, Datagram, IsSmError, LocalPort, SendError, Sinks, Transport,
+};
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::{self, SimHandle, SimTransport};
 use rsm_sim::{Sim, SimConfig};
@@ -118,6 +121,24 @@ impl Line {
         }
     }
 
+    /// The sending half of subnet administration.
+    pub(super) fn administration(&mut self) -> Arc<dyn AdministrationPort> {
+        let (port, trace) = match self {
+            Line::Plain(port) => (port, None),
+            Line::Traced(port, trace) => (port.get_mut(), Some(trace)),
+        };
+        match (port, trace) {
+            (Attachment::Umad(port), None) => Arc::new(port.administration()),
+            (Attachment::Umad(port), Some(trace)) => {
+                Arc::new(trace.administration(port.administration()))
+            }
+            (Attachment::Sim(port), None) => Arc::new(port.administration()),
+            (Attachment::Sim(port), Some(trace)) => {
+                Arc::new(trace.administration(port.administration()))
+            }
+        }
+    }
+
     /// Opens the port again after its device vanished.
     pub(super) fn reopen(&mut self) -> anyhow::Result<()> {
         let port = match self {
@@ -149,7 +170,7 @@ pub(super) fn open(
     spec: &FabricSpec,
     trace: Option<&Path>,
     clock: impl Fn() -> Time + Send + Sync + 'static,
-    sink: Sink,
+    sinks: Sinks,
 ) -> anyhow::Result<(Line, Option<Simulated>)> {
     let trace = match trace {
         Some(path) => {
@@ -161,9 +182,9 @@ pub(super) fn open(
         }
         None => None,
     };
-    let sink = match &trace {
-        Some(trace) => trace.sink(sink),
-        None => sink,
+    let sinks = match &trace {
+        Some(trace) => trace.sinks(sinks),
+        None => sinks,
     };
     let (port, simulated) = match spec {
         FabricSpec::Umad { ca, port } => {
@@ -171,7 +192,7 @@ pub(super) fn open(
                 ca: ca.clone(),
                 port: *port,
             };
-            (Attachment::Umad(umad::open(&selector, sink)?), None)
+            (Attachment::Umad(umad::open(&selector, sinks)?), None)
         }
         FabricSpec::Sim(spec) => {
             let netlist = offline::load(spec)?;
@@ -180,7 +201,7 @@ pub(super) fn open(
             })?;
             let sim = Sim::new(&netlist, SimConfig::default(), SEED)?;
             let handle = live::spawn(sim)?;
-            let transport = handle.attach(node, port, sink)?;
+            let transport = handle.attach(node, port, sinks)?;
             (
                 Attachment::Sim(transport),
                 Some(Simulated { handle, netlist }),

@@ -2,8 +2,10 @@
 //!
 //! One task owns the core. Everything reaches it as an [`Event`] through one bounded channel, and everything it
 //! wants done is done here: datagrams are sent at once, plans are computed on a blocking thread, what it
-//! publishes goes to the readers, what it remembers to the thread of the store.
+//! publishes goes to the readers and to [subnet administration](administration), what it remembers to the thread of the
+//! store.
 
+pub mod administration;
 mod attachment;
 mod clock;
 mod dumps;
@@ -19,9 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rsm_mad::transport::{Inbound, PortEvent, Sink};
+use rsm_mad::transport::{Inbound, PortEvent, Sink, Sinks};
 use tokio::sync::mpsc;
 
+use self::administration::{Administering, Administrator};
 pub use self::attachment::FabricSpec;
 use self::attachment::Line;
 use self::clock::Clock;
@@ -86,13 +89,22 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
     let (keeper, remembered) = memory::open(state_dir)?;
     let (inbox, events) = mpsc::channel(INBOX);
+    let administrator = Administrator::new(Arc::new(move || clock.now()));
+    let sinks = Sinks {
+        others: sink(inbox.clone()),
+        administration: Some(administrator.sink()),
+    };
     let (mut line, simulated) = attachment::open(
         &options.fabric,
         options.trace.as_deref(),
         move || clock.now(),
-        sink(inbox.clone()),
+        sinks,
     )
     .with_context(|| format!("cannot attach to {}", options.fabric))?;
+    let administering = administrator.start(
+        settings::administration_config(&options.config),
+        line.administration(),
+    )?;
     if let Err(error) = line.transport().set_is_sm(true) {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
@@ -132,6 +144,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         inbox,
         view,
         controller,
+        administering,
         keeper,
         dumper: Dumper::start(options.config.dump.dir.clone())?,
         progress: options.progress.then(progress::Progress::new),
@@ -162,6 +175,7 @@ struct Shell {
     inbox: mpsc::Sender<Event>,
     view: Arc<View>,
     controller: Arc<Controller>,
+    administering: Administering,
     keeper: Keeper,
     dumper: Dumper,
     progress: Option<progress::Progress>,
@@ -213,6 +227,7 @@ impl Shell {
         }
         drop(events);
         self.controller.stop();
+        self.administering.stop();
         self.line.finish();
         self.dumper.finish();
         self.keeper.close();
@@ -243,6 +258,7 @@ impl Shell {
                 }
                 Effect::Plan(job) => self.start_plan(job, failed.clone()),
                 Effect::Publish(snapshot) => {
+                    self.administering.publish(snapshot.clone());
                     self.view.replace(snapshot.clone());
                     self.controller.recheck();
                     self.last = Some(snapshot);

@@ -12,6 +12,7 @@ use crate::core;
 use crate::core::role::Identity;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy};
+use crate::sa;
 
 /// What `config` tells the core, while the partitions `in_force` are. Reads the files that it names.
 ///
@@ -103,6 +104,13 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
         shown.push(finding(format!("{more} more errors: see rsm check-config")));
     }
     shown
+}
+
+/// What `config` tells subnet administration. Whoever knows the key of subnet managers is trusted.
+pub(super) fn administration_config(config: &Config) -> sa::Config {
+    sa::Config {
+        sm_key: config.sm.sm_key,
+    }
 }
 
 fn port_policy(config: &Config) -> PortPolicy {

@@ -11,6 +11,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("ibtracert", "infiniband-diags"),
     ("sminfo", "infiniband-diags"),
     ("smpquery", "infiniband-diags"),
+    ("osmtest", "opensm"),
     ("ibdmchk", "ibutils"),
 ];
 

@@ -89,6 +89,12 @@ impl Manager {
         self.core.as_ref().expect("the subnet manager is alive")
     }
 
+    /// The client that it is to the fabric.
+    #[must_use]
+    pub fn attachment(&self) -> AttachId {
+        self.attach
+    }
+
     /// The port that it sits at.
     #[must_use]
     pub fn local(&self, sim: &Sim) -> Option<(Guid, PortNum)> {

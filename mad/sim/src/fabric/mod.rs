@@ -2,6 +2,7 @@
 
 mod build;
 mod node;
+mod p_key;
 mod port;
 
 use std::collections::HashMap;

@@ -30,8 +30,13 @@ use rsm_ids::Lid;
 pub use packet::Direction;
 pub use pcapng::PcapngWriter;
 
-use super::{Datagram, Inbound, IsSmError, LocalPort, SendError, Sink, Transport};
+use super::{
+    Administered, AdministrationPort, AdministrationSink, Datagram, Inbound, IsSmError, LocalPort,
+    Message, RemoteAddress, SendError, Sink, Sinks, Transport, is_rmpp,
+};
 use crate::Time;
+use crate::client::rmpp::segments;
+use crate::wire::{MAD_LEN, MadBytes};
 
 /// What both halves write to. A clone writes to the same capture.
 ///
@@ -82,6 +87,44 @@ impl Trace {
         })
     }
 
+    /// Wraps the receiving halves.
+    pub fn sinks(&self, sinks: impl Into<Sinks>) -> Sinks {
+        let Sinks {
+            others,
+            administration,
+        } = sinks.into();
+        let wrap = |mut sink: AdministrationSink| -> AdministrationSink {
+            let trace = self.clone();
+            Box::new(move |administered| {
+                match &administered {
+                    Administered::Datagram(datagram) => {
+                        trace.record(Direction::Inbound, datagram);
+                    }
+                    Administered::Message(Message { bytes, remote }) => {
+                        trace.record_message(Direction::Inbound, bytes, remote);
+                    }
+                    Administered::SendFailed { .. } => {}
+                }
+                sink(administered);
+            })
+        };
+        Sinks {
+            others: self.sink(others),
+            administration: administration.map(wrap),
+        }
+    }
+
+    /// Wraps the sending half of subnet administration.
+    ///
+    /// Where the transport does RMPP, only whole messages are seen here: their segments are recorded one after the other, and
+    /// acknowledgements not at all.
+    pub fn administration<P: AdministrationPort>(&self, port: P) -> TracedAdministration<P> {
+        TracedAdministration {
+            port,
+            trace: self.clone(),
+        }
+    }
+
     /// Wraps the sending half.
     pub fn transport<T: Transport>(&self, transport: T) -> Traced<T> {
         self.shared.state.lock().local_lid = transport.local_port().lid;
@@ -102,6 +145,24 @@ impl Trace {
         }
     }
 
+    /// Records a datagram, or the segments of a message.
+    fn record_message(&self, direction: Direction, bytes: &[u8], remote: &RemoteAddress) {
+        let record = |mad| {
+            let remote = *remote;
+            self.record(direction, &Datagram { mad, remote });
+        };
+        match <MadBytes>::try_from(bytes) {
+            Ok(mad) => record(mad),
+            Err(_) if is_rmpp(bytes) => segments(bytes).for_each(record),
+            Err(_) => {
+                let mut mad = [0; MAD_LEN];
+                let length = bytes.len().min(MAD_LEN);
+                mad[..length].copy_from_slice(&bytes[..length]);
+                record(mad);
+            }
+        }
+    }
+
     fn record(&self, direction: Direction, datagram: &Datagram) {
         let mut state = self.shared.state.lock();
         let local_lid = state.local_lid;
@@ -114,6 +175,33 @@ impl Trace {
             tracing::error!(%error, "cannot write the trace; it ends here");
             state.writer = None;
         }
+    }
+}
+
+/// The sending half of subnet administration, which records what it is given to send, whether it succeeds or not.
+pub struct TracedAdministration<P> {
+    port: P,
+    trace: Trace,
+}
+
+impl<P: AdministrationPort> AdministrationPort for TracedAdministration<P> {
+    fn does_rmpp(&self) -> bool {
+        self.port.does_rmpp()
+    }
+
+    fn send(
+        &self,
+        bytes: &[u8],
+        remote: &RemoteAddress,
+        timeout: Duration,
+    ) -> Result<(), SendError> {
+        self.trace
+            .record_message(Direction::Outbound, bytes, remote);
+        self.port.send(bytes, remote, timeout)
+    }
+
+    fn local_port(&self) -> LocalPort {
+        self.port.local_port()
     }
 }
 

@@ -7,14 +7,11 @@ use crate::wire::header::{Class, Method};
 struct AgentSpec {
     class: Class,
     version: u8,
+    /// 1 where the kernel cuts messages into segments and puts them together.
+    rmpp_version: u8,
     /// Unsolicited methods to be given; the kernel gives each to one agent of a port only.
     methods: &'static [u8],
 }
-
-const GET_TABLE: u8 = 0x12;
-const GET_TRACE_TABLE: u8 = 0x13;
-const GET_MULTI: u8 = 0x14;
-const DELETE: u8 = 0x15;
 
 const MANAGER_METHODS: &[u8] = &[
     Method::GET.0,
@@ -29,31 +26,35 @@ const AGENTS: [AgentSpec; 4] = [
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
         version: 1,
+        rmpp_version: 0,
         methods: MANAGER_METHODS,
     },
     AgentSpec {
         class: Class::SUBNET_LID_ROUTED,
         version: 1,
+        rmpp_version: 0,
         methods: MANAGER_METHODS,
     },
     AgentSpec {
         class: Class::SUBNET_ADMINISTRATION,
         version: 2,
+        rmpp_version: 1,
         methods: &[
             Method::GET.0,
             Method::SET.0,
             Method::TRAP.0,
             Method::REPORT.0,
             Method::TRAP_REPRESS.0,
-            GET_TABLE,
-            GET_TRACE_TABLE,
-            GET_MULTI,
-            DELETE,
+            Method::GET_TABLE.0,
+            Method::GET_TRACE_TABLE.0,
+            Method::GET_MULTI.0,
+            Method::DELETE.0,
         ],
     },
     AgentSpec {
         class: Class::PERFORMANCE,
         version: 1,
+        rmpp_version: 0,
         methods: &[],
     },
 ];
@@ -81,7 +82,7 @@ impl Agents {
         let mut ids = AGENTS.map(|spec| (spec.class, 0));
         for (spec, (class, id)) in AGENTS.iter().zip(&mut ids) {
             *id = port
-                .register(class.0, spec.version, spec.methods)
+                .register(class.0, spec.version, spec.rmpp_version, spec.methods)
                 .map_err(|source| RegisterError {
                     class: *class,
                     source,

@@ -12,7 +12,8 @@ use std::sync::OnceLock;
 use libloading::Library;
 use rsm_ids::{Guid, Lid, PortNum};
 
-use crate::transport::{Datagram, RemoteAddress};
+use crate::ids::Gid;
+use crate::transport::{Datagram, Grh, RemoteAddress};
 use crate::wire::{MAD_LEN, MadBytes};
 
 const LIBRARY: &str = "libibumad.so.3";
@@ -104,6 +105,19 @@ impl Buffer {
     }
 }
 
+/// A header and `length` bytes, aligned for the header: for what is longer than a datagram.
+struct LongBuffer(Vec<u64>);
+
+impl LongBuffer {
+    fn zeroed(length: usize) -> LongBuffer {
+        LongBuffer(vec![0; (MAX_HEADER + length).div_ceil(size_of::<u64>())])
+    }
+
+    fn as_mut_ptr(&mut self) -> *mut c_void {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
 /// What the system says of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PortAttributes {
@@ -129,7 +143,24 @@ pub(super) struct CaAttributes {
 pub(super) struct Received {
     /// Zero for what arrived; an error number for what was sent and had no response.
     pub(super) status: i32,
+    /// The message, or as much as there is room for in one datagram.
     pub(super) datagram: Datagram,
+    /// The length of the message; less than that of a datagram where RMPP carried it.
+    pub(super) length: usize,
+    /// What of the message is beyond the datagram.
+    pub(super) rest: Vec<u8>,
+}
+
+/// What reading brought.
+enum Read {
+    /// A message of so many bytes.
+    Taken(usize),
+    /// There is none.
+    Nothing,
+    /// A message of so many bytes is there, for which there was no room.
+    Longer(usize),
+    /// The device is of no use any more.
+    Failed(io::Error),
 }
 
 type Name = *const c_char;
@@ -368,16 +399,22 @@ pub(super) struct OpenPort {
 
 impl OpenPort {
     /// Registers for a class: for responses to what is sent with the agent that is returned, and for unsolicited
-    /// datagrams of `methods`.
-    pub(super) fn register(&self, class: u8, version: u8, methods: &[u8]) -> io::Result<u32> {
+    /// datagrams of `methods`. With `rmpp_version` 1 the kernel does RMPP, with 0 nobody does.
+    pub(super) fn register(
+        &self,
+        class: u8,
+        version: u8,
+        rmpp_version: u8,
+        methods: &[u8],
+    ) -> io::Result<u32> {
         let mut mask = method_mask(methods);
-        // SAFETY: the mask has 16 bytes, as declared. RMPP version 0: segments are ours to handle.
+        // SAFETY: the mask has 16 bytes, as declared.
         let agent = unsafe {
             (self.umad.functions.register)(
                 self.id,
                 c_int::from(class),
                 c_int::from(version),
-                0,
+                rmpp_version,
                 mask.as_mut_ptr(),
             )
         };
@@ -401,14 +438,30 @@ impl OpenPort {
         u32::try_from(agent).map_err(|_| last_error(libc::EPERM))
     }
 
-    /// Sends a datagram and has the kernel wait `timeout_ms` for its response; 0 for not at all.
-    pub(super) fn send(&self, agent: u32, datagram: &Datagram, timeout_ms: u32) -> io::Result<()> {
+    /// Sends a datagram or, with an agent for which the kernel does RMPP, a message of any length, and has the kernel wait
+    /// `timeout_ms` for its response; 0 for not at all. `retries` is how often the kernel sends again what was not
+    /// answered or acknowledged.
+    pub(super) fn send(
+        &self,
+        agent: u32,
+        bytes: &[u8],
+        remote: &RemoteAddress,
+        timeout_ms: u32,
+        retries: u8,
+    ) -> io::Result<()> {
         let functions = &self.umad.functions;
-        let remote = &datagram.remote;
-        let mut buffer = Buffer::zeroed();
-        let umad = buffer.as_mut_ptr();
-        // SAFETY: the buffer holds the library's header, whose length was checked when the port was opened, and a
-        // datagram behind it; both pointers the library returns are inside. Values are in host order.
+        let length = c_int::try_from(bytes.len())
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let (mut short, mut long);
+        let umad = if bytes.len() <= MAD_LEN {
+            short = Buffer::zeroed();
+            short.as_mut_ptr()
+        } else {
+            long = LongBuffer::zeroed(bytes.len());
+            long.as_mut_ptr()
+        };
+        // SAFETY: the buffer holds the library's header, whose length was checked when the port was opened, and
+        // `length` bytes behind it; both pointers the library returns are inside. Values are in host order.
         let result = unsafe {
             (functions.set_addr)(
                 umad,
@@ -418,17 +471,26 @@ impl OpenPort {
                 remote.qkey as c_int,
             );
             (functions.set_pkey)(umad, c_int::from(remote.pkey_index));
-            (*(functions.get_mad_addr)(umad)).path_bits = remote.path_bits;
+            let address = (functions.get_mad_addr)(umad);
+            (*address).path_bits = remote.path_bits;
+            if let Some(grh) = remote.grh {
+                (*address).grh_present = 1;
+                (*address).gid_index = grh.gid_index;
+                (*address).hop_limit = grh.hop_limit;
+                (*address).traffic_class = grh.traffic_class;
+                (*address).gid = grh.gid.0.to_be_bytes();
+                (*address).flow_label_be = grh.flow_label.to_be();
+            }
             (functions.get_mad)(umad)
-                .cast::<MadBytes>()
-                .write_unaligned(datagram.mad);
+                .cast::<u8>()
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             (functions.send)(
                 self.id,
                 agent as c_int,
                 umad,
-                MAD_LEN as c_int,
+                length,
                 c_int::try_from(timeout_ms).unwrap_or(c_int::MAX),
-                0,
+                c_int::from(retries),
             )
         };
         if result < 0 {
@@ -437,38 +499,97 @@ impl OpenPort {
         Ok(())
     }
 
-    /// Takes the next datagram if there is one.
+    /// Takes the next datagram or message if there is one.
     ///
     /// # Errors
     /// The device is of no use any more.
     pub(super) fn receive(&self) -> io::Result<Option<Received>> {
-        let functions = &self.umad.functions;
         let mut buffer = Buffer::zeroed();
         let umad = buffer.as_mut_ptr();
-        let mut length = MAD_LEN as c_int;
-        // SAFETY: the buffer holds the library's header, whose length was checked when the port was opened, and
-        // `length` bytes behind it. Timeout 0: it does not wait.
-        let result = unsafe { (functions.recv)(self.id, umad, &raw mut length, 0) };
-        if result < 0 {
-            return match last_error(-result) {
-                error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
-                // The simulator returns the number without setting it.
-                _ if result == -libc::EWOULDBLOCK => Ok(None),
-                error => Err(error),
-            };
+        // SAFETY: the buffer holds the header and a datagram.
+        let read = unsafe { self.receive_into(umad, MAD_LEN) };
+        match read {
+            // SAFETY: it was filled in just now.
+            Read::Taken(length) => Ok(Some(unsafe { self.received(umad, length.min(MAD_LEN)) })),
+            Read::Nothing => Ok(None),
+            Read::Longer(length) => self.receive_long(length),
+            Read::Failed(error) => Err(error),
         }
-        // SAFETY: the library filled the header in; the pointers it returns are inside the buffer, behind which the
-        // datagram was zero where it was received short.
-        let (status, address, mad) = unsafe {
+    }
+
+    /// Takes a message of `length` bytes, more than a datagram.
+    fn receive_long(&self, length: usize) -> io::Result<Option<Received>> {
+        let mut buffer = LongBuffer::zeroed(length);
+        let umad = buffer.as_mut_ptr();
+        // SAFETY: the buffer holds the header and so many bytes.
+        match unsafe { self.receive_into(umad, length) } {
+            // SAFETY: it was filled in just now, and no further than there is room.
+            Read::Taken(taken) => Ok(Some(unsafe { self.received(umad, taken.min(length)) })),
+            Read::Nothing => Ok(None),
+            // The length was the library's own; nothing that works says another one now.
+            Read::Longer(_) => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            Read::Failed(error) => Err(error),
+        }
+    }
+
+    /// Reads into `umad`, without waiting.
+    ///
+    /// # Safety
+    /// There is room for [`MAX_HEADER`] and `room` bytes, aligned for the header.
+    unsafe fn receive_into(&self, umad: *mut c_void, room: usize) -> Read {
+        let mut length = c_int::try_from(room).unwrap_or(c_int::MAX);
+        // SAFETY: the header is no longer than was checked when the port was opened, and there is room for `length`
+        // bytes behind it, as the caller says. Timeout 0: it does not wait.
+        let result = unsafe { (self.umad.functions.recv)(self.id, umad, &raw mut length, 0) };
+        let length = usize::try_from(length).unwrap_or(0);
+        if result >= 0 {
+            return Read::Taken(length);
+        }
+        // The simulator returns the number without setting it.
+        if result == -libc::EWOULDBLOCK {
+            return Read::Nothing;
+        }
+        match last_error(-result) {
+            error if error.kind() == io::ErrorKind::WouldBlock => Read::Nothing,
+            error if error.kind() == io::ErrorKind::Interrupted => Read::Nothing,
+            error if error.raw_os_error() == Some(libc::ENOSPC) && length > room => {
+                Read::Longer(length)
+            }
+            error => Read::Failed(error),
+        }
+    }
+
+    /// What was read into `umad`.
+    ///
+    /// # Safety
+    /// The library filled the header in, and `length` bytes behind it or a whole datagram, whichever is more, are
+    /// readable.
+    unsafe fn received(&self, umad: *mut c_void, length: usize) -> Received {
+        let functions = &self.umad.functions;
+        // SAFETY: the pointers the library returns are inside the buffer, behind which a datagram that was received short
+        // is followed by zeroes.
+        let (status, address, mad, rest) = unsafe {
+            let mad = (functions.get_mad)(umad);
+            let rest = match length.checked_sub(MAD_LEN) {
+                Some(more) if more > 0 => {
+                    std::slice::from_raw_parts(mad.cast::<u8>().add(MAD_LEN), more).to_vec()
+                }
+                _ => Vec::new(),
+            };
             (
                 (functions.status)(umad),
                 (functions.get_mad_addr)(umad).read_unaligned(),
-                (functions.get_mad)(umad)
-                    .cast::<MadBytes>()
-                    .read_unaligned(),
+                mad.cast::<MadBytes>().read_unaligned(),
+                rest,
             )
         };
+        let grh = (address.grh_present != 0).then(|| Grh {
+            gid: Gid(u128::from_be_bytes(address.gid)),
+            gid_index: address.gid_index,
+            hop_limit: address.hop_limit,
+            traffic_class: address.traffic_class,
+            flow_label: u32::from_be(address.flow_label_be),
+        });
         let remote = RemoteAddress {
             lid: Lid(u16::from_be(address.lid_be)),
             qpn: u32::from_be(address.qpn_be),
@@ -476,11 +597,14 @@ impl OpenPort {
             sl: address.sl,
             pkey_index: address.pkey_index,
             path_bits: address.path_bits,
+            grh,
         };
-        Ok(Some(Received {
+        Received {
             status,
             datagram: Datagram { mad, remote },
-        }))
+            length,
+            rest,
+        }
     }
 
     /// Waits until there may be something to receive, `timeout_ms` at most. Whether there is, and whether the device

@@ -10,6 +10,7 @@
 //! from then on sending fails with [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], as often and as
 //! seldom as its own clock tells it to, until that succeeds.
 
+mod administration;
 mod agents;
 mod ffi;
 mod ports;
@@ -26,9 +27,11 @@ use parking_lot::RwLock;
 use self::agents::Agents;
 use self::ffi::{IsSm, Umad};
 use self::receiver::Shared;
-use super::{Datagram, IsSmError, LocalPort, SendError, Sink, Transport};
+use super::{Datagram, IsSmError, LocalPort, SendError, Sinks, Transport};
 use crate::wire::header::{Class, MadHeader};
 
+use administration::Agent;
+pub use administration::UmadAdministration;
 pub use ports::UmadSelector;
 
 /// A port could not be opened.
@@ -89,11 +92,11 @@ pub fn list_ports() -> Result<Vec<LocalPort>, UmadError> {
     Ok(ports::list(Umad::load().map_err(UmadError::Library)?))
 }
 
-/// Opens the port that `selector` asks for, and delivers to `sink` on a thread of its own.
+/// Opens the port that `selector` asks for, and delivers to `sinks` on a thread of its own.
 ///
 /// # Errors
 /// See [`UmadError`]. When several ports are suitable, the error is the last one's.
-pub fn open(selector: &UmadSelector, sink: Sink) -> Result<UmadTransport, UmadError> {
+pub fn open(selector: &UmadSelector, sinks: impl Into<Sinks>) -> Result<UmadTransport, UmadError> {
     let umad = Umad::load().map_err(UmadError::Library)?;
     let candidates = ports::candidates(selector, ports::list(umad))?;
     let (opened, local) = first_that_opens(umad, candidates)?;
@@ -101,7 +104,8 @@ pub fn open(selector: &UmadSelector, sink: Sink) -> Result<UmadTransport, UmadEr
         umad,
         local,
         opened: None,
-        sink: Some(sink),
+        sinks: Some(sinks.into()),
+        administration: Arc::default(),
         is_sm: None,
     };
     transport.start(opened)?;
@@ -136,15 +140,17 @@ pub struct UmadTransport {
     /// As it was when it was last opened.
     local: LocalPort,
     opened: Option<Opened>,
-    /// The receiving half, while no thread has it.
-    sink: Option<Sink>,
+    /// The receiving halves, while no thread has them.
+    sinks: Option<Sinks>,
+    /// What subnet administration sends through, while the port is open.
+    administration: Arc<RwLock<Option<Agent>>>,
     is_sm: Option<IsSm>,
 }
 
 struct Opened {
     shared: Arc<Shared>,
     agents: Agents,
-    thread: JoinHandle<Sink>,
+    thread: JoinHandle<Sinks>,
 }
 
 impl UmadTransport {
@@ -169,15 +175,19 @@ impl UmadTransport {
             closing: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         });
-        let sink = self.sink.take().ok_or_else(|| UmadError::SinkLost {
+        let sinks = self.sinks.take().ok_or_else(|| UmadError::SinkLost {
             device: device.clone(),
         })?;
         let for_thread = Arc::clone(&shared);
         let umad = self.umad;
         let thread = std::thread::Builder::new()
             .name(format!("umad {device}"))
-            .spawn(move || receiver::run(umad, &for_thread, known, sink))
+            .spawn(move || receiver::run(umad, &for_thread, known, sinks))
             .map_err(|source| UmadError::Thread { device, source })?;
+        *self.administration.write() = Some(Agent {
+            id: agents.for_class(Class::SUBNET_ADMINISTRATION),
+            shared: Arc::clone(&shared),
+        });
         self.opened = Some(Opened {
             shared,
             agents,
@@ -186,14 +196,15 @@ impl UmadTransport {
         Ok(())
     }
 
-    /// Ends the thread and takes the sink back.
+    /// Ends the thread and takes the sinks back.
     fn stop(&mut self) {
+        *self.administration.write() = None;
         let Some(opened) = self.opened.take() else {
             return;
         };
         opened.shared.closing.store(true, Ordering::Release);
         self.local = opened.shared.local.read().clone();
-        self.sink = opened.thread.join().ok();
+        self.sinks = opened.thread.join().ok();
     }
 
     /// Opens the port again, wherever the same port GUID now is; IsSM is set again if it was.
@@ -223,6 +234,14 @@ impl UmadTransport {
         Ok(())
     }
 
+    /// The sending half of subnet administration; it goes on when the port is opened again.
+    pub fn administration(&self) -> UmadAdministration {
+        UmadAdministration {
+            agent: Arc::clone(&self.administration),
+            known: self.local.clone(),
+        }
+    }
+
     /// The open port, unless the device vanished.
     fn live(&self) -> Option<&Opened> {
         self.opened
@@ -242,7 +261,13 @@ impl Transport for UmadTransport {
         opened
             .shared
             .port
-            .send(agent, datagram, whole_milliseconds(timeout))
+            .send(
+                agent,
+                &datagram.mad,
+                &datagram.remote,
+                whole_milliseconds(timeout),
+                0,
+            )
             .map_err(|source| SendError::Io {
                 device: device(&self.local),
                 source,
@@ -282,6 +307,7 @@ const CLOSE_STEP: Duration = Duration::from_millis(5);
 impl Drop for UmadTransport {
     fn drop(&mut self) {
         self.is_sm = None;
+        *self.administration.write() = None;
         let Some(opened) = self.opened.take() else {
             return;
         };

@@ -6,8 +6,11 @@ use parking_lot::RwLock;
 
 use super::ffi::{OpenPort, PortAttributes, Received, Umad};
 use super::ports::local_port;
-use crate::transport::{Inbound, LocalPort, PortEvent, SendFailure, Sink};
-use crate::wire::header::{MadHeader, Method};
+use crate::transport::{
+    Administered, Inbound, LocalPort, Message, PortEvent, SA_HEADER_LEN, SendFailure, Sinks,
+};
+use crate::wire::MAD_LEN;
+use crate::wire::header::{Class, MadHeader, Method};
 
 /// How long the thread waits for a datagram before it looks whether it shall end.
 const WAIT_MS: u16 = 50;
@@ -25,19 +28,22 @@ pub(super) struct Shared {
     pub(super) gone: AtomicBool,
 }
 
-/// Reads until told to end or until the device vanishes, and gives the sink back.
+/// Reads until told to end or until the device vanishes, and gives the sinks back.
 pub(super) fn run(
     umad: &Umad,
     shared: &Arc<Shared>,
     known: PortAttributes,
-    mut sink: Sink,
-) -> Sink {
+    mut sinks: Sinks,
+) -> Sinks {
     let mut watch = StateWatch::new(known);
     while !shared.closing.load(Ordering::Acquire) {
         match shared.port.receive() {
             Ok(Some(received)) => {
-                if let Some(inbound) = classify(received) {
-                    sink(inbound);
+                if received.is_message() {
+                    let message = received.into_message();
+                    sinks.administer(Administered::Message(message));
+                } else if let Some(inbound) = classify(&received) {
+                    sinks.deliver(inbound);
                 }
             }
             Ok(None) => shared.port.wait(WAIT_MS),
@@ -46,18 +52,39 @@ pub(super) fn run(
                 tracing::error!(ca = local.ca, port = local.port.0, %error, "the device is gone");
                 drop(local);
                 shared.gone.store(true, Ordering::Release);
-                sink(Inbound::Port(PortEvent::Gone));
+                sinks.deliver(Inbound::Port(PortEvent::Gone));
                 break;
             }
         }
         for event in watch.look(umad, shared) {
-            sink(Inbound::Port(event));
+            sinks.deliver(Inbound::Port(event));
         }
     }
-    sink
+    sinks
 }
 
-fn classify(received: Received) -> Option<Inbound> {
+impl Received {
+    /// Whether it arrived and is subnet administration's, where the kernel makes messages of datagrams.
+    fn is_message(&self) -> bool {
+        self.status == 0
+            && MadHeader::of(&self.datagram.mad).class() == Class::SUBNET_ADMINISTRATION
+    }
+
+    /// All of it. What has not even headers is a datagram of zeroes behind what it has.
+    fn into_message(self) -> Message {
+        let mut bytes = self.datagram.mad.to_vec();
+        if (SA_HEADER_LEN..MAD_LEN).contains(&self.length) {
+            bytes.truncate(self.length);
+        }
+        bytes.extend_from_slice(&self.rest);
+        Message {
+            bytes,
+            remote: self.datagram.remote,
+        }
+    }
+}
+
+fn classify(received: &Received) -> Option<Inbound> {
     if received.status == 0 {
         return Some(Inbound::Mad(received.datagram));
     }
@@ -77,6 +104,7 @@ fn classify(received: Received) -> Option<Inbound> {
         status => SendFailure::Other(status),
     };
     Some(Inbound::SendFailed {
+        class: header.class(),
         tid: header.tid(),
         kind,
     })
@@ -141,7 +169,7 @@ mod tests {
     use super::*;
     use crate::ids::Tid;
     use crate::transport::{Datagram, RemoteAddress};
-    use crate::wire::header::AttrId;
+    use crate::wire::header::{AttrId, Class};
     use crate::wire::smp::{Smp, SmpRequest};
     use rsm_ids::{Guid, Lid};
 
@@ -180,8 +208,10 @@ mod tests {
             m_key: 0,
             data: [0; 64],
         });
-        classify(Received {
+        classify(&Received {
             status,
+            length: MAD_LEN,
+            rest: Vec::new(),
             datagram: Datagram {
                 mad: *smp.as_bytes(),
                 remote: RemoteAddress::smi(Lid(3)),
@@ -191,7 +221,13 @@ mod tests {
 
     #[test]
     fn only_requests_fail_for_want_of_an_answer() {
-        let failed = |kind| Some(Inbound::SendFailed { tid: Tid(7), kind });
+        let failed = |kind| {
+            Some(Inbound::SendFailed {
+                class: Class::SUBNET_LID_ROUTED,
+                tid: Tid(7),
+                kind,
+            })
+        };
         assert_eq!(returned(Method::GET, 110), failed(SendFailure::TimedOut));
         assert_eq!(returned(Method::SET, 5), failed(SendFailure::Other(5)));
         assert_eq!(returned(Method::GET_RESPONSE, 110), None);

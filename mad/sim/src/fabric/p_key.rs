@@ -1,0 +1,80 @@
+//! The P_Keys of an end port, as its general service interface uses them (IBA 10.9.3).
+
+use rsm_mad::wire::attr::{Attribute, PKey, PKeyTable};
+
+use super::port::{Port, PortTables};
+
+const ENTRIES: u16 = PKeyTable::ENTRIES as u16;
+
+impl Port {
+    /// The key at `index` of the port's table.
+    pub(crate) fn p_key(&self, index: u16) -> PKey {
+        key_at(self.tables.as_deref(), index)
+    }
+
+    /// The index of the key that lets a packet with `key` in: the first of the same partition, unless both are of limited
+    /// members.
+    pub(crate) fn p_key_index(&self, key: PKey) -> Option<u16> {
+        index_for(self.tables.as_deref(), key)
+    }
+}
+
+fn key_at(tables: Option<&PortTables>, index: u16) -> PKey {
+    let block = tables.and_then(|tables| tables.p_keys.get(&(index / ENTRIES)));
+    match block {
+        Some(data) => {
+            let entry = usize::from(index % ENTRIES);
+            PKeyTable::from_data(data).p_key(entry).unwrap_or_default()
+        }
+        // As after power-on.
+        None if index == 0 => PKey::DEFAULT_FULL,
+        None => PKey::INVALID,
+    }
+}
+
+fn index_for(tables: Option<&PortTables>, key: PKey) -> Option<u16> {
+    // Blocks that were not written hold no key, but for the first.
+    let written = tables
+        .iter()
+        .flat_map(|tables| tables.p_keys.keys().copied());
+    let blocks = std::iter::once(0).chain(written.filter(|&block| block != 0));
+    blocks
+        // Whoever wrote a block checked that the table reaches that far, which has at most 65,535 entries.
+        .flat_map(|block| (0..ENTRIES).map(move |entry| block * ENTRIES + entry))
+        .find(|&index| {
+            let own = key_at(tables, index);
+            own.is_valid() && own.base() == key.base() && (own.is_full() || key.is_full())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_port_is_a_full_member_of_the_default_partition() {
+        assert_eq!(key_at(None, 0), PKey::DEFAULT_FULL);
+        assert_eq!(key_at(None, 1), PKey::INVALID);
+        assert_eq!(index_for(None, PKey::DEFAULT_LIMITED), Some(0));
+        assert_eq!(index_for(None, PKey(0x8010)), None);
+        assert_eq!(index_for(None, PKey::INVALID), None);
+    }
+
+    #[test]
+    fn partitions_meet_where_one_member_is_full() {
+        let mut keys = [PKey::INVALID; PKeyTable::ENTRIES];
+        (keys[0], keys[5]) = (PKey::DEFAULT_LIMITED, PKey(0x8010));
+        let mut block = PKeyTable::default();
+        block.set_p_keys(keys);
+        let mut tables = PortTables::default();
+        tables.p_keys.insert(1, *block.as_data());
+        assert_eq!(index_for(Some(&tables), PKey::DEFAULT_LIMITED), Some(0));
+        assert_eq!(index_for(Some(&tables), PKey(0x0010)), Some(37));
+        assert_eq!(key_at(Some(&tables), 37), PKey(0x8010));
+
+        tables.p_keys.insert(0, *block.as_data());
+        assert_eq!(index_for(Some(&tables), PKey::DEFAULT_LIMITED), None);
+        assert_eq!(index_for(Some(&tables), PKey::DEFAULT_FULL), Some(0));
+        assert_eq!(index_for(Some(&tables), PKey(0x0010)), Some(5));
+    }
+}

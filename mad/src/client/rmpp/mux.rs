@@ -1,0 +1,437 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::RmppConfig;
+use super::receiver::Receiver;
+use super::segment::Segment;
+use super::sender::{Polled, Sender};
+use super::transfers::{Phase, Transfer, Transfers};
+use super::{Failed, Failure, MAX_CONTROL, Refused, RmppStats, TransactionKey};
+use crate::Time;
+use crate::client::Transmit;
+use crate::transport::{Datagram, Message, Outgoing, RemoteAddress, SA_HEADER_LEN, Source, Whole};
+use crate::wire::header::MadHeader;
+use crate::wire::rmpp::{RmppStatus, RmppType};
+use crate::wire::{MAD_LEN, MadBytes};
+
+/// RMPP for one port. See the [module](super) for what it does.
+#[derive(Debug)]
+pub struct Rmpp {
+    config: Arc<RmppConfig>,
+    transfers: Transfers,
+    /// Whole datagrams: what RMPP does not carry, and packets other than DATA.
+    control: VecDeque<Transmit>,
+    /// Transfers with segments to send, in turn.
+    ready: VecDeque<TransactionKey>,
+    messages: VecDeque<Message>,
+    failures: VecDeque<Failed>,
+    stats: RmppStats,
+}
+
+impl Rmpp {
+    /// RMPP without transfers.
+    pub fn new(config: RmppConfig) -> Rmpp {
+        Rmpp {
+            config: Arc::new(config),
+            transfers: Transfers::default(),
+            control: VecDeque::new(),
+            ready: VecDeque::new(),
+            messages: VecDeque::new(),
+            failures: VecDeque::new(),
+            stats: RmppStats::default(),
+        }
+    }
+
+    /// Takes a message to send. A request (R clear) that is given a time to wait ends in one message or one failure;
+    /// `patience` counts from when the request has arrived. Zero for what has no answer, and for answers.
+    ///
+    /// # Errors
+    /// Nothing was sent; see [`Refused`].
+    pub fn send(
+        &mut self,
+        outgoing: impl Into<Outgoing>,
+        patience: Duration,
+        now: Time,
+    ) -> Result<(), Refused> {
+        let outgoing = outgoing.into();
+        let remote = *outgoing.remote();
+        let (headers, source): (_, Box<dyn Source>) = match outgoing {
+            Outgoing::Streamed(streamed) => (streamed.header, streamed.data),
+            Outgoing::Whole(message) => {
+                let Some(headers) = message.bytes.first_chunk::<SA_HEADER_LEN>() else {
+                    return Err(Refused::TooShort);
+                };
+                if !message.is_rmpp() {
+                    return self.send_single(&message, patience, now);
+                }
+                let headers = *headers;
+                (headers, Box::new(Whole::new(message.bytes, SA_HEADER_LEN)))
+            }
+        };
+        let mut mad: MadBytes = [0; MAD_LEN];
+        mad[..SA_HEADER_LEN].copy_from_slice(&headers);
+        let header = MadHeader::of(&mad);
+        let key = key_of(&remote, header, header.method().is_response());
+        let (mut window, mut question_ack) = (1, None);
+        match self
+            .transfers
+            .get_mut(&key)
+            .map(|transfer| &mut transfer.phase)
+        {
+            Some(Phase::Received {
+                ack, window: open, ..
+            }) if key.answers => {
+                (window, question_ack) = (*open, Some(ack.clone()));
+            }
+            Some(Phase::Received { .. }) | None => {}
+            Some(Phase::Sending(_) | Phase::Receiving(_) | Phase::Awaiting { .. }) => {
+                return Err(Refused::UnderWay);
+            }
+        }
+        let sender = Sender::new(Arc::clone(&self.config), headers, source, window, now);
+        let mut transfer = Transfer::new(remote, Phase::Sending(Box::new(sender)));
+        transfer.patience = patience;
+        transfer.question_ack = question_ack;
+        transfer.queued = true;
+        self.transfers.insert(key, transfer, self.bounds())?;
+        self.ready.push_back(key);
+        Ok(())
+    }
+
+    /// Sends a message that is one datagram.
+    fn send_single(
+        &mut self,
+        message: &Message,
+        patience: Duration,
+        now: Time,
+    ) -> Result<(), Refused> {
+        let mut mad: MadBytes = [0; MAD_LEN];
+        let room = mad.get_mut(..message.bytes.len()).ok_or(Refused::TooLong)?;
+        room.copy_from_slice(&message.bytes);
+        if self.control.len() >= MAX_CONTROL {
+            return Err(Refused::Congested);
+        }
+        let (header, remote) = (MadHeader::of(&mad), message.remote);
+        let is_answer = header.method().is_response();
+        let key = key_of(&remote, header, is_answer);
+        if !is_answer && !patience.is_zero() {
+            if matches!(
+                self.transfers.get(&key).map(|transfer| &transfer.phase),
+                Some(Phase::Sending(_) | Phase::Receiving(_))
+            ) {
+                return Err(Refused::UnderWay);
+            }
+            let phase = Phase::Awaiting {
+                until: now + patience,
+                turn: None,
+            };
+            let transfer = Transfer::new(remote, phase);
+            self.transfers.insert(key, transfer, self.bounds())?;
+        }
+        let datagram = Datagram { mad, remote };
+        let timeout = if is_answer { Duration::ZERO } else { patience };
+        self.control.push_back(Transmit { datagram, timeout });
+        Ok(())
+    }
+
+    /// The next datagram to send, if one may be sent now. Call it until there is none.
+    ///
+    /// Its timeout is for the transport: what of segments is answered by whom, only this knows.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        if let Some(transmit) = self.control.pop_front() {
+            return Some(transmit);
+        }
+        while let Some(key) = self.ready.pop_front() {
+            let Some(transfer) = self.transfers.get_mut(&key) else {
+                continue;
+            };
+            transfer.queued = false;
+            let Phase::Sending(sender) = &mut transfer.phase else {
+                continue;
+            };
+            let polled = sender.poll_transmit(now);
+            if sender.can_send() {
+                transfer.queued = true;
+                self.ready.push_back(key);
+            }
+            let mad = match polled {
+                Polled::Segment(mad) => mad,
+                Polled::Working => return None,
+                Polled::Nothing => continue,
+            };
+            let remote = transfer.remote;
+            self.transfers.refresh(&key);
+            let datagram = Datagram { mad, remote };
+            let timeout = Duration::ZERO;
+            return Some(Transmit { datagram, timeout });
+        }
+        None
+    }
+
+    /// Whether [`Rmpp::poll_transmit`] will have something without anything else happening, also where it had nothing just
+    /// now: the data of a message is being made. The owner looks at what arrived meanwhile and goes on.
+    pub fn is_working(&self) -> bool {
+        !self.ready.is_empty() || !self.control.is_empty()
+    }
+
+    /// The next message that arrived.
+    pub fn poll_message(&mut self) -> Option<Message> {
+        self.messages.pop_front()
+    }
+
+    /// The next transfer that failed, or request that has no answer.
+    pub fn poll_failure(&mut self) -> Option<Failed> {
+        self.failures.pop_front()
+    }
+
+    /// When [`Rmpp::handle_deadline`] has something to do next. Set anew after every other call.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.transfers.next_deadline()
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> RmppStats {
+        RmppStats {
+            transactions: self.transfers.len(),
+            ..self.stats
+        }
+    }
+
+    /// Takes a datagram that arrived.
+    pub fn handle(&mut self, datagram: &Datagram, now: Time) {
+        let segment = Segment::of(&datagram.mad);
+        let key = key_of(
+            &datagram.remote,
+            &segment.header,
+            !segment.header.method().is_response(),
+        );
+        if !segment.rmpp.is_active() {
+            return self.single(datagram, key);
+        }
+        if self.transfers.get(&key).is_some() {
+            self.packet(key, segment, now);
+        } else {
+            self.stray(key, segment, datagram.remote, now);
+        }
+        self.settle(key, now);
+    }
+
+    /// Does all that is due at `now`.
+    pub fn handle_deadline(&mut self, now: Time) {
+        while let Some(key) = self.transfers.due(now) {
+            let Some(transfer) = self.transfers.get_mut(&key) else {
+                return;
+            };
+            match &mut transfer.phase {
+                Phase::Receiving(receiver) => receiver.handle_deadline(now),
+                Phase::Sending(sender) => sender.handle_deadline(now),
+                Phase::Received { .. } => {
+                    self.transfers.remove(&key);
+                }
+                Phase::Awaiting { .. } => self.fail(key, Failure::Silence),
+            }
+            self.settle(key, now);
+        }
+    }
+
+    /// A datagram that RMPP does not carry: a message by itself.
+    fn single(&mut self, datagram: &Datagram, key: TransactionKey) {
+        match self.transfers.get(&key).map(|transfer| &transfer.phase) {
+            Some(Phase::Sending(_)) if key.answers => {
+                // The answer is on its way.
+                self.stats.repeated += 1;
+                return;
+            }
+            Some(Phase::Sending(_) | Phase::Awaiting { .. }) => {
+                self.transfers.remove(&key);
+            }
+            Some(Phase::Receiving(_) | Phase::Received { .. }) | None => {}
+        }
+        self.stats.received += 1;
+        self.messages.push_back(Message::of(datagram));
+    }
+
+    /// A packet of a transfer that is there.
+    fn packet(&mut self, key: TransactionKey, segment: &Segment, now: Time) {
+        let Some(transfer) = self.transfers.get_mut(&key) else {
+            return;
+        };
+        let kind = segment.rmpp.rmpp_type();
+        let is_data = kind == RmppType::Data;
+        let remote = transfer.remote;
+        let mut reply = None;
+        match &mut transfer.phase {
+            Phase::Receiving(receiver) => receiver.handle(segment, now),
+            Phase::Received { ack, .. } if is_data => reply = Some(**ack),
+            Phase::Received { window, .. } => {
+                let rmpp = &segment.rmpp;
+                if kind == RmppType::Ack && segment.fault().is_none() && rmpp.segment_number() == 0
+                {
+                    *window = rmpp.new_window_last().max(1);
+                }
+            }
+            Phase::Sending(_) if is_data && key.answers => {
+                // The last acknowledgement of the question was lost.
+                reply = transfer.question_ack.as_deref().copied();
+            }
+            Phase::Sending(_) if is_data => {
+                // The answer begins: the question arrived, whatever became of its last acknowledgement.
+                let receiver = Receiver::start(Arc::clone(&self.config), segment, 1, now);
+                transfer.phase = Phase::Receiving(Box::new(receiver));
+            }
+            Phase::Sending(sender) => sender.handle(segment, now),
+            Phase::Awaiting { turn, .. } if is_data => {
+                let open = turn.as_ref().map_or(1, |_| self.config.window);
+                let receiver = Receiver::start(Arc::clone(&self.config), segment, open, now);
+                transfer.phase = Phase::Receiving(Box::new(receiver));
+            }
+            Phase::Awaiting { turn, .. } => match kind {
+                // The last acknowledgement of the question again: what turned the transfer was lost.
+                RmppType::Ack => reply = turn.as_deref().copied(),
+                RmppType::Stop => self.fail(key, Failure::Stopped),
+                RmppType::Abort => self.fail(key, Failure::Aborted(segment.rmpp.status())),
+                _ => {}
+            },
+        }
+        if let Some(mad) = reply {
+            self.reply(Datagram { mad, remote });
+        }
+    }
+
+    /// A packet of no transfer.
+    fn stray(&mut self, key: TransactionKey, segment: &Segment, remote: RemoteAddress, now: Time) {
+        let kind = segment.rmpp.rmpp_type();
+        if matches!(kind, RmppType::Ack | RmppType::Stop | RmppType::Abort) {
+            // No packet of these is answered, or two sides could go on for ever.
+            self.stats.stray += 1;
+            return;
+        }
+        let is_first = segment.is_first();
+        let begins = segment.rmpp.segment_number() == 1;
+        let refusal = match segment.fault() {
+            Some(fault) => (RmppType::Abort, fault),
+            None if is_first != begins => (RmppType::Abort, RmppStatus::InconsistentFirst),
+            // Nobody waits for this answer, or the question it belongs to was given up.
+            None if !key.answers || !begins => (RmppType::Abort, RmppStatus::Unspecified),
+            None => {
+                let receiver = Receiver::start(Arc::clone(&self.config), segment, 1, now);
+                let transfer = Transfer::new(remote, Phase::Receiving(Box::new(receiver)));
+                if self.transfers.insert(key, transfer, self.bounds()).is_ok() {
+                    return;
+                }
+                self.stats.stopped += 1;
+                (RmppType::Stop, RmppStatus::ResourcesExhausted)
+            }
+        };
+        self.stats.stray += 1;
+        let mad = Segment::control(&segment.headers_back(), refusal.0, refusal.1).mad();
+        self.reply(Datagram { mad, remote });
+    }
+
+    /// Draws the conclusions after something happened to a transfer.
+    fn settle(&mut self, key: TransactionKey, now: Time) {
+        let Some(transfer) = self.transfers.get_mut(&key) else {
+            return;
+        };
+        let remote = transfer.remote;
+        let (control, outcome) = match &mut transfer.phase {
+            Phase::Receiving(receiver) => (receiver.take_control(), receiver.outcome()),
+            Phase::Sending(sender) => (sender.take_control(), sender.outcome()),
+            Phase::Received { .. } | Phase::Awaiting { .. } => (None, None),
+        };
+        if let Some(mad) = control {
+            self.reply(Datagram { mad, remote });
+        }
+        match outcome {
+            None => self.go_on(key),
+            Some(Err(failure)) => self.fail(key, failure),
+            Some(Ok(())) => self.finish(key, control, now),
+        }
+    }
+
+    /// A transfer is not at its end.
+    fn go_on(&mut self, key: TransactionKey) {
+        if let Some(transfer) = self.transfers.get_mut(&key)
+            && let Phase::Sending(sender) = &transfer.phase
+            && sender.can_send()
+            && !transfer.queued
+        {
+            transfer.queued = true;
+            self.ready.push_back(key);
+        }
+        self.transfers.refresh(&key);
+    }
+
+    /// A message has arrived whole, here or there.
+    fn finish(&mut self, key: TransactionKey, control: Option<MadBytes>, now: Time) {
+        let Some(transfer) = self.transfers.remove(&key) else {
+            return;
+        };
+        let remote = transfer.remote;
+        let next = match transfer.phase {
+            Phase::Receiving(receiver) => {
+                self.stats.received += 1;
+                let bytes = receiver.into_bytes();
+                self.messages.push_back(Message { bytes, remote });
+                // The end of a message is acknowledged in the moment it arrives.
+                control.map(|ack| Phase::Received {
+                    ack: Box::new(ack),
+                    window: 1,
+                    until: now + self.config.linger,
+                })
+            }
+            Phase::Sending(sender) => {
+                self.stats.sent += 1;
+                let turns = !key.answers && !transfer.patience.is_zero();
+                turns.then(|| {
+                    let turn = Segment::ack(sender.headers(), 0, self.config.window).mad();
+                    self.reply(Datagram { mad: turn, remote });
+                    Phase::Awaiting {
+                        until: now + transfer.patience,
+                        turn: Some(Box::new(turn)),
+                    }
+                })
+            }
+            Phase::Received { .. } | Phase::Awaiting { .. } => None,
+        };
+        if let Some(phase) = next {
+            // It takes the place that it had a moment ago.
+            let bounds = [usize::MAX; 2];
+            let inserted = self
+                .transfers
+                .insert(key, Transfer::new(remote, phase), bounds);
+            debug_assert_eq!(inserted, Ok(()));
+        }
+    }
+
+    fn fail(&mut self, key: TransactionKey, failure: Failure) {
+        if self.transfers.remove(&key).is_some() {
+            self.stats.failed += 1;
+            self.failures.push_back(Failed { key, failure });
+        }
+    }
+
+    fn reply(&mut self, datagram: Datagram) {
+        if self.control.len() < MAX_CONTROL {
+            let timeout = Duration::ZERO;
+            self.control.push_back(Transmit { datagram, timeout });
+        } else {
+            self.stats.dropped += 1;
+        }
+    }
+
+    fn bounds(&self) -> [usize; 2] {
+        [self.config.max_transactions, self.config.max_per_client]
+    }
+}
+
+fn key_of(remote: &RemoteAddress, header: &MadHeader, answers: bool) -> TransactionKey {
+    TransactionKey {
+        lid: remote.lid,
+        qpn: remote.qpn,
+        tid: header.tid(),
+        class: header.class(),
+        answers,
+    }
+}

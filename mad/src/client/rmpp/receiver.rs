@@ -1,0 +1,228 @@
+use std::fmt;
+use std::sync::Arc;
+
+use super::Failure;
+use super::config::RmppConfig;
+use super::segment::{CLASS_HEADER_LEN, Headers, MAX_PAYLOAD, Segment, data_of};
+use crate::Time;
+use crate::transport::SA_DATA_LEN;
+use crate::wire::MadBytes;
+use crate::wire::rmpp::{RmppStatus, RmppType};
+
+/// The receiving side of one transfer (IBA 13.6.6.3): puts segments together in their order and acknowledges every half
+/// window.
+///
+/// A segment that comes too early is not kept: on one path packets do not overtake each other, so that a gap is a loss,
+/// and acknowledgements that say the same again make the sender begin again at the gap.
+pub(super) struct Receiver {
+    config: Arc<RmppConfig>,
+    /// Of the message: those of its first segment.
+    headers: Headers,
+    /// Of what goes back.
+    headers_back: Headers,
+    data: Vec<u8>,
+    /// PayloadLength of the first segment, 0 where it says nothing.
+    announced: u32,
+    received: u32,
+    acked: u32,
+    window_last: u32,
+    retries: u8,
+    deadline: Time,
+    give_up_at: Time,
+    control: Option<MadBytes>,
+    outcome: Option<Result<(), Failure>>,
+}
+
+impl Receiver {
+    /// The receiver of a message whose first segment arrived. `open` is how many segments the sender may send without an
+    /// acknowledgement.
+    pub(super) fn start(
+        config: Arc<RmppConfig>,
+        first: &Segment,
+        open: u32,
+        now: Time,
+    ) -> Receiver {
+        let mut receiver = Receiver {
+            headers: first.headers(),
+            headers_back: first.headers_back(),
+            data: Vec::new(),
+            announced: 0,
+            received: 0,
+            acked: 0,
+            window_last: open.max(1),
+            retries: 0,
+            deadline: now + config.patience(1),
+            give_up_at: config.give_up_at(now),
+            config,
+            control: None,
+            outcome: None,
+        };
+        receiver.handle(first, now);
+        receiver
+    }
+
+    /// How it ended, once it has.
+    pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
+        self.outcome
+    }
+
+    /// The next packet to send: ACK, STOP or ABORT. A later one takes the place of one that was not fetched.
+    pub(super) fn take_control(&mut self) -> Option<MadBytes> {
+        self.control.take()
+    }
+
+    /// The message, as [`Message`](crate::transport::Message) has it. It is complete when the outcome is `Ok`.
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.headers.len() + self.data.len());
+        bytes.extend_from_slice(&self.headers);
+        bytes.append(&mut self.data);
+        bytes
+    }
+
+    /// Takes a packet from the sender.
+    pub(super) fn handle(&mut self, segment: &Segment, now: Time) {
+        if self.outcome.is_some() {
+            return;
+        }
+        if let Some(fault) = segment.fault() {
+            return self.abort(fault, Failure::Violation(fault));
+        }
+        match segment.rmpp.rmpp_type() {
+            RmppType::Data => self.data(segment, now),
+            RmppType::Stop => self.outcome = Some(Err(Failure::Stopped)),
+            RmppType::Abort => {
+                self.outcome = Some(Err(Failure::Aborted(segment.rmpp.status())));
+            }
+            // An acknowledgement goes the other way.
+            _ => {}
+        }
+    }
+
+    fn data(&mut self, segment: &Segment, now: Time) {
+        let number = segment.rmpp.segment_number();
+        if segment.is_first() != (number == 1) {
+            return self.violated(RmppStatus::InconsistentFirst);
+        }
+        if number > self.window_last {
+            return self.violated(RmppStatus::SegmentNumberTooBig);
+        }
+        if number != self.received + 1 {
+            // An old one: the acknowledgement was lost, or is on its way. One too early: the sender learns of the gap from
+            // acknowledgements that say the same again.
+            return self.acknowledge();
+        }
+        let payload = segment.rmpp.payload_length();
+        let room = self.config.max_received;
+        if number == 1 {
+            self.announced = payload;
+            if data_of(payload) > room as u64 {
+                return self.stop();
+            }
+        }
+        let length = if segment.is_last() {
+            if !(CLASS_HEADER_LEN..=MAX_PAYLOAD).contains(&payload) {
+                return self.violated(RmppStatus::InconsistentLast);
+            }
+            (payload - CLASS_HEADER_LEN) as usize
+        } else {
+            SA_DATA_LEN
+        };
+        if self.data.len() + length > room {
+            return self.stop();
+        }
+        self.data.extend_from_slice(&segment.data[..length]);
+        self.received = number;
+        self.retries = 0;
+        self.deadline = now + self.config.patience(1);
+        if self.contradicts(segment.is_last()) {
+            return self.violated(RmppStatus::InconsistentLast);
+        }
+        if segment.is_last() {
+            self.window_last = number;
+            self.outcome = Some(Ok(()));
+            self.acknowledge();
+        } else if number == 1
+            || number == self.window_last
+            || number - self.acked >= self.config.window.div_ceil(2)
+        {
+            // The first one too: its sender may know of no wider window than that.
+            self.acknowledge();
+        }
+    }
+
+    /// Whether what has arrived is not what the first segment announced.
+    fn contradicts(&self, ended: bool) -> bool {
+        if self.announced == 0 {
+            return false;
+        }
+        let payload =
+            u64::from(self.received) * u64::from(CLASS_HEADER_LEN) + self.data.len() as u64;
+        let announced = u64::from(self.announced);
+        if ended {
+            payload != announced
+        } else {
+            payload >= announced
+        }
+    }
+
+    /// Says what is there and, before the end, how far the sender may go.
+    fn acknowledge(&mut self) {
+        if self.outcome.is_none() {
+            let ahead = self.received.saturating_add(self.config.window.max(1));
+            self.window_last = self.window_last.max(ahead);
+        }
+        self.acked = self.received;
+        let ack = Segment::ack(&self.headers_back, self.received, self.window_last);
+        self.control = Some(ack.mad());
+    }
+
+    fn stop(&mut self) {
+        let status = RmppStatus::ResourcesExhausted;
+        let stop = Segment::control(&self.headers_back, RmppType::Stop, status);
+        self.control = Some(stop.mad());
+        self.outcome = Some(Err(Failure::TooLong));
+    }
+
+    fn violated(&mut self, status: RmppStatus) {
+        self.abort(status, Failure::Violation(status));
+    }
+
+    fn abort(&mut self, status: RmppStatus, failure: Failure) {
+        let abort = Segment::control(&self.headers_back, RmppType::Abort, status);
+        self.control = Some(abort.mad());
+        self.outcome = Some(Err(failure));
+    }
+
+    /// When [`Receiver::handle_deadline`] has something to do.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        (self.outcome.is_none()).then(|| self.deadline.min(self.give_up_at))
+    }
+
+    /// Does what is due at `now`.
+    pub(super) fn handle_deadline(&mut self, now: Time) {
+        if self.outcome.is_some() {
+            return;
+        }
+        if now >= self.give_up_at {
+            self.abort(RmppStatus::TotalTimeTooLong, Failure::TotalTime);
+        } else if now >= self.deadline {
+            if self.retries >= self.config.retries {
+                return self.abort(RmppStatus::TooManyRetries, Failure::Silence);
+            }
+            self.retries += 1;
+            self.deadline = now + self.config.patience(self.retries.saturating_add(1));
+            self.acknowledge();
+        }
+    }
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver")
+            .field("received", &self.received)
+            .field("window_last", &self.window_last)
+            .field("bytes", &self.data.len())
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,34 @@
+use super::transfers::Full;
+use crate::transport::{SA_DATA_LEN, SA_HEADER_LEN};
+
+/// Why a message was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There are [`RmppConfig::max_transactions`](super::RmppConfig::max_transactions) transfers.
+    #[error("there are too many transfers")]
+    Full,
+    /// There are [`RmppConfig::max_per_client`](super::RmppConfig::max_per_client) transfers with this LID.
+    #[error("there are too many transfers with this LID")]
+    ClientFull,
+    /// A message of this transaction is being sent.
+    #[error("a message of this transaction is being sent")]
+    UnderWay,
+    /// The headers are not complete.
+    #[error("a message has {SA_HEADER_LEN} bytes of headers")]
+    TooShort,
+    /// RMPP does not carry the message, and it is longer than a datagram.
+    #[error("a message that RMPP does not carry has at most {SA_DATA_LEN} bytes of data")]
+    TooLong,
+    /// Too many datagrams wait to be fetched.
+    #[error("too many datagrams wait to be sent")]
+    Congested,
+}
+
+impl From<Full> for Refused {
+    fn from(full: Full) -> Refused {
+        match full {
+            Full::Total => Refused::Full,
+            Full::Client => Refused::ClientFull,
+        }
+    }
+}

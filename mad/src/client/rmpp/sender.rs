@@ -1,0 +1,270 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use super::config::RmppConfig;
+use super::segment::{Headers, Segment, payload_of_all};
+use super::{Failure, MAX_SEND_WINDOW};
+use crate::Time;
+use crate::transport::{SA_DATA_LEN, Source};
+use crate::wire::MadBytes;
+use crate::wire::rmpp::{RmppStatus, RmppType};
+
+/// The data of one segment.
+#[derive(Clone)]
+struct Piece {
+    data: [u8; SA_DATA_LEN],
+    len: usize,
+}
+
+/// What [`Sender::poll_transmit`] has.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is returned"
+)]
+pub(super) enum Polled {
+    /// A segment.
+    Segment(MadBytes),
+    /// The data of the next segment is being made; ask again, after others had their turn.
+    Working,
+    /// Nothing may be sent now.
+    Nothing,
+}
+
+/// The sending side of one transfer (IBA 13.6.6.2): cuts a message into segments and sends as many as the receiver's
+/// window allows; sends again from the first unacknowledged one when an acknowledgement is late.
+pub(super) struct Sender {
+    config: Arc<RmppConfig>,
+    headers: Headers,
+    source: Box<dyn Source>,
+    /// PayloadLength of the first segment: all segments together, 0 where that is not known.
+    announced: u32,
+    /// Segments from `acked` + 1 on.
+    window: VecDeque<Piece>,
+    /// Data of the segments after those. A segment is the last one where nothing follows, so that one more is looked at.
+    made: [u8; 2 * SA_DATA_LEN],
+    filled: usize,
+    /// The source has no more than that.
+    ended: bool,
+    /// The number of the last segment, once it has been made.
+    last: Option<u32>,
+    acked: u32,
+    /// The segment that was sent last, before those that are to be sent again.
+    sent: u32,
+    /// The highest segment that was ever sent.
+    highest: u32,
+    window_last: u32,
+    /// What `acked` was when a repeated acknowledgement last made segments go again.
+    repeated_at: Option<u32>,
+    retries: u8,
+    deadline: Time,
+    give_up_at: Time,
+    control: Option<MadBytes>,
+    outcome: Option<Result<(), Failure>>,
+}
+
+impl Sender {
+    /// The sender of a message with these headers and this data, to a receiver that takes `window` segments unasked: 1,
+    /// or what it said when the transfer turned round.
+    pub(super) fn new(
+        config: Arc<RmppConfig>,
+        headers: Headers,
+        source: Box<dyn Source>,
+        window: u32,
+        now: Time,
+    ) -> Sender {
+        let announced = source.remaining().map_or(0, payload_of_all);
+        let deadline = now + config.patience(0);
+        let give_up_at = config.give_up_at(now);
+        Sender {
+            config,
+            headers,
+            source,
+            announced,
+            window: VecDeque::new(),
+            made: [0; 2 * SA_DATA_LEN],
+            filled: 0,
+            ended: false,
+            last: None,
+            acked: 0,
+            sent: 0,
+            highest: 0,
+            window_last: window.max(1),
+            repeated_at: None,
+            retries: 0,
+            deadline,
+            give_up_at,
+            control: None,
+            outcome: None,
+        }
+    }
+
+    /// The headers of the message.
+    pub(super) fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    /// How it ended, once it has.
+    pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
+        self.outcome
+    }
+
+    /// A packet that is not DATA: the ABORT that ends the transfer.
+    pub(super) fn take_control(&mut self) -> Option<MadBytes> {
+        self.control.take()
+    }
+
+    /// Whether [`Sender::poll_transmit`] has something.
+    pub(super) fn can_send(&self) -> bool {
+        let next = self.sent.saturating_add(1);
+        let limit = self
+            .window_last
+            .min(self.acked.saturating_add(MAX_SEND_WINDOW));
+        self.outcome.is_none() && next <= limit && self.last.is_none_or(|last| next <= last)
+    }
+
+    /// The next segment, if one may be sent now.
+    pub(super) fn poll_transmit(&mut self, now: Time) -> Polled {
+        if !self.can_send() {
+            return Polled::Nothing;
+        }
+        let number = self.sent + 1;
+        let index = (number - self.acked - 1) as usize;
+        if self.window.len() <= index && !self.produce() {
+            return Polled::Working;
+        }
+        let piece = &self.window[index];
+        let is_last = self.last == Some(number);
+        let data = &piece.data[..piece.len];
+        let segment = Segment::data(&self.headers, number, self.announced, is_last, data);
+        self.sent = number;
+        self.highest = self.highest.max(number);
+        self.deadline = now + self.config.patience(self.retries);
+        Polled::Segment(segment.mad())
+    }
+
+    /// Puts the next segment into the window, after one call of the source. Whether there was enough for it.
+    fn produce(&mut self) -> bool {
+        if !self.ended && self.filled <= SA_DATA_LEN {
+            let filled = self.source.fill(&mut self.made[self.filled..]);
+            self.filled = (self.filled + filled.bytes).min(self.made.len());
+            self.ended = filled.ended;
+        }
+        if !self.ended && self.filled <= SA_DATA_LEN {
+            return false;
+        }
+        let number = self.acked + self.window.len() as u32 + 1;
+        let len = self.filled.min(SA_DATA_LEN);
+        let mut data = [0; SA_DATA_LEN];
+        data[..len].copy_from_slice(&self.made[..len]);
+        self.made.copy_within(len..self.filled, 0);
+        self.filled -= len;
+        // The numbers end before the data does: a message that is sent for years is not finished.
+        if self.ended && self.filled == 0 || number == u32::MAX {
+            self.last = Some(number);
+        }
+        self.window.push_back(Piece { data, len });
+        true
+    }
+
+    /// Takes a packet from the receiver.
+    pub(super) fn handle(&mut self, segment: &Segment, now: Time) {
+        if self.outcome.is_some() {
+            return;
+        }
+        if let Some(fault) = segment.fault() {
+            return self.abort(fault, Failure::Violation(fault));
+        }
+        match segment.rmpp.rmpp_type() {
+            RmppType::Ack => self.acknowledged(segment, now),
+            RmppType::Stop => self.outcome = Some(Err(Failure::Stopped)),
+            RmppType::Abort => {
+                self.outcome = Some(Err(Failure::Aborted(segment.rmpp.status())));
+            }
+            // DATA goes the other way; whoever owns both ways has looked at it before.
+            _ => {}
+        }
+    }
+
+    fn acknowledged(&mut self, segment: &Segment, now: Time) {
+        let (number, window_last) = (
+            segment.rmpp.segment_number(),
+            segment.rmpp.new_window_last(),
+        );
+        if window_last < number {
+            let fault = RmppStatus::NewWindowLastTooSmall;
+            return self.abort(fault, Failure::Violation(fault));
+        }
+        if number > self.highest {
+            let fault = RmppStatus::SegmentNumberTooBig;
+            return self.abort(fault, Failure::Violation(fault));
+        }
+        if number < self.acked {
+            // Overtaken by a later one.
+            return;
+        }
+        let (progress, opened) = (number > self.acked, window_last > self.window_last);
+        if progress {
+            self.window.drain(..(number - self.acked) as usize);
+            self.acked = number;
+            self.sent = self.sent.max(number);
+        }
+        self.window_last = self.window_last.max(window_last);
+        if self.last == Some(number) {
+            self.outcome = Some(Ok(()));
+        } else if progress || opened {
+            self.retries = 0;
+            self.deadline = now + self.config.patience(0);
+        } else if self.sent > self.acked && self.repeated_at != Some(number) {
+            // The receiver says again what it has while more is out: the next segment is missing.
+            self.repeated_at = Some(number);
+            self.sent = self.acked;
+        }
+    }
+
+    fn abort(&mut self, status: RmppStatus, failure: Failure) {
+        let abort = Segment::control(&self.headers, RmppType::Abort, status);
+        self.control = Some(abort.mad());
+        self.outcome = Some(Err(failure));
+    }
+
+    /// When [`Sender::handle_deadline`] has something to do.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        (self.outcome.is_none()).then(|| self.deadline.min(self.give_up_at))
+    }
+
+    /// Does what is due at `now`.
+    pub(super) fn handle_deadline(&mut self, now: Time) {
+        if self.outcome.is_some() {
+            return;
+        }
+        if now >= self.give_up_at {
+            self.abort(RmppStatus::TotalTimeTooLong, Failure::TotalTime);
+        } else if now >= self.deadline {
+            if self.sent == self.acked && self.can_send() {
+                // The other side has all there was; the rest is being made.
+                self.deadline = now + self.config.patience(0);
+                return;
+            }
+            if self.retries >= self.config.retries {
+                return self.abort(RmppStatus::TooManyRetries, Failure::Silence);
+            }
+            self.retries += 1;
+            self.sent = self.acked;
+            self.deadline = now + self.config.patience(self.retries);
+        }
+    }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("acked", &self.acked)
+            .field("sent", &self.sent)
+            .field("window_last", &self.window_last)
+            .field("last", &self.last)
+            .field("retries", &self.retries)
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}

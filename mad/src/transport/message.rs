@@ -1,0 +1,256 @@
+//! Messages of subnet administration: as long as they need to be, whoever cuts them into datagrams.
+
+use std::fmt;
+
+use zerocopy::FromBytes as _;
+
+use super::{Datagram, RemoteAddress};
+use crate::wire::header::MadHeader;
+use crate::wire::rmpp::RmppHeader;
+pub use crate::wire::sa::{SA_DATA_LEN, SA_HEADER_LEN};
+
+/// One message of subnet administration and the other end it goes to or came from.
+///
+/// A message is the headers of its first datagram and the data of all of them: what the Linux MAD layer reads and
+/// writes where it does RMPP. Whether RMPP carries it, the header says: where the flag ACTIVE is set, the data may have any
+/// length, and the sender of the message fills in nothing else of the RMPP header. Where it is clear, the message is a single
+/// datagram, and data shorter than [`SA_DATA_LEN`] is followed by zeroes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Headers and data, [`SA_HEADER_LEN`] bytes or more.
+    pub bytes: Vec<u8>,
+    /// The destination of an outgoing message, the source of an incoming one.
+    pub remote: RemoteAddress,
+}
+
+impl Message {
+    /// The message that one datagram is.
+    pub fn of(datagram: &Datagram) -> Message {
+        Message {
+            bytes: datagram.mad.to_vec(),
+            remote: datagram.remote,
+        }
+    }
+
+    /// The common header; `None` where not even that is there.
+    pub fn header(&self) -> Option<&MadHeader> {
+        Some(MadHeader::ref_from_prefix(&self.bytes).ok()?.0)
+    }
+
+    /// Whether RMPP carries it.
+    pub fn is_rmpp(&self) -> bool {
+        is_rmpp(&self.bytes)
+    }
+
+    /// The data behind the headers.
+    pub fn data(&self) -> &[u8] {
+        self.bytes.get(SA_HEADER_LEN..).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.header() {
+            Some(header) => write!(f, "{header:?}")?,
+            None => write!(f, "no header")?,
+        }
+        write!(
+            f,
+            ", {} bytes of data, with {:?}",
+            self.data().len(),
+            self.remote
+        )
+    }
+}
+
+/// Whether the RMPP header in `bytes`, which begin with the common header, has ACTIVE set.
+pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
+    bytes
+        .get(size_of::<MadHeader>()..)
+        .and_then(|rest| RmppHeader::ref_from_prefix(rest).ok())
+        .is_some_and(|(rmpp, _)| rmpp.is_active())
+}
+
+/// Data that is made while it is sent, so that an answer of any length takes the memory of one window.
+pub trait Source: Send {
+    /// Writes the next bytes into `room`, which is not empty. It may come back with few or none before the data ends,
+    /// so that others have their turn where much work brings little.
+    fn fill(&mut self, room: &mut [u8]) -> Filled;
+
+    /// How many bytes are still to come, where that is known without making them.
+    fn remaining(&self) -> Option<u64>;
+}
+
+/// What a call of [`Source::fill`] brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Filled {
+    /// How many bytes were written, from the front.
+    pub bytes: usize,
+    /// Whether those were the last ones.
+    pub ended: bool,
+}
+
+/// An iterator over records of one length, as the data of a message.
+pub struct Records<I, const LEN: usize> {
+    records: I,
+    /// The record that was last taken, and how much of it is used.
+    current: [u8; LEN],
+    used: usize,
+}
+
+impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Records<I, LEN> {
+    /// The records one after the other, each `LEN` bytes, which AttributeOffset in the header counts in units of 8.
+    pub fn new(records: I) -> Records<I, LEN> {
+        Records {
+            records,
+            current: [0; LEN],
+            used: LEN,
+        }
+    }
+}
+
+impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Source for Records<I, LEN> {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
+        let mut filled = 0;
+        let mut ended = false;
+        while filled < room.len() {
+            if self.used == LEN {
+                let Some(next) = self.records.next() else {
+                    ended = true;
+                    break;
+                };
+                (self.current, self.used) = (next, 0);
+            }
+            let count = (LEN - self.used).min(room.len() - filled);
+            let from = self.used..self.used + count;
+            room[filled..filled + count].copy_from_slice(&self.current[from]);
+            self.used += count;
+            filled += count;
+        }
+        Filled {
+            bytes: filled,
+            ended,
+        }
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        let (least, most) = self.records.size_hint();
+        let rest = (LEN - self.used) as u64;
+        (Some(least) == most).then(|| least as u64 * LEN as u64 + rest)
+    }
+}
+
+/// The data of a message that is there as a whole.
+pub(crate) struct Whole {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Whole {
+    /// The bytes from `start` on.
+    pub(crate) fn new(bytes: Vec<u8>, start: usize) -> Whole {
+        Whole { bytes, used: start }
+    }
+}
+
+impl Source for Whole {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
+        let rest = self.bytes.get(self.used..).unwrap_or_default();
+        let count = rest.len().min(room.len());
+        room[..count].copy_from_slice(&rest[..count]);
+        self.used += count;
+        Filled {
+            bytes: count,
+            ended: self.used >= self.bytes.len(),
+        }
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        Some(self.bytes.len().saturating_sub(self.used) as u64)
+    }
+}
+
+/// What is given to be sent.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A message that is there.
+    Whole(Message),
+    /// A message whose data is made while it is sent.
+    Streamed(Streamed),
+}
+
+impl Outgoing {
+    /// Where it goes.
+    pub fn remote(&self) -> &RemoteAddress {
+        match self {
+            Outgoing::Whole(message) => &message.remote,
+            Outgoing::Streamed(streamed) => &streamed.remote,
+        }
+    }
+
+    /// The common header; `None` where not even that is there.
+    pub fn header(&self) -> Option<&MadHeader> {
+        match self {
+            Outgoing::Whole(message) => message.header(),
+            Outgoing::Streamed(streamed) => {
+                Some(MadHeader::ref_from_prefix(&streamed.header).ok()?.0)
+            }
+        }
+    }
+}
+
+impl From<Message> for Outgoing {
+    fn from(message: Message) -> Outgoing {
+        Outgoing::Whole(message)
+    }
+}
+
+/// A message whose data is made while it is sent. RMPP carries it, whatever its header says.
+pub struct Streamed {
+    /// The headers.
+    pub header: [u8; SA_HEADER_LEN],
+    /// The data.
+    pub data: Box<dyn Source>,
+    /// The destination.
+    pub remote: RemoteAddress,
+}
+
+impl fmt::Debug for Streamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streamed")
+            .field("remaining", &self.data.remaining())
+            .field("remote", &self.remote)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_cut_wherever_the_room_ends() {
+        let mut source = Records::new((0..4u8).map(|value| [value; 5]));
+        let mut got = Vec::new();
+        for size in [3, 0, 9, 7, 7] {
+            assert_eq!(source.remaining(), Some(20 - got.len() as u64));
+            let mut room = vec![0; size];
+            let filled = source.fill(&mut room);
+            got.extend_from_slice(&room[..filled.bytes]);
+            assert_eq!(filled.ended, got.len() == 20);
+        }
+        let expected: Vec<u8> = (0..4).flat_map(|value| [value; 5]).collect();
+        assert_eq!(got, expected);
+        assert_eq!(source.remaining(), Some(0));
+    }
+
+    #[test]
+    fn bytes_that_are_too_short_have_no_header() {
+        let message = Message {
+            bytes: vec![0; 23],
+            remote: RemoteAddress::gsi(rsm_ids::Lid(1), 0),
+        };
+        assert!(message.header().is_none() && !message.is_rmpp());
+        assert!(message.data().is_empty());
+    }
+}

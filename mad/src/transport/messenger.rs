@@ -1,0 +1,367 @@
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{
+    Administered, AdministrationPort, Message, Outgoing, RemoteAddress, SA_HEADER_LEN, SendError,
+    Streamed,
+};
+use crate::Time;
+use crate::client::Transmit;
+use crate::client::rmpp::{self, Refused, Rmpp, RmppConfig, RmppStats};
+use crate::ids::Tid;
+use crate::wire::rmpp::RmppFlags;
+use crate::wire::{MAD_LEN, header::MadHeader};
+
+/// The longest message that is given to a transport that does RMPP, which needs it as a whole: 64 MiB, a million
+/// PathRecords. The kernel takes about twice as much for it while it sends.
+pub const MAX_WHOLE: usize = 64 << 20;
+
+/// How much of such messages is made at the same time: 256 MiB.
+pub const MAX_MAKING: usize = 256 << 20;
+
+/// How many of such messages are made at the same time, and for one LID: a host runs one or two.
+const MAX_MADE: [usize; 2] = [1024, 16];
+
+/// How much of such a message is made before others have their turn, in bytes.
+const CHUNK: usize = 16 << 10;
+
+/// How long to wait where the transport had no room.
+const CONGESTION: Duration = Duration::from_micros(200);
+
+/// What a messenger delivers.
+#[derive(Debug)]
+pub enum Delivery {
+    /// A message arrived.
+    Message(Message),
+    /// A request that was sent has no answer.
+    Unanswered {
+        /// Its transaction. Match on [`Tid::low`].
+        tid: Tid,
+    },
+    /// A message that was taken is longer than can be sent; see [`MAX_WHOLE`].
+    TooLong {
+        /// Its headers.
+        header: [u8; SA_HEADER_LEN],
+        /// Where it should have gone.
+        remote: RemoteAddress,
+    },
+}
+
+/// A message was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSent {
+    /// There is no room for it, or it is malformed.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The transport did not take it.
+    #[error(transparent)]
+    Transport(#[from] SendError),
+}
+
+/// What [`Messenger::transmit`] left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing before something arrives, or the next deadline.
+    Nothing,
+    /// More of the same: call it again, after a look at what arrived.
+    More,
+    /// The transport has no room until the next deadline. Who takes on more meanwhile will have to refuse it.
+    Blocked,
+}
+
+/// Messages of subnet administration over a port, whoever does RMPP: the transport, or [`Rmpp`] here.
+///
+/// It is driven as [`Rmpp`] is, but sends by itself.
+pub struct Messenger {
+    port: Arc<dyn AdministrationPort>,
+    way: Way,
+    deliveries: VecDeque<Delivery>,
+    /// Messages that the transport did not take after they had been taken here.
+    lost: u64,
+}
+
+enum Way {
+    /// RMPP is done here.
+    Here {
+        rmpp: Box<Rmpp>,
+        /// What the transport had no room for, and when to try again.
+        held: Option<(Box<Transmit>, Time)>,
+    },
+    /// The transport does it.
+    There {
+        making: VecDeque<Making>,
+        /// How much of them is there.
+        made: usize,
+    },
+}
+
+/// A message that is put together for a transport that needs it as a whole.
+struct Making {
+    streamed: Streamed,
+    bytes: Vec<u8>,
+    patience: Duration,
+}
+
+impl Messenger {
+    /// Messages over `port`. `config` is for where the port does no RMPP.
+    pub fn new(port: Arc<dyn AdministrationPort>, config: RmppConfig) -> Messenger {
+        let way = if port.does_rmpp() {
+            Way::There {
+                making: VecDeque::new(),
+                made: 0,
+            }
+        } else {
+            Way::Here {
+                rmpp: Box::new(Rmpp::new(config)),
+                held: None,
+            }
+        };
+        Messenger {
+            port,
+            way,
+            deliveries: VecDeque::new(),
+            lost: 0,
+        }
+    }
+
+    /// The port.
+    pub fn port(&self) -> &Arc<dyn AdministrationPort> {
+        &self.port
+    }
+
+    /// What RMPP did; zero where the transport does it.
+    pub fn stats(&self) -> RmppStats {
+        match &self.way {
+            Way::Here { rmpp, .. } => rmpp.stats(),
+            Way::There { .. } => RmppStats::default(),
+        }
+    }
+
+    /// How many messages the transport did not take after they had been taken here.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Takes what arrived.
+    pub fn handle(&mut self, inbound: Administered, now: Time) {
+        match (&mut self.way, inbound) {
+            (Way::Here { rmpp, .. }, Administered::Datagram(datagram)) => {
+                rmpp.handle(&datagram, now);
+            }
+            (Way::There { .. }, Administered::Datagram(datagram)) => {
+                self.deliveries
+                    .push_back(Delivery::Message(Message::of(&datagram)));
+            }
+            (_, Administered::Message(message)) => {
+                self.deliveries.push_back(Delivery::Message(message));
+            }
+            // What is done here is waited for here.
+            (Way::Here { .. }, Administered::SendFailed { .. }) => {}
+            (Way::There { .. }, Administered::SendFailed { tid, .. }) => {
+                self.deliveries.push_back(Delivery::Unanswered { tid });
+            }
+        }
+    }
+
+    /// Takes a message to send. A request that is given a time to wait has one [`Delivery::Message`] or one
+    /// [`Delivery::Unanswered`]; zero for what has no answer, and for answers.
+    ///
+    /// # Errors
+    /// See [`NotSent`].
+    pub fn send(
+        &mut self,
+        outgoing: impl Into<Outgoing>,
+        patience: Duration,
+        now: Time,
+    ) -> Result<(), NotSent> {
+        match &mut self.way {
+            Way::Here { rmpp, .. } => Ok(rmpp.send(outgoing, patience, now)?),
+            Way::There { making, .. } => match outgoing.into() {
+                Outgoing::Whole(message) => give(&*self.port, message, patience),
+                Outgoing::Streamed(streamed) => {
+                    let lid = streamed.remote.lid;
+                    let same = |other: &&Making| other.streamed.remote.lid == lid;
+                    if making.len() >= MAX_MADE[0] {
+                        return Err(Refused::Full.into());
+                    }
+                    if making.iter().filter(same).count() >= MAX_MADE[1] {
+                        return Err(Refused::ClientFull.into());
+                    }
+                    let mut bytes = streamed.header.to_vec();
+                    mark_rmpp(&mut bytes);
+                    making.push_back(Making {
+                        streamed,
+                        bytes,
+                        patience,
+                    });
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Sends what may be sent, at most `most` datagrams or parts of a message.
+    ///
+    /// # Errors
+    /// [`SendError::Closed`]: the transport takes nothing any more.
+    pub fn transmit(&mut self, most: usize, now: Time) -> Result<Left, SendError> {
+        for _ in 0..most {
+            let went_on = match &mut self.way {
+                Way::Here { rmpp, held } => {
+                    transmit_one(&*self.port, rmpp, held, &mut self.lost, now)?
+                }
+                Way::There { .. } => self.make_one(),
+            };
+            if !went_on {
+                break;
+            }
+        }
+        Ok(match &self.way {
+            Way::Here { held: Some(_), .. } => Left::Blocked,
+            Way::Here { rmpp, .. } if rmpp.is_working() => Left::More,
+            Way::There { making, .. } if !making.is_empty() => Left::More,
+            Way::Here { .. } | Way::There { .. } => Left::Nothing,
+        })
+    }
+
+    /// The next message that arrived, or what else there is to know.
+    pub fn poll(&mut self) -> Option<Delivery> {
+        if let Some(delivery) = self.deliveries.pop_front() {
+            return Some(delivery);
+        }
+        let Way::Here { rmpp, .. } = &mut self.way else {
+            return None;
+        };
+        if let Some(message) = rmpp.poll_message() {
+            return Some(Delivery::Message(message));
+        }
+        std::iter::from_fn(|| rmpp.poll_failure())
+            .find(|failed| !failed.key.answers)
+            .map(|failed| Delivery::Unanswered {
+                tid: failed.key.tid,
+            })
+    }
+
+    /// When [`Messenger::handle_deadline`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        match &self.way {
+            Way::Here { rmpp, held } => {
+                let again = held.as_ref().map(|(_, again)| *again);
+                rmpp.next_deadline().into_iter().chain(again).min()
+            }
+            Way::There { .. } => None,
+        }
+    }
+
+    /// Does all that is due at `now`; [`Messenger::transmit`] sends it.
+    pub fn handle_deadline(&mut self, now: Time) {
+        if let Way::Here { rmpp, .. } = &mut self.way {
+            rmpp.handle_deadline(now);
+        }
+    }
+
+    /// Makes a part of the first message that is being made, and sends it once it is whole. Whether there was one.
+    fn make_one(&mut self) -> bool {
+        let Way::There { making, made } = &mut self.way else {
+            return false;
+        };
+        let Some(mut message) = making.pop_front() else {
+            return false;
+        };
+        let before = message.bytes.len();
+        message.bytes.resize(before + CHUNK, 0);
+        let filled = message.streamed.data.fill(&mut message.bytes[before..]);
+        message.bytes.truncate(before + filled.bytes.min(CHUNK));
+        *made += message.bytes.len() - before;
+        let too_long = message.bytes.len() > MAX_WHOLE || *made > MAX_MAKING;
+        if !too_long && !filled.ended {
+            // Others have their turn.
+            making.push_back(message);
+            return true;
+        }
+        *made -= message.bytes.len() - SA_HEADER_LEN;
+        let Streamed { header, remote, .. } = message.streamed;
+        if too_long {
+            self.deliveries
+                .push_back(Delivery::TooLong { header, remote });
+            return true;
+        }
+        let bytes = message.bytes;
+        if let Err(error) = give(&*self.port, Message { bytes, remote }, message.patience) {
+            let error: &dyn std::error::Error = &error;
+            tracing::debug!(error, "a message was not sent");
+            self.lost += 1;
+        }
+        true
+    }
+}
+
+/// Sends a datagram. Whether there was one, and room for it.
+fn transmit_one(
+    port: &dyn AdministrationPort,
+    rmpp: &mut Rmpp,
+    held: &mut Option<(Box<Transmit>, Time)>,
+    lost: &mut u64,
+    now: Time,
+) -> Result<bool, SendError> {
+    let next = match held.take() {
+        Some((transmit, again)) if again > now => {
+            *held = Some((transmit, again));
+            return Ok(false);
+        }
+        Some((transmit, _)) => Some(*transmit),
+        None => rmpp.poll_transmit(now),
+    };
+    let Some(transmit) = next else {
+        return Ok(false);
+    };
+    let Transmit { datagram, timeout } = &transmit;
+    match port.send(&datagram.mad, &datagram.remote, *timeout) {
+        Ok(()) => Ok(true),
+        Err(SendError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
+            *held = Some((Box::new(transmit), now + CONGESTION));
+            Ok(false)
+        }
+        Err(SendError::Closed) => Err(SendError::Closed),
+        Err(error) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::debug!(error, "a datagram was not sent");
+            *lost += 1;
+            Ok(true)
+        }
+    }
+}
+
+/// Gives a whole message to a transport that does RMPP.
+fn give(
+    port: &dyn AdministrationPort,
+    mut message: Message,
+    patience: Duration,
+) -> Result<(), NotSent> {
+    let length = message.bytes.len();
+    if length < SA_HEADER_LEN {
+        return Err(Refused::TooShort.into());
+    }
+    if message.is_rmpp() {
+        rmpp::complete_header(&mut message.bytes);
+    } else if length > MAD_LEN {
+        return Err(Refused::TooLong.into());
+    } else {
+        message.bytes.resize(MAD_LEN, 0);
+    }
+    Ok(port.send(&message.bytes, &message.remote, patience)?)
+}
+
+/// Sets ACTIVE, which a streamed message need not have.
+fn mark_rmpp(bytes: &mut [u8]) {
+    use zerocopy::FromBytes as _;
+    let rmpp = &mut bytes[size_of::<MadHeader>()..];
+    if let Ok((rmpp, _)) = crate::wire::rmpp::RmppHeader::mut_from_prefix(rmpp) {
+        rmpp.set_flags(RmppFlags::ACTIVE);
+    }
+}
+
+#[cfg(test)]
+mod tests;

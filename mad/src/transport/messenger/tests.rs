@@ -1,0 +1,126 @@
+use parking_lot::Mutex;
+use rsm_ids::{Guid, Lid, PortNum};
+
+use super::*;
+use crate::transport::{Filled, LocalPort, Records, Source};
+use crate::wire::attr::PortState;
+use crate::wire::header::Method;
+use crate::wire::rmpp::RmppHeader;
+use zerocopy::FromBytes as _;
+
+/// A port that keeps what it is given, as one does that does RMPP itself.
+#[derive(Default)]
+struct Kernel {
+    sent: Mutex<Vec<Vec<u8>>>,
+}
+
+impl AdministrationPort for Kernel {
+    fn does_rmpp(&self) -> bool {
+        true
+    }
+
+    fn send(&self, bytes: &[u8], _: &RemoteAddress, _: Duration) -> Result<(), SendError> {
+        self.sent.lock().push(bytes.to_vec());
+        Ok(())
+    }
+
+    fn local_port(&self) -> LocalPort {
+        LocalPort {
+            ca: "kernel".to_owned(),
+            port: PortNum(1),
+            node_guid: Guid::ZERO,
+            port_guid: Guid::ZERO,
+            lid: Lid(1),
+            sm_lid: Lid(1),
+            state: PortState::Active,
+        }
+    }
+}
+
+fn headers() -> [u8; SA_HEADER_LEN] {
+    let mut headers = [0; SA_HEADER_LEN];
+    headers[3] = Method::GET_TABLE_RESPONSE.0;
+    headers
+}
+
+fn streamed(data: Box<dyn Source>) -> Outgoing {
+    Outgoing::Streamed(Streamed {
+        header: headers(),
+        data,
+        remote: RemoteAddress::gsi(Lid(2), 0),
+    })
+}
+
+fn post() -> (Arc<Kernel>, Messenger) {
+    let kernel = Arc::new(Kernel::default());
+    let port = Arc::clone(&kernel) as Arc<dyn AdministrationPort>;
+    (kernel, Messenger::new(port, RmppConfig::default()))
+}
+
+#[test]
+fn a_transport_that_does_rmpp_is_given_whole_messages() {
+    let (kernel, mut messenger) = post();
+    let records: Vec<[u8; 64]> = (0..1000u32).map(|number| [number as u8; 64]).collect();
+    let data = Box::new(Records::new(records.clone().into_iter()));
+    let now = Time::ZERO;
+    messenger.send(streamed(data), Duration::ZERO, now).unwrap();
+    while messenger.transmit(1, now).unwrap() == Left::More {
+        assert_eq!(kernel.sent.lock().len(), 0);
+    }
+    let sent = kernel.sent.lock().pop().unwrap();
+    assert_eq!(sent[SA_HEADER_LEN..], *records.concat());
+    let (rmpp, _) = RmppHeader::ref_from_prefix(&sent[24..]).unwrap();
+    assert_eq!(rmpp.flags(), RmppFlags::ACTIVE | RmppFlags::FIRST);
+    assert_eq!((rmpp.segment_number(), rmpp.payload_length()), (1, 70_400));
+
+    let (bytes, remote) = (headers().to_vec(), RemoteAddress::gsi(Lid(2), 0));
+    let short = Message { bytes, remote };
+    messenger.send(short, Duration::ZERO, now).unwrap();
+    assert_eq!(kernel.sent.lock().pop().unwrap().len(), MAD_LEN);
+}
+
+/// As much as there is room for, for ever.
+struct Endless;
+
+impl Source for Endless {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
+        Filled {
+            bytes: room.len(),
+            ended: false,
+        }
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn what_is_too_long_comes_back() {
+    let (kernel, mut messenger) = post();
+    let now = Time::ZERO;
+    messenger
+        .send(streamed(Box::new(Endless)), Duration::ZERO, now)
+        .unwrap();
+    while messenger.transmit(64, now).unwrap() == Left::More {}
+    let Some(Delivery::TooLong { header, remote }) = messenger.poll() else {
+        panic!("it was sent");
+    };
+    assert_eq!((header, remote.lid), (headers(), Lid(2)));
+    assert!(kernel.sent.lock().is_empty());
+    // Nothing is left behind.
+    let Way::There { making, made } = &messenger.way else {
+        unreachable!("the transport does RMPP");
+    };
+    assert_eq!((making.len(), *made), (0, 0));
+}
+
+#[test]
+fn one_lid_has_few_messages_made_at_once() {
+    let (_, mut messenger) = post();
+    let mut send = || messenger.send(streamed(Box::new(Endless)), Duration::ZERO, Time::ZERO);
+    for _ in 0..MAX_MADE[1] {
+        send().unwrap();
+    }
+    assert!(matches!(send(), Err(NotSent::Refused(Refused::ClientFull))));
+}

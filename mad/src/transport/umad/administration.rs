@@ -1,0 +1,76 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use super::receiver::Shared;
+use super::{device, whole_milliseconds};
+use crate::transport::{AdministrationPort, LocalPort, RemoteAddress, SendError, is_rmpp};
+use crate::wire::header::Class;
+
+/// How often the kernel sends a segment again that is not acknowledged. It waits 2 s each time.
+const RMPP_RETRIES: u8 = 4;
+
+/// The agent of subnet administration on an open port.
+#[derive(Clone)]
+pub(super) struct Agent {
+    pub(super) id: Option<u32>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// The sending half of subnet administration of a [`UmadTransport`](super::UmadTransport): usable from any thread, and
+/// closed while that is.
+///
+/// The kernel does RMPP: messages go and come whole. ibsim stands in for a kernel that does not: of a longer message the
+/// first datagram goes, and of a datagram 224 bytes arrive. Nothing is done about that; tools that ask for no
+/// more than fits into one datagram have their answers.
+pub struct UmadAdministration {
+    pub(super) agent: Arc<RwLock<Option<Agent>>>,
+    /// The port as it was when this was made.
+    pub(super) known: LocalPort,
+}
+
+impl AdministrationPort for UmadAdministration {
+    fn does_rmpp(&self) -> bool {
+        true
+    }
+
+    fn send(
+        &self,
+        bytes: &[u8],
+        remote: &RemoteAddress,
+        timeout: Duration,
+    ) -> Result<(), SendError> {
+        // A copy, so that opening the port again never waits for a long message to be copied.
+        let agent = self.agent.read().clone().ok_or(SendError::Closed)?;
+        if agent.shared.gone.load(Ordering::Acquire) {
+            return Err(SendError::Closed);
+        }
+        let id = agent.id.ok_or(SendError::UnsupportedClass {
+            class: Class::SUBNET_ADMINISTRATION,
+        })?;
+        let retries = if is_rmpp(bytes) { RMPP_RETRIES } else { 0 };
+        let timeout = whole_milliseconds(timeout);
+        let port = &agent.shared.port;
+        port.send(id, bytes, remote, timeout, retries)
+            .map_err(|source| SendError::Io {
+                device: device(&agent.shared.local.read()),
+                source,
+            })
+    }
+
+    fn local_port(&self) -> LocalPort {
+        let agent = self.agent.read();
+        let shared = agent.as_ref().map(|agent| &agent.shared);
+        shared.map_or_else(|| self.known.clone(), |shared| shared.local.read().clone())
+    }
+}
+
+impl std::fmt::Debug for UmadAdministration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UmadAdministration")
+            .field("local", &self.local_port())
+            .finish_non_exhaustive()
+    }
+}

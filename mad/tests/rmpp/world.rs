@@ -1,0 +1,299 @@
+//! A server and its clients with a link between them that loses, doubles and reorders packets.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::{Failed, Rmpp, RmppConfig};
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{
+    Datagram, Message, Outgoing, Records, RemoteAddress, SA_HEADER_LEN, Streamed,
+};
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{Class, MadHeader, Method};
+use rsm_mad::wire::rmpp::{RmppFlags, RmppHeader};
+use zerocopy::{FromBytes, IntoBytes};
+
+pub(crate) const SERVER: Lid = Lid(1);
+pub(crate) const CLIENT: Lid = Lid(2);
+
+/// How long a client waits for an answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The headers of a message.
+pub(crate) fn headers(method: Method, tid: u64, by_rmpp: bool) -> [u8; SA_HEADER_LEN] {
+    let mut bytes = [0; SA_HEADER_LEN];
+    let (header, rest) = MadHeader::mut_from_prefix(&mut bytes).unwrap();
+    header
+        .set_base_version(1)
+        .set_class(Class::SUBNET_ADMINISTRATION)
+        .set_class_version(2)
+        .set_method(method)
+        .set_tid(Tid(tid));
+    let (rmpp, class) = RmppHeader::mut_from_prefix(rest).unwrap();
+    if by_rmpp {
+        rmpp.set_flags(RmppFlags::ACTIVE);
+    }
+    class.fill(0xCC);
+    bytes
+}
+
+pub(crate) fn message(method: Method, tid: u64, data: &[u8], lid: Lid, by_rmpp: bool) -> Message {
+    let mut bytes = headers(method, tid, by_rmpp).to_vec();
+    bytes.extend_from_slice(data);
+    Message {
+        bytes,
+        remote: RemoteAddress::gsi(lid, 0),
+    }
+}
+
+/// Data of which no two stretches are alike.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|at| (at ^ ((at >> 8) * 31)) as u8)
+        .collect()
+}
+
+/// A question that says how long the answer shall be, in `extra` bytes more than that takes.
+pub(crate) fn question(tid: u64, answer: u32, extra: Option<usize>) -> Message {
+    let mut data = answer.to_be_bytes().to_vec();
+    let method = match extra {
+        Some(extra) => {
+            data.extend(pattern(extra));
+            Method::GET_MULTI
+        }
+        None => Method::GET_TABLE,
+    };
+    message(method, tid, &data, SERVER, extra.is_some())
+}
+
+/// The header of an RMPP packet.
+pub(crate) fn rmpp_of(mad: &MadBytes) -> &RmppHeader {
+    RmppHeader::of(mad)
+}
+
+/// SplitMix64: small, and the same everywhere.
+#[derive(Clone)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn percent(&mut self, chance: u32) -> bool {
+        self.next() % 100 < u64::from(chance)
+    }
+}
+
+/// What the link does, in percent, and how much it lets packets overtake each other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Link {
+    pub(crate) loss: u32,
+    pub(crate) duplicate: u32,
+    pub(crate) jitter: Duration,
+}
+
+const LATENCY: Duration = Duration::from_micros(10);
+
+/// A packet on its way.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Flight {
+    to: Lid,
+    from: Lid,
+    mad: Box<MadBytes>,
+}
+
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) server: Rmpp,
+    pub(crate) clients: BTreeMap<Lid, Rmpp>,
+    /// What reached the clients.
+    pub(crate) answers: Vec<(Lid, Message)>,
+    pub(crate) failures: Vec<(Lid, Failed)>,
+    /// What reached the server.
+    pub(crate) questions: Vec<Message>,
+    /// Every packet that was sent, with who sent it.
+    pub(crate) transcript: Vec<(Time, Lid, MadBytes)>,
+    /// The server makes its answers while it sends them.
+    pub(crate) streams: bool,
+    pub(crate) link: Link,
+    random: Random,
+    flights: BinaryHeap<Reverse<(Time, u64, Flight)>>,
+    order: u64,
+}
+
+impl World {
+    pub(crate) fn new(config: RmppConfig, link: Link, seed: u64) -> World {
+        // Only what a server is sent is bounded here; clients take tables.
+        let client = RmppConfig {
+            max_received: 64 << 20,
+            ..config.clone()
+        };
+        World {
+            now: Time::from_nanos(1),
+            server: Rmpp::new(config),
+            clients: BTreeMap::from([(CLIENT, Rmpp::new(client))]),
+            answers: Vec::new(),
+            failures: Vec::new(),
+            questions: Vec::new(),
+            transcript: Vec::new(),
+            streams: false,
+            link,
+            random: Random(seed),
+            flights: BinaryHeap::new(),
+            order: 0,
+        }
+    }
+
+    pub(crate) fn ask(&mut self, question: Message) {
+        let client = self.clients.get_mut(&CLIENT).unwrap();
+        client.send(question, PATIENCE, self.now).unwrap();
+    }
+
+    /// Runs until nothing is left to happen.
+    pub(crate) fn run(&mut self) {
+        for _ in 0..10_000_000u32 {
+            self.transmit();
+            if !self.step(Time::MAX) {
+                return;
+            }
+        }
+        panic!("it goes on for ever");
+    }
+
+    /// Runs up to `end`.
+    pub(crate) fn run_until(&mut self, end: Time) {
+        loop {
+            self.transmit();
+            if !self.step(end) {
+                return;
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        while let Some(sent) = self.server.poll_transmit(self.now) {
+            self.launch(SERVER, &sent.datagram);
+        }
+        let lids: Vec<Lid> = self.clients.keys().copied().collect();
+        for lid in lids {
+            while let Some(sent) = self.clients.get_mut(&lid).unwrap().poll_transmit(self.now) {
+                self.launch(lid, &sent.datagram);
+            }
+        }
+    }
+
+    fn launch(&mut self, from: Lid, datagram: &Datagram) {
+        self.transcript.push((self.now, from, datagram.mad));
+        let copies = if self.random.percent(self.link.loss) {
+            0
+        } else if self.random.percent(self.link.duplicate) {
+            2
+        } else {
+            1
+        };
+        for _ in 0..copies {
+            let most = self.link.jitter.as_nanos() as u64 + 1;
+            let jitter = Duration::from_nanos(self.random.next() % most);
+            self.order += 1;
+            let flight = Flight {
+                to: datagram.remote.lid,
+                from,
+                mad: Box::new(datagram.mad),
+            };
+            let due = self.now + LATENCY + jitter;
+            self.flights.push(Reverse((due, self.order, flight)));
+        }
+    }
+
+    /// Lets the next thing happen that happens up to `end`. Whether there was one.
+    fn step(&mut self, end: Time) -> bool {
+        let arrival = self.flights.peek().map(|Reverse((time, ..))| *time);
+        let deadlines = self.clients.values().filter_map(Rmpp::next_deadline);
+        let deadline = deadlines.chain(self.server.next_deadline()).min();
+        let Some(next) = arrival.into_iter().chain(deadline).min() else {
+            return false;
+        };
+        if next > end {
+            return false;
+        }
+        self.now = self.now.max(next);
+        if arrival.is_some_and(|arrival| arrival <= next) {
+            let Reverse((_, _, flight)) = self.flights.pop().unwrap();
+            let datagram = Datagram {
+                mad: *flight.mad,
+                remote: RemoteAddress::gsi(flight.from, 0),
+            };
+            if flight.to == SERVER {
+                self.server.handle(&datagram, self.now);
+            } else if let Some(client) = self.clients.get_mut(&flight.to) {
+                client.handle(&datagram, self.now);
+            }
+        } else {
+            self.server.handle_deadline(self.now);
+            for client in self.clients.values_mut() {
+                client.handle_deadline(self.now);
+            }
+        }
+        self.take();
+        true
+    }
+
+    fn take(&mut self) {
+        while let Some(question) = self.server.poll_message() {
+            self.answer(&question);
+            self.questions.push(question);
+        }
+        while let Some(failed) = self.server.poll_failure() {
+            self.failures.push((SERVER, failed));
+        }
+        for (&lid, client) in &mut self.clients {
+            while let Some(message) = client.poll_message() {
+                self.answers.push((lid, message));
+            }
+            while let Some(failed) = client.poll_failure() {
+                self.failures.push((lid, failed));
+            }
+        }
+    }
+
+    fn answer(&mut self, question: &Message) {
+        let header = question.header().unwrap();
+        let Some(method) = header.method().response() else {
+            return;
+        };
+        let length = u32::from_be_bytes(*question.data().first_chunk().unwrap()) as usize;
+        let data = pattern(length);
+        let (tid, remote) = (header.tid().0, question.remote);
+        let answer = if self.streams {
+            let records: Vec<[u8; 1]> = data.iter().map(|&byte| [byte]).collect();
+            Outgoing::Streamed(Streamed {
+                header: headers(method, tid, true),
+                data: Box::new(Records::new(records.into_iter())),
+                remote,
+            })
+        } else {
+            message(method, tid, &data, remote.lid, true).into()
+        };
+        // A question that comes again is refused while its answer is on its way.
+        let _ = self.server.send(answer, Duration::ZERO, self.now);
+    }
+}
+
+/// A packet other than DATA, from headers.
+pub(crate) fn packet(method: Method, tid: u64, change: impl FnOnce(&mut RmppHeader)) -> MadBytes {
+    let mut mad = [0; 256];
+    mad[..SA_HEADER_LEN].copy_from_slice(&headers(method, tid, true));
+    let (rmpp, _) = RmppHeader::mut_from_prefix(&mut mad[24..]).unwrap();
+    rmpp.set_version(1);
+    change(rmpp);
+    debug_assert_eq!(rmpp.as_bytes().len(), RmppHeader::LEN);
+    mad
+}

@@ -1,0 +1,292 @@
+//! Where messages of subnet administration come in: on the transport's receive thread, which never waits here.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use rsm_mad::Time;
+use rsm_mad::transport::{Administered, AdministrationPort, AdministrationSink, RemoteAddress};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::rmpp::{RmppHeader, RmppType};
+use rsm_mad::wire::sa::{SA_HEADER_LEN, SaHeader};
+use rsm_mad::wire::{MAD_LEN, MadBytes};
+
+use super::Clock;
+use super::admission::Admission;
+use super::statistics::Statistics;
+
+/// How many messages can wait for an answer: 16,384, 6 MB. At some hundred thousand answers a second that is less than a
+/// tenth of a second, the time after which a host asks again.
+pub(super) const INBOX: usize = 16_384;
+
+/// How much of it is kept for what is no question: acknowledgements and answers, without which no place becomes free.
+const RESERVED: usize = 1024;
+
+/// How many may wait before everybody is held to a rate: while there are fewer, an answer takes a few milliseconds at most.
+const CONTENDED: usize = 1024;
+
+/// What came in, and when.
+pub(super) struct Arrival {
+    pub(super) what: Administered,
+    pub(super) at: Time,
+}
+
+/// What the thread of subnet administration is sent.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are arrivals; a box each would cost more than the copy"
+)]
+pub(super) enum Call {
+    /// A message.
+    Arrival(Arrival),
+    /// Something else is to be looked at.
+    Wake,
+}
+
+/// The way in.
+pub(super) struct Gate {
+    pub(super) inbox: SyncSender<Call>,
+    /// How many messages wait.
+    pub(super) waiting: Arc<AtomicUsize>,
+    /// Where refusals go. Not owned: the port goes when its owner does, although the transport holds this.
+    pub(super) port: Arc<OnceLock<Weak<dyn AdministrationPort>>>,
+    pub(super) statistics: Arc<Statistics>,
+    pub(super) clock: Clock,
+}
+
+impl Gate {
+    pub(super) fn into_sink(self) -> AdministrationSink {
+        let mut admission = Admission::new();
+        Box::new(move |what| self.take(what, &mut admission))
+    }
+
+    fn take(&self, what: Administered, admission: &mut Admission) {
+        let at = (self.clock)();
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        let question = question(&what);
+        let has_room = match &question {
+            Some(question) => {
+                let has_token = admission.take(question.remote.lid, at);
+                waiting < CONTENDED || (has_token && waiting < INBOX - RESERVED)
+            }
+            None => true,
+        };
+        if has_room {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            match self.inbox.try_send(Call::Arrival(Arrival { what, at })) {
+                Ok(()) => return,
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                    self.waiting.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        }
+        match question {
+            Some(question) => self.refuse(&question),
+            None => self.statistics.dropped(),
+        }
+    }
+
+    fn refuse(&self, question: &Question) {
+        let port = self.port.get().and_then(Weak::upgrade);
+        let answer = refusal(&question.header, Status::BUSY);
+        let sent = answer.zip(port).is_some_and(|(answer, port)| {
+            port.send(&answer, &question.remote, Duration::ZERO).is_ok()
+        });
+        if sent {
+            self.statistics.busy();
+        } else {
+            self.statistics.dropped();
+        }
+    }
+}
+
+/// What wants an answer.
+struct Question {
+    header: SaHeader,
+    remote: RemoteAddress,
+}
+
+/// The question that arrived, if it is one: a request, or the first packet of a longer one.
+fn question(what: &Administered) -> Option<Question> {
+    let (bytes, remote) = match what {
+        Administered::Datagram(datagram) => (&datagram.mad[..], datagram.remote),
+        Administered::Message(message) => (&message.bytes[..], message.remote),
+        Administered::SendFailed { .. } => return None,
+    };
+    let (header, _) = SaHeader::split(bytes)?;
+    let method = header.mad().method();
+    if method.is_response() || method == Method::TRAP_REPRESS {
+        return None;
+    }
+    let rmpp = header.rmpp();
+    let is_packet = matches!(what, Administered::Datagram(_)) && rmpp.is_active();
+    let begins = rmpp.rmpp_type() == RmppType::Data && rmpp.segment_number() == 1;
+    (!is_packet || begins).then_some(Question {
+        header: *header,
+        remote,
+    })
+}
+
+/// An answer without a record, in one datagram whatever was asked: to the request with this header, or instead of the answer
+/// with it. `None` where the method has no answer.
+pub(super) fn refusal(header: &SaHeader, status: Status) -> Option<MadBytes> {
+    let method = header.mad().method();
+    let mut answer = if method.is_response() {
+        let mut answer = *header;
+        *answer.rmpp_mut() = RmppHeader::default();
+        answer.set_attribute_offset(0).mad_mut().set_status(status);
+        answer
+    } else {
+        // TrapRepress says nothing of a status.
+        method.response().filter(|_| method != Method::TRAP)?;
+        header.response(status)
+    };
+    answer.set_sm_key(0);
+    let mut mad = [0; MAD_LEN];
+    mad[..SA_HEADER_LEN].copy_from_slice(answer.as_bytes());
+    Some(mad)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use parking_lot::Mutex;
+    use rsm_ids::{Guid, Lid, PortNum};
+    use rsm_mad::ids::Tid;
+    use rsm_mad::transport::{Datagram, LocalPort, SendError};
+    use rsm_mad::wire::attr::PortState;
+    use rsm_mad::wire::rmpp::RmppFlags;
+    use rsm_mad::wire::sa::PathRecord;
+
+    use super::*;
+
+    /// Keeps what it is given.
+    #[derive(Default)]
+    struct Outbox(Mutex<Vec<(Lid, Vec<u8>)>>);
+
+    impl AdministrationPort for Outbox {
+        fn does_rmpp(&self) -> bool {
+            false
+        }
+
+        fn send(&self, bytes: &[u8], remote: &RemoteAddress, _: Duration) -> Result<(), SendError> {
+            self.0.lock().push((remote.lid, bytes.to_vec()));
+            Ok(())
+        }
+
+        fn local_port(&self) -> LocalPort {
+            LocalPort {
+                ca: "none".to_owned(),
+                port: PortNum(1),
+                node_guid: Guid::ZERO,
+                port_guid: Guid::ZERO,
+                lid: Lid(1),
+                sm_lid: Lid(1),
+                state: PortState::Active,
+            }
+        }
+    }
+
+    fn datagram(lid: u16, method: Method, change: impl FnOnce(&mut RmppHeader)) -> Administered {
+        let mut header = SaHeader::request::<PathRecord>(method, Tid(7));
+        header.set_sm_key(99);
+        change(header.rmpp_mut());
+        let mut mad = [0xEE; MAD_LEN];
+        mad[..SA_HEADER_LEN].copy_from_slice(header.as_bytes());
+        let remote = RemoteAddress::gsi(Lid(lid), 0);
+        Administered::Datagram(Datagram { mad, remote })
+    }
+
+    fn ask(lid: u16) -> Administered {
+        datagram(lid, Method::GET_TABLE, |_| ())
+    }
+
+    #[test]
+    fn who_asks_too_much_is_told_so_and_others_are_let_in() {
+        let (inbox, calls) = sync_channel(INBOX);
+        let outbox = Arc::new(Outbox::default());
+        let statistics = Arc::new(Statistics::default());
+        let port = Arc::new(OnceLock::new());
+        let weak: Weak<dyn AdministrationPort> = Arc::downgrade(&outbox) as _;
+        assert!(port.set(weak).is_ok());
+        let gate = Gate {
+            inbox,
+            waiting: Arc::default(),
+            port,
+            statistics: Arc::clone(&statistics),
+            clock: Arc::new(|| Time::from_nanos(1)),
+        };
+        let mut sink = gate.into_sink();
+        let flood = 100_000;
+        for _ in 0..flood {
+            sink(ask(5));
+        }
+        let refused = outbox.0.lock().len();
+        // A burst beyond what everybody may have, and what the rate allows meanwhile.
+        assert!((CONTENDED..INBOX / 2).contains(&(flood - refused)));
+        assert_eq!(statistics.counts().busy, refused as u64);
+
+        let (lid, answer) = outbox.0.lock().pop().unwrap();
+        let (header, data) = SaHeader::split(&answer).unwrap();
+        assert_eq!(lid, Lid(5));
+        assert_eq!(header.mad().method(), Method::GET_TABLE_RESPONSE);
+        assert_eq!(header.mad().status(), Status::BUSY);
+        assert_eq!((header.mad().tid(), header.sm_key()), (Tid(7), 0));
+        assert_eq!(*data, [0; 200]);
+
+        // Somebody else is let in while the one is not.
+        let before = outbox.0.lock().len();
+        for lid in 100..200 {
+            sink(ask(lid));
+        }
+        assert_eq!(outbox.0.lock().len(), before);
+        // Without anybody asking too much there comes an end too.
+        for round in 0..200 {
+            for lid in 1000..1100 {
+                sink(ask(lid + round));
+            }
+        }
+        assert!(outbox.0.lock().len() > before);
+        let waiting = calls.try_iter().count();
+        assert_eq!(waiting, INBOX - RESERVED);
+
+        // What is no question finds room where questions do not, and is not answered.
+        let before = outbox.0.lock().len();
+        let ack = || {
+            datagram(5, Method::GET_TABLE, |rmpp| {
+                rmpp.set_flags(RmppFlags::ACTIVE)
+                    .set_rmpp_type(RmppType::Ack);
+            })
+        };
+        for _ in 0..INBOX {
+            sink(ack());
+        }
+        assert_eq!(calls.try_iter().count(), INBOX);
+        assert_eq!(outbox.0.lock().len(), before);
+    }
+
+    #[test]
+    fn only_what_has_an_answer_is_refused() {
+        let asked = |what| question(&what).and_then(|q| refusal(&q.header, Status::BUSY));
+        assert!(asked(datagram(1, Method::GET, |_| ())).is_some());
+        assert!(asked(datagram(1, Method::REPORT_RESPONSE, |_| ())).is_none());
+        assert!(asked(datagram(1, Method::TRAP_REPRESS, |_| ())).is_none());
+        assert!(asked(datagram(1, Method::TRAP, |_| ())).is_none());
+        assert!(asked(datagram(1, Method(0x55), |_| ())).is_none());
+        for (segment, answered) in [(1, true), (2, false)] {
+            let data = datagram(1, Method::GET_MULTI, |rmpp| {
+                rmpp.set_flags(RmppFlags::ACTIVE)
+                    .set_rmpp_type(RmppType::Data)
+                    .set_segment_number(segment);
+            });
+            assert_eq!(asked(data).is_some(), answered);
+        }
+        let failed = Administered::SendFailed {
+            tid: Tid(1),
+            kind: rsm_mad::transport::SendFailure::TimedOut,
+        };
+        assert!(question(&failed).is_none());
+    }
+}

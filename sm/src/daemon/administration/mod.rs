@@ -1,0 +1,196 @@
+//! Subnet administration beside the core: a thread of its own, with an inbox of its own that the transport fills and a way
+//! out of its own. No question waits for the core, and the core waits for no question.
+//!
+//! ```text
+//! receive thread ─▶ gate ─▶ inbox ─▶ worker ─▶ port
+//!                    └─ BUSY ─────────────────▶ port
+//! core ─▶ snapshots ─▶ directories ─▶ worker
+//! ```
+
+mod admission;
+mod gate;
+mod statistics;
+mod worker;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{Builder, JoinHandle};
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::RmppConfig;
+use rsm_mad::transport::{AdministrationPort, AdministrationSink, Messenger};
+use tokio::sync::watch;
+
+use self::gate::{Call, Gate, INBOX};
+pub use self::statistics::{Counts, Statistics};
+use self::worker::Worker;
+use crate::core::role::Role;
+use crate::core::snapshot::Snapshot;
+use crate::sa::{self, Administration, Directory};
+
+/// What the time is.
+pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+
+/// Subnet administration before its port is open: it has a sink for the transport that opens it.
+pub struct Administrator {
+    calls: Receiver<Call>,
+    inbox: SyncSender<Call>,
+    waiting: Arc<AtomicUsize>,
+    port: Arc<OnceLock<Weak<dyn AdministrationPort>>>,
+    statistics: Arc<Statistics>,
+    clock: Clock,
+}
+
+impl Administrator {
+    /// Subnet administration that goes by `clock`.
+    pub fn new(clock: Clock) -> Administrator {
+        let (inbox, calls) = sync_channel(INBOX);
+        Administrator {
+            calls,
+            inbox,
+            waiting: Arc::default(),
+            port: Arc::default(),
+            statistics: Arc::default(),
+            clock,
+        }
+    }
+
+    /// Where the transport delivers what is for subnet administration.
+    pub fn sink(&self) -> AdministrationSink {
+        let gate = Gate {
+            inbox: self.inbox.clone(),
+            waiting: Arc::clone(&self.waiting),
+            port: Arc::clone(&self.port),
+            statistics: Arc::clone(&self.statistics),
+            clock: Arc::clone(&self.clock),
+        };
+        gate.into_sink()
+    }
+
+    /// Starts to answer, through `port`. Everybody is asked for patience until the first snapshot.
+    ///
+    /// # Errors
+    /// The operating system has no thread to give.
+    pub fn start(
+        self,
+        config: sa::Config,
+        port: Arc<dyn AdministrationPort>,
+    ) -> anyhow::Result<Administering> {
+        // Set once: the value is made here and used up here.
+        let _ = self.port.set(Arc::downgrade(&port));
+        let standing = Arc::new(Mutex::new(None));
+        let closing = Arc::new(AtomicBool::new(false));
+        let worker = Worker {
+            administration: Administration::new(config),
+            messenger: Messenger::new(port, RmppConfig::default()),
+            inbox: self.calls,
+            waiting: self.waiting,
+            standing: Arc::clone(&standing),
+            closing: Arc::clone(&closing),
+            statistics: Arc::clone(&self.statistics),
+            clock: self.clock,
+        };
+        let worker = Builder::new()
+            .name("administration".to_owned())
+            .spawn(move || worker.run())
+            .context("cannot start the thread of subnet administration")?;
+        let (latest, snapshots) = watch::channel(None);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .context("cannot start the thread of the directory")?;
+        let inbox = self.inbox.clone();
+        let directories = Builder::new()
+            .name("directory".to_owned())
+            .spawn(move || keep_directory(&runtime, snapshots, &standing, &inbox))
+            .context("cannot start the thread of the directory")?;
+        Ok(Administering {
+            inbox: self.inbox,
+            latest,
+            closing,
+            statistics: self.statistics,
+            worker,
+            directories,
+        })
+    }
+}
+
+/// Subnet administration that answers.
+pub struct Administering {
+    inbox: SyncSender<Call>,
+    latest: watch::Sender<Option<Arc<Snapshot>>>,
+    closing: Arc<AtomicBool>,
+    statistics: Arc<Statistics>,
+    worker: JoinHandle<()>,
+    directories: JoinHandle<()>,
+}
+
+impl Administering {
+    /// Answers from `snapshot` soon. Does not wait.
+    pub fn publish(&self, snapshot: Arc<Snapshot>) {
+        self.latest.send_replace(Some(snapshot));
+    }
+
+    /// What it does, for as long as it does it.
+    pub fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
+    }
+
+    /// Ends it.
+    pub fn stop(self) {
+        self.closing.store(true, Ordering::Release);
+        wake(&self.inbox);
+        drop(self.latest);
+        for thread in [self.worker, self.directories] {
+            if thread.join().is_err() {
+                tracing::error!("a thread of subnet administration panicked");
+            }
+        }
+        let counts = self.statistics.counts();
+        tracing::info!(
+            answered = counts.answered,
+            busy = counts.busy,
+            dropped = counts.dropped,
+            failed = counts.failed,
+            p99_us = counts.quantile(0.99),
+            "subnet administration ends"
+        );
+    }
+}
+
+/// What to answer from: a snapshot, arranged.
+struct Standing {
+    is_master: bool,
+    /// `None` until the first plan is in force.
+    directory: Option<Arc<Directory>>,
+}
+
+/// Lets the thread look around. Where the inbox is full it is awake.
+fn wake(inbox: &SyncSender<Call>) {
+    let _ = inbox.try_send(Call::Wake);
+}
+
+/// Makes a directory of each snapshot; of several that wait, only of the last. On a thread of its own, for it takes some
+/// milliseconds for a large subnet, in which others are to be answered.
+fn keep_directory(
+    runtime: &tokio::runtime::Runtime,
+    mut snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
+    standing: &Mutex<Option<Standing>>,
+    inbox: &SyncSender<Call>,
+) {
+    let mut directory = None;
+    while runtime.block_on(snapshots.changed()).is_ok() {
+        let snapshot: Option<Arc<Snapshot>> = snapshots.borrow_and_update().clone();
+        let Some(snapshot) = snapshot else {
+            continue;
+        };
+        directory = Directory::of(&snapshot, directory.as_ref());
+        *standing.lock() = Some(Standing {
+            is_master: snapshot.role == Role::Master,
+            directory: directory.clone(),
+        });
+        wake(inbox);
+    }
+}

@@ -1,0 +1,217 @@
+//! The thread that answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::Refused;
+use rsm_mad::transport::{
+    Delivery, Filled, Left, Message, Messenger, NotSent, Outgoing, SendError, Source, Streamed,
+};
+use rsm_mad::wire::header::{AttrId, MadHeader, Status};
+use rsm_mad::wire::sa::{SaHeader, SaStatus};
+
+use super::gate::{Arrival, Call, refusal};
+use super::statistics::Statistics;
+use super::{Clock, Standing};
+use crate::sa::{Administration, Answer, Request};
+
+/// How many messages are taken before what is ready is sent, and how many datagrams are sent before messages are taken
+/// again.
+const AT_ONCE: usize = 64;
+
+/// The longest that the thread sleeps; it is woken up for everything.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// Everything that the thread has.
+pub(super) struct Worker {
+    pub(super) administration: Administration,
+    pub(super) messenger: Messenger,
+    pub(super) inbox: Receiver<Call>,
+    pub(super) waiting: Arc<AtomicUsize>,
+    /// What to answer from, when there is something new.
+    pub(super) standing: Arc<Mutex<Option<Standing>>>,
+    pub(super) closing: Arc<AtomicBool>,
+    pub(super) statistics: Arc<Statistics>,
+    pub(super) clock: Clock,
+}
+
+impl Worker {
+    /// Answers until it is told to end.
+    pub(super) fn run(mut self) {
+        while !self.closing.load(Ordering::Acquire) {
+            let standing = self.standing.lock().take();
+            if let Some(standing) = standing {
+                let Standing {
+                    is_master,
+                    directory,
+                } = standing;
+                self.administration.take_over(is_master, directory);
+            }
+            let now = (self.clock)();
+            self.messenger.handle_deadline(now);
+            self.deliver(now);
+            let left = match self.messenger.transmit(AT_ONCE, now) {
+                Ok(left) => left,
+                Err(SendError::Closed) => {
+                    tracing::info!("the port is closed; nobody is answered any more");
+                    return;
+                }
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::debug!(error, "nothing can be sent");
+                    Left::Nothing
+                }
+            };
+            if !self.receive(left) {
+                return;
+            }
+        }
+    }
+
+    /// Takes what has come; waits for it where nothing is left to be done. Whether there is anybody who could send more.
+    fn receive(&mut self, left: Left) -> bool {
+        let first = match left {
+            Left::More => match self.inbox.try_recv() {
+                Ok(call) => call,
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            },
+            Left::Blocked => {
+                // Who asks meanwhile waits in the inbox, or is told to come back.
+                std::thread::sleep(self.sleep());
+                return true;
+            }
+            Left::Nothing => match self.inbox.recv_timeout(self.sleep()) {
+                Ok(call) => call,
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            },
+        };
+        self.take(first);
+        for _ in 1..AT_ONCE {
+            match self.inbox.try_recv() {
+                Ok(call) => self.take(call),
+                Err(_) => break,
+            }
+        }
+        true
+    }
+
+    fn sleep(&self) -> Duration {
+        let deadline = self.messenger.next_deadline();
+        deadline.map_or(LONGEST_SLEEP, |deadline| {
+            deadline.since((self.clock)()).min(LONGEST_SLEEP)
+        })
+    }
+
+    fn take(&mut self, call: Call) {
+        let Call::Arrival(Arrival { what, at }) = call else {
+            return;
+        };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.messenger.handle(what, (self.clock)());
+        self.deliver(at);
+    }
+
+    /// Answers what has arrived whole. `at` is when.
+    fn deliver(&mut self, at: Time) {
+        while let Some(delivery) = self.messenger.poll() {
+            match delivery {
+                Delivery::Message(message) => self.answer(&message, at),
+                // Nothing is asked yet.
+                Delivery::Unanswered { .. } => {}
+                Delivery::TooLong { header, remote } => {
+                    let header = SaHeader::split(&header).map(|(header, _)| *header);
+                    self.refuse(header, remote, SaStatus::NO_RESOURCES);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, message: &Message, at: Time) {
+        let request = Request {
+            bytes: &message.bytes,
+            requester: message.remote,
+        };
+        let Some(answer) = self.administration.handle(request) else {
+            return;
+        };
+        let (header, remote) = (*answer.header(), answer.remote);
+        let asked = message.header().map_or(AttrId(0), MadHeader::attribute);
+        self.statistics.question(asked);
+        let now = (self.clock)();
+        match self.messenger.send(outgoing(answer), Duration::ZERO, now) {
+            Ok(()) => self.statistics.answered((self.clock)().since(at)),
+            // The answer is on its way, from when the question came for the first time.
+            Err(NotSent::Refused(Refused::UnderWay)) => {}
+            Err(NotSent::Refused(_)) => {
+                self.statistics.busy();
+                self.refuse(Some(header), remote, Status::BUSY);
+            }
+            Err(NotSent::Transport(error)) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::debug!(error, "an answer was not sent");
+                self.statistics.failed();
+            }
+        }
+    }
+
+    /// Says with a status why there is no record.
+    fn refuse(
+        &mut self,
+        header: Option<SaHeader>,
+        remote: rsm_mad::transport::RemoteAddress,
+        status: Status,
+    ) {
+        let mad = header.and_then(|header| refusal(&header, status));
+        let Some(mad) = mad else {
+            return;
+        };
+        let message = Message {
+            bytes: mad.to_vec(),
+            remote,
+        };
+        let now = (self.clock)();
+        if self.messenger.send(message, Duration::ZERO, now).is_err() {
+            self.statistics.failed();
+        }
+    }
+}
+
+/// An answer as it is sent: a datagram, or a table that is made meanwhile.
+fn outgoing(answer: Answer) -> Outgoing {
+    let remote = answer.remote;
+    match answer.datagram() {
+        Some(mad) => Outgoing::Whole(Message {
+            bytes: mad.to_vec(),
+            remote,
+        }),
+        None => Outgoing::Streamed(Streamed {
+            header: *answer.header().as_bytes(),
+            data: Box::new(Table(answer)),
+            remote,
+        }),
+    }
+}
+
+/// The records of an answer.
+struct Table(Answer);
+
+impl Source for Table {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
+        let pulled = self.0.pull(room);
+        Filled {
+            bytes: pulled.bytes,
+            ended: pulled.ended,
+        }
+    }
+
+    /// How many there are is known when the last one was made.
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,261 @@
+//! A simulated fabric in real time with subnet administration at the manager's port, and hosts that ask it.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rsm::core::snapshot::Snapshot;
+use rsm::daemon::administration::{Administering, Administrator, Clock};
+use rsm::sa;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::RmppConfig;
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{
+    Administered as Inbound, AdministrationPort, AdministrationSink, Delivery, Left, Message,
+    Messenger, RemoteAddress, Sinks,
+};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};
+use rsm_sim::live::{self, SimHandle, SimTransport};
+
+use crate::virtual_time::{Settings, World};
+
+/// Longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the simulation runs in real time"
+)]
+fn clock() -> Clock {
+    let started = Instant::now();
+    Arc::new(move || Time::ZERO + started.elapsed())
+}
+
+/// A fabric that was brought up in virtual time and goes on in real time.
+pub struct Administered {
+    /// The fabric.
+    pub handle: SimHandle,
+    /// What the manager published last.
+    pub snapshot: Arc<Snapshot>,
+    /// Subnet administration; it knows of nothing before [`Administering::publish`].
+    pub administering: Administering,
+    lid: Lid,
+    _transport: SimTransport,
+}
+
+impl Administered {
+    /// The fabric of a generator's specification, with trusted requesters showing `sm_key`.
+    ///
+    /// # Panics
+    ///
+    /// When the specification is none, or the subnet does not come up as it should.
+    #[must_use]
+    pub fn brought_up(spec: &str, sm_key: u64) -> Administered {
+        let world = World::brought_up(spec, Settings::default());
+        let manager = world.manager();
+        let snapshot = manager.snapshot().expect("it is up").clone();
+        let (node, port) = manager.local(&world.sim).expect("it has a port");
+        let mut sim = world.sim.clone();
+        sim.detach(manager.attachment());
+        let lid = sim.port_info(node, port).expect("it is there").lid();
+        let handle = live::spawn(sim).expect("there is a thread");
+        let administrator = Administrator::new(clock());
+        let sinks = Sinks {
+            others: Box::new(|_| ()),
+            administration: Some(administrator.sink()),
+        };
+        let transport = handle.attach(node, port, sinks).expect("the port is free");
+        let config = sa::Config { sm_key };
+        let administering = administrator
+            .start(config, Arc::new(transport.administration()))
+            .expect("there are threads");
+        Administered {
+            handle,
+            snapshot,
+            administering,
+            lid,
+            _transport: transport,
+        }
+    }
+
+    /// As [`Administered::brought_up`], answering.
+    #[must_use]
+    pub fn answering(spec: &str, sm_key: u64) -> Administered {
+        let administered = Administered::brought_up(spec, sm_key);
+        let snapshot = Arc::clone(&administered.snapshot);
+        administered.administering.publish(snapshot);
+        administered
+    }
+
+    /// A host at an end port.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such port, or it is taken.
+    #[must_use]
+    pub fn host(&self, node: Guid, port: PortNum) -> Host {
+        let (sender, inbox) = channel();
+        let sink: AdministrationSink = Box::new(move |inbound| {
+            // The host may be gone.
+            let _ = sender.send(inbound);
+        });
+        let sinks = Sinks {
+            others: Box::new(|_| ()),
+            administration: Some(sink),
+        };
+        let transport = self.handle.attach(node, port, sinks);
+        let transport = transport.expect("the port is free");
+        let config = RmppConfig {
+            // A host takes what it asked for.
+            max_received: 256 << 20,
+            ..RmppConfig::default()
+        };
+        let port: Arc<dyn AdministrationPort> = Arc::new(transport.administration());
+        Host {
+            messenger: Messenger::new(port, config),
+            inbox,
+            clock: clock(),
+            server: RemoteAddress::gsi(self.lid, 0),
+            tid: 0,
+            _transport: transport,
+        }
+    }
+}
+
+/// The answer to a question.
+#[derive(Debug)]
+pub struct Answer(Message);
+
+impl Answer {
+    fn header(&self) -> &SaHeader {
+        let (header, _) = SaHeader::split(&self.0.bytes).expect("an answer has a header");
+        header
+    }
+
+    /// How it went.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.header().mad().status()
+    }
+
+    /// The records, as a table has them.
+    ///
+    /// # Panics
+    ///
+    /// When they have another length.
+    #[must_use]
+    pub fn records<R: Record>(&self) -> Vec<R> {
+        if self.0.data().is_empty() {
+            return Vec::new();
+        }
+        assert_eq!(self.header().attribute_offset(), R::WORDS);
+        let (records, rest) = (self.0.data().chunks_exact(R::LEN), self.0.data().len());
+        assert_eq!(rest % R::LEN, 0, "{} bytes of records", rest);
+        records
+            .map(|bytes| *R::from_prefix(bytes).expect("it is as long as that"))
+            .collect()
+    }
+
+    /// The only record.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    #[must_use]
+    pub fn record<R: Record>(&self) -> R {
+        assert_eq!(self.status(), Status::OK);
+        *R::from_prefix(self.0.data()).expect("there is a record")
+    }
+}
+
+/// A program behind a port that asks subnet administration.
+pub struct Host {
+    messenger: Messenger,
+    inbox: Receiver<Inbound>,
+    clock: Clock,
+    server: RemoteAddress,
+    tid: u64,
+    _transport: SimTransport,
+}
+
+impl Host {
+    /// Sends a question and does not wait for the answer.
+    ///
+    /// # Panics
+    ///
+    /// When it is not taken.
+    pub fn send<R: Record>(&mut self, method: Method, mask: ComponentMask, template: &R) {
+        self.tid += 1;
+        let mut header = SaHeader::request::<R>(method, Tid(self.tid));
+        header.set_component_mask(mask);
+        let mut bytes = header.as_bytes().to_vec();
+        bytes.extend_from_slice(template.as_bytes());
+        debug_assert!(template.as_bytes().len() <= SA_DATA_LEN);
+        let message = Message {
+            bytes,
+            remote: self.server,
+        };
+        let now = (self.clock)();
+        let sent = self.messenger.send(message, PATIENCE, now);
+        sent.expect("the question is in order");
+        self.transmit();
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn ask<R: Record>(&mut self, method: Method, mask: ComponentMask, template: &R) -> Answer {
+        self.send(method, mask, template);
+        self.answer()
+    }
+
+    /// Waits for the answer to a question that was sent.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn answer(&mut self) -> Answer {
+        loop {
+            let now = (self.clock)();
+            self.messenger.handle_deadline(now);
+            let left = self.transmit();
+            match self.messenger.poll() {
+                Some(Delivery::Message(message)) => return Answer(message),
+                Some(other) => panic!("no answer but {other:?}"),
+                None => {}
+            }
+            let deadline = self.messenger.next_deadline();
+            let wait = match left {
+                Left::More => Duration::ZERO,
+                Left::Nothing | Left::Blocked => deadline.map_or(PATIENCE, |at| at.since(now)),
+            };
+            if let Ok(inbound) = self.inbox.recv_timeout(wait) {
+                let now = (self.clock)();
+                self.messenger.handle(inbound, now);
+            }
+        }
+    }
+
+    /// Waits until something has come, and takes it; what is to be said to it is said by [`Host::answer`].
+    ///
+    /// # Panics
+    ///
+    /// When nothing comes.
+    pub fn first_packet(&mut self) {
+        let inbound = self.inbox.recv_timeout(PATIENCE);
+        let now = (self.clock)();
+        self.messenger
+            .handle(inbound.expect("something comes"), now);
+    }
+
+    fn transmit(&mut self) -> Left {
+        let now = (self.clock)();
+        self.messenger
+            .transmit(usize::MAX, now)
+            .expect("the fabric is there")
+    }
+}

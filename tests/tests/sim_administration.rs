@@ -1,0 +1,166 @@
+//! Hosts of a simulated fabric ask subnet administration.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::NodeType;
+use rsm_mad::wire::header::{AttrId, Method, Status};
+use rsm_mad::wire::sa::{ComponentMask, NodeRecord, PathRecord, Record};
+use rsm_sim::DropReason;
+use rsm_tests::administered::Administered;
+use rsm_tests::clock::wait_for;
+
+const SPEC: &str = "fat-tree:k=4,levels=3";
+
+/// The hosts besides the manager's, with their ports and LIDs.
+fn hosts(fabric: &Administered) -> Vec<(Guid, PortNum, Lid)> {
+    let snapshot = &fabric.snapshot;
+    let own = snapshot.own_guid;
+    snapshot
+        .fabric
+        .end_ports()
+        .filter(|(at, port)| !snapshot.fabric.node(at.node).is_switch() && port.guid != own)
+        .map(|(at, port)| (snapshot.fabric.node(at.node).guid, at.port, port.lid()))
+        .collect()
+}
+
+fn path(slid: Lid, dlid: Lid) -> PathRecord {
+    let mut record = PathRecord::default();
+    record.set_slid(slid).set_dlid(dlid);
+    record
+}
+
+const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
+
+#[test]
+fn a_host_gets_a_path_and_whole_tables() {
+    let fabric = Administered::answering(SPEC, 0);
+    let hosts = hosts(&fabric);
+    let (node, port, lid) = hosts[0];
+    let mut host = fabric.host(node, port);
+
+    let (.., other) = hosts[7];
+    let wanted = path(lid, other);
+    // The first snapshot takes a moment.
+    let first = wait_for(Duration::from_secs(10), || {
+        let answer = host.ask(Method::GET, PAIR, &wanted);
+        (answer.status() != Status::BUSY).then_some(answer)
+    });
+    let record: PathRecord = first.expect("it is answered").record();
+    assert_eq!((record.slid(), record.dlid()), (lid, other));
+
+    let all = host.ask(
+        Method::GET_TABLE,
+        ComponentMask::NONE,
+        &PathRecord::default(),
+    );
+    let ends = fabric.snapshot.fabric.end_ports().count();
+    let paths: Vec<PathRecord> = all.records();
+    let pairs: BTreeSet<(Lid, Lid)> = paths
+        .iter()
+        .map(|path| (path.slid(), path.dlid()))
+        .collect();
+    assert_eq!((paths.len(), pairs.len()), (ends * ends, ends * ends));
+
+    let all = host.ask(
+        Method::GET_TABLE,
+        ComponentMask::NONE,
+        &NodeRecord::default(),
+    );
+    let nodes: Vec<NodeRecord> = all.records();
+    let switches = nodes
+        .iter()
+        .filter(|node| node.node_info().node_type() == NodeType::Switch);
+    assert_eq!(switches.count(), fabric.snapshot.count(NodeType::Switch));
+
+    // Nothing matches: a table without records.
+    let none = host.ask(Method::GET_TABLE, PAIR, &path(lid, Lid(0xBFFF)));
+    assert_eq!(none.status(), Status::OK);
+    assert!(none.records::<PathRecord>().is_empty());
+
+    let counts = fabric.administering.statistics().counts();
+    let of = |attribute| counts.questions.iter().find(|(id, _)| *id == attribute);
+    assert!(of(PathRecord::ID).is_some_and(|(_, count)| *count >= 3));
+    assert_eq!(of(NodeRecord::ID), Some(&(NodeRecord::ID, 1)));
+    assert_eq!(of(AttrId(0)), None);
+    assert_eq!((counts.busy, counts.dropped, counts.failed), (0, 0, 0));
+    fabric.administering.stop();
+}
+
+#[test]
+fn before_the_first_snapshot_everybody_is_asked_for_patience() {
+    let fabric = Administered::brought_up(SPEC, 0);
+    let hosts = hosts(&fabric);
+    let (node, port, lid) = hosts[0];
+    let mut host = fabric.host(node, port);
+    for method in [Method::GET, Method::GET_TABLE] {
+        let answer = host.ask(method, PAIR, &path(lid, lid));
+        assert_eq!(answer.status(), Status::BUSY);
+    }
+    fabric.administering.stop();
+}
+
+#[test]
+fn loss_delays_a_table_and_does_not_cut_it() {
+    // Fourteen thousand segments: they are under way for a while.
+    let fabric = Administered::answering("fat-tree:k=8,levels=3", 0);
+    let hosts = hosts(&fabric);
+    let (node, port, lid) = hosts[0];
+    let mut host = fabric.host(node, port);
+    let ready = wait_for(Duration::from_secs(10), || {
+        let answer = host.ask(Method::GET, PAIR, &path(lid, lid));
+        (answer.status() == Status::OK).then_some(())
+    });
+    ready.expect("it answers");
+    host.send(
+        Method::GET_TABLE,
+        ComponentMask::NONE,
+        &PathRecord::default(),
+    );
+    // The first segment says that the question has arrived.
+    host.first_packet();
+    fabric
+        .handle
+        .with(|sim| sim.set_loss(0.002))
+        .unwrap()
+        .unwrap();
+    let paths: Vec<PathRecord> = host.answer().records();
+    let ends = fabric.snapshot.fabric.end_ports().count();
+    assert_eq!(paths.len(), ends * ends);
+    let lost = fabric
+        .handle
+        .with(|sim| sim.counters().dropped_for(DropReason::Loss));
+    assert!(lost.unwrap() > 0);
+    fabric.administering.stop();
+}
+
+#[test]
+fn one_that_asks_without_end_is_refused_and_others_are_not() {
+    let fabric = Administered::answering(SPEC, 0);
+    let hosts = hosts(&fabric);
+    let (node, port, lid) = hosts[0];
+    let mut greedy = fabric.host(node, port);
+    let (node, port, other) = hosts[1];
+    let mut modest = fabric.host(node, port);
+    let ready = wait_for(Duration::from_secs(10), || {
+        let answer = modest.ask(Method::GET, PAIR, &path(other, lid));
+        (answer.status() == Status::OK).then_some(())
+    });
+    ready.expect("it answers");
+    // Everything to everything, again and again, and nothing is ever acknowledged.
+    for _ in 0..12 {
+        greedy.send(
+            Method::GET_TABLE,
+            ComponentMask::NONE,
+            &PathRecord::default(),
+        );
+    }
+    for _ in 0..200 {
+        let answer = modest.ask(Method::GET, PAIR, &path(other, lid));
+        assert_eq!(answer.status(), Status::OK);
+    }
+    let counts = fabric.administering.statistics().counts();
+    assert_eq!(counts.dropped, 0);
+    fabric.administering.stop();
+}
