@@ -41,7 +41,8 @@ enum Command {
     Send {
         client: AttachId,
         datagram: Datagram,
-        timeout: Duration,
+        /// `None` where responses are delivered whenever they come.
+        timeout: Option<Duration>,
     },
     Operate(Operation),
     Attach {
@@ -162,6 +163,20 @@ impl SimTransport {
         format!("{}:{}", local.ca, local.port)
     }
 
+    /// Sends as the adapter does that knows nothing of requests and responses: whatever comes is delivered, whenever it
+    /// comes, as long as [`Transport::send`] is never used. Waits for room; must not be called from a sink.
+    ///
+    /// # Errors
+    /// [`LiveError::Stopped`].
+    pub fn pass(&self, datagram: &Datagram) -> Result<(), LiveError> {
+        let command = Command::Send {
+            client: self.client,
+            datagram: *datagram,
+            timeout: None,
+        };
+        self.commands.send(command).map_err(|_| LiveError::Stopped)
+    }
+
     /// Operates the fabric.
     pub fn handle(&self) -> SimHandle {
         SimHandle {
@@ -175,7 +190,7 @@ impl Transport for SimTransport {
         let command = Command::Send {
             client: self.client,
             datagram: *datagram,
-            timeout,
+            timeout: Some(timeout),
         };
         self.commands
             .try_send(command)
@@ -288,7 +303,12 @@ impl Runner {
                 timeout,
             } => {
                 let now = self.now();
-                self.sim.send_with_timeout(client, &datagram, timeout, now);
+                match timeout {
+                    Some(timeout) => {
+                        self.sim.send_with_timeout(client, &datagram, timeout, now);
+                    }
+                    None => self.sim.send(client, &datagram, now),
+                }
             }
             Command::Operate(operation) => {
                 self.catch_up();
