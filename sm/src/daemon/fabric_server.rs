@@ -43,7 +43,7 @@ pub async fn serve_fabric(
     let fabric = &options.fabric;
     let spec = fabric.strip_prefix("sim:").unwrap_or(fabric);
     let netlist = offline::load(spec)?;
-    let seat = seat(&netlist)
+    let (node, _) = seat(&netlist)
         .with_context(|| format!("nobody in {spec} has a cable to reach the fabric through"))?;
     let mut signals = Signals::listen()?;
     let sim = Sim::new(&netlist, SimConfig::default(), SEED)?;
@@ -54,7 +54,7 @@ pub async fn serve_fabric(
         handle.clone(),
         &server::Options {
             socket: socket.clone(),
-            seat,
+            node,
         },
     )?;
     let simulator = Simulator::new(handle, netlist);
@@ -62,7 +62,7 @@ pub async fn serve_fabric(
     ready(&format!(
         "{spec}: {switches} switches and {hosts} channel adapters at {}; programs are at {} unless they say",
         socket.display(),
-        seat.0,
+        node,
     ))?;
     loop {
         tokio::select! {

@@ -146,6 +146,9 @@ functions_that_open! {
     __open64_2([] path, flags);
 }
 
+/// The letter of requests for management datagrams (RDMA_IOCTL_MAGIC).
+const MAGIC: c_ulong = 0x1B;
+
 /// Borrows a descriptor of the program's.
 fn borrow(descriptor: c_int) -> BorrowedFd<'static> {
     // SAFETY: it is in the table, so that it is open; a program that closes it meanwhile gets EBADF, as from the kernel.
@@ -258,7 +261,9 @@ pub unsafe extern "C" fn ioctl(
     request: c_ulong,
     argument: *mut c_void,
 ) -> c_int {
-    let Some(entry) = table::umad(descriptor) else {
+    // What is for any kind of file, such as FIONBIO, works on a socket as well.
+    let entry = table::umad(descriptor).filter(|_| request >> 8 & 0xFF == MAGIC);
+    let Some(entry) = entry else {
         return match next!(ioctl: unsafe extern "C" fn(c_int, c_ulong, *mut c_void) -> c_int) {
             // SAFETY: the arguments are the caller's.
             Some(function) => unsafe { function(descriptor, request, argument) },

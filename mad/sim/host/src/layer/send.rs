@@ -253,27 +253,28 @@ impl MadLayer {
         if let Sending::Multi { pausing: true, .. } = pending.kind {
             return self.send_more(key, now);
         }
-        let remote = pending.remote;
-        let again = match &mut pending.kind {
-            Sending::Single(mad) => Some((*mad, pending.timeout)),
-            // Everything arrived, and the answer did not come.
-            Sending::Multi { sender, .. } if sender.is_acknowledged() => None,
-            Sending::Multi { sender, .. } => {
-                let segment = sender.resend();
-                Some((segment, pending.acknowledge_within()))
-            }
+        // Where everything arrived, it is the answer that did not come.
+        let is_over = match &pending.kind {
+            Sending::Multi { sender, .. } => sender.is_acknowledged(),
+            Sending::Single(_) => false,
         };
-        match again {
-            Some((mad, wait)) if pending.retries_left > 0 => {
-                pending.retries_left -= 1;
-                self.emit(mad, remote);
-                self.start_timer(Timer::Send(key), now + wait);
+        if is_over || pending.retries_left == 0 {
+            if let Some(pending) = self.finish(key) {
+                let (header, head) = (pending.header, pending.kind.head());
+                self.give_back(pending.file, header, &head, Errno::TIMEDOUT);
             }
-            _ => {
-                if let Some(pending) = self.finish(key) {
-                    let (header, head) = (pending.header, pending.kind.head());
-                    self.give_back(pending.file, header, &head, Errno::TIMEDOUT);
-                }
+            return;
+        }
+        pending.retries_left -= 1;
+        match &mut pending.kind {
+            Sending::Single(mad) => {
+                let (mad, remote, timeout) = (*mad, pending.remote, pending.timeout);
+                self.emit(mad, remote);
+                self.start_timer(Timer::Send(key), now + timeout);
+            }
+            Sending::Multi { sender, .. } => {
+                sender.rewind();
+                self.send_more(key, now);
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use zerocopy::IntoBytes;
 
 use super::packet;
@@ -87,6 +88,16 @@ impl Connection {
             self.unread.pop_front();
         }
         Ok(())
+    }
+
+    /// Whether the other end is closed; something may still be there to be read.
+    pub(super) fn is_over(&self) -> bool {
+        let mut ends = [PollFd::new(&self.socket, PollFlags::empty())];
+        let at_once = Timespec::default();
+        matches!(rustix::event::poll(&mut ends, Some(&at_once)), Ok(1..))
+            && ends[0]
+                .revents()
+                .intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     /// Whether something waits for room in the socket.

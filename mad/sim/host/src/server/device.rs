@@ -43,7 +43,7 @@ impl Seat {
     /// Finds the node that `hello` names.
     pub(super) fn find(
         sim: &SimHandle,
-        default: PortKey,
+        default: Guid,
         hello: &Hello,
         name: &[u8],
     ) -> Result<Seat, Refusal> {
@@ -66,7 +66,6 @@ impl Seat {
             }
         };
         let wanted = match hello.port {
-            ALL_PORTS if name.is_empty() => Some(default.1),
             ALL_PORTS => None,
             number => Some(PortNum(u8::try_from(number).map_err(|_| {
                 Refusal::new(Errno::NODEV, format!("{number} is no port number"))
@@ -74,7 +73,7 @@ impl Seat {
         };
         let found = sim.with(move |sim| {
             let node = match &name[..] {
-                "" => default.0,
+                "" => default,
                 name => sim.find(name).map_err(|error| error.to_string())?,
             };
             let ports = sim.end_ports().filter(|(guid, _)| *guid == node);

@@ -1,34 +1,29 @@
 //! The thread that waits for connections, datagrams and time-outs.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_sim::live::{LiveError, SimHandle};
 use rustix::event::epoll;
 use rustix::event::{Nsecs, Secs, Timespec};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 use super::connection::{Connection, Purpose};
-use super::device::{Refusal, Seat, path_bytes};
+use super::control::control;
 use super::packet::{self, Wake};
 use super::port::{Arrivals, Port, PortKey};
 use super::tree::Tree;
-use crate::abi::{
-    self, ENABLE_PKEY, REGISTER_AGENT, REGISTER_AGENT2, RegisterRequest, RegisterRequest2,
-    UNREGISTER_AGENT, USER_RMPP,
-};
-use crate::layer::{Effect, FileId, MadLayer, Registration};
-use crate::protocol::{
-    ASK_TREE, Answer, Call, Hello, MAX_INLINE, MAX_MESSAGE, MAX_PACKET, OPEN_ISSM, OPEN_UMAD,
-    WRITE, split,
-};
+use crate::abi::{HEADER_LEN, REGISTER_AGENT, REGISTER_AGENT2};
+use crate::layer::{Effect, FileId};
+use crate::protocol::{Answer, Call, MAX_INLINE, MAX_MESSAGE, MAX_PACKET, WRITE, split};
 
 /// How many connections there can be: as many open devices as a large test has. One more is closed at once.
 const MAX_CONNECTIONS: usize = 4096;
@@ -47,22 +42,24 @@ const WAKE: u64 = u64::MAX - 1;
 
 /// Everything that is served.
 pub(super) struct EventLoop {
-    sim: SimHandle,
+    pub(super) sim: SimHandle,
     listener: OwnedFd,
-    wake: Arc<Wake>,
+    pub(super) wake: Arc<Wake>,
     waiter: OwnedFd,
-    directory: PathBuf,
-    /// Where processes are that do not say.
-    default: PortKey,
-    connections: BTreeMap<u64, Connection>,
+    pub(super) directory: PathBuf,
+    /// The node that processes are on that do not say.
+    pub(super) default: Guid,
+    pub(super) connections: BTreeMap<u64, Connection>,
     accepted: u64,
-    ports: BTreeMap<PortKey, Port>,
-    trees: BTreeMap<String, Tree>,
-    arrivals: Arrivals,
+    pub(super) ports: BTreeMap<PortKey, Port>,
+    pub(super) trees: BTreeMap<String, Tree>,
+    pub(super) arrivals: Arrivals,
     /// Ports that something happened at.
     touched: BTreeSet<PortKey>,
     started: Instant,
     buffer: Vec<u8>,
+    /// Connections that are over are being closed.
+    burying: bool,
 }
 
 /// Why the loop ends before it is told to.
@@ -84,7 +81,7 @@ impl EventLoop {
         listener: OwnedFd,
         wake: Arc<Wake>,
         directory: PathBuf,
-        default: PortKey,
+        default: Guid,
     ) -> io::Result<EventLoop> {
         let waiter = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (descriptor, token) in [(listener.as_fd(), LISTENER), (wake.as_fd(), WAKE)] {
@@ -105,7 +102,8 @@ impl EventLoop {
             arrivals: Arrivals::new(),
             touched: BTreeSet::new(),
             started: Instant::now(),
-            buffer: vec![0; MAX_PACKET],
+            buffer: Vec::new(),
+            burying: false,
         })
     }
 
@@ -205,7 +203,15 @@ impl EventLoop {
         {
             return Ok(());
         }
+        self.read_from(id);
+        Ok(())
+    }
+
+    /// Handles what a connection has to say.
+    fn read_from(&mut self, id: u64) {
+        // Within itself, by way of `bury`, it needs another one.
         let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(MAX_PACKET, 0);
         for _ in 0..PACKETS_AT_ONCE {
             let Some(connection) = self.connections.get(&id) else {
                 break;
@@ -223,7 +229,6 @@ impl EventLoop {
             }
         }
         self.buffer = buffer;
-        Ok(())
     }
 
     /// Handles a packet. Whether the connection stays open.
@@ -239,112 +244,22 @@ impl EventLoop {
         }
     }
 
-    fn hello(&mut self, id: u64, packet: &[u8]) -> bool {
-        let Some((hello, name)) = split::<Hello>(packet) else {
-            return false;
-        };
-        let opened =
-            Seat::find(&self.sim, self.default, &hello, name).and_then(|seat| match hello.what {
-                ASK_TREE => self.tree(&seat).map(Some),
-                OPEN_UMAD => self.open_umad(id, seat.port(hello.device)?),
-                OPEN_ISSM => self.open_issm(id, seat.port(hello.device)?, hello.nonblocking != 0),
-                _ => Err(Refusal::new(
-                    Errno::PROTO,
-                    "the shim asks for what there is not",
-                )),
-            });
-        let Some(connection) = self.connections.get(&id) else {
-            return false;
-        };
-        let (answered, stays) = match opened {
-            Ok(Some(body)) => (connection.answer(0, &body), hello.what != ASK_TREE),
-            // The answer comes later.
-            Ok(None) => (Ok(()), true),
-            Err(refusal) => {
-                let errno = refusal.errno.raw_os_error() as u32;
-                (connection.answer(errno, refusal.reason.as_bytes()), false)
-            }
-        };
-        answered.is_ok() && stays
-    }
-
-    /// Brings a node's sysfs up to date; returns its path.
-    fn tree(&mut self, seat: &Seat) -> Result<Vec<u8>, Refusal> {
-        let facts = seat.facts(&self.sim)?;
-        let name = seat.directory();
-        let root = self.directory.join(&name);
-        let tree = self.trees.entry(name).or_insert_with(|| Tree::new(root));
-        tree.update(&facts)
-            .map_err(|error| Refusal::broken(&error))?;
-        Ok(path_bytes(tree.root()).to_vec())
-    }
-
-    /// The port, attached to if nobody had anything of it open.
-    fn port(&mut self, key: PortKey) -> Result<&mut Port, Refusal> {
-        if !self.ports.contains_key(&key) {
-            let attached = self.arrivals.attach(&self.sim, key, &self.wake);
-            let port = Port {
-                layer: MadLayer::new(),
-                wire: attached.map_err(|error| Refusal::broken(&error))?,
-                files: BTreeMap::new(),
-                is_sm: None,
-                want_is_sm: VecDeque::new(),
-            };
-            self.ports.insert(key, port);
-        }
-        self.ports
-            .get_mut(&key)
-            .ok_or_else(|| Refusal::new(Errno::IO, "the port is gone"))
-    }
-
-    fn open_umad(&mut self, id: u64, key: PortKey) -> Result<Option<Vec<u8>>, Refusal> {
-        let port = self.port(key)?;
-        let file = port.layer.open();
-        port.files.insert(file, id);
-        self.set_purpose(id, Purpose::Umad(key, file));
-        Ok(Some(Vec::new()))
-    }
-
-    fn open_issm(
-        &mut self,
-        id: u64,
-        key: PortKey,
-        nonblocking: bool,
-    ) -> Result<Option<Vec<u8>>, Refusal> {
-        let port = self.port(key)?;
-        if port.is_sm.is_some() {
-            if nonblocking {
-                return Err(Refusal::new(
-                    Errno::AGAIN,
-                    "another process is the subnet manager here",
-                ));
-            }
-            port.want_is_sm.push_back(id);
-            self.set_purpose(id, Purpose::WaitsForIsSm(key));
-            return Ok(None);
-        }
-        self.set_is_sm(key, Some(id));
-        Ok(Some(Vec::new()))
-    }
-
-    fn set_is_sm(&mut self, key: PortKey, holder: Option<u64>) {
-        let Some(port) = self.ports.get_mut(&key) else {
+    /// Closes what programs have closed at a port. To them it is done when `close` returns, so that it must be seen
+    /// before whatever they ask for next, by another connection.
+    pub(super) fn bury(&mut self, key: PortKey) {
+        // What is read from one that is over may lead here again.
+        if std::mem::replace(&mut self.burying, true) {
             return;
-        };
-        port.is_sm = holder;
-        let (client, on) = (port.wire.client(), holder.is_some());
-        if let Err(error) = self.sim.with(move |sim| sim.set_is_sm(client, on)) {
-            tracing::debug!(%error, "IsSM stays as it is");
         }
-        if let Some(id) = holder {
-            self.set_purpose(id, Purpose::IsSm(key));
+        let port = self.ports.get(&key);
+        let open = port.map(|port| port.files.values().chain(&port.is_sm).copied().collect());
+        for id in open.unwrap_or_else(Vec::new) {
+            while self.connections.get(&id).is_some_and(Connection::is_over) {
+                // What was sent before the end is still there, and then the end.
+                self.read_from(id);
+            }
         }
-    }
-
-    fn set_purpose(&mut self, id: u64, purpose: Purpose) {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.purpose = purpose;
-        }
+        self.burying = false;
     }
 
     /// A call on an open device.
@@ -356,8 +271,13 @@ impl EventLoop {
         carried: Option<BorrowedFd<'_>>,
     ) -> bool {
         let now = self.now();
-        let (Some((call, inline)), Some(port)) = (split::<Call>(packet), self.ports.get_mut(&key))
-        else {
+        let Some((call, inline)) = split::<Call>(packet) else {
+            return false;
+        };
+        if matches!(call.what, REGISTER_AGENT | REGISTER_AGENT2) {
+            self.bury(key);
+        }
+        let Some(port) = self.ports.get_mut(&key) else {
             return false;
         };
         if call.what != WRITE {
@@ -378,7 +298,7 @@ impl EventLoop {
             inline
         } else {
             let Some(Ok(bytes)) = carried
-                .filter(|_| len <= MAX_MESSAGE + abi::HEADER_LEN)
+                .filter(|_| len <= MAX_MESSAGE + HEADER_LEN)
                 .map(|carried| packet::read_file(carried, len))
             else {
                 return false;
@@ -508,75 +428,6 @@ impl EventLoop {
             self.ports.remove(&key);
         }
     }
-}
-
-/// Does an `ioctl`. What its argument then is, with or without an error.
-fn control(
-    layer: &mut MadLayer,
-    file: FileId,
-    request: u32,
-    argument: &[u8],
-) -> Result<Vec<u8>, (Errno, Vec<u8>)> {
-    let bad = |errno: Errno| (errno, Vec::new());
-    if abi::argument_len(request) != Some(argument.len()) {
-        return Err(bad(Errno::NOTTY));
-    }
-    match request {
-        ENABLE_PKEY => layer.enable_pkey(file).map(|()| Vec::new()).map_err(bad),
-        UNREGISTER_AGENT => {
-            let id = u32::read_from_bytes(argument).map_err(|_| bad(Errno::FAULT))?;
-            layer.unregister(file, id).map(|()| Vec::new()).map_err(bad)
-        }
-        REGISTER_AGENT => {
-            let mut request =
-                RegisterRequest::read_from_bytes(argument).map_err(|_| bad(Errno::FAULT))?;
-            let wanted = Registration {
-                qpn: request.qpn.into(),
-                class: request.mgmt_class,
-                version: request.mgmt_class_version,
-                methods: mask(request.method_mask),
-                oui: request.oui,
-                rmpp_version: request.rmpp_version,
-                user_rmpp: false,
-            };
-            request.id = layer.register(file, &wanted, false).map_err(bad)?;
-            Ok(request.as_bytes().to_vec())
-        }
-        REGISTER_AGENT2 => {
-            let mut request =
-                RegisterRequest2::read_from_bytes(argument).map_err(|_| bad(Errno::FAULT))?;
-            if request.flags & !USER_RMPP != 0 {
-                request.flags = USER_RMPP;
-                return Err((Errno::INVAL, request.as_bytes().to_vec()));
-            }
-            let [over, oui @ ..] = request.oui.to_be_bytes();
-            if request.mgmt_class != 0 && over != 0 {
-                return Err(bad(Errno::INVAL));
-            }
-            let wanted = Registration {
-                qpn: request.qpn,
-                class: request.mgmt_class,
-                version: request.mgmt_class_version,
-                methods: mask(request.method_mask),
-                oui,
-                rmpp_version: request.rmpp_version,
-                user_rmpp: request.flags & USER_RMPP != 0,
-            };
-            request.id = layer.register(file, &wanted, true).map_err(bad)?;
-            Ok(request.as_bytes().to_vec())
-        }
-        _ => Err(bad(Errno::NOTTY)),
-    }
-}
-
-/// Two native words of 64 bits, the first with the lower methods.
-fn mask(bytes: [u8; 16]) -> u128 {
-    let word = |from: usize| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[from..from + 8]);
-        u128::from(u64::from_ne_bytes(word))
-    };
-    word(0) | word(8) << 64
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -4,8 +4,10 @@
 //! simulation's thread, which never waits for it.
 
 mod connection;
+mod control;
 mod device;
 mod event_loop;
+mod opening;
 mod packet;
 mod port;
 mod tree;
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::Guid;
 use rsm_sim::live::SimHandle;
 use rustix::net::SocketAddrUnix;
 
@@ -27,8 +29,8 @@ use packet::Wake;
 pub struct Options {
     /// The path of the socket.
     pub socket: PathBuf,
-    /// Where programs run that do not say.
-    pub seat: (Guid, PortNum),
+    /// The node that programs run on that do not say.
+    pub node: Guid,
 }
 
 /// A fabric cannot be served.
@@ -103,7 +105,7 @@ pub fn serve(sim: SimHandle, options: &Options) -> Result<Server, ServerError> {
         listener,
         Arc::clone(&wake),
         directory.clone(),
-        options.seat,
+        options.node,
     )
     .map_err(listen)?;
     let thread = std::thread::Builder::new()

@@ -72,10 +72,10 @@ impl Sender {
         (segments, until < last)
     }
 
-    /// The first segment that was not acknowledged, to be sent again. What comes after it follows when that is.
-    pub(in crate::layer) fn resend(&mut self) -> MadBytes {
-        self.sent = self.acknowledged + 1;
-        self.segment(self.sent)
+    /// Everything that was not acknowledged is to be sent again: the other end acknowledges a segment that it has only if
+    /// it has acknowledged it before.
+    pub(in crate::layer) fn rewind(&mut self) {
+        self.sent = self.acknowledged;
     }
 
     /// Takes an acknowledgement.
