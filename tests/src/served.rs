@@ -26,6 +26,8 @@ pub struct Served {
     // Dropped in this order: the process before the directory its socket is in.
     process: Running,
     socket: PathBuf,
+    /// Where it is operated, as `rsmctl` takes it.
+    server: String,
     next_client: AtomicU32,
     directory: TempDir,
 }
@@ -47,22 +49,25 @@ impl Served {
         let socket = directory.path().join("fabric.sock");
         let invocation = Invocation::new(binaries::rsm(), directory.path())
             .args(["sim", "serve", fabric, "--socket"])
-            .arg(&socket);
+            .arg(&socket)
+            .args(["--listen", "127.0.0.1:0"]);
         let mut process = invocation.spawn()?;
         let ready = wait_for(START_LIMIT, || {
-            let ready = !process.stdout_so_far().is_empty();
-            (ready || !process.is_running()).then_some(ready)
+            let line = process.stdout_so_far();
+            let server = server_in(&line).map(str::to_owned);
+            (server.is_some() || !process.is_running()).then_some(server)
         });
-        if ready != Some(true) {
+        let Some(Some(server)) = ready else {
             return Err(Error::Failed {
                 command: invocation.to_string(),
                 outcome: "not serving".into(),
                 output: process.stderr_so_far(),
             });
-        }
+        };
         Ok(Self {
             process,
             socket,
+            server,
             next_client: AtomicU32::new(0),
             directory,
         })
@@ -119,6 +124,19 @@ impl Served {
             .run(DIAGNOSIS_LIMIT)
     }
 
+    /// Acts on the fabric: `rsmctl sim …`.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused.
+    pub fn act(&self, arguments: &[&str]) -> Result<Finished, Error> {
+        Invocation::new(binaries::rsmctl(), self.directory.path())
+            .args(["--server", &self.server, "sim"])
+            .args(arguments)
+            .run(DIAGNOSIS_LIMIT)?
+            .success()
+    }
+
     /// Ends it.
     ///
     /// # Errors
@@ -127,4 +145,11 @@ impl Served {
     pub fn stop(self) -> Result<Finished, Error> {
         self.process.terminate(Duration::from_secs(10))
     }
+}
+
+/// The server in the line that `rsm sim serve` prints when it is ready.
+fn server_in(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("--server ")?;
+    let (server, end) = rest.split_once(' ')?;
+    end.ends_with('\n').then_some(server)
 }

@@ -161,6 +161,29 @@ fn rsm_brings_it_up_through_umad() {
     assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
 }
 
+/// The switch's trap reaches OpenSM, which sees that a link is gone, and that it is back.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn opensm_hears_of_a_pulled_cable() {
+    if !require_peers(&["opensm", "iblinkinfo"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let mut opensm = opensm(&served, FIRST);
+    for (action, ends) in [("unlink", LINK_ENDS - 2), ("relink", LINK_ENDS)] {
+        let sweeps = opensm.sweeps();
+        served
+            .act(&[action, "MF0;leaf-02:MQM8700/U1", "3"])
+            .unwrap();
+        assert!(opensm.wait_subnet_up(sweeps + 1, LIMIT), "{}", opensm.log());
+        let settled = wait_for_every(Duration::from_millis(100), LIMIT, || {
+            (active_ends(&served, SECOND) == ends).then_some(())
+        });
+        assert!(settled.is_some(), "{action}: {}", opensm.log());
+    }
+    opensm.stop().unwrap();
+}
+
 /// What `ibnetdiscover` prints, without what is not the fabric's: comments, LIDs, and the GUIDs of ports, which ibsim makes
 /// up.
 fn topology(output: &str) -> Vec<String> {

@@ -59,11 +59,14 @@ pub async fn serve_fabric(
     )?;
     let simulator = Simulator::new(handle, netlist);
     let api = serve_api(options.listen, simulator, spec).await?;
-    ready(&format!(
-        "{spec}: {switches} switches and {hosts} channel adapters at {}; programs are at {} unless they say",
+    let mut line = format!(
+        "{spec}: {switches} switches and {hosts} channel adapters at {}; programs are at {node} unless they say",
         socket.display(),
-        node,
-    ))?;
+    );
+    if let Some((address, _)) = &api {
+        line.push_str(&format!("; rsmctl --server http://{address} sim"));
+    }
+    ready(&line)?;
     loop {
         tokio::select! {
             signal = signals.next() => if signal == Signal::Stop {
@@ -80,12 +83,12 @@ pub async fn serve_fabric(
     Ok(())
 }
 
-/// Serves acting on the fabric. There is no manager here, so that reading shows a subnet that nobody has looked at.
+/// Serves acting on the fabric; returns where, and what ends it when it is dropped. There is no manager here, so that reading shows a subnet that nobody has looked at.
 async fn serve_api(
     address: Option<SocketAddr>,
     simulator: Simulator,
     spec: &str,
-) -> anyhow::Result<Option<oneshot::Sender<()>>> {
+) -> anyhow::Result<Option<(SocketAddr, oneshot::Sender<()>)>> {
     let Some(address) = address else {
         return Ok(None);
     };
@@ -106,6 +109,7 @@ async fn serve_api(
         insecure_admin: true,
     });
     let api = bound.await.context("cannot serve the API")?;
+    let address = api.tcp().unwrap_or(address);
     let (stop, stopped) = oneshot::channel::<()>();
     tokio::spawn(async move {
         let until = async move {
@@ -119,5 +123,5 @@ async fn serve_api(
             );
         }
     });
-    Ok(Some(stop))
+    Ok(Some((address, stop)))
 }

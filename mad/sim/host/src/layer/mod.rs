@@ -42,6 +42,10 @@ pub struct FileId(pub u32);
 
 /// What follows from what happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most of them are datagrams; a box each would cost more than the copy"
+)]
 pub enum Effect {
     /// A datagram leaves by the port.
     Send(Datagram),
@@ -114,15 +118,9 @@ impl MadLayer {
 
     /// Closes it: its agents are gone, and with them everything they waited for.
     pub fn close(&mut self, file: FileId) {
-        for agent in self
-            .files
-            .remove(&file)
-            .into_iter()
-            .flat_map(|file| file.agents)
-        {
-            if let Some(agent) = agent {
-                self.forget(agent);
-            }
+        let closed = self.files.remove(&file).unwrap_or_default();
+        for agent in closed.agents.into_iter().flatten() {
+            self.forget(agent);
         }
     }
 

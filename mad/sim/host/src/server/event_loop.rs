@@ -14,16 +14,13 @@ use rustix::event::epoll;
 use rustix::event::{Nsecs, Secs, Timespec};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use zerocopy::IntoBytes;
 
 use super::connection::{Connection, Purpose};
-use super::control::control;
 use super::packet::{self, Wake};
 use super::port::{Arrivals, Port, PortKey};
 use super::tree::Tree;
-use crate::abi::{HEADER_LEN, REGISTER_AGENT, REGISTER_AGENT2};
-use crate::layer::{Effect, FileId};
-use crate::protocol::{Answer, Call, MAX_INLINE, MAX_MESSAGE, MAX_PACKET, WRITE, split};
+use crate::layer::Effect;
+use crate::protocol::MAX_PACKET;
 
 /// How many connections there can be: as many open devices as a large test has. One more is closed at once.
 const MAX_CONNECTIONS: usize = 4096;
@@ -55,7 +52,7 @@ pub(super) struct EventLoop {
     pub(super) trees: BTreeMap<String, Tree>,
     pub(super) arrivals: Arrivals,
     /// Ports that something happened at.
-    touched: BTreeSet<PortKey>,
+    pub(super) touched: BTreeSet<PortKey>,
     started: Instant,
     buffer: Vec<u8>,
     /// Connections that are over are being closed.
@@ -107,7 +104,7 @@ impl EventLoop {
         })
     }
 
-    fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         Time::ZERO + self.started.elapsed()
     }
 
@@ -252,65 +249,15 @@ impl EventLoop {
             return;
         }
         let port = self.ports.get(&key);
-        let open = port.map(|port| port.files.values().chain(&port.is_sm).copied().collect());
-        for id in open.unwrap_or_else(Vec::new) {
+        let open = |port: &Port| port.files.values().chain(&port.is_sm).copied().collect();
+        let open: Vec<u64> = port.map(open).unwrap_or_default();
+        for id in open {
             while self.connections.get(&id).is_some_and(Connection::is_over) {
                 // What was sent before the end is still there, and then the end.
                 self.read_from(id);
             }
         }
         self.burying = false;
-    }
-
-    /// A call on an open device.
-    fn call(
-        &mut self,
-        key: PortKey,
-        file: FileId,
-        packet: &[u8],
-        carried: Option<BorrowedFd<'_>>,
-    ) -> bool {
-        let now = self.now();
-        let Some((call, inline)) = split::<Call>(packet) else {
-            return false;
-        };
-        if matches!(call.what, REGISTER_AGENT | REGISTER_AGENT2) {
-            self.bury(key);
-        }
-        let Some(port) = self.ports.get_mut(&key) else {
-            return false;
-        };
-        if call.what != WRITE {
-            // The answer goes where the caller waits, who may be gone.
-            let Some(back) = carried else {
-                return false;
-            };
-            let (errno, body) = match control(&mut port.layer, file, call.what, inline) {
-                Ok(body) => (0, body),
-                Err((errno, body)) => (errno.raw_os_error() as u32, body),
-            };
-            let _ = packet::send(back, &[Answer { errno }.as_bytes(), &body], None);
-            return true;
-        }
-        let len = call.len as usize;
-        let from_file;
-        let message = if len <= MAX_INLINE {
-            inline
-        } else {
-            let Some(Ok(bytes)) = carried
-                .filter(|_| len <= MAX_MESSAGE + HEADER_LEN)
-                .map(|carried| packet::read_file(carried, len))
-            else {
-                return false;
-            };
-            from_file = bytes;
-            &from_file
-        };
-        if let Err(error) = port.layer.write(file, message, now) {
-            port.layer.refuse_write(file, message, error);
-        }
-        self.touched.insert(key);
-        true
     }
 
     fn take_arrivals(&mut self) {

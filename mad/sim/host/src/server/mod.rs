@@ -3,8 +3,8 @@
 //! One thread waits for everything: connections, datagrams from the simulation, time-outs. It hands datagrams to the
 //! simulation's thread, which never waits for it.
 
+mod calls;
 mod connection;
-mod control;
 mod device;
 mod event_loop;
 mod opening;

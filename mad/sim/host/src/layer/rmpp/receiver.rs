@@ -120,7 +120,7 @@ impl Reception {
         let mut message = std::mem::take(&mut self.message);
         // A length that cannot be is taken for a full segment, as Linux takes it.
         let payload = last.length_or_window.get() as usize;
-        let padding = PAYLOAD_LEN.checked_sub(payload).unwrap_or(0);
+        let padding = PAYLOAD_LEN.saturating_sub(payload);
         message.truncate(message.len() - padding);
         Taken::Complete(self.acknowledgement(&self.first.clone()), message)
     }

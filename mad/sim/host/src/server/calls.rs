@@ -1,16 +1,75 @@
-//! `ioctl` on an open device.
+//! What programs do with open devices: `write` and `ioctl`.
+
+use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::event_loop::EventLoop;
+use super::packet;
+use super::port::PortKey;
 use crate::abi::{
-    self, ENABLE_PKEY, REGISTER_AGENT, REGISTER_AGENT2, RegisterRequest, RegisterRequest2,
-    UNREGISTER_AGENT, USER_RMPP,
+    self, ENABLE_PKEY, HEADER_LEN, REGISTER_AGENT, REGISTER_AGENT2, RegisterRequest,
+    RegisterRequest2, UNREGISTER_AGENT, USER_RMPP,
 };
 use crate::layer::{FileId, MadLayer, Registration};
+use crate::protocol::{Answer, Call, MAX_INLINE, MAX_MESSAGE, WRITE, split};
+
+impl EventLoop {
+    /// A call on an open device.
+    pub(super) fn call(
+        &mut self,
+        key: PortKey,
+        file: FileId,
+        packet: &[u8],
+        carried: Option<BorrowedFd<'_>>,
+    ) -> bool {
+        let now = self.now();
+        let Some((call, inline)) = split::<Call>(packet) else {
+            return false;
+        };
+        if matches!(call.what, REGISTER_AGENT | REGISTER_AGENT2) {
+            self.bury(key);
+        }
+        let Some(port) = self.ports.get_mut(&key) else {
+            return false;
+        };
+        if call.what != WRITE {
+            // The answer goes where the caller waits, who may be gone.
+            let Some(back) = carried else {
+                return false;
+            };
+            let (errno, body) = match control(&mut port.layer, file, call.what, inline) {
+                Ok(body) => (0, body),
+                Err((errno, body)) => (errno.raw_os_error() as u32, body),
+            };
+            let _ = packet::send(back, &[Answer { errno }.as_bytes(), &body], None);
+            return true;
+        }
+        let len = call.len as usize;
+        let from_file;
+        let message = if len <= MAX_INLINE {
+            inline
+        } else {
+            let Some(Ok(bytes)) = carried
+                .filter(|_| len <= MAX_MESSAGE + HEADER_LEN)
+                .map(|carried| packet::read_file(carried, len))
+            else {
+                return false;
+            };
+            from_file = bytes;
+            &from_file
+        };
+        if let Err(error) = port.layer.write(file, message, now) {
+            port.layer.refuse_write(file, message, error);
+        }
+        self.touched.insert(key);
+        true
+    }
+}
 
 /// Does an `ioctl`. What its argument then is, with or without an error.
-pub(super) fn control(
+fn control(
     layer: &mut MadLayer,
     file: FileId,
     request: u32,
