@@ -91,6 +91,7 @@ type Compare = Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_in
 functions_of_paths! {
     fopen([] path, mode: *const c_char) -> *mut FILE, or std::ptr::null_mut();
     fopen64([] path, mode: *const c_char) -> *mut FILE, or std::ptr::null_mut();
+    chdir([] path) -> c_int, or -1;
     opendir([] path) -> *mut DIR, or std::ptr::null_mut();
     scandir([] path, list: *mut c_void, filter: Filter, compare: Compare) -> c_int, or -1;
     scandir64([] path, list: *mut c_void, filter: Filter, compare: Compare) -> c_int, or -1;
