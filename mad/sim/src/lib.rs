@@ -10,9 +10,8 @@
 //! # What is modelled
 //!
 //! * Agents: NodeInfo, NodeDescription, SwitchInfo, PortInfo, GUIDInfo, P_KeyTable, SLtoVLMappingTable,
-//!   VLArbitrationTable, LinearForwardingTable, MulticastForwardingTable, Mellanox ExtPortInfo, with the statuses of
-//!   IBA 13.4.7; M_Key protection with its lease (IBA 14.2.4). SMInfo, and whatever else no agent answers, goes to the
-//!   client at the port.
+//!   VLArbitrationTable, LinearForwardingTable, MulticastForwardingTable, with the statuses of IBA 13.4.7; M_Key
+//!   protection with its lease (IBA 14.2.4). SMInfo, and whatever else no agent answers, goes to the client at the port.
 //! * Ways: directed routes hop by hop, by each node's agent; LID routes by the linear tables; VL15 wherever a link is
 //!   up, data over Active links only. Each agent has a buffer and takes its time.
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power; PortStateChange and traps.

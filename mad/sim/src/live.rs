@@ -33,16 +33,16 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
 type Operation = Box<dyn FnOnce(&mut Sim) + Send>;
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all of them are datagrams; a box each would cost more than the copy"
-)]
 enum Command {
     Send {
         client: AttachId,
         datagram: Datagram,
-        /// `None` where responses are delivered whenever they come.
-        timeout: Option<Duration>,
+        timeout: Duration,
+    },
+    /// As [`Command::Send`], with nothing kept of it: responses are delivered whenever they come.
+    Pass {
+        client: AttachId,
+        datagram: Datagram,
     },
     Operate(Operation),
     Attach {
@@ -169,10 +169,9 @@ impl SimTransport {
     /// # Errors
     /// [`LiveError::Stopped`].
     pub fn pass(&self, datagram: &Datagram) -> Result<(), LiveError> {
-        let command = Command::Send {
+        let command = Command::Pass {
             client: self.client,
             datagram: *datagram,
-            timeout: None,
         };
         self.commands.send(command).map_err(|_| LiveError::Stopped)
     }
@@ -190,7 +189,7 @@ impl Transport for SimTransport {
         let command = Command::Send {
             client: self.client,
             datagram: *datagram,
-            timeout: Some(timeout),
+            timeout,
         };
         self.commands
             .try_send(command)
@@ -303,12 +302,11 @@ impl Runner {
                 timeout,
             } => {
                 let now = self.now();
-                match timeout {
-                    Some(timeout) => {
-                        self.sim.send_with_timeout(client, &datagram, timeout, now);
-                    }
-                    None => self.sim.send(client, &datagram, now),
-                }
+                self.sim.send_with_timeout(client, &datagram, timeout, now);
+            }
+            Command::Pass { client, datagram } => {
+                let now = self.now();
+                self.sim.send(client, &datagram, now);
             }
             Command::Operate(operation) => {
                 self.catch_up();

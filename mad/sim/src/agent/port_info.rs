@@ -1,4 +1,4 @@
-//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7.
+//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7; Mellanox ExtPortInfo.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::transport::PortEvent;
@@ -16,7 +16,7 @@ use crate::fabric::NONE;
 const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
 
 /// The vendor's identity in NodeInfo.
-const MELLANOX: u32 = 0x0002_C9;
+const MELLANOX: u32 = 0x02C9;
 
 impl Request<'_> {
     /// The port that the modifier names. On adapters 0 is the port that received the request.
