@@ -116,6 +116,16 @@ fn header_of(head: &[u8; MAD_HEADER_LEN]) -> MadHeader {
     *MadHeader::of(&mad)
 }
 
+/// The other end that a header names. There are no GRHs.
+fn address(header: &UserMadHeader) -> RemoteAddress {
+    let mut remote = RemoteAddress::gsi(Lid(header.lid.get()), header.sl & 0xF);
+    remote.qpn = header.qpn.get();
+    remote.qkey = header.qkey.get();
+    remote.pkey_index = header.pkey_index;
+    remote.path_bits = header.path_bits & 0x7F;
+    remote
+}
+
 impl MadLayer {
     /// Sends what a program wrote: header and message.
     ///
@@ -155,14 +165,7 @@ impl MadLayer {
         let pending = Pending {
             file,
             header,
-            remote: RemoteAddress {
-                lid: Lid(header.lid.get()),
-                qpn: header.qpn.get(),
-                qkey: header.qkey.get(),
-                sl: header.sl & 0xF,
-                pkey_index: header.pkey_index,
-                path_bits: header.path_bits & 0x7F,
-            },
+            remote: address(&header),
             kind: Sending::Single(first),
             timeout: Duration::from_millis(u64::from(header.timeout_ms)),
             retries_left: header.retries,
