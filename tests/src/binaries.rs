@@ -5,7 +5,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Environment variables that name programs already built, in place of building them.
-const OVERRIDES: [(&str, &str); 2] = [("rsm", "RSM_BIN"), ("rsmctl", "RSMCTL_BIN")];
+const OVERRIDES: [(&str, &str); 3] = [
+    ("rsm", "RSM_BIN"),
+    ("rsmctl", "RSMCTL_BIN"),
+    ("librsm_sim_preload.so", "RSM_SIM_PRELOAD"),
+];
 
 /// Path of the daemon.
 #[must_use]
@@ -17,6 +21,12 @@ pub fn rsm() -> PathBuf {
 #[must_use]
 pub fn rsmctl() -> PathBuf {
     binary("rsmctl")
+}
+
+/// Path of the shim that stands in for the umad devices.
+#[must_use]
+pub fn sim_preload() -> PathBuf {
+    binary("librsm_sim_preload.so")
 }
 
 /// The workspace's root.
@@ -61,10 +71,12 @@ fn build(target: &Path) {
         .args([
             "build",
             "--quiet",
-            "--bin",
+            "--package",
             "rsm",
-            "--bin",
-            "rsmctl",
+            "--package",
+            "rsm-api",
+            "--package",
+            "rsm-sim-preload",
             "--target-dir",
         ])
         .arg(target)
@@ -75,7 +87,7 @@ fn build(target: &Path) {
     let status = cargo.status();
     assert!(
         status.as_ref().is_ok_and(std::process::ExitStatus::success),
-        "rsm and rsmctl do not build: {status:?}"
+        "rsm, rsmctl and the shim do not build: {status:?}"
     );
 }
 

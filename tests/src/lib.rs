@@ -4,6 +4,7 @@
 //! reads what they print; the tests below `tests/` put rsm next to them.
 //!
 //! * [`ibsim`] starts the simulator and its clients, [`tap`] sees every MAD between them.
+//! * [`served`] has `rsm sim serve` simulate a fabric for them, through the shim.
 //! * [`sm`] runs a subnet manager, OpenSM or rsm, once or resident.
 //! * [`parse`] reads the outputs, [`fabrics`] names the fabrics.
 //! * [`measure`] turns rounds of a bench into medians and ratios.
@@ -23,6 +24,7 @@ pub mod measure;
 pub mod parse;
 pub mod peer;
 pub mod process;
+pub mod served;
 pub mod sm;
 pub mod tap;
 pub mod virtual_time;

@@ -36,15 +36,16 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
 type Operation = Box<dyn FnOnce(&mut Sim) + Send>;
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all of them are datagrams; a box each would cost more than the copy"
-)]
 enum Command {
     Send {
         client: AttachId,
         datagram: Datagram,
         timeout: Duration,
+    },
+    /// As [`Command::Send`], with nothing kept of it: responses are delivered whenever they come.
+    Pass {
+        client: AttachId,
+        datagram: Datagram,
     },
     Operate(Operation),
     Attach {
@@ -176,6 +177,19 @@ impl SimTransport {
     /// Adapter and port, for messages.
     fn device(&self) -> String {
         device(&self.local)
+    }
+
+    /// Sends as the adapter does that knows nothing of requests and responses: whatever comes is delivered, whenever it
+    /// comes, as long as [`Transport::send`] is never used. Waits for room; must not be called from a sink.
+    ///
+    /// # Errors
+    /// [`LiveError::Stopped`].
+    pub fn pass(&self, datagram: &Datagram) -> Result<(), LiveError> {
+        let command = Command::Pass {
+            client: self.client,
+            datagram: *datagram,
+        };
+        self.commands.send(command).map_err(|_| LiveError::Stopped)
     }
 
     /// Operates the fabric.
@@ -358,6 +372,10 @@ impl Runner {
             } => {
                 let now = self.now();
                 self.sim.send_with_timeout(client, &datagram, timeout, now);
+            }
+            Command::Pass { client, datagram } => {
+                let now = self.now();
+                self.sim.send(client, &datagram, now);
             }
             Command::Operate(operation) => {
                 self.catch_up();

@@ -85,6 +85,15 @@ impl Sim {
         Ok(self.fabric.node(self.fabric.find_node(node)?).sets)
     }
 
+    /// A port's GUID; the node's on a switch.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn port_guid(&self, node: Guid, port: PortNum) -> Result<Guid, SimError> {
+        let index = self.fabric.find_port(node, port)?;
+        Ok(self.fabric.port(index).guid)
+    }
+
     /// A port's PortInfo, port 0 of switches included.
     ///
     /// # Errors

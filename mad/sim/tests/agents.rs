@@ -89,6 +89,18 @@ fn what_is_not_supported_has_its_status() {
 }
 
 #[test]
+fn mellanox_devices_have_no_fdr10_link_to_tell_of() {
+    let mut hand = hand();
+    for (modifier, status) in [(1, Status::OK), (4, Status::OK), (5, Status::INVALID_FIELD)] {
+        let answer = hand.get(&[1], AttrId::MLNX_EXT_PORT_INFO, modifier);
+        let answer = answer.unwrap();
+        assert_eq!(answer.status(), status);
+        let info = MlnxExtPortInfo::from_data(answer.data());
+        assert!(info.link_speed_supported().is_empty());
+    }
+}
+
+#[test]
 fn port_states_move_only_as_the_specification_allows() {
     let mut hand = hand();
     let refused = Some(Status::INVALID_FIELD);

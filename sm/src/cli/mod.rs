@@ -5,6 +5,7 @@ mod generate;
 mod output;
 mod plan;
 mod serve;
+mod sim;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +43,9 @@ enum Command {
     Generate(generate::GenerateArgs),
     /// Check a configuration (rsm's own, opensm.conf, guid2lid or a list of root GUIDs) without using it
     CheckConfig(check_config::CheckArgs),
+    /// Simulate a fabric for other programs, or run one there
+    #[command(subcommand)]
+    Sim(sim::SimCommand),
 }
 
 /// How results are printed.
@@ -109,6 +113,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Plan(args)) => plan::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::CheckConfig(args)) => check_config::run(&args),
+        Some(Command::Sim(command)) => sim::run(&command),
         None => serve::run(cli.serve),
     }
 }

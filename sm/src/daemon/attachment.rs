@@ -216,7 +216,7 @@ pub(super) fn open(
 }
 
 /// What the simulation's faults are drawn from. The daemon runs in real time, so that no seed would repeat a run.
-const SEED: u64 = 1;
+pub(super) const SEED: u64 = 1;
 
 /// A simulated fabric that runs.
 pub(super) struct Simulated {
@@ -225,7 +225,7 @@ pub(super) struct Simulated {
 }
 
 /// Where the subnet manager sits in a simulated fabric: the first host with a cable, else the first switch.
-fn seat(netlist: &Netlist) -> Option<(Guid, PortNum)> {
+pub(super) fn seat(netlist: &Netlist) -> Option<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     let host = netlist
         .cables()

@@ -10,6 +10,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("ibroute", "infiniband-diags"),
     ("ibtracert", "infiniband-diags"),
     ("sminfo", "infiniband-diags"),
+    ("saquery", "infiniband-diags"),
     ("smpquery", "infiniband-diags"),
     ("osmtest", "opensm"),
     ("ibdmchk", "ibutils"),

@@ -23,13 +23,21 @@ pub fn opensm_once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invoc
 
 fn invocation(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invocation, Error> {
     let socket_name = tap.map_or(ibsim.socket_name(), Tap::socket_name);
-    let invocation = ibsim.client_through(socket_name, host, "opensm")?;
-    let directory = invocation.directory().to_owned();
-    Ok(invocation
+    Ok(with_files(ibsim.client_through(
+        socket_name,
+        host,
+        "opensm",
+    )?))
+}
+
+/// Its files go to its working directory.
+fn with_files(opensm: Invocation) -> Invocation {
+    let directory = opensm.directory().to_owned();
+    opensm
         .env("OSM_CACHE_DIR", &directory)
         .env("OSM_TMP_DIR", &directory)
         .arg("-f")
-        .arg(directory.join("opensm.log")))
+        .arg(directory.join("opensm.log"))
 }
 
 /// A resident OpenSM.
@@ -53,10 +61,22 @@ impl OpenSm {
         arguments: &[&str],
         limit: Duration,
     ) -> Result<Self, Error> {
+        let socket_name = tap.map_or(ibsim.socket_name(), Tap::socket_name);
+        Self::run(
+            ibsim.client_through(socket_name, host, "opensm")?,
+            arguments,
+            limit,
+        )
+    }
+
+    /// As [`OpenSm::start`], as whatever client `opensm` is.
+    ///
+    /// # Errors
+    ///
+    /// As [`OpenSm::start`].
+    pub fn run(opensm: Invocation, arguments: &[&str], limit: Duration) -> Result<Self, Error> {
         // `-d 2` has every line of the log written at once.
-        let invocation = invocation(ibsim, tap, host)?
-            .args(["-d", "2"])
-            .args(arguments);
+        let invocation = with_files(opensm).args(["-d", "2"]).args(arguments);
         let directory = invocation.directory().to_owned();
         let command = invocation.to_string();
         let mut opensm = Self {
@@ -106,6 +126,15 @@ impl OpenSm {
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Kills it.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel cannot say how it ended.
+    pub fn kill(self) -> Result<Finished, Error> {
+        self.process.kill()
     }
 
     /// Ends it.

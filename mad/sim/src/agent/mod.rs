@@ -104,6 +104,7 @@ impl Request<'_> {
             AttrId::VL_ARBITRATION => self.get_vl_arbitration(modifier, smp.data_mut()),
             AttrId::LINEAR_FORWARDING_TABLE => self.get_lft(modifier, smp.data_mut()),
             AttrId::MULTICAST_FORWARDING_TABLE => self.get_mft(modifier, smp.data_mut()),
+            AttrId::MLNX_EXT_PORT_INFO => self.get_mlnx_ext_port_info(modifier, smp.data_mut()),
             _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
     }

@@ -1,19 +1,22 @@
-//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7.
+//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7; Mellanox ExtPortInfo.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::transport::PortEvent;
 use rsm_mad::wire::attr::{
-    Attribute, LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Mtu, PortInfo,
-    PortPhysicalState, PortState, VlCap,
+    Attribute, LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, MlnxExtPortInfo,
+    Mtu, PortInfo, PortPhysicalState, PortState, VlCap,
 };
 use rsm_mad::wire::header::Status;
-use rsm_mad::wire::smp::Smp;
+use rsm_mad::wire::smp::{SMP_DATA_LEN, Smp};
 
 use super::{Effect, Handled, Request};
 use crate::fabric::NONE;
 
 /// In LinkSpeedExtEnabled2: whatever LinkSpeedExtSupported2 has.
 const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
+
+/// The vendor's identity in NodeInfo.
+const MELLANOX: u32 = 0x02C9;
 
 impl Request<'_> {
     /// The port that the modifier names. On adapters 0 is the port that received the request.
@@ -36,6 +39,20 @@ impl Request<'_> {
         let port = self.info_port(smp.header().modifier())?;
         let key = smp.m_key();
         *smp.data_mut() = *self.shown(port, key).as_data();
+        Ok(())
+    }
+
+    /// Mellanox devices say here which links are FDR10. None is: such a cable carries QDR.
+    pub(super) fn get_mlnx_ext_port_info(
+        &mut self,
+        modifier: u32,
+        data: &mut [u8; SMP_DATA_LEN],
+    ) -> Handled {
+        if self.fabric.node(self.node).info.vendor_id() != MELLANOX {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
+        self.info_port(modifier)?;
+        *data = *MlnxExtPortInfo::default().as_data();
         Ok(())
     }
 

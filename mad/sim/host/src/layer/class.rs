@@ -1,0 +1,51 @@
+//! What depends on a datagram's class and header.
+
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{Class, MadHeader, Method};
+
+/// The common header of all datagrams (IBA 13.4.3).
+pub(super) const MAD_HEADER_LEN: usize = 24;
+
+/// That and the RMPP header (IBA 13.6.2), which the classes with RMPP have.
+pub(super) const RMPP_HEADER_LEN: usize = 36;
+
+/// Classes that have an RMPP header: device management, subnet administration, boot management and vendors' second
+/// range (IBA 13.6.1).
+pub(super) fn has_rmpp(class: Class) -> bool {
+    const BOOT_MANAGEMENT: Class = Class(0x12);
+    matches!(
+        class,
+        Class::SUBNET_ADMINISTRATION | Class::DEVICE | BOOT_MANAGEMENT
+    ) || has_oui(class)
+}
+
+/// The second range of vendors' classes, whose datagrams name the vendor (IBA 16.5).
+pub(super) fn has_oui(class: Class) -> bool {
+    (0x30..=0x4F).contains(&class.0)
+}
+
+/// Where the data of a segment begins: after all headers of the class.
+pub(super) fn data_offset(class: Class) -> usize {
+    const SA: usize = 56;
+    const DEVICE: usize = 64;
+    const VENDOR: usize = 40;
+    match class {
+        Class::SUBNET_ADMINISTRATION => SA,
+        // Device management, device administration, boot management.
+        Class(0x06 | 0x10 | 0x12) => DEVICE,
+        _ if has_oui(class) => VENDOR,
+        _ => MAD_HEADER_LEN,
+    }
+}
+
+/// The vendor that a datagram of a vendor's second range names.
+pub(super) fn oui(mad: &MadBytes) -> [u8; 3] {
+    [mad[37], mad[38], mad[39]]
+}
+
+/// Whether a datagram answers another one, as Linux has it: the R bit, TrapRepress, or baseboard management's own bit.
+pub(super) fn is_response(header: &MadHeader) -> bool {
+    header.method().is_response()
+        || header.method() == Method::TRAP_REPRESS
+        || header.class() == Class::BASEBOARD && header.modifier() & 1 != 0
+}

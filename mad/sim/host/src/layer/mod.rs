@@ -1,0 +1,250 @@
+//! The MAD layer of one port: what lies between open devices and the wire.
+//!
+//! It is a state machine without I/O. What programs do comes in by [`open`](MadLayer::open),
+//! [`register`](MadLayer::register), [`write`](MadLayer::write) and so on, what arrives by
+//! [`receive`](MadLayer::receive), and the passing of time by [`tick`](MadLayer::tick); what follows comes out of
+//! [`poll_effect`](MadLayer::poll_effect). It behaves as Linux does (`ib_mad`, `ib_umad`): see the [crate].
+
+mod agents;
+mod class;
+mod multi;
+mod receive;
+mod rmpp;
+mod send;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rsm_mad::Time;
+use rsm_mad::transport::Datagram;
+use rustix::io::Errno;
+use zerocopy::IntoBytes;
+
+pub use agents::Registration;
+
+use crate::abi::{HEADER_LEN, MAX_AGENTS, OLD_HEADER_LEN, UserMadHeader};
+use agents::{AgentId, Agents};
+use multi::ReceptionKey;
+use rmpp::Reception;
+use send::{Pending, SendKey};
+
+/// How many requests and multi-packet messages can be under way from one port; one more is refused with ENOMEM. Linux
+/// has no bound but memory; a subnet manager that does not wait for answers has some thousands under way.
+pub const MAX_SENDS: usize = 1 << 16;
+
+/// How many multi-packet messages can be coming in to one port or have come in the last 10 s; one more is stopped with
+/// RMPPStatus "resources exhausted". Linux has no bound but memory. Sixteen clients with 5,000 tables a second
+/// each come near it.
+pub const MAX_RECEPTIONS: usize = 1 << 20;
+
+/// An open device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
+
+/// What follows from what happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most of them are datagrams; a box each would cost more than the copy"
+)]
+pub enum Effect {
+    /// A datagram leaves by the port.
+    Send(Datagram),
+    /// Something can be read from an open device.
+    Deliver(FileId, Delivery),
+}
+
+/// What one `read` returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Header and message.
+    pub bytes: Vec<u8>,
+    /// How much of it `read` must have room for: header and first segment.
+    pub least: usize,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    has_pkey: bool,
+    /// Something was registered, so that [`File::has_pkey`] stays as it is.
+    used: bool,
+    agents: [Option<AgentId>; MAX_AGENTS as usize],
+}
+
+impl File {
+    fn header_len(&self) -> usize {
+        if self.has_pkey {
+            HEADER_LEN
+        } else {
+            OLD_HEADER_LEN
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Send(SendKey),
+    Reception(ReceptionKey),
+}
+
+/// The MAD layer of one port.
+#[derive(Debug, Default)]
+pub struct MadLayer {
+    files: BTreeMap<FileId, File>,
+    opened: u32,
+    agents: Agents,
+    /// What waits for a response or an acknowledgement.
+    sends: BTreeMap<SendKey, Pending>,
+    serial: u64,
+    receptions: BTreeMap<ReceptionKey, Reception>,
+    timers: BTreeSet<(Time, Timer)>,
+    /// When each timer is due, so that it can be taken back.
+    due: BTreeMap<Timer, Time>,
+    effects: VecDeque<Effect>,
+}
+
+impl MadLayer {
+    /// A layer that nobody has open.
+    pub fn new() -> MadLayer {
+        MadLayer::default()
+    }
+
+    /// Opens the device.
+    pub fn open(&mut self) -> FileId {
+        self.opened += 1;
+        let id = FileId(self.opened);
+        self.files.insert(id, File::default());
+        id
+    }
+
+    /// Closes it: its agents are gone, and with them everything they waited for.
+    pub fn close(&mut self, file: FileId) {
+        let closed = self.files.remove(&file).unwrap_or_default();
+        for agent in closed.agents.into_iter().flatten() {
+            self.forget(agent);
+        }
+    }
+
+    /// Whether nobody has it open.
+    pub fn is_idle(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Makes the header of `file` the one with a P_Key index.
+    ///
+    /// # Errors
+    /// EINVAL once an agent was registered, EBADF where the file is not open.
+    pub fn enable_pkey(&mut self, file: FileId) -> Result<(), Errno> {
+        let file = self.files.get_mut(&file).ok_or(Errno::BADF)?;
+        if file.used {
+            return Err(Errno::INVAL);
+        }
+        file.has_pkey = true;
+        Ok(())
+    }
+
+    /// Registers an agent; returns its number on `file`. With `current` the header is the one with a P_Key
+    /// index if this is the first agent.
+    ///
+    /// # Errors
+    /// EINVAL where the registration cannot be, or another agent of the port has one of the methods; ENOMEM where the
+    /// file has 32 agents; EBADF where it is not open.
+    pub fn register(
+        &mut self,
+        file: FileId,
+        wanted: &Registration,
+        current: bool,
+    ) -> Result<u32, Errno> {
+        let state = self.files.get_mut(&file).ok_or(Errno::BADF)?;
+        if wanted.qpn > 1 {
+            return Err(Errno::INVAL);
+        }
+        let slot = state.agents.iter_mut().enumerate();
+        let (id, slot) = slot
+            .into_iter()
+            .find(|(_, slot)| slot.is_none())
+            .ok_or(Errno::NOMEM)?;
+        let id = id as u32;
+        *slot = Some(self.agents.register(file, id, wanted)?);
+        state.has_pkey |= current && !state.used;
+        state.used = true;
+        Ok(id)
+    }
+
+    /// Unregisters an agent. What it waits for is forgotten.
+    ///
+    /// # Errors
+    /// EINVAL where there is no such agent, EBADF where the file is not open.
+    pub fn unregister(&mut self, file: FileId, id: u32) -> Result<(), Errno> {
+        let file = self.files.get_mut(&file).ok_or(Errno::BADF)?;
+        let slot = file.agents.get_mut(id as usize);
+        let agent = slot.and_then(Option::take).ok_or(Errno::INVAL)?;
+        self.forget(agent);
+        Ok(())
+    }
+
+    fn forget(&mut self, agent: AgentId) {
+        self.agents.unregister(agent);
+        let sends = self.sends.range(SendKey::all_of(agent));
+        for key in sends.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.sends.remove(&key);
+            self.stop_timer(Timer::Send(key));
+        }
+        let receptions = self.receptions.range(ReceptionKey::all_of(agent));
+        for key in receptions.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.receptions.remove(&key);
+            self.stop_timer(Timer::Reception(key));
+        }
+    }
+
+    /// What is to be done next.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When [`tick`](MadLayer::tick) has something to do.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.timers.first().map(|(due, _)| *due)
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Time) {
+        while let Some(&(due, timer)) = self.timers.first()
+            && due <= now
+        {
+            self.stop_timer(timer);
+            match timer {
+                Timer::Send(key) => self.send_is_due(key, now),
+                Timer::Reception(key) => self.reception_is_due(&key),
+            }
+        }
+    }
+
+    fn start_timer(&mut self, timer: Timer, due: Time) {
+        self.stop_timer(timer);
+        self.due.insert(timer, due);
+        self.timers.insert((due, timer));
+    }
+
+    fn stop_timer(&mut self, timer: Timer) {
+        if let Some(due) = self.due.remove(&timer) {
+            self.timers.remove(&(due, timer));
+        }
+    }
+
+    /// Hands `message` to a file that is open, with `header` before it.
+    fn deliver(&mut self, file: FileId, mut header: UserMadHeader, message: &[u8]) {
+        let Some(state) = self.files.get(&file) else {
+            return;
+        };
+        let header_len = state.header_len();
+        if header.status == 0 {
+            header.length = (header_len + message.len()) as u32;
+        }
+        let mut bytes = Vec::with_capacity(header_len + message.len());
+        bytes.extend_from_slice(&header.as_bytes()[..header_len]);
+        bytes.extend_from_slice(message);
+        let least = header_len + message.len().min(rsm_mad::wire::MAD_LEN);
+        self.effects
+            .push_back(Effect::Deliver(file, Delivery { bytes, least }));
+    }
+}

@@ -1,0 +1,91 @@
+//! What arrives at the port.
+
+use rsm_mad::Time;
+use rsm_mad::transport::{Datagram, RemoteAddress};
+use rsm_mad::wire::header::{BASE_VERSION, Class, MadHeader, Method, Status};
+use rsm_mad::wire::smp::Smp;
+use rsm_mad::wire::{MAD_LEN, MadBytes};
+
+use super::agents::{Agent, AgentId};
+use super::rmpp::{Flags, RmppHeader};
+use super::send::{Pending, SendKey};
+use super::{MadLayer, class};
+use crate::abi::UserMadHeader;
+
+impl MadLayer {
+    /// A datagram arrived. It goes to an agent, or is refused if it asks for something, or is lost.
+    pub fn receive(&mut self, datagram: &Datagram, now: Time) {
+        let Datagram { mad, remote } = datagram;
+        let header = MadHeader::of(mad);
+        let right_queue_pair = (remote.qpn == 0) == header.class().is_subnet_management();
+        if header.base_version() != BASE_VERSION || !right_queue_pair {
+            return;
+        }
+        let Some((id, agent)) = self.agents.addressee(mad) else {
+            return self.refuse(mad, *remote);
+        };
+        let in_segments = class::has_rmpp(header.class()) && RmppHeader::of(mad).has(Flags::ACTIVE);
+        if agent.rmpp && in_segments {
+            if let Some(message) = self.segment_arrived(id, datagram, now) {
+                self.complete(id, agent, datagram, &message);
+            }
+            return;
+        }
+        // A program that does RMPP by itself gets segments whether or not a request waits for them.
+        if in_segments && class::is_response(header) && self.answered(id, datagram).is_none() {
+            return self.hand_over(agent, remote, mad);
+        }
+        self.complete(id, agent, datagram, mad);
+    }
+
+    /// A whole message arrived: a response ends the waiting of a request, without which it is lost.
+    fn complete(&mut self, id: AgentId, agent: Agent, datagram: &Datagram, message: &[u8]) {
+        if class::is_response(MadHeader::of(&datagram.mad)) {
+            let Some(key) = self.answered(id, datagram) else {
+                return;
+            };
+            self.finish(key);
+        }
+        self.hand_over(agent, &datagram.remote, message);
+    }
+
+    fn hand_over(&mut self, agent: Agent, remote: &RemoteAddress, message: &[u8]) {
+        let header = UserMadHeader {
+            id: agent.id,
+            qpn: remote.qpn.into(),
+            lid: remote.lid.0.into(),
+            sl: remote.sl,
+            path_bits: remote.path_bits,
+            pkey_index: remote.pkey_index,
+            ..UserMadHeader::default()
+        };
+        self.deliver(agent.file, header, message);
+    }
+
+    /// What was sent that this is the answer to, or the acknowledgement of.
+    pub(super) fn answered(&self, agent: AgentId, datagram: &Datagram) -> Option<SendKey> {
+        let header = MadHeader::of(&datagram.mad);
+        let response = class::is_response(header);
+        let fits = |pending: &Pending| {
+            pending.class() == header.class()
+                && (header.class() == Class::SUBNET_DIRECTED
+                    || pending.is_response() != response
+                        && (response || pending.remote.lid == datagram.remote.lid))
+        };
+        let mut sends = self.sends.range(SendKey::all_in(agent, header.tid().0));
+        sends
+            .find(|(_, pending)| fits(pending))
+            .map(|(key, _)| *key)
+    }
+
+    /// Says that nobody here answers a Get or a Set; anything else is lost.
+    fn refuse(&mut self, mad: &MadBytes, remote: RemoteAddress) {
+        let method = MadHeader::of(mad).method();
+        if !matches!(method, Method::GET | Method::SET) {
+            return;
+        }
+        let mut answer: [u8; MAD_LEN] = *mad;
+        Smp::from_bytes_mut(&mut answer).make_response(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        self.emit(answer, remote);
+    }
+}

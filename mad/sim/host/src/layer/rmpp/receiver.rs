@@ -1,0 +1,158 @@
+use std::collections::BTreeMap;
+
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::header::{MadHeader, Method};
+use rsm_mad::wire::{MAD_LEN, MadBytes};
+
+use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader};
+use crate::layer::class;
+use crate::protocol::MAX_MESSAGE;
+
+/// By how many segments the window is opened: an eighth of a receive queue of 512.
+const WINDOW: u32 = 64;
+
+/// A message that comes in, or came in a moment ago.
+#[derive(Debug)]
+pub(in crate::layer) struct Reception {
+    pub(in crate::layer) remote: RemoteAddress,
+    /// The first segment as it came, then the data of the following ones. Empty once it was handed on.
+    message: Vec<u8>,
+    /// The first segment, which acknowledgements are made from.
+    first: MadBytes,
+    /// How many segments are in the message.
+    segments: u32,
+    /// Segments beyond a gap, as they came; less than [`WINDOW`].
+    ahead: BTreeMap<u32, MadBytes>,
+    /// The last segment that was acknowledged.
+    acknowledged: u32,
+    /// The last segment that may come.
+    window: u32,
+    complete: bool,
+    /// How many segments of the answer may come at first: what the other end said when it acknowledged in turn.
+    pub(in crate::layer) answer_window: u32,
+}
+
+/// What a segment led to.
+#[derive(Debug)]
+pub(in crate::layer) enum Taken {
+    /// Nothing is to be done.
+    Nothing,
+    /// This is to be sent.
+    Acknowledge(MadBytes),
+    /// The message is complete; the acknowledgement is to be sent.
+    Complete(MadBytes, Vec<u8>),
+    /// There is no room for more.
+    TooLong,
+}
+
+impl Reception {
+    /// The beginning, with the first segment.
+    pub(in crate::layer) fn start(first: &MadBytes, remote: RemoteAddress) -> (Reception, Taken) {
+        let mut reception = Reception {
+            remote,
+            message: first.to_vec(),
+            first: *first,
+            segments: 1,
+            ahead: BTreeMap::new(),
+            acknowledged: 0,
+            window: 1,
+            complete: false,
+            answer_window: 1,
+        };
+        let header = RmppHeader::of(first);
+        let taken = if header.has(Flags::LAST) {
+            reception.complete(&header)
+        } else {
+            reception.window += WINDOW;
+            Taken::Acknowledge(reception.acknowledgement(first))
+        };
+        (reception, taken)
+    }
+
+    pub(in crate::layer) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// A segment that comes after the first one, or again.
+    pub(in crate::layer) fn take(&mut self, mad: &MadBytes) -> Taken {
+        let header = RmppHeader::of(mad);
+        let number = header.segment.get();
+        if number > self.window {
+            return Taken::Nothing;
+        }
+        if self.complete || number <= self.acknowledged {
+            return Taken::Acknowledge(self.acknowledgement(mad));
+        }
+        if number != self.segments + 1 {
+            if number > self.segments {
+                self.ahead.entry(number).or_insert(*mad);
+            }
+            return Taken::Nothing;
+        }
+        let mut last = header;
+        self.append(mad);
+        while let Some(next) = self.ahead.remove(&(self.segments + 1)) {
+            last = RmppHeader::of(&next);
+            self.append(&next);
+        }
+        if self.message.len() > MAX_MESSAGE {
+            return Taken::TooLong;
+        }
+        if last.has(Flags::LAST) {
+            self.complete(&last)
+        } else if self.segments == self.window {
+            self.window = self.window.saturating_add(WINDOW);
+            Taken::Acknowledge(self.acknowledgement(mad))
+        } else {
+            Taken::Nothing
+        }
+    }
+
+    fn append(&mut self, mad: &MadBytes) {
+        let offset = class::data_offset(MadHeader::of(mad).class());
+        self.message.extend_from_slice(&mad[offset..]);
+        self.segments += 1;
+    }
+
+    fn complete(&mut self, last: &RmppHeader) -> Taken {
+        self.complete = true;
+        self.ahead.clear();
+        let mut message = std::mem::take(&mut self.message);
+        // A length that cannot be is taken for a full segment, as Linux takes it.
+        let payload = last.length_or_window.get() as usize;
+        let padding = PAYLOAD_LEN.saturating_sub(payload);
+        message.truncate(message.len() - padding);
+        Taken::Complete(self.acknowledgement(&self.first.clone()), message)
+    }
+
+    /// The acknowledgement of everything up to now, by what the header of `mad` says.
+    fn acknowledgement(&mut self, mad: &MadBytes) -> MadBytes {
+        self.acknowledged = self.segments;
+        let mut ack = turned(mad);
+        RmppHeader {
+            version: 1,
+            kind: Kind::ACK,
+            time_and_flags: Flags::ACTIVE.0,
+            status: 0,
+            segment: self.segments.into(),
+            length_or_window: self.window.into(),
+        }
+        .put(&mut ack);
+        ack
+    }
+
+    /// The first segment, which an ABORT is made from when the time is up.
+    pub(in crate::layer) fn first(&self) -> &MadBytes {
+        &self.first
+    }
+}
+
+/// The headers of a datagram as they stand in what goes back for it; no data.
+pub(in crate::layer) fn turned(mad: &MadBytes) -> MadBytes {
+    let header = MadHeader::of(mad);
+    let offset = class::data_offset(header.class());
+    let mut back = [0; MAD_LEN];
+    back[..offset].copy_from_slice(&mad[..offset]);
+    back[3] = header.method().0 ^ Method::RESPONSE_BIT;
+    back
+}

@@ -1,0 +1,135 @@
+use std::time::Duration;
+
+use rsm_mad::wire::MAD_LEN;
+use rsm_mad::wire::MadBytes;
+
+use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader, Status};
+
+/// How many segments leave at once at most, however far the other end opens its window: a kernel's send queue.
+const MAX_BURST: u32 = 64;
+
+/// How long the next ones wait then: what the simulated adapter takes for them.
+pub(in crate::layer) const BURST_PAUSE: Duration = Duration::from_micros(64);
+
+/// A message that goes out in segments.
+#[derive(Debug)]
+pub(in crate::layer) struct Sender {
+    /// The message: all headers, then the data.
+    message: Vec<u8>,
+    /// Where its data begins.
+    offset: usize,
+    /// The number of segments, at least 1.
+    count: u32,
+    /// The last segment that was sent.
+    sent: u32,
+    /// The last segment that was acknowledged.
+    acknowledged: u32,
+    /// The last segment that may be sent.
+    window: u32,
+}
+
+/// What an acknowledgement means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::layer) enum Acknowledged {
+    /// Nothing: it is an old one.
+    Nothing,
+    /// More can be sent. `progress` says whether anything was acknowledged that was not before.
+    More { progress: bool },
+    /// Everything arrived.
+    All,
+    /// Everything had arrived before; the other end has not heard that this end knows.
+    AllAgain,
+    /// It cannot be, for this reason.
+    Wrong(u8),
+}
+
+impl Sender {
+    /// `message` begins with the headers of its class, `offset` bytes. `window` is 1 unless the other end said more.
+    pub(in crate::layer) fn new(message: Vec<u8>, offset: usize, window: u32) -> Sender {
+        let data = message.len() - offset;
+        Sender {
+            // The length of a message is bounded far below 2^32.
+            count: data.div_ceil(MAD_LEN - offset).max(1) as u32,
+            message,
+            offset,
+            sent: 0,
+            acknowledged: 0,
+            window,
+        }
+    }
+
+    /// Whether every segment has been acknowledged.
+    pub(in crate::layer) fn is_acknowledged(&self) -> bool {
+        self.acknowledged == self.count
+    }
+
+    /// The segments that can go now, and whether more could, but for [`MAX_BURST`].
+    pub(in crate::layer) fn burst(&mut self) -> (Vec<MadBytes>, bool) {
+        let last = self.window.min(self.count);
+        let until = last.min(self.sent.saturating_add(MAX_BURST));
+        let segments = (self.sent + 1..=until).map(|n| self.segment(n)).collect();
+        self.sent = self.sent.max(until);
+        (segments, until < last)
+    }
+
+    /// Everything that was not acknowledged is to be sent again: the other end acknowledges a segment that it has only if
+    /// it has acknowledged it before.
+    pub(in crate::layer) fn rewind(&mut self) {
+        self.sent = self.acknowledged;
+    }
+
+    /// Takes an acknowledgement.
+    pub(in crate::layer) fn acknowledge(&mut self, ack: &RmppHeader) -> Acknowledged {
+        let (segment, window) = (ack.segment.get(), ack.length_or_window.get());
+        if self.is_acknowledged() {
+            return Acknowledged::AllAgain;
+        }
+        if segment > self.count || segment > self.window {
+            return Acknowledged::Wrong(Status::SEGMENT_TOO_BIG);
+        }
+        if window < self.window || segment < self.acknowledged {
+            return Acknowledged::Nothing;
+        }
+        let progress = segment > self.acknowledged;
+        self.acknowledged = segment;
+        self.sent = self.sent.max(segment);
+        self.window = window;
+        if self.is_acknowledged() {
+            Acknowledged::All
+        } else {
+            Acknowledged::More { progress }
+        }
+    }
+
+    /// Segment number `n`, from 1.
+    fn segment(&self, n: u32) -> MadBytes {
+        let room = MAD_LEN - self.offset;
+        let from = self.offset + room * (n as usize - 1);
+        let data = &self.message[from..self.message.len().min(from + room)];
+        let mut mad = [0; MAD_LEN];
+        mad[..self.offset].copy_from_slice(&self.message[..self.offset]);
+        mad[self.offset..self.offset + data.len()].copy_from_slice(data);
+        let mut flags = Flags::ACTIVE.0;
+        let padding = self.offset + room * self.count as usize - self.message.len();
+        let mut length = 0;
+        if n == 1 {
+            flags |= Flags::FIRST.0;
+            // What all segments carry together, the class's own header in each of them included.
+            length = PAYLOAD_LEN * self.count as usize - padding;
+        }
+        if n == self.count {
+            flags |= Flags::LAST.0;
+            length = PAYLOAD_LEN - padding;
+        }
+        RmppHeader {
+            version: 1,
+            kind: Kind::DATA,
+            time_and_flags: flags,
+            status: 0,
+            segment: n.into(),
+            length_or_window: (length as u32).into(),
+        }
+        .put(&mut mad);
+        mad
+    }
+}

@@ -1,0 +1,341 @@
+//! What programs send, and what becomes of it when nothing comes back.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::transport::{Datagram, RemoteAddress};
+use rsm_mad::wire::header::{Class, MadHeader};
+use rsm_mad::wire::{MAD_LEN, MadBytes};
+use rustix::io::Errno;
+use zerocopy::IntoBytes;
+
+use super::agents::{Agent, AgentId, agent_of};
+use super::class::{self, MAD_HEADER_LEN, RMPP_HEADER_LEN};
+use super::rmpp::{BURST_PAUSE, Flags, RmppHeader, Sender};
+use super::{Effect, FileId, MAX_SENDS, MadLayer, Timer};
+use crate::abi::UserMadHeader;
+use crate::protocol::MAX_MESSAGE;
+
+/// The longest time to wait for an acknowledgement.
+const ACKNOWLEDGE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Something that was sent and is not done: by agent, transaction, and order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SendKey {
+    pub(super) agent: AgentId,
+    pub(super) tid: u64,
+    serial: u64,
+}
+
+impl SendKey {
+    /// Every send of an agent.
+    pub(super) fn all_of(agent: AgentId) -> RangeInclusive<SendKey> {
+        let key = |tid, serial| SendKey { agent, tid, serial };
+        key(0, 0)..=key(u64::MAX, u64::MAX)
+    }
+
+    /// Every send of an agent in a transaction.
+    pub(super) fn all_in(agent: AgentId, tid: u64) -> RangeInclusive<SendKey> {
+        let key = |serial| SendKey { agent, tid, serial };
+        key(0)..=key(u64::MAX)
+    }
+}
+
+/// Something that was sent and is not done.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) file: FileId,
+    /// As the program wrote it.
+    header: UserMadHeader,
+    pub(super) remote: RemoteAddress,
+    pub(super) kind: Sending,
+    /// How long to wait for a response; zero where none is expected.
+    pub(super) timeout: Duration,
+    pub(super) retries_left: u32,
+}
+
+/// How it goes.
+#[derive(Debug)]
+pub(super) enum Sending {
+    /// In one datagram.
+    Single(MadBytes),
+    /// In segments.
+    Multi {
+        sender: Sender,
+        /// The common header.
+        head: [u8; MAD_HEADER_LEN],
+        /// The timer runs until more can be sent, not for an acknowledgement.
+        pausing: bool,
+    },
+}
+
+impl Sending {
+    /// The common header.
+    fn head(&self) -> [u8; MAD_HEADER_LEN] {
+        match self {
+            Sending::Single(mad) => {
+                let mut head = [0; MAD_HEADER_LEN];
+                head.copy_from_slice(&mad[..MAD_HEADER_LEN]);
+                head
+            }
+            Sending::Multi { head, .. } => *head,
+        }
+    }
+}
+
+impl Pending {
+    pub(super) fn class(&self) -> Class {
+        Class(self.kind.head()[1])
+    }
+
+    /// Whether this answers something itself.
+    pub(super) fn is_response(&self) -> bool {
+        class::is_response(&header_of(&self.kind.head()))
+    }
+
+    /// How often the program wanted it to be sent again.
+    pub(super) fn retries_at_first(&self) -> u32 {
+        self.header.retries
+    }
+
+    /// How long to wait for an acknowledgement.
+    pub(super) fn acknowledge_within(&self) -> Duration {
+        if self.timeout.is_zero() {
+            ACKNOWLEDGE_WITHIN
+        } else {
+            self.timeout.min(ACKNOWLEDGE_WITHIN)
+        }
+    }
+}
+
+fn header_of(head: &[u8; MAD_HEADER_LEN]) -> MadHeader {
+    let mut mad = [0; MAD_LEN];
+    mad[..MAD_HEADER_LEN].copy_from_slice(head);
+    *MadHeader::of(&mad)
+}
+
+/// The other end that a header names. There are no GRHs.
+fn address(header: &UserMadHeader) -> RemoteAddress {
+    let mut remote = RemoteAddress::gsi(Lid(header.lid.get()), header.sl & 0xF);
+    remote.qpn = header.qpn.get();
+    remote.qkey = header.qkey.get();
+    remote.pkey_index = header.pkey_index;
+    remote.path_bits = header.path_bits & 0x7F;
+    remote
+}
+
+impl MadLayer {
+    /// Sends what a program wrote: header and message.
+    ///
+    /// # Errors
+    /// EINVAL where it is too short, too long for a datagram and not to be segmented, from no agent of the file, or in a
+    /// transaction that is under way; ENOMEM beyond [`MAX_SENDS`] and [`MAX_MESSAGE`]; EBADF where the file is not open.
+    pub fn write(&mut self, file: FileId, bytes: &[u8], now: Time) -> Result<(), Errno> {
+        let state = self.files.get(&file).ok_or(Errno::BADF)?;
+        let header_len = state.header_len();
+        if bytes.len() < header_len + RMPP_HEADER_LEN {
+            return Err(Errno::INVAL);
+        }
+        let (written, message) = bytes.split_at(header_len);
+        let mut header = UserMadHeader::default();
+        header.as_mut_bytes()[..header_len].copy_from_slice(written);
+        let slot = state.agents.get(header.id as usize);
+        let agent_id = slot.copied().flatten().ok_or(Errno::INVAL)?;
+        let agent = self.agents.get(agent_id).ok_or(Errno::INVAL)?;
+
+        // The length is at least that of the RMPP header.
+        let mut first = [0; MAD_LEN];
+        let known = message.len().min(MAD_LEN);
+        first[..known].copy_from_slice(&message[..known]);
+        let class = MadHeader::of(&first).class();
+        let in_segments =
+            agent.rmpp && class::has_rmpp(class) && RmppHeader::of(&first).has(Flags::ACTIVE);
+        if message.len() < class::data_offset(class) || !in_segments && message.len() > MAD_LEN {
+            return Err(Errno::INVAL);
+        }
+        if message.len() > MAX_MESSAGE || self.sends.len() >= MAX_SENDS {
+            return Err(Errno::NOMEM);
+        }
+        let response = class::is_response(MadHeader::of(&first));
+        if !response {
+            first[8..12].copy_from_slice(&agent_id.to_be_bytes());
+        }
+        let pending = Pending {
+            file,
+            header,
+            remote: address(&header),
+            kind: Sending::Single(first),
+            timeout: Duration::from_millis(u64::from(header.timeout_ms)),
+            retries_left: header.retries,
+        };
+        if self.is_under_way(agent_id, &agent, &pending, &first) {
+            return Err(Errno::INVAL);
+        }
+        if in_segments {
+            let mut whole = message.to_vec();
+            whole[..MAD_HEADER_LEN].copy_from_slice(&first[..MAD_HEADER_LEN]);
+            self.send_in_segments(agent_id, pending, whole, &first, now);
+        } else {
+            self.send_single(agent_id, pending, now);
+        }
+        Ok(())
+    }
+
+    fn send_single(&mut self, agent: AgentId, pending: Pending, now: Time) {
+        let Sending::Single(mad) = pending.kind else {
+            return;
+        };
+        self.emit(mad, pending.remote);
+        if !pending.timeout.is_zero() {
+            let due = now + pending.timeout;
+            let key = self.keep(agent, &mad, pending);
+            self.start_timer(Timer::Send(key), due);
+        }
+    }
+
+    fn send_in_segments(
+        &mut self,
+        agent: AgentId,
+        mut pending: Pending,
+        message: Vec<u8>,
+        first: &MadBytes,
+        now: Time,
+    ) {
+        let window = self.answer_window(agent, first, pending.remote.lid);
+        let offset = class::data_offset(MadHeader::of(first).class());
+        let mut head = [0; MAD_HEADER_LEN];
+        head.copy_from_slice(&first[..MAD_HEADER_LEN]);
+        pending.kind = Sending::Multi {
+            sender: Sender::new(message, offset, window),
+            head,
+            pausing: false,
+        };
+        let key = self.keep(agent, first, pending);
+        self.send_more(key, now);
+    }
+
+    fn keep(&mut self, agent: AgentId, mad: &MadBytes, pending: Pending) -> SendKey {
+        self.serial += 1;
+        let key = SendKey {
+            agent,
+            tid: MadHeader::of(mad).tid().0,
+            serial: self.serial,
+        };
+        self.sends.insert(key, pending);
+        key
+    }
+
+    /// Sends the segments that can go, and waits for an acknowledgement or for the time to send more.
+    pub(super) fn send_more(&mut self, key: SendKey, now: Time) {
+        let Some(pending) = self.sends.get_mut(&key) else {
+            return;
+        };
+        let (remote, wait) = (pending.remote, pending.acknowledge_within());
+        let Sending::Multi {
+            sender, pausing, ..
+        } = &mut pending.kind
+        else {
+            return;
+        };
+        let (segments, more) = sender.burst();
+        *pausing = more;
+        for segment in segments {
+            self.emit(segment, remote);
+        }
+        let due = now + if more { BURST_PAUSE } else { wait };
+        self.start_timer(Timer::Send(key), due);
+    }
+
+    /// What was sent has waited long enough: it is sent again, or comes back.
+    pub(super) fn send_is_due(&mut self, key: SendKey, now: Time) {
+        let Some(pending) = self.sends.get_mut(&key) else {
+            return;
+        };
+        if let Sending::Multi { pausing: true, .. } = pending.kind {
+            return self.send_more(key, now);
+        }
+        // Where everything arrived, it is the answer that did not come.
+        let is_over = match &pending.kind {
+            Sending::Multi { sender, .. } => sender.is_acknowledged(),
+            Sending::Single(_) => false,
+        };
+        if is_over || pending.retries_left == 0 {
+            if let Some(pending) = self.finish(key) {
+                let (header, head) = (pending.header, pending.kind.head());
+                self.give_back(pending.file, header, &head, Errno::TIMEDOUT);
+            }
+            return;
+        }
+        pending.retries_left -= 1;
+        match &mut pending.kind {
+            Sending::Single(mad) => {
+                let (mad, remote, timeout) = (*mad, pending.remote, pending.timeout);
+                self.emit(mad, remote);
+                self.start_timer(Timer::Send(key), now + timeout);
+            }
+            Sending::Multi { sender, .. } => {
+                sender.rewind();
+                self.send_more(key, now);
+            }
+        }
+    }
+
+    /// Lets a program read what it wrote and [`write`](MadLayer::write) refused, for one that did not wait to be told.
+    /// What is too short to be told apart from anything else is forgotten.
+    pub fn refuse_write(&mut self, file: FileId, bytes: &[u8], error: Errno) {
+        let Some(header_len) = self.files.get(&file).map(super::File::header_len) else {
+            return;
+        };
+        let mut header = UserMadHeader::default();
+        if let Some((written, message)) = bytes.split_at_checked(header_len)
+            && let Some(beginning) = message.first_chunk::<MAD_HEADER_LEN>()
+        {
+            header.as_mut_bytes()[..header_len].copy_from_slice(written);
+            self.give_back(file, header, beginning, error);
+        }
+    }
+
+    /// It is done.
+    pub(super) fn finish(&mut self, key: SendKey) -> Option<Pending> {
+        self.stop_timer(Timer::Send(key));
+        self.sends.remove(&key)
+    }
+
+    /// Lets the program read what it wrote: the header, with the error, and the common header of the datagram.
+    fn give_back(
+        &mut self,
+        file: FileId,
+        mut header: UserMadHeader,
+        head: &[u8; MAD_HEADER_LEN],
+        error: Errno,
+    ) {
+        header.status = error.raw_os_error() as u32;
+        self.deliver(file, header, head);
+    }
+
+    pub(super) fn emit(&mut self, mad: MadBytes, remote: RemoteAddress) {
+        self.effects
+            .push_back(Effect::Send(Datagram { mad, remote }));
+    }
+
+    /// Whether the file has the same transaction under way: a request, or a response to the same end.
+    fn is_under_way(&self, agent: AgentId, kind: &Agent, new: &Pending, first: &MadBytes) -> bool {
+        let class = new.class();
+        // Who does RMPP by himself sends many datagrams in a transaction.
+        if !kind.rmpp && class::has_rmpp(class) && RmppHeader::of(first).has(Flags::ACTIVE) {
+            return false;
+        }
+        let response = new.is_response();
+        debug_assert!(response || agent_of(MadHeader::of(first).tid()) == agent);
+        let mut others = self
+            .sends
+            .range(SendKey::all_in(agent, MadHeader::of(first).tid().0));
+        others.any(|(_, other)| {
+            other.class() == class
+                && other.is_response() == response
+                && (!response || other.remote.lid == new.remote.lid)
+        })
+    }
+}

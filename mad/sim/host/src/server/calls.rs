@@ -1,0 +1,138 @@
+//! What programs do with open devices: `write` and `ioctl`.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::event_loop::EventLoop;
+use super::packet;
+use super::port::PortKey;
+use crate::abi::{
+    self, ENABLE_PKEY, HEADER_LEN, REGISTER_AGENT, REGISTER_AGENT2, RegisterRequest,
+    RegisterRequest2, UNREGISTER_AGENT, USER_RMPP,
+};
+use crate::layer::{FileId, MadLayer, Registration};
+use crate::protocol::{Answer, Call, MAX_INLINE, MAX_MESSAGE, WRITE, split};
+
+impl EventLoop {
+    /// A call on an open device.
+    pub(super) fn call(
+        &mut self,
+        key: PortKey,
+        file: FileId,
+        packet: &[u8],
+        carried: Option<BorrowedFd<'_>>,
+    ) -> bool {
+        let now = self.now();
+        let Some((call, inline)) = split::<Call>(packet) else {
+            return false;
+        };
+        if matches!(call.what, REGISTER_AGENT | REGISTER_AGENT2) {
+            self.bury(key);
+        }
+        let Some(port) = self.ports.get_mut(&key) else {
+            return false;
+        };
+        if call.what != WRITE {
+            // The answer goes where the caller waits, who may be gone.
+            let Some(back) = carried else {
+                return false;
+            };
+            let (errno, body) = match control(&mut port.layer, file, call.what, inline) {
+                Ok(body) => (0, body),
+                Err((errno, body)) => (errno.raw_os_error() as u32, body),
+            };
+            let _ = packet::send(back, &[Answer { errno }.as_bytes(), &body], None);
+            return true;
+        }
+        let len = call.len as usize;
+        let from_file;
+        let message = if len <= MAX_INLINE {
+            inline
+        } else {
+            let Some(Ok(bytes)) = carried
+                .filter(|_| len <= MAX_MESSAGE + HEADER_LEN)
+                .map(|carried| packet::read_file(carried, len))
+            else {
+                return false;
+            };
+            from_file = bytes;
+            &from_file
+        };
+        if let Err(error) = port.layer.write(file, message, now) {
+            port.layer.refuse_write(file, message, error);
+        }
+        self.touched.insert(key);
+        true
+    }
+}
+
+/// Does an `ioctl`. What its argument then is, with or without an error.
+fn control(
+    layer: &mut MadLayer,
+    file: FileId,
+    request: u32,
+    argument: &[u8],
+) -> Result<Vec<u8>, (Errno, Vec<u8>)> {
+    let bad = |errno: Errno| (errno, Vec::new());
+    if abi::argument_len(request) != Some(argument.len()) {
+        return Err(bad(Errno::NOTTY));
+    }
+    match request {
+        ENABLE_PKEY => layer.enable_pkey(file).map(|()| Vec::new()).map_err(bad),
+        UNREGISTER_AGENT => {
+            let id = u32::read_from_bytes(argument).map_err(|_| bad(Errno::FAULT))?;
+            layer.unregister(file, id).map(|()| Vec::new()).map_err(bad)
+        }
+        REGISTER_AGENT => {
+            let mut request =
+                RegisterRequest::read_from_bytes(argument).map_err(|_| bad(Errno::FAULT))?;
+            let wanted = Registration {
+                qpn: request.qpn.into(),
+                class: request.mgmt_class,
+                version: request.mgmt_class_version,
+                methods: mask(request.method_mask),
+                oui: request.oui,
+                rmpp_version: request.rmpp_version,
+                user_rmpp: false,
+            };
+            request.id = layer.register(file, &wanted, false).map_err(bad)?;
+            Ok(request.as_bytes().to_vec())
+        }
+        REGISTER_AGENT2 => {
+            let mut request =
+                RegisterRequest2::read_from_bytes(argument).map_err(|_| bad(Errno::FAULT))?;
+            if request.flags & !USER_RMPP != 0 {
+                request.flags = USER_RMPP;
+                return Err((Errno::INVAL, request.as_bytes().to_vec()));
+            }
+            let [over, oui @ ..] = request.oui.to_be_bytes();
+            if request.mgmt_class != 0 && over != 0 {
+                return Err(bad(Errno::INVAL));
+            }
+            let wanted = Registration {
+                qpn: request.qpn,
+                class: request.mgmt_class,
+                version: request.mgmt_class_version,
+                methods: mask(request.method_mask),
+                oui,
+                rmpp_version: request.rmpp_version,
+                user_rmpp: request.flags & USER_RMPP != 0,
+            };
+            request.id = layer.register(file, &wanted, true).map_err(bad)?;
+            Ok(request.as_bytes().to_vec())
+        }
+        _ => Err(bad(Errno::NOTTY)),
+    }
+}
+
+/// Two native words of 64 bits, the first with the lower methods.
+fn mask(bytes: [u8; 16]) -> u128 {
+    let word = |from: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[from..from + 8]);
+        u128::from(u64::from_ne_bytes(word))
+    };
+    word(0) | word(8) << 64
+}

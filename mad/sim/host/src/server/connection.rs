@@ -1,0 +1,131 @@
+//! One connection: an open device, or a question.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use zerocopy::IntoBytes;
+
+use super::packet;
+use super::port::PortKey;
+use crate::layer::{Delivery, FileId};
+use crate::protocol::{Answer, MAX_INLINE, Parcel};
+
+/// How many messages can wait to be read from an open device, as on Linux (MAX_UMAD_RECV_LIST_SIZE). More are lost.
+const MAX_UNREAD: usize = 200_000;
+
+/// How many bytes can wait to be read, 512 MiB: twice the longest message.
+const MAX_UNREAD_BYTES: usize = 512 * 1024 * 1024;
+
+/// What a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It has not said.
+    Unknown,
+    /// An open device for datagrams.
+    Umad(PortKey, FileId),
+    /// An open device that is IsSM.
+    IsSm(PortKey),
+    /// It waits until another one closes that.
+    WaitsForIsSm(PortKey),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    socket: OwnedFd,
+    pub(super) purpose: Purpose,
+    /// What did not fit the socket.
+    unread: VecDeque<Delivery>,
+    unread_bytes: usize,
+    /// Messages lost because they were not read.
+    pub(super) lost: u64,
+    /// Whether the loop waits for room in the socket.
+    pub(super) waits_for_room: bool,
+}
+
+impl Connection {
+    pub(super) fn new(socket: OwnedFd) -> Connection {
+        Connection {
+            socket,
+            purpose: Purpose::Unknown,
+            unread: VecDeque::new(),
+            unread_bytes: 0,
+            lost: 0,
+            waits_for_room: false,
+        }
+    }
+
+    /// Answers the question that a connection begins with.
+    pub(super) fn answer(&self, errno: u32, body: &[u8]) -> io::Result<()> {
+        // The socket is empty.
+        packet::send(self.as_fd(), &[Answer { errno }.as_bytes(), body], None).map(drop)
+    }
+
+    /// Lets something be read.
+    pub(super) fn deliver(&mut self, delivery: Delivery) -> io::Result<()> {
+        if self.unread.is_empty() && send(self.as_fd(), &delivery)? {
+            return Ok(());
+        }
+        let bytes = delivery.bytes.len();
+        if self.unread.len() >= MAX_UNREAD || self.unread_bytes + bytes > MAX_UNREAD_BYTES {
+            self.lost += 1;
+            return Ok(());
+        }
+        self.unread_bytes += bytes;
+        self.unread.push_back(delivery);
+        Ok(())
+    }
+
+    /// There is room in the socket.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        while let Some(next) = self.unread.front() {
+            if !send(self.as_fd(), next)? {
+                break;
+            }
+            self.unread_bytes -= next.bytes.len();
+            self.unread.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Whether the other end is closed; something may still be there to be read.
+    pub(super) fn is_over(&self) -> bool {
+        let mut ends = [PollFd::new(&self.socket, PollFlags::empty())];
+        let at_once = Timespec::default();
+        matches!(rustix::event::poll(&mut ends, Some(&at_once)), Ok(1..))
+            && ends[0]
+                .revents()
+                .intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// Whether something waits for room in the socket.
+    pub(super) fn is_full(&self) -> bool {
+        !self.unread.is_empty()
+    }
+}
+
+fn send(socket: BorrowedFd<'_>, delivery: &Delivery) -> io::Result<bool> {
+    let Delivery { bytes, least } = delivery;
+    // Messages are bounded far below 4 GiB.
+    let parcel = Parcel {
+        total: bytes.len() as u32,
+        least: *least as u32,
+    };
+    if bytes.len() <= MAX_INLINE {
+        return packet::send(socket, &[parcel.as_bytes(), bytes], None);
+    }
+    let file = packet::memory_file(bytes)?;
+    packet::send(
+        socket,
+        &[parcel.as_bytes(), &bytes[..*least]],
+        Some(file.as_fd()),
+    )
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

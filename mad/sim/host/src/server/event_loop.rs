@@ -1,0 +1,385 @@
+//! The thread that waits for connections, datagrams and time-outs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_sim::live::{LiveError, SimHandle};
+use rustix::event::epoll;
+use rustix::event::{Nsecs, Secs, Timespec};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use super::connection::{Connection, Purpose};
+use super::packet::{self, Wake};
+use super::port::{Arrivals, Port, PortKey};
+use super::tree::Tree;
+use crate::layer::Effect;
+use crate::protocol::MAX_PACKET;
+
+/// How many connections there can be: as many open devices as a large test has. One more is closed at once.
+const MAX_CONNECTIONS: usize = 4096;
+
+/// How many packets are taken from one connection before the others have their turn.
+const PACKETS_AT_ONCE: usize = 64;
+
+/// How many events are taken at once.
+const EVENTS_AT_ONCE: usize = 64;
+
+/// How many datagrams from the simulation are handled before the connections have their turn.
+const ARRIVALS_AT_ONCE: usize = 1024;
+
+const LISTENER: u64 = u64::MAX;
+const WAKE: u64 = u64::MAX - 1;
+
+/// Everything that is served.
+pub(super) struct EventLoop {
+    pub(super) sim: SimHandle,
+    listener: OwnedFd,
+    pub(super) wake: Arc<Wake>,
+    waiter: OwnedFd,
+    pub(super) directory: PathBuf,
+    /// The node that processes are on that do not say.
+    pub(super) default: Guid,
+    pub(super) connections: BTreeMap<u64, Connection>,
+    accepted: u64,
+    pub(super) ports: BTreeMap<PortKey, Port>,
+    pub(super) trees: BTreeMap<String, Tree>,
+    pub(super) arrivals: Arrivals,
+    /// Ports that something happened at.
+    pub(super) touched: BTreeSet<PortKey>,
+    started: Instant,
+    buffer: Vec<u8>,
+    /// Connections that are over are being closed.
+    burying: bool,
+}
+
+/// Why the loop ends before it is told to.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error("the operating system refused")]
+    System(#[from] io::Error),
+    #[error(transparent)]
+    Fabric(#[from] LiveError),
+}
+
+impl EventLoop {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this thread is what ties the layers to the clock"
+    )]
+    pub(super) fn new(
+        sim: SimHandle,
+        listener: OwnedFd,
+        wake: Arc<Wake>,
+        directory: PathBuf,
+        default: Guid,
+    ) -> io::Result<EventLoop> {
+        let waiter = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (descriptor, token) in [(listener.as_fd(), LISTENER), (wake.as_fd(), WAKE)] {
+            let data = epoll::EventData::new_u64(token);
+            epoll::add(&waiter, descriptor, data, epoll::EventFlags::IN)?;
+        }
+        Ok(EventLoop {
+            sim,
+            listener,
+            wake,
+            waiter,
+            directory,
+            default,
+            connections: BTreeMap::new(),
+            accepted: 0,
+            ports: BTreeMap::new(),
+            trees: BTreeMap::new(),
+            arrivals: Arrivals::new(),
+            touched: BTreeSet::new(),
+            started: Instant::now(),
+            buffer: Vec::new(),
+            burying: false,
+        })
+    }
+
+    pub(super) fn now(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
+    }
+
+    /// Serves until it is told to stop or the fabric does.
+    pub(super) fn run(mut self) {
+        while !self.wake.is_stopping() {
+            if let Err(error) = self.turn() {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the simulated fabric is no longer served"
+                );
+                break;
+            }
+        }
+        let lost = self.arrivals.lost();
+        if lost > 0 {
+            tracing::warn!(lost, "datagrams were lost for want of room");
+        }
+    }
+
+    /// Waits for something and does what follows.
+    fn turn(&mut self) -> Result<(), Broken> {
+        let deadlines = self
+            .ports
+            .values()
+            .filter_map(|port| port.layer.next_deadline());
+        let patience = deadlines.min().map(|due| timespec(due.since(self.now())));
+        let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
+        match epoll::wait(
+            &self.waiter,
+            rustix::buffer::spare_capacity(&mut events),
+            patience.as_ref(),
+        ) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+        for event in &events {
+            // The structure is packed.
+            let (token, flags) = (event.data.u64(), event.flags);
+            match token {
+                LISTENER => self.accept()?,
+                WAKE => self.wake.look(),
+                connection => self.attend(connection, flags)?,
+            }
+        }
+        self.take_arrivals();
+        let now = self.now();
+        for (key, port) in &mut self.ports {
+            if port.layer.next_deadline().is_some_and(|due| due <= now) {
+                port.layer.tick(now);
+                self.touched.insert(*key);
+            }
+        }
+        self.settle()
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = match rustix::net::accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN) => return Ok(()),
+                // Whoever it was is gone, or there are no descriptors now; the next turn tries again.
+                Err(error) => {
+                    tracing::debug!(%error, "a connection was not accepted");
+                    return Ok(());
+                }
+            };
+            if self.connections.len() >= MAX_CONNECTIONS {
+                tracing::warn!(MAX_CONNECTIONS, "too many connections");
+                continue;
+            }
+            self.accepted += 1;
+            let data = epoll::EventData::new_u64(self.accepted);
+            epoll::add(&self.waiter, &socket, data, epoll::EventFlags::IN)?;
+            self.connections
+                .insert(self.accepted, Connection::new(socket));
+        }
+    }
+
+    /// Something happened on a connection.
+    fn attend(&mut self, id: u64, flags: epoll::EventFlags) -> Result<(), Broken> {
+        if flags.contains(epoll::EventFlags::OUT)
+            && let Some(connection) = self.connections.get_mut(&id)
+            && connection.flush().is_err()
+        {
+            self.close(id);
+            return Ok(());
+        }
+        self.watch_room(id)?;
+        if !flags
+            .intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
+        {
+            return Ok(());
+        }
+        self.read_from(id);
+        Ok(())
+    }
+
+    /// Handles what a connection has to say.
+    fn read_from(&mut self, id: u64) {
+        // Within itself, by way of `bury`, it needs another one.
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(MAX_PACKET, 0);
+        for _ in 0..PACKETS_AT_ONCE {
+            let Some(connection) = self.connections.get(&id) else {
+                break;
+            };
+            match packet::receive(connection.as_fd(), &mut buffer) {
+                Ok(None) => break,
+                Ok(Some((packet, carried))) if !packet.is_empty() => {
+                    let carried = carried.as_ref().map(AsFd::as_fd);
+                    if !self.packet(id, packet, carried) {
+                        self.close(id);
+                    }
+                }
+                // The end.
+                Ok(Some(_)) | Err(_) => self.close(id),
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    /// Handles a packet. Whether the connection stays open.
+    fn packet(&mut self, id: u64, packet: &[u8], carried: Option<BorrowedFd<'_>>) -> bool {
+        let Some(connection) = self.connections.get(&id) else {
+            return false;
+        };
+        match connection.purpose {
+            Purpose::Unknown => self.hello(id, packet),
+            Purpose::Umad(port, file) => self.call(port, file, packet, carried),
+            // Nothing can be done with these but closing them.
+            Purpose::IsSm(_) | Purpose::WaitsForIsSm(_) => false,
+        }
+    }
+
+    /// Closes what programs have closed at a port. To them it is done when `close` returns, so that it must be seen
+    /// before whatever they ask for next, by another connection.
+    pub(super) fn bury(&mut self, key: PortKey) {
+        // What is read from one that is over may lead here again.
+        if std::mem::replace(&mut self.burying, true) {
+            return;
+        }
+        let port = self.ports.get(&key);
+        let open = |port: &Port| port.files.values().chain(&port.is_sm).copied().collect();
+        let open: Vec<u64> = port.map(open).unwrap_or_default();
+        for id in open {
+            while self.connections.get(&id).is_some_and(Connection::is_over) {
+                // What was sent before the end is still there, and then the end.
+                self.read_from(id);
+            }
+        }
+        self.burying = false;
+    }
+
+    fn take_arrivals(&mut self) {
+        let now = self.now();
+        for _ in 0..ARRIVALS_AT_ONCE {
+            let Ok((key, datagram)) = self.arrivals.receiver.try_recv() else {
+                return;
+            };
+            if let Some(port) = self.ports.get_mut(&key) {
+                port.layer.receive(&datagram, now);
+                self.touched.insert(key);
+            }
+        }
+        // There may be more.
+        self.wake.wake();
+    }
+
+    /// Carries out what the layers want.
+    fn settle(&mut self) -> Result<(), Broken> {
+        while let Some(key) = self.touched.pop_first() {
+            let mut gone = Vec::new();
+            let mut full = Vec::new();
+            let Some(port) = self.ports.get_mut(&key) else {
+                continue;
+            };
+            while let Some(effect) = port.layer.poll_effect() {
+                match effect {
+                    Effect::Send(datagram) => port.wire.pass(&datagram)?,
+                    Effect::Deliver(file, delivery) => {
+                        let Some(&id) = port.files.get(&file) else {
+                            continue;
+                        };
+                        let Some(connection) = self.connections.get_mut(&id) else {
+                            continue;
+                        };
+                        if connection.deliver(delivery).is_err() {
+                            gone.push(id);
+                        } else if connection.is_full() && !connection.waits_for_room {
+                            full.push(id);
+                        }
+                    }
+                }
+            }
+            for id in full {
+                self.watch_room(id)?;
+            }
+            for id in gone {
+                self.close(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for room in the socket exactly while something needs it.
+    fn watch_room(&mut self, id: u64) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Ok(());
+        };
+        if connection.is_full() != connection.waits_for_room {
+            connection.waits_for_room = connection.is_full();
+            let mut flags = epoll::EventFlags::IN;
+            flags.set(epoll::EventFlags::OUT, connection.waits_for_room);
+            let data = epoll::EventData::new_u64(id);
+            epoll::modify(&self.waiter, connection.as_fd(), data, flags)?;
+        }
+        Ok(())
+    }
+
+    /// A connection ends, and with it what it had open.
+    fn close(&mut self, id: u64) {
+        let Some(connection) = self.connections.remove(&id) else {
+            return;
+        };
+        if connection.lost > 0 {
+            tracing::warn!(
+                lost = connection.lost,
+                "a program did not read what it was sent"
+            );
+        }
+        let key = match connection.purpose {
+            Purpose::Unknown => return,
+            Purpose::Umad(key, file) => {
+                if let Some(port) = self.ports.get_mut(&key) {
+                    port.layer.close(file);
+                    port.files.remove(&file);
+                }
+                key
+            }
+            Purpose::IsSm(key) => {
+                let next = self
+                    .ports
+                    .get_mut(&key)
+                    .and_then(|port| port.want_is_sm.pop_front());
+                self.set_is_sm(key, next);
+                if let Some(next) = next.and_then(|id| self.connections.get(&id))
+                    && let Err(error) = next.answer(0, &[])
+                {
+                    tracing::debug!(%error, "a program that waited for IsSM is gone");
+                }
+                key
+            }
+            Purpose::WaitsForIsSm(key) => {
+                if let Some(port) = self.ports.get_mut(&key) {
+                    port.want_is_sm.retain(|waiting| *waiting != id);
+                }
+                key
+            }
+        };
+        // What the layer still wants sent goes first.
+        let idle = self.ports.get(&key).is_some_and(Port::is_idle);
+        if idle && let Err(error) = self.settle() {
+            tracing::debug!(%error, "nothing more can be sent");
+        }
+        if idle {
+            self.ports.remove(&key);
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: Secs::try_from(duration.as_secs()).unwrap_or(Secs::MAX),
+        tv_nsec: Nsecs::from(duration.subsec_nanos()),
+    }
+}

@@ -1,0 +1,131 @@
+//! What a connection begins with: a question, or a device to be opened.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rustix::io::Errno;
+
+use super::connection::Purpose;
+use super::device::{Refusal, Seat, path_bytes};
+use super::event_loop::EventLoop;
+use super::port::{Port, PortKey};
+use super::tree::Tree;
+use crate::layer::MadLayer;
+use crate::protocol::{ASK_TREE, Hello, OPEN_ISSM, OPEN_UMAD, split};
+
+impl EventLoop {
+    pub(super) fn hello(&mut self, id: u64, packet: &[u8]) -> bool {
+        let Some((hello, name)) = split::<Hello>(packet) else {
+            return false;
+        };
+        let opened = Seat::find(&self.sim, self.default, &hello, name)
+            .and_then(|seat| self.open(id, &hello, &seat));
+        let Some(connection) = self.connections.get(&id) else {
+            return false;
+        };
+        let (answered, stays) = match opened {
+            Ok(Some(body)) => (connection.answer(0, &body), hello.what != ASK_TREE),
+            // The answer comes later.
+            Ok(None) => (Ok(()), true),
+            Err(refusal) => {
+                let errno = refusal.errno.raw_os_error() as u32;
+                (connection.answer(errno, refusal.reason.as_bytes()), false)
+            }
+        };
+        answered.is_ok() && stays
+    }
+
+    /// Does what a connection begins with; returns the body of the answer, `None` where it comes later.
+    fn open(&mut self, id: u64, hello: &Hello, seat: &Seat) -> Result<Option<Vec<u8>>, Refusal> {
+        for &port in &seat.ports {
+            self.bury((seat.node, port));
+        }
+        match hello.what {
+            ASK_TREE => self.tree(seat).map(Some),
+            OPEN_UMAD => self.open_umad(id, seat.port(hello.device)?),
+            OPEN_ISSM => self.open_issm(id, seat.port(hello.device)?, hello.nonblocking != 0),
+            _ => Err(Refusal::new(
+                Errno::PROTO,
+                "the shim asks for what there is not",
+            )),
+        }
+    }
+
+    /// Brings a node's sysfs up to date; returns its path.
+    fn tree(&mut self, seat: &Seat) -> Result<Vec<u8>, Refusal> {
+        let facts = seat.facts(&self.sim)?;
+        let name = seat.directory();
+        let root = self.directory.join(&name);
+        let tree = self.trees.entry(name).or_insert_with(|| Tree::new(root));
+        tree.update(&facts)
+            .map_err(|error| Refusal::broken(&error))?;
+        Ok(path_bytes(tree.root()).to_vec())
+    }
+
+    /// The port, attached to if nobody had anything of it open.
+    fn port(&mut self, key: PortKey) -> Result<&mut Port, Refusal> {
+        if !self.ports.contains_key(&key) {
+            let attached = self.arrivals.attach(&self.sim, key, &self.wake);
+            let port = Port {
+                layer: MadLayer::new(),
+                wire: attached.map_err(|error| Refusal::broken(&error))?,
+                files: BTreeMap::new(),
+                is_sm: None,
+                want_is_sm: VecDeque::new(),
+            };
+            self.ports.insert(key, port);
+        }
+        self.ports
+            .get_mut(&key)
+            .ok_or_else(|| Refusal::new(Errno::IO, "the port is gone"))
+    }
+
+    fn open_umad(&mut self, id: u64, key: PortKey) -> Result<Option<Vec<u8>>, Refusal> {
+        let port = self.port(key)?;
+        let file = port.layer.open();
+        port.files.insert(file, id);
+        self.set_purpose(id, Purpose::Umad(key, file));
+        Ok(Some(Vec::new()))
+    }
+
+    fn open_issm(
+        &mut self,
+        id: u64,
+        key: PortKey,
+        nonblocking: bool,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        let port = self.port(key)?;
+        if port.is_sm.is_some() {
+            if nonblocking {
+                return Err(Refusal::new(
+                    Errno::AGAIN,
+                    "another process is the subnet manager here",
+                ));
+            }
+            port.want_is_sm.push_back(id);
+            self.set_purpose(id, Purpose::WaitsForIsSm(key));
+            return Ok(None);
+        }
+        self.set_is_sm(key, Some(id));
+        Ok(Some(Vec::new()))
+    }
+
+    pub(super) fn set_is_sm(&mut self, key: PortKey, holder: Option<u64>) {
+        let Some(port) = self.ports.get_mut(&key) else {
+            return;
+        };
+        port.is_sm = holder;
+        let (client, on) = (port.wire.client(), holder.is_some());
+        if let Err(error) = self.sim.with(move |sim| sim.set_is_sm(client, on)) {
+            tracing::debug!(%error, "IsSM stays as it is");
+        }
+        if let Some(id) = holder {
+            self.set_purpose(id, Purpose::IsSm(key));
+        }
+    }
+
+    fn set_purpose(&mut self, id: u64, purpose: Purpose) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.purpose = purpose;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Packets of Unix sockets, and the way to wake the thread that waits for them.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::EventfdFlags;
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+/// How many connections can wait to be accepted; those after them wait in `connect`.
+const BACKLOG: i32 = 128;
+
+/// A socket of the type that both ends use.
+pub(super) fn socket() -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?)
+}
+
+pub(super) fn listen(address: &SocketAddrUnix) -> io::Result<OwnedFd> {
+    let listener = socket()?;
+    rustix::net::bind(&listener, address)?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
+}
+
+/// Receives one packet into `buffer`, with the descriptor that it carries. `None` where there is none now; an empty
+/// packet is the end.
+pub(super) fn receive<'a>(
+    from: BorrowedFd<'_>,
+    buffer: &'a mut [u8],
+) -> io::Result<Option<(&'a [u8], Option<OwnedFd>)>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::net::recvmsg(
+        from,
+        &mut [IoSliceMut::new(buffer)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    );
+    let len = match received {
+        Ok(message) => message.bytes,
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut carried = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            carried = carried.or(descriptors.last());
+        }
+    }
+    Ok(Some((&buffer[..len], carried)))
+}
+
+/// Sends one packet, with a descriptor if there is one. False where there is no room now.
+pub(super) fn send(
+    to: BorrowedFd<'_>,
+    parts: &[&[u8]],
+    carried: Option<BorrowedFd<'_>>,
+) -> io::Result<bool> {
+    let parts: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = carried.map(|descriptor| [descriptor]);
+    if let Some(descriptors) = &descriptors {
+        // The space is for one.
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    match rustix::net::sendmsg(
+        to,
+        &parts,
+        &mut control,
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    ) {
+        Ok(_) => Ok(true),
+        Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A file in memory with `bytes` in it.
+pub(super) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create("rsm-sim-message", MemfdFlags::CLOEXEC)?;
+    let mut written = 0;
+    while written < bytes.len() {
+        written += rustix::io::pwrite(&file, &bytes[written..], written as u64)?;
+    }
+    Ok(file)
+}
+
+/// The first `len` bytes of a file.
+pub(super) fn read_file(file: BorrowedFd<'_>, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let mut read = 0;
+    while read < len {
+        match rustix::io::pread(file, &mut bytes[read..], read as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            some => read += some,
+        }
+    }
+    Ok(bytes)
+}
+
+/// Wakes the thread that waits.
+#[derive(Debug)]
+pub(super) struct Wake {
+    event: OwnedFd,
+    /// It was woken and has not looked.
+    woken: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl Wake {
+    pub(super) fn new() -> io::Result<Wake> {
+        Ok(Wake {
+            event: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            woken: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// There is something for it.
+    pub(super) fn wake(&self) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            // The counter has room for 2^64 - 2, and at most one is in it.
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// It is to end.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Everything that was there before this call is looked at after it.
+    pub(super) fn look(&self) {
+        // Nothing to be read is as good.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        self.woken.store(false, Ordering::Release);
+    }
+}
+
+impl AsFd for Wake {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}

@@ -1,0 +1,92 @@
+//! A port that programs have open.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::transport::{Datagram, Inbound};
+use rsm_sim::live::{LiveError, SimHandle, SimTransport};
+
+use super::packet::Wake;
+use crate::layer::{FileId, MadLayer};
+
+/// The node and the number of a port.
+pub(super) type PortKey = (Guid, PortNum);
+
+/// How many datagrams from the simulation can wait for the loop: 2^16, as many as can wait to leave it. More are lost, as
+/// they are where a receive queue is full.
+const MAX_ARRIVED: usize = 1 << 16;
+
+/// A port that programs have open.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) layer: MadLayer,
+    pub(super) wire: SimTransport,
+    /// The connection of each open device.
+    pub(super) files: BTreeMap<FileId, u64>,
+    /// The connection that is IsSM.
+    pub(super) is_sm: Option<u64>,
+    /// Those that wait to be it.
+    pub(super) want_is_sm: VecDeque<u64>,
+}
+
+impl Port {
+    /// Whether no program has anything of it open.
+    pub(super) fn is_idle(&self) -> bool {
+        self.layer.is_idle() && self.is_sm.is_none() && self.want_is_sm.is_empty()
+    }
+}
+
+/// What arrived at all ports.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    sender: SyncSender<(PortKey, Datagram)>,
+    pub(super) receiver: Receiver<(PortKey, Datagram)>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Arrivals {
+    pub(super) fn new() -> Arrivals {
+        let (sender, receiver) = sync_channel(MAX_ARRIVED);
+        Arrivals {
+            sender,
+            receiver,
+            lost: Arc::default(),
+        }
+    }
+
+    /// How many datagrams were lost for want of room.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Attaches to a port of the fabric. What arrives there is received here, and `wake` is told.
+    pub(super) fn attach(
+        &self,
+        sim: &SimHandle,
+        (node, number): PortKey,
+        wake: &Arc<Wake>,
+    ) -> Result<SimTransport, LiveError> {
+        let (sender, lost, wake) = (
+            self.sender.clone(),
+            Arc::clone(&self.lost),
+            Arc::clone(wake),
+        );
+        let sink = Box::new(move |inbound| {
+            // Time-outs are the layer's own, and what happens to the port is in its sysfs.
+            let Inbound::Mad(datagram) = inbound else {
+                return;
+            };
+            match sender.try_send(((node, number), datagram)) {
+                Ok(()) => wake.wake(),
+                Err(TrySendError::Full(_)) => {
+                    lost.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(TrySendError::Disconnected(_)) => {}
+            }
+        });
+        sim.attach(node, number, sink)
+    }
+}

@@ -1,0 +1,294 @@
+//! Who may register for what, and who gets what.
+
+use std::time::Duration;
+
+use crate::world::{
+    GET, GET_RESP, SERVES, World, Written, administration, arrived, message, tid_of,
+};
+use rsm_sim_host::abi::{HEADER_LEN, OLD_HEADER_LEN};
+use rsm_sim_host::layer::{MadLayer, Registration};
+use rustix::io::Errno;
+
+fn padded(message: &[u8]) -> [u8; 256] {
+    let mut mad = [0; 256];
+    mad[..message.len()].copy_from_slice(message);
+    mad
+}
+
+#[test]
+fn a_method_of_a_class_has_one_agent() {
+    let mut layer = MadLayer::new();
+    let (one, other) = (layer.open(), layer.open());
+    let refused = Err(Errno::INVAL);
+    assert_eq!(layer.register(one, &administration(SERVES), false), Ok(0));
+    assert_eq!(
+        layer.register(other, &administration(1 << GET), false),
+        refused
+    );
+    // Another version, other methods, and no methods are no conflict.
+    let older = Registration {
+        version: 1,
+        ..administration(SERVES)
+    };
+    assert_eq!(layer.register(other, &older, false), Ok(0));
+    assert_eq!(layer.register(other, &administration(1 << 2), false), Ok(1));
+    assert_eq!(layer.register(other, &administration(0), false), Ok(2));
+    // What was given up, by hand or by closing, is free.
+    layer.unregister(one, 0).unwrap();
+    assert_eq!(layer.unregister(one, 0), Err(Errno::INVAL));
+    assert_eq!(
+        layer.register(other, &administration(1 << GET), false),
+        Ok(3)
+    );
+    layer.close(other);
+    assert_eq!(layer.register(one, &administration(SERVES), false), Ok(0));
+    assert_eq!(
+        layer.register(other, &administration(0), false),
+        Err(Errno::BADF)
+    );
+}
+
+#[test]
+fn vendors_are_told_apart() {
+    let mut layer = MadLayer::new();
+    let file = layer.open();
+    let ping = |oui| Registration {
+        qpn: 1,
+        class: 0x32,
+        version: 1,
+        methods: 1 << GET,
+        oui,
+        ..Registration::default()
+    };
+    assert_eq!(
+        layer.register(file, &ping([0, 0, 0]), false),
+        Err(Errno::INVAL)
+    );
+    assert_eq!(layer.register(file, &ping([0, 0x14, 5]), false), Ok(0));
+    assert_eq!(layer.register(file, &ping([0, 2, 0xC9]), false), Ok(1));
+    assert_eq!(
+        layer.register(file, &ping([0, 2, 0xC9]), false),
+        Err(Errno::INVAL)
+    );
+}
+
+#[test]
+fn what_no_kernel_registers_is_refused() {
+    let mut layer = MadLayer::new();
+    let file = layer.open();
+    let good = administration(SERVES);
+    for bad in [
+        Registration { qpn: 2, ..good },
+        Registration { qpn: 0, ..good },
+        Registration {
+            rmpp_version: 2,
+            ..good
+        },
+        Registration {
+            version: 0x83,
+            ..good
+        },
+        Registration {
+            class: 0x50,
+            ..good
+        },
+        // Subnet management is on QP 0, and performance management has no RMPP.
+        Registration {
+            class: 0x81,
+            version: 1,
+            rmpp_version: 0,
+            ..good
+        },
+        Registration {
+            class: 0x04,
+            version: 1,
+            ..good
+        },
+    ] {
+        assert_eq!(
+            layer.register(file, &bad, false),
+            Err(Errno::INVAL),
+            "{bad:?}"
+        );
+    }
+    for id in 0..32 {
+        assert_eq!(layer.register(file, &administration(0), false), Ok(id));
+    }
+    assert_eq!(
+        layer.register(file, &administration(0), false),
+        Err(Errno::NOMEM)
+    );
+}
+
+#[test]
+fn the_header_is_chosen_before_the_first_agent() {
+    let mut layer = MadLayer::new();
+    let (old, new) = (layer.open(), layer.open());
+    layer.register(old, &administration(0), false).unwrap();
+    assert_eq!(layer.enable_pkey(old), Err(Errno::INVAL));
+    layer.register(new, &administration(0), true).unwrap();
+    // 36 bytes of message are the least.
+    for (file, len) in [(old, OLD_HEADER_LEN), (new, HEADER_LEN)] {
+        assert_eq!(
+            layer.write(file, &vec![0; len + 35], rsm_mad::Time::ZERO),
+            Err(Errno::INVAL)
+        );
+        assert_eq!(
+            layer.write(file, &vec![0; len + 36], rsm_mad::Time::ZERO),
+            Ok(())
+        );
+    }
+}
+
+#[test]
+fn a_response_goes_to_who_asked_and_to_nobody_else() {
+    let mut world = World::new();
+    let (server, serving) = world.agent(1, &administration(SERVES));
+    let (one, id) = world.agent(0, &administration(0));
+    let (_other, _) = world.agent(0, &administration(0));
+    let ask = Written {
+        id,
+        lid: 2,
+        timeout_ms: 100,
+        retries: 0,
+    };
+    world.write(
+        0,
+        one,
+        &ask.bytes(&message(GET, 0x7777_7777_0000_0005, 200, false)),
+    );
+    world.run_for(Duration::from_millis(1));
+
+    // The upper half of the transaction is the agent's.
+    let (header, request) = world.only_read(1);
+    assert_eq!(
+        (header.lid.get(), header.status, header.id),
+        (1, 0, serving)
+    );
+    assert_eq!(tid_of(&request), 0x1_0000_0005);
+    let answer = Written {
+        id: serving,
+        lid: 1,
+        timeout_ms: 0,
+        retries: 0,
+    };
+    let answer = answer.bytes(&message(GET_RESP, tid_of(&request), 200, false));
+    // The second one is not asked for any more.
+    world.write(1, server, &answer);
+    world.write(1, server, &answer);
+    world.run_for(Duration::from_millis(200));
+    assert_eq!(world.read[0].len(), 1);
+    assert_eq!(world.read[0][0].0, one);
+    let (header, answer) = world.only_read(0);
+    assert_eq!((header.length, header.lid.get()), (64 + 256, 2));
+    assert_eq!(tid_of(&answer), 0x1_0000_0005);
+}
+
+#[test]
+fn the_same_transaction_twice_is_refused_while_it_runs() {
+    let mut world = World::new();
+    world.fate = Box::new(|_, _| 0);
+    let (file, id) = world.agent(0, &administration(0));
+    let ask = Written {
+        id,
+        lid: 2,
+        timeout_ms: 100,
+        retries: 0,
+    };
+    let bytes = ask.bytes(&message(GET, 5, 200, false));
+    world.write(0, file, &bytes);
+    let now = world.now;
+    assert_eq!(world.hosts[0].write(file, &bytes, now), Err(Errno::INVAL));
+    world.hosts[0].refuse_write(file, &bytes, Errno::INVAL);
+    world.settle();
+    let (header, head) = world.only_read(0);
+    assert_eq!((header.status, head.len()), (22, 24));
+    world.run_for(Duration::from_millis(150));
+    let (header, _) = world.only_read(0);
+    assert_eq!(header.status, 110);
+    world.write(0, file, &bytes);
+}
+
+#[test]
+fn what_has_no_answer_comes_back_after_its_retries() {
+    let mut world = World::new();
+    world.fate = Box::new(|_, _| 0);
+    let (file, id) = world.agent(0, &administration(0));
+    let ask = Written {
+        id,
+        lid: 2,
+        timeout_ms: 100,
+        retries: 3,
+    };
+    world.write(0, file, &ask.bytes(&message(GET, 5, 200, false)));
+    world.run_for(Duration::from_millis(399));
+    assert_eq!((world.sent[0].len(), world.read[0].len()), (4, 0));
+    world.run_for(Duration::from_millis(1));
+    let (header, head) = world.only_read(0);
+    assert_eq!(
+        (header.status, header.timeout_ms, header.retries),
+        (110, 100, 3)
+    );
+    assert_eq!((head.len(), tid_of(&head)), (24, 0x1_0000_0005));
+    assert_eq!(world.hosts[0].next_deadline(), None);
+}
+
+#[test]
+fn what_expects_no_answer_is_sent_and_forgotten() {
+    let mut world = World::new();
+    let (file, id) = world.agent(0, &administration(0));
+    let send = Written {
+        id,
+        lid: 2,
+        timeout_ms: 0,
+        retries: 3,
+    };
+    world.write(0, file, &send.bytes(&message(3, 5, 200, false)));
+    assert_eq!(world.sent[0].len(), 1);
+    assert_eq!(world.hosts[0].next_deadline(), None);
+    world.run_for(Duration::from_secs(10));
+    assert!(world.read.iter().all(Vec::is_empty));
+}
+
+#[test]
+fn a_get_that_nobody_serves_is_refused() {
+    let mut world = World::new();
+    let (file, id) = world.agent(0, &administration(0));
+    let ask = Written {
+        id,
+        lid: 2,
+        timeout_ms: 100,
+        retries: 0,
+    };
+    world.write(0, file, &ask.bytes(&message(GET, 5, 200, false)));
+    world.run_for(Duration::from_millis(1));
+    let (_, answer) = world.only_read(0);
+    assert_eq!((answer[3], &answer[4..6]), (GET_RESP, &[0, 0x0C][..]));
+    // A Send, or something of another queue pair, is not.
+    let mut layer = MadLayer::new();
+    let mut wrong = arrived(padded(&message(GET, 5, 200, false)));
+    wrong.remote.qpn = 0;
+    for datagram in [wrong, arrived(padded(&message(3, 5, 200, false)))] {
+        layer.receive(&datagram, world.now);
+        assert_eq!(layer.poll_effect(), None);
+    }
+}
+
+#[test]
+fn closing_forgets_what_was_asked() {
+    let mut world = World::new();
+    let (file, id) = world.agent(0, &administration(0));
+    let ask = Written {
+        id,
+        lid: 2,
+        timeout_ms: 100,
+        retries: 5,
+    };
+    world.write(0, file, &ask.bytes(&message(GET, 5, 200, false)));
+    let table = message(0x12, 6, 2_000, true);
+    world.write(0, file, &ask.bytes(&table));
+    assert!(world.hosts[0].next_deadline().is_some());
+    world.hosts[0].close(file);
+    assert!(world.hosts[0].is_idle());
+    assert_eq!(world.hosts[0].next_deadline(), None);
+}

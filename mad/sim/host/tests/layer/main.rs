@@ -1,0 +1,5 @@
+//! The MAD layer of a port, in virtual time.
+
+mod agents;
+mod segments;
+mod world;

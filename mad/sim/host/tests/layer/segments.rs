@@ -1,0 +1,338 @@
+//! Messages in segments: whole at the other end whatever the wire does, and over in time where it does too much.
+
+use std::time::Duration;
+
+use crate::world::{
+    GET_TABLE, GET_TABLE_RESP, LATENCY, SERVES, World, Written, administration, arrived, message,
+    tid_of,
+};
+use rsm_mad::transport::Datagram;
+use rsm_sim_host::layer::{FileId, Registration};
+
+/// A client that has asked for a table, and a server that has read the question.
+fn asked(retries: u32) -> (World, FileId, Written, u64) {
+    let mut world = World::new();
+    let (server, serving) = world.agent(1, &administration(SERVES));
+    let (client, id) = world.agent(0, &administration(0));
+    let ask = Written {
+        id,
+        lid: 2,
+        timeout_ms: 60_000,
+        retries: 0,
+    };
+    world.write(0, client, &ask.bytes(&message(GET_TABLE, 5, 200, false)));
+    world.run_for(Duration::from_millis(1));
+    let (_, question) = world.only_read(1);
+    let answer = Written {
+        id: serving,
+        lid: 1,
+        timeout_ms: 0,
+        retries,
+    };
+    world.sent = [Vec::new(), Vec::new()];
+    (world, server, answer, tid_of(&question))
+}
+
+fn is_data(datagram: &Datagram) -> bool {
+    datagram.mad[25] == 1
+}
+
+/// Lengths around every boundary arrive as they were sent, with the lengths that the header states.
+#[test]
+fn messages_of_every_length_arrive() {
+    for len in [
+        0, 1, 199, 200, 201, 400, 401, 12_800, 13_000, 13_001, 100_000,
+    ] {
+        let (mut world, server, answer, tid) = asked(0);
+        let table = message(GET_TABLE_RESP, tid, len, true);
+        world.write(1, server, &answer.bytes(&table));
+        world.run_for(Duration::from_secs(1));
+        let segments = len.div_ceil(200).max(1);
+        let first = u32::from_be_bytes(world.sent[1][0].mad[32..36].try_into().unwrap());
+        let padding = segments * 200 - len;
+        assert_eq!(first as usize, segments * 220 - padding, "{len}");
+        let last = u32::from_be_bytes(world.sent[1][segments - 1].mad[32..36].try_into().unwrap());
+        assert_eq!(
+            last as usize,
+            if segments == 1 {
+                first as usize
+            } else {
+                220 - padding
+            }
+        );
+
+        let (_, delivery) = world.read[0].pop().unwrap();
+        assert_eq!(delivery.least, 64 + table.len().min(256));
+        let (header, got) = crate::world::taken_apart(&delivery);
+        assert_eq!(header.length as usize, 64 + table.len());
+        assert_eq!(got.len(), table.len());
+        assert!(got[56..] == table[56..], "{len}");
+        // The receiver acknowledges the first one, then each time that its window is used up, and the end.
+        let acks = world.sent[0].len();
+        let expected = if segments == 1 {
+            1
+        } else {
+            2 + (segments - 2) / 64
+        };
+        assert_eq!(acks, expected, "{segments} segments");
+        // The client's timer is gone, and the server's; what is left remembers the message for 10 s.
+        world.run_for(Duration::from_secs(11));
+        assert!(
+            world
+                .hosts
+                .iter()
+                .all(|host| host.next_deadline().is_none())
+        );
+        assert!(world.read.iter().all(Vec::is_empty));
+    }
+}
+
+/// A small generator of numbers; the same seed, the same wire.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+#[test]
+fn loss_and_doubling_cost_time_and_nothing_else() {
+    for seed in 1..200 {
+        let (mut world, server, answer, tid) = asked(10);
+        let mut dice = Dice(seed * 0x9E37_79B9);
+        world.fate = Box::new(move |_, _| match dice.roll(10) {
+            0 | 1 => 0,
+            2 => 2,
+            _ => 1,
+        });
+        let table = message(GET_TABLE_RESP, tid, 30_000, true);
+        world.write(1, server, &answer.bytes(&table));
+        world.run_for(Duration::from_secs(39));
+        let (header, got) = world.only_read(0);
+        assert_eq!((header.status, got.len()), (0, table.len()), "seed {seed}");
+        assert!(got[56..] == table[56..], "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_never_acknowledged_comes_back() {
+    let (mut world, server, answer, tid) = asked(2);
+    world.fate = Box::new(|_, datagram| usize::from(is_data(datagram)));
+    world.write(
+        1,
+        server,
+        &answer.bytes(&message(GET_TABLE_RESP, tid, 30_000, true)),
+    );
+    world.run_for(Duration::from_millis(5_999));
+    assert!(world.read[1].is_empty());
+    // Only the first segment, thrice: the window was never opened.
+    assert_eq!(world.sent[1].len(), 3);
+    world.run_for(Duration::from_millis(1));
+    let (header, head) = world.only_read(1);
+    assert_eq!((header.status, head.len(), tid_of(&head)), (110, 24, tid));
+}
+
+#[test]
+fn what_does_not_arrive_whole_is_given_up() {
+    let (mut world, server, answer, tid) = asked(0);
+    let mut seen = 0;
+    world.fate = Box::new(move |_, datagram| {
+        seen += usize::from(is_data(datagram));
+        usize::from(seen < 10)
+    });
+    world.write(
+        1,
+        server,
+        &answer.bytes(&message(GET_TABLE_RESP, tid, 30_000, true)),
+    );
+    world.run_for(Duration::from_secs(41));
+    // The receiver says so after 40 s: ABORT, total time too long.
+    let abort = &world.sent[0].last().unwrap().mad;
+    assert_eq!((abort[25], abort[27]), (4, 118));
+    assert!(world.read[0].is_empty());
+}
+
+#[test]
+fn an_abort_ends_it_in_silence() {
+    let (mut world, server, answer, tid) = asked(5);
+    world.fate = Box::new(|_, datagram| usize::from(!is_data(datagram)));
+    world.write(
+        1,
+        server,
+        &answer.bytes(&message(GET_TABLE_RESP, tid, 30_000, true)),
+    );
+    let mut abort = world.sent[1][0].mad;
+    abort[3] = GET_TABLE;
+    abort[25] = 4;
+    abort[27] = 127;
+    let mut datagram = arrived(abort);
+    datagram.remote.lid = rsm_ids::Lid(1);
+    world.hosts[1].receive(&datagram, world.now);
+    assert_eq!(world.hosts[1].next_deadline(), None);
+    world.run_for(Duration::from_secs(30));
+    assert!(world.read[1].is_empty());
+    assert_eq!(world.sent[1].len(), 1);
+}
+
+/// An acknowledgement of what was never sent, a window that is too small, an unknown type, another version.
+#[test]
+fn nonsense_is_answered_with_its_reason() {
+    let cases = [
+        ([2, 1, 0], 9, 70, 123),
+        ([2, 1, 0], 5, 4, 122),
+        ([2, 1, 7], 1, 65, 124),
+        ([9, 1, 0], 1, 65, 121),
+        ([3, 1, 9], 1, 65, 124),
+    ];
+    for ([kind, flags, status], segment, window, reason) in cases {
+        let (mut world, server, answer, tid) = asked(0);
+        world.fate = Box::new(|_, datagram| usize::from(!is_data(datagram)));
+        world.write(
+            1,
+            server,
+            &answer.bytes(&message(GET_TABLE_RESP, tid, 30_000, true)),
+        );
+        let mut mad = world.sent[1][0].mad;
+        mad[3] = GET_TABLE;
+        mad[24..28].copy_from_slice(&[1, kind, flags, status]);
+        mad[28..32].copy_from_slice(&u32::to_be_bytes(segment));
+        mad[32..36].copy_from_slice(&u32::to_be_bytes(window));
+        let mut datagram = arrived(mad);
+        datagram.remote.lid = rsm_ids::Lid(1);
+        world.hosts[1].receive(&datagram, world.now);
+        world.settle();
+        let abort = &world.sent[1].last().unwrap().mad;
+        assert_eq!(
+            (abort[25], abort[27], abort[3]),
+            (4, reason, GET_TABLE_RESP)
+        );
+        assert_eq!(world.hosts[1].next_deadline(), None);
+    }
+}
+
+/// A request in segments whose answer is in segments, as for MultiPathRecord.
+#[test]
+fn both_ways_in_segments() {
+    const GET_MULTI: u8 = 0x14;
+    let mut world = World::new();
+    let (server, serving) = world.agent(1, &administration(1 << GET_MULTI));
+    let (client, id) = world.agent(0, &administration(0));
+    let ask = Written {
+        id,
+        lid: 2,
+        timeout_ms: 500,
+        retries: 0,
+    };
+    let question = message(GET_MULTI, 5, 20_000, true);
+    world.write(0, client, &ask.bytes(&question));
+    world.run_for(Duration::from_millis(100));
+    let (_, got) = world.only_read(1);
+    assert!(got[56..] == question[56..]);
+    let answer = Written {
+        id: serving,
+        lid: 1,
+        timeout_ms: 0,
+        retries: 0,
+    };
+    let table = message(GET_MULTI | 0x80, tid_of(&got), 40_000, true);
+    world.write(1, server, &answer.bytes(&table));
+    world.run_for(Duration::from_secs(1));
+    let (header, got) = world.only_read(0);
+    assert_eq!(header.status, 0);
+    assert!(got[56..] == table[56..]);
+}
+
+/// An agent without RMPP gets and sends segments as they are.
+#[test]
+fn who_does_it_by_himself_gets_every_segment() {
+    for by_himself in [
+        Registration {
+            rmpp_version: 0,
+            ..administration(0)
+        },
+        Registration {
+            user_rmpp: true,
+            ..administration(0)
+        },
+    ] {
+        let mut world = World::new();
+        let (server, serving) = world.agent(1, &administration(SERVES));
+        let (client, id) = world.agent(0, &by_himself);
+        let ask = Written {
+            id,
+            lid: 2,
+            timeout_ms: 100,
+            retries: 0,
+        };
+        world.write(0, client, &ask.bytes(&message(GET_TABLE, 5, 200, false)));
+        world.run_for(LATENCY);
+        let (_, question) = world.only_read(1);
+        let answer = Written {
+            id: serving,
+            lid: 1,
+            timeout_ms: 0,
+            retries: 0,
+        };
+        let table = message(GET_TABLE_RESP, tid_of(&question), 1_000, true);
+        world.write(1, server, &answer.bytes(&table));
+        world.run_for(LATENCY);
+        let (header, first) = world.only_read(0);
+        assert_eq!((header.length, first[25], first[31]), (64 + 256, 1, 1));
+        // He acknowledges it, and the rest comes although nothing waits for it.
+        let mut ack = first[..56].to_vec();
+        ack[3] = GET_TABLE;
+        ack[25] = 2;
+        ack[32..36].copy_from_slice(&10u32.to_be_bytes());
+        let plain = Written {
+            timeout_ms: 0,
+            ..ask
+        };
+        world.hosts[0]
+            .write(client, &plain.bytes(&ack), world.now)
+            .unwrap();
+        world.settle();
+        world.run_for(Duration::from_millis(1));
+        assert_eq!(world.read[0].len(), 4);
+    }
+}
+
+#[test]
+fn whatever_arrives_nothing_panics() {
+    let mut dice = Dice(42);
+    let mut world = World::new();
+    let (file, id) = world.agent(0, &administration(SERVES));
+    for round in 0..200_000u64 {
+        let mut mad = [0; 256];
+        for byte in &mut mad[..60] {
+            *byte = dice.roll(256) as u8;
+        }
+        // Mostly what comes far: the right class, an agent that is there, small numbers.
+        mad[..3].copy_from_slice(&[1, 3, 2]);
+        mad[3] = [0x01, 0x12, 0x81, 0x92, 0x07][dice.roll(5) as usize];
+        mad[8..16].copy_from_slice(&(1 << 32 | dice.roll(4)).to_be_bytes());
+        mad[24..28].copy_from_slice(&[1, dice.roll(6) as u8, dice.roll(8) as u8, 0]);
+        mad[28..32].copy_from_slice(&(dice.roll(70) as u32).to_be_bytes());
+        mad[32..36].copy_from_slice(&(dice.roll(300) as u32).to_be_bytes());
+        world.hosts[0].receive(&arrived(mad), world.now);
+        if round % 7 == 0 {
+            let write = Written {
+                id,
+                lid: 2,
+                timeout_ms: dice.roll(50) as u32,
+                retries: 1,
+            };
+            let segments = dice.roll(2) == 0;
+            let bytes = write.bytes(&message(mad[3], dice.roll(4), 2_000, segments));
+            // Most are under way already, or too long.
+            let _ = world.hosts[0].write(file, &bytes, world.now);
+        }
+        while world.hosts[0].poll_effect().is_some() {}
+        world.now += Duration::from_millis(dice.roll(3));
+        world.hosts[0].tick(world.now);
+        while world.hosts[0].poll_effect().is_some() {}
+    }
+}

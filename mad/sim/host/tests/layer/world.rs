@@ -1,0 +1,189 @@
+//! Two hosts and a wire between them, in virtual time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::transport::{Datagram, RemoteAddress};
+use rsm_mad::wire::MadBytes;
+use rsm_sim_host::abi::{HEADER_LEN, UserMadHeader};
+use rsm_sim_host::layer::{Delivery, Effect, FileId, MadLayer, Registration};
+use zerocopy::{FromBytes, IntoBytes};
+
+pub(super) const SA: u8 = 0x03;
+pub(super) const GET: u8 = 0x01;
+pub(super) const GET_RESP: u8 = 0x81;
+pub(super) const GET_TABLE: u8 = 0x12;
+pub(super) const GET_TABLE_RESP: u8 = 0x92;
+
+/// How long a datagram is on the wire.
+pub(super) const LATENCY: Duration = Duration::from_micros(10);
+
+/// What the wire does to the nth datagram that is put on it.
+pub(super) type Fate = Box<dyn FnMut(usize, &Datagram) -> usize>;
+
+/// Two ports, with LIDs 1 and 2.
+pub(super) struct World {
+    pub(super) hosts: [MadLayer; 2],
+    pub(super) now: Time,
+    wire: VecDeque<(Time, usize, Datagram)>,
+    put_on: usize,
+    /// How often a datagram arrives: 1 where nothing goes wrong.
+    pub(super) fate: Fate,
+    /// What programs can read, by host.
+    pub(super) read: [Vec<(FileId, Delivery)>; 2],
+    /// Every datagram that was put on the wire, by sender.
+    pub(super) sent: [Vec<Datagram>; 2],
+}
+
+impl World {
+    pub(super) fn new() -> World {
+        World {
+            hosts: [MadLayer::new(), MadLayer::new()],
+            now: Time::ZERO,
+            wire: VecDeque::new(),
+            put_on: 0,
+            fate: Box::new(|_, _| 1),
+            read: [Vec::new(), Vec::new()],
+            sent: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// Opens a device with the current header and registers one agent.
+    pub(super) fn agent(&mut self, host: usize, wanted: &Registration) -> (FileId, u32) {
+        let file = self.hosts[host].open();
+        self.hosts[host].enable_pkey(file).unwrap();
+        let id = self.hosts[host].register(file, wanted, false).unwrap();
+        (file, id)
+    }
+
+    pub(super) fn write(&mut self, host: usize, file: FileId, bytes: &[u8]) {
+        self.hosts[host].write(file, bytes, self.now).unwrap();
+        self.settle();
+    }
+
+    /// Carries out what the layers want.
+    pub(super) fn settle(&mut self) {
+        for host in 0..2 {
+            while let Some(effect) = self.hosts[host].poll_effect() {
+                match effect {
+                    Effect::Deliver(file, delivery) => self.read[host].push((file, delivery)),
+                    Effect::Send(mut datagram) => {
+                        self.sent[host].push(datagram);
+                        self.put_on += 1;
+                        let copies = (self.fate)(self.put_on, &datagram);
+                        let to = usize::from(datagram.remote.lid.0 - 1);
+                        datagram.remote.lid = Lid(host as u16 + 1);
+                        for _ in 0..copies {
+                            self.wire.push_back((self.now + LATENCY, to, datagram));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets time pass until nothing more happens, or it is `until`.
+    pub(super) fn run(&mut self, until: Time) {
+        loop {
+            let deadlines = self.hosts.iter().filter_map(MadLayer::next_deadline);
+            let arrivals = self.wire.iter().map(|(at, ..)| *at);
+            let Some(next) = deadlines
+                .chain(arrivals)
+                .min()
+                .filter(|next| *next <= until)
+            else {
+                self.now = until;
+                return;
+            };
+            self.now = self.now.max(next);
+            while let Some(position) = self.wire.iter().position(|(at, ..)| *at <= self.now) {
+                let (_, to, datagram) = self.wire.remove(position).unwrap();
+                self.hosts[to].receive(&datagram, self.now);
+                self.settle();
+            }
+            for host in &mut self.hosts {
+                host.tick(self.now);
+            }
+            self.settle();
+        }
+    }
+
+    pub(super) fn run_for(&mut self, time: Duration) {
+        self.run(self.now + time);
+    }
+
+    /// The one thing that can be read at a host.
+    pub(super) fn only_read(&mut self, host: usize) -> (UserMadHeader, Vec<u8>) {
+        let (_, delivery) = self.read[host].pop().unwrap();
+        assert!(self.read[host].is_empty(), "{:?}", self.read[host]);
+        taken_apart(&delivery)
+    }
+}
+
+/// What an agent of subnet administration registers for; a client where there are no methods.
+pub(super) fn administration(methods: u128) -> Registration {
+    Registration {
+        qpn: 1,
+        class: SA,
+        version: 2,
+        methods,
+        rmpp_version: 1,
+        ..Registration::default()
+    }
+}
+
+pub(super) const SERVES: u128 = 1 << GET | 1 << GET_TABLE;
+
+/// What a program writes.
+#[derive(Clone, Copy)]
+pub(super) struct Written {
+    pub(super) id: u32,
+    pub(super) lid: u16,
+    pub(super) timeout_ms: u32,
+    pub(super) retries: u32,
+}
+
+impl Written {
+    pub(super) fn bytes(&self, message: &[u8]) -> Vec<u8> {
+        let header = UserMadHeader {
+            id: self.id,
+            timeout_ms: self.timeout_ms,
+            retries: self.retries,
+            lid: self.lid.into(),
+            qpn: 1.into(),
+            ..UserMadHeader::default()
+        };
+        [header.as_bytes(), message].concat()
+    }
+}
+
+/// A message of subnet administration with `len` bytes of data. With `segments` its RMPP header is active.
+pub(super) fn message(method: u8, tid: u64, len: usize, segments: bool) -> Vec<u8> {
+    let mut message = vec![0; 56 + len];
+    message[..4].copy_from_slice(&[1, SA, 2, method]);
+    message[8..16].copy_from_slice(&tid.to_be_bytes());
+    message[26] = u8::from(segments);
+    for (index, byte) in message[56..].iter_mut().enumerate() {
+        *byte = (index % 251) as u8;
+    }
+    message
+}
+
+pub(super) fn tid_of(message: &[u8]) -> u64 {
+    u64::from_be_bytes(message[8..16].try_into().unwrap())
+}
+
+pub(super) fn taken_apart(delivery: &Delivery) -> (UserMadHeader, Vec<u8>) {
+    let header = UserMadHeader::read_from_bytes(&delivery.bytes[..HEADER_LEN]).unwrap();
+    (header, delivery.bytes[HEADER_LEN..].to_vec())
+}
+
+/// A datagram as it arrives from the other host.
+pub(super) fn arrived(mad: MadBytes) -> Datagram {
+    Datagram {
+        mad,
+        remote: RemoteAddress::gsi(Lid(2), 0),
+    }
+}

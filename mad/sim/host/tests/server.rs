@@ -1,0 +1,493 @@
+//! The server, by the words of the shim and by others.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::{DirectedPath, Tid};
+use rsm_mad::wire::attr::{Attribute, CapabilityMask, NodeInfo, PortInfo};
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_mad::wire::smp::{Smp, SmpRequest};
+use rsm_routing::generate;
+use rsm_sim::live::{self, SimHandle};
+use rsm_sim::{Sim, SimConfig};
+use rsm_sim_host::abi::{ENABLE_PKEY, HEADER_LEN, REGISTER_AGENT, RegisterRequest, UserMadHeader};
+use rsm_sim_host::protocol::{
+    ALL_PORTS, ASK_TREE, Answer, Call, Hello, MAX_INLINE, OPEN_ISSM, OPEN_UMAD, Parcel, VERSION,
+    WRITE, split,
+};
+use rsm_sim_host::server::{self, Options, Server, ServerError};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use tempfile::TempDir;
+use zerocopy::IntoBytes;
+
+/// Far more than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Fabric {
+    // Dropped in this order: the server cleans up in the directory.
+    server: Option<Server>,
+    sim: SimHandle,
+    hosts: Vec<Guid>,
+    socket: PathBuf,
+    directory: TempDir,
+}
+
+impl Fabric {
+    fn new() -> Fabric {
+        let netlist = generate::generate("ring:4").unwrap();
+        let sim = Sim::new(&netlist, SimConfig::default(), 1).unwrap();
+        let hosts: Vec<Guid> = sim
+            .end_ports()
+            .filter(|(_, port)| port.0 == 1)
+            .map(|(guid, _)| guid)
+            .collect();
+        let sim = live::spawn(sim).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("fabric");
+        let options = Options {
+            socket: socket.clone(),
+            node: hosts[0],
+        };
+        let server = server::serve(sim.clone(), &options).unwrap();
+        Fabric {
+            server: Some(server),
+            sim,
+            hosts,
+            socket,
+            directory,
+        }
+    }
+
+    fn connect(&self) -> OwnedFd {
+        let flags = SocketFlags::CLOEXEC;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let socket = socket.unwrap();
+        let address = SocketAddrUnix::new(&self.socket).unwrap();
+        rustix::net::connect(&socket, &address).unwrap();
+        socket
+    }
+
+    fn ask(&self, hello: &Hello, name: &str) -> (OwnedFd, u32, Vec<u8>) {
+        let socket = self.connect();
+        send(&socket, &[hello.as_bytes(), name.as_bytes()], None);
+        let (packet, _) = receive(&socket).unwrap();
+        let (answer, body) = split::<Answer>(&packet).unwrap();
+        (socket, answer.errno, body.to_vec())
+    }
+
+    fn tree(&self, name: &str) -> PathBuf {
+        let (_, errno, path) = self.ask(&hello(ASK_TREE), name);
+        assert_eq!(errno, 0);
+        String::from_utf8(path).unwrap().into()
+    }
+
+    fn is_sm(&self, host: usize) -> bool {
+        let guid = self.hosts[host];
+        let info = self
+            .sim
+            .with(move |sim| *sim.port_info(guid, PortNum(1)).unwrap());
+        info.unwrap()
+            .capability_mask()
+            .contains(CapabilityMask::IS_SM)
+    }
+}
+
+fn hello(what: u32) -> Hello {
+    Hello {
+        version: VERSION,
+        what,
+        device: 0,
+        port: ALL_PORTS,
+        nonblocking: 0,
+    }
+}
+
+fn send(socket: &OwnedFd, parts: &[&[u8]], carried: Option<BorrowedFd<'_>>) {
+    let parts: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = carried.map(|descriptor| [descriptor]);
+    if let Some(descriptors) = &descriptors {
+        assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
+    }
+    rustix::net::sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL).unwrap();
+}
+
+/// The next packet; `None` where none comes in time. An empty one is the end.
+fn receive_within(socket: &OwnedFd, patience: Duration) -> Option<(Vec<u8>, Option<OwnedFd>)> {
+    let mut ready = [PollFd::new(socket, PollFlags::IN)];
+    let patience = Timespec::try_from(patience).unwrap();
+    if rustix::event::poll(&mut ready, Some(&patience)).unwrap() == 0 {
+        return None;
+    }
+    let mut packet = vec![0; 2 * MAX_INLINE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let len = match rustix::net::recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut packet)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    ) {
+        Ok(message) => message.bytes,
+        Err(Errno::CONNRESET) => 0,
+        Err(error) => panic!("{error}"),
+    };
+    let mut carried = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            carried = carried.or(descriptors.last());
+        }
+    }
+    packet.truncate(len);
+    Some((packet, carried))
+}
+
+fn receive(socket: &OwnedFd) -> Option<(Vec<u8>, Option<OwnedFd>)> {
+    receive_within(socket, PATIENCE)
+}
+
+fn is_closed(socket: &OwnedFd) -> bool {
+    receive(socket).is_some_and(|(packet, _)| packet.is_empty())
+}
+
+/// An open device with P_Key indices.
+struct Device(OwnedFd);
+
+impl Device {
+    fn open(fabric: &Fabric, name: &str) -> Device {
+        let (socket, errno, _) = fabric.ask(&hello(OPEN_UMAD), name);
+        assert_eq!(errno, 0);
+        let device = Device(socket);
+        assert_eq!(device.control(ENABLE_PKEY, &[]).0, 0);
+        device
+    }
+
+    fn control(&self, request: u32, argument: &[u8]) -> (u32, Vec<u8>) {
+        let (back, there) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let call = Call {
+            what: request,
+            len: argument.len() as u32,
+        };
+        send(&self.0, &[call.as_bytes(), argument], Some(there.as_fd()));
+        let (packet, _) = receive(&back).unwrap();
+        let (answer, body) = split::<Answer>(&packet).unwrap();
+        (answer.errno, body.to_vec())
+    }
+
+    fn register(&self, class: u8, version: u8, methods: u128, rmpp_version: u8) -> u32 {
+        let mut request = RegisterRequest {
+            method_mask: methods.to_ne_bytes(),
+            qpn: u8::from(class == 3),
+            mgmt_class: class,
+            mgmt_class_version: version,
+            rmpp_version,
+            ..RegisterRequest::default()
+        };
+        let (errno, answered) = self.control(REGISTER_AGENT, request.as_bytes());
+        assert_eq!(errno, 0);
+        request.as_mut_bytes().copy_from_slice(&answered);
+        request.id
+    }
+
+    fn write(&self, header: &UserMadHeader, message: &[u8]) {
+        let call = Call {
+            what: WRITE,
+            len: (HEADER_LEN + message.len()) as u32,
+        };
+        if HEADER_LEN + message.len() <= MAX_INLINE {
+            return send(
+                &self.0,
+                &[call.as_bytes(), header.as_bytes(), message],
+                None,
+            );
+        }
+        let file = rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let whole = [header.as_bytes(), message].concat();
+        assert_eq!(rustix::io::pwrite(&file, &whole, 0).unwrap(), whole.len());
+        send(&self.0, &[call.as_bytes()], Some(file.as_fd()));
+    }
+
+    /// What `read` would return, and how much room it wants at least.
+    fn read(&self) -> (UserMadHeader, Vec<u8>, u32) {
+        let (packet, carried) = receive(&self.0).expect("something to read");
+        let (parcel, inline) = split::<Parcel>(&packet).unwrap();
+        let total = parcel.total as usize;
+        let mut whole = inline.to_vec();
+        if total > MAX_INLINE {
+            assert_eq!(inline.len(), parcel.least as usize);
+            whole.resize(total, 0);
+            assert_eq!(
+                rustix::io::pread(carried.unwrap(), &mut whole, 0).unwrap(),
+                total
+            );
+        }
+        assert_eq!(whole.len(), total);
+        let (header, message) = split::<UserMadHeader>(&whole).unwrap();
+        (header, message.to_vec(), parcel.least)
+    }
+
+    /// Asks the node at the end of a directed route.
+    fn ask(&self, id: u32, request: &SmpRequest) {
+        let smp = Smp::directed(&DirectedPath::new(), request);
+        let header = UserMadHeader {
+            id,
+            timeout_ms: 10_000,
+            lid: Lid::PERMISSIVE.0.into(),
+            ..UserMadHeader::default()
+        };
+        self.write(&header, smp.as_bytes());
+    }
+}
+
+fn request(method: Method, attribute: AttrId, tid: u64, data: [u8; 64]) -> SmpRequest {
+    SmpRequest {
+        method,
+        attribute,
+        modifier: 0,
+        tid: Tid(tid),
+        m_key: 0,
+        data,
+    }
+}
+
+fn line(tree: &Path, file: &str) -> String {
+    std::fs::read_to_string(tree.join(file)).unwrap()
+}
+
+/// Gives the first host's port a LID.
+fn give_lid(device: &Device, lid: u16) {
+    let smi = device.register(0x81, 1, 0, 0);
+    let mut info = PortInfo::default();
+    info.set_lid(Lid(lid)).set_master_sm_lid(Lid(7));
+    device.ask(
+        smi,
+        &request(Method::SET, AttrId::PORT_INFO, 1, *info.as_data()),
+    );
+    let (header, answer, _) = device.read();
+    assert_eq!(header.status, 0);
+    assert_eq!(answer[4..6], [0x80, 0]);
+}
+
+#[test]
+fn a_datagram_goes_out_and_its_answer_comes_in() {
+    let fabric = Fabric::new();
+    let device = Device::open(&fabric, "");
+    let id = device.register(0x81, 1, 0, 0);
+    device.ask(id, &request(Method::GET, AttrId::NODE_INFO, 9, [0; 64]));
+    let (header, answer, least) = device.read();
+    assert_eq!((header.id, header.status, header.length), (id, 0, 320));
+    assert_eq!((answer.len(), least), (256, 320));
+    let smp: &[u8; 256] = answer[..].try_into().unwrap();
+    let info = NodeInfo::from_data(Smp::from_bytes(smp).data());
+    assert_eq!(info.node_guid(), fabric.hosts[0]);
+}
+
+#[test]
+fn the_mirror_of_sysfs_follows_the_port() {
+    let fabric = Fabric::new();
+    let tree = fabric.tree("");
+    let port = "infiniband/rsm0/ports/1";
+    assert_eq!(line(&tree, "infiniband_mad/abi_version"), "5\n");
+    assert_eq!(line(&tree, "infiniband_mad/umad0/ibdev"), "rsm0\n");
+    assert_eq!(line(&tree, &format!("{port}/lid")), "0x0\n");
+    assert_eq!(line(&tree, &format!("{port}/state")), "2: INIT\n");
+    give_lid(&Device::open(&fabric, ""), 0x2A);
+    assert_eq!(fabric.tree(""), tree);
+    assert_eq!(line(&tree, &format!("{port}/lid")), "0x2a\n");
+    assert_eq!(line(&tree, &format!("{port}/sm_lid")), "0x7\n");
+    // Another node has another, and a switch has port 0.
+    let other = fabric.tree(&fabric.hosts[1].to_string());
+    assert_ne!(other, tree);
+    assert_eq!(line(&other, &format!("{port}/lid")), "0x0\n");
+    let switch = fabric
+        .sim
+        .with(|sim| sim.end_ports().find(|(_, port)| port.0 == 0));
+    let switch = fabric.tree(&switch.unwrap().unwrap().0.to_string());
+    assert_eq!(line(&switch, "infiniband/rsm0/node_type"), "2: SWITCH\n");
+    assert_eq!(
+        line(&switch, "infiniband/rsm0/ports/0/state"),
+        "4: ACTIVE\n"
+    );
+}
+
+#[test]
+fn messages_beyond_a_packet_go_both_ways() {
+    const SERVES: u128 = 1 << 0x12;
+    let fabric = Fabric::new();
+    let (server, client) = (Device::open(&fabric, ""), Device::open(&fabric, ""));
+    give_lid(&server, 5);
+    let serving = server.register(3, 2, SERVES, 1);
+    let asking = client.register(3, 2, 0, 1);
+    let mut question = vec![0; 256];
+    question[..4].copy_from_slice(&[1, 3, 2, 0x12]);
+    let header = |id, timeout_ms| UserMadHeader {
+        id,
+        timeout_ms,
+        lid: 5.into(),
+        qpn: 1.into(),
+        ..UserMadHeader::default()
+    };
+    client.write(&header(asking, 20_000), &question);
+    let (_, question, _) = server.read();
+    let mut table: Vec<u8> = (0..300_000u32).map(|index| (index % 251) as u8).collect();
+    table[..56].copy_from_slice(&question[..56]);
+    table[3] = 0x92;
+    table[26] = 1;
+    server.write(&header(serving, 0), &table);
+    let (header, got, least) = client.read();
+    assert_eq!((header.status, got.len(), least), (0, table.len(), 320));
+    assert!(got[56..] == table[56..]);
+}
+
+#[test]
+fn one_process_is_the_subnet_manager_at_a_time() {
+    let fabric = Fabric::new();
+    assert!(!fabric.is_sm(0));
+    let (first, errno, _) = fabric.ask(&hello(OPEN_ISSM), "");
+    assert_eq!(errno, 0);
+    assert!(fabric.is_sm(0));
+    let mut at_once = hello(OPEN_ISSM);
+    at_once.nonblocking = 1;
+    let (_, errno, _) = fabric.ask(&at_once, "");
+    assert_eq!(errno, Errno::AGAIN.raw_os_error() as u32);
+    // One that can wait does, another that gives up is forgotten.
+    let (waiting, fickle) = (fabric.connect(), fabric.connect());
+    for socket in [&fickle, &waiting] {
+        send(socket, &[hello(OPEN_ISSM).as_bytes()], None);
+    }
+    assert!(receive_within(&waiting, Duration::from_millis(50)).is_none());
+    drop(fickle);
+    drop(first);
+    let (packet, _) = receive(&waiting).unwrap();
+    assert_eq!(split::<Answer>(&packet).unwrap().0.errno, 0);
+    assert!(fabric.is_sm(0));
+    drop(waiting);
+    // The server hears of it before it answers the next question.
+    fabric.tree("");
+    assert!(!fabric.is_sm(0));
+}
+
+#[test]
+fn what_cannot_be_had_is_said_why() {
+    let fabric = Fabric::new();
+    let refused = |hello: &Hello, name: &str| {
+        let (socket, errno, reason) = fabric.ask(hello, name);
+        assert!(is_closed(&socket));
+        (errno, String::from_utf8(reason).unwrap())
+    };
+    let (errno, reason) = refused(&hello(OPEN_UMAD), "nobody");
+    assert_eq!(errno, Errno::NODEV.raw_os_error() as u32);
+    assert!(reason.contains("nobody"), "{reason}");
+    let mut no_port = hello(OPEN_UMAD);
+    no_port.port = 77;
+    let (_, reason) = refused(&no_port, "");
+    assert!(reason.contains("no end port 77"), "{reason}");
+    let mut no_device = hello(OPEN_UMAD);
+    no_device.device = 3;
+    assert_eq!(
+        refused(&no_device, "").0,
+        Errno::NOENT.raw_os_error() as u32
+    );
+    let mut stranger = hello(OPEN_UMAD);
+    stranger.version = 99;
+    assert_eq!(refused(&stranger, "").0, Errno::PROTO.raw_os_error() as u32);
+    assert_eq!(refused(&hello(9), "").0, Errno::PROTO.raw_os_error() as u32);
+    assert_ne!(refused(&hello(OPEN_UMAD), &"n".repeat(500)).0, 0);
+}
+
+#[test]
+fn who_talks_nonsense_is_shut_out_alone() {
+    let fabric = Fabric::new();
+    let device = Device::open(&fabric, "");
+    let id = device.register(0x81, 1, 0, 0);
+    let short = fabric.connect();
+    send(&short, &[b"what?"], None);
+    assert!(is_closed(&short));
+    let call = |what, len| Call { what, len };
+    for (call, body) in [
+        // Not a call; an ioctl that says nowhere where the answer goes; a message that is nowhere, and one too long.
+        (&b"no"[..], &[][..]),
+        (call(REGISTER_AGENT, 28).as_bytes(), &[0; 28][..]),
+        (call(WRITE, 100_000).as_bytes(), &[][..]),
+        (call(WRITE, u32::MAX).as_bytes(), &[][..]),
+    ] {
+        let (socket, errno, _) = fabric.ask(&hello(OPEN_UMAD), "");
+        assert_eq!(errno, 0);
+        send(&socket, &[call, body], None);
+        assert!(is_closed(&socket));
+    }
+    // A strange ioctl and a message too short are refused, and the device stays.
+    assert_eq!(
+        device.control(0x5401, &[]).0,
+        Errno::NOTTY.raw_os_error() as u32
+    );
+    assert_eq!(
+        device.control(REGISTER_AGENT, &[0; 3]).0,
+        Errno::NOTTY.raw_os_error() as u32
+    );
+    send(&device.0, &[call(WRITE, 10).as_bytes(), &[0; 10]], None);
+    device.ask(id, &request(Method::GET, AttrId::NODE_INFO, 9, [0; 64]));
+    assert_eq!(device.read().0.status, 0);
+}
+
+#[test]
+fn who_does_not_read_holds_up_nobody() {
+    const MANY: u64 = 3_000;
+    let fabric = Fabric::new();
+    let (lazy, keen) = (Device::open(&fabric, ""), Device::open(&fabric, ""));
+    let (lazy_id, keen_id) = (lazy.register(0x81, 1, 0, 0), keen.register(0x81, 1, 0, 0));
+    let get = |tid| request(Method::GET, AttrId::NODE_INFO, tid, [0; 64]);
+    for tid in 0..MANY {
+        lazy.ask(lazy_id, &get(tid));
+        // The agent has a buffer of 64.
+        if tid % 32 == 0 {
+            keen.ask(keen_id, &get(tid));
+            assert_eq!(keen.read().0.status, 0);
+        }
+    }
+    for _ in 0..MANY {
+        assert_eq!(lazy.read().0.status, 0);
+    }
+}
+
+#[test]
+fn a_socket_has_one_server_and_a_dead_one_s_is_taken_over() {
+    let mut fabric = Fabric::new();
+    let options = Options {
+        socket: fabric.socket.clone(),
+        node: fabric.hosts[0],
+    };
+    let second = server::serve(fabric.sim.clone(), &options);
+    assert!(
+        matches!(second, Err(ServerError::Taken { .. })),
+        "{second:?}"
+    );
+    fabric.tree("");
+    drop(fabric.server.take());
+    // Nothing is left.
+    assert_eq!(
+        std::fs::read_dir(fabric.directory.path()).unwrap().count(),
+        0
+    );
+    drop(std::os::unix::net::UnixListener::bind(&fabric.socket).unwrap());
+    assert!(fabric.socket.exists());
+    fabric.server = Some(server::serve(fabric.sim.clone(), &options).unwrap());
+    fabric.tree("");
+}

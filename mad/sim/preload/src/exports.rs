@@ -1,0 +1,292 @@
+//! The functions of the C library that the shim stands in for.
+//!
+//! `open`, `openat` and `ioctl` are declared with a variable number of arguments, which Rust cannot define. On the
+//! machines this is built for, a caller passes their last argument, if any, as it passes a fixed one; where there is none
+//! whatever is read is only passed on.
+
+#![allow(unsafe_code)] // What a C program passes are raw pointers, and what it calls are symbols by name.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::os::fd::BorrowedFd;
+
+use libc::{DIR, FILE, mode_t, size_t, ssize_t};
+use rsm_sim_host::abi::argument_len;
+use rustix::io::Errno;
+
+use crate::next::{Next, set_errno};
+use crate::paths::{Place, place};
+use crate::table::{self, Kind};
+use crate::{device, umad};
+
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+compile_error!("the calling convention of functions with variable arguments is not known to fit");
+
+/// A function of the C library, by its name and type.
+macro_rules! next {
+    ($name:ident: $function:ty) => {{
+        const NAME: &CStr =
+            match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => unreachable!(),
+            };
+        // SAFETY: the types below are those of the C library's headers, variable arguments apart.
+        static NEXT: Next<$function> = unsafe { Next::new(NAME) };
+        NEXT.get()
+    }};
+}
+
+fn fail<T>(error: Errno, value: T) -> T {
+    set_errno(error);
+    value
+}
+
+/// What a path is to the shim. A null pointer is for the C library to refuse.
+///
+/// # Safety
+/// `path` is null or a C string.
+unsafe fn place_of(path: *const c_char) -> Place {
+    if path.is_null() {
+        return Place::Elsewhere;
+    }
+    // SAFETY: it is a C string, which the caller answers for.
+    place(unsafe { CStr::from_ptr(path) })
+}
+
+/// Functions that take a path and open no device: sysfs is at another place, anything else where it is.
+macro_rules! functions_of_paths {
+    ($($name:ident([$($before:ident: $before_type:ty,)*] path $(, $after:ident: $after_type:ty)*)
+        -> $result:ty, or $failed:expr;)*) => {$(
+        /// # Safety
+        /// As the C library's function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            $($before: $before_type,)* path: *const c_char $(, $after: $after_type)*
+        ) -> $result {
+            let function = next!($name: unsafe extern "C" fn(
+                $($before_type,)* *const c_char $(, $after_type)*
+            ) -> $result);
+            let Some(function) = function else {
+                return fail(Errno::NOSYS, $failed);
+            };
+            // SAFETY: the caller answers for the path.
+            match unsafe { place_of(path) } {
+                // SAFETY: the arguments are the caller's, but for a path that lives as long as the call.
+                Place::Mirrored(place) => unsafe { function($($before,)* place.as_ptr() $(, $after)*) },
+                Place::Missing(error) => fail(error, $failed),
+                // SAFETY: the arguments are the caller's.
+                Place::Elsewhere | Place::Device(_) => unsafe {
+                    function($($before,)* path $(, $after)*)
+                },
+            }
+        }
+    )*};
+}
+
+type Filter = Option<unsafe extern "C" fn(*const c_void) -> c_int>;
+type Compare = Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>;
+
+functions_of_paths! {
+    fopen([] path, mode: *const c_char) -> *mut FILE, or std::ptr::null_mut();
+    fopen64([] path, mode: *const c_char) -> *mut FILE, or std::ptr::null_mut();
+    chdir([] path) -> c_int, or -1;
+    opendir([] path) -> *mut DIR, or std::ptr::null_mut();
+    scandir([] path, list: *mut c_void, filter: Filter, compare: Compare) -> c_int, or -1;
+    scandir64([] path, list: *mut c_void, filter: Filter, compare: Compare) -> c_int, or -1;
+    access([] path, mode: c_int) -> c_int, or -1;
+    faccessat([directory: c_int,] path, mode: c_int, flags: c_int) -> c_int, or -1;
+    stat([] path, status: *mut c_void) -> c_int, or -1;
+    stat64([] path, status: *mut c_void) -> c_int, or -1;
+    lstat([] path, status: *mut c_void) -> c_int, or -1;
+    lstat64([] path, status: *mut c_void) -> c_int, or -1;
+    fstatat([directory: c_int,] path, status: *mut c_void, flags: c_int) -> c_int, or -1;
+    fstatat64([directory: c_int,] path, status: *mut c_void, flags: c_int) -> c_int, or -1;
+    statx([directory: c_int,] path, flags: c_int, mask: c_uint, status: *mut c_void) -> c_int, or -1;
+}
+
+/// Functions that open what a path names: a device, too.
+macro_rules! functions_that_open {
+    ($($name:ident([$($before:ident: $before_type:ty,)*] path, flags $(, $after:ident: $after_type:ty)*);)*) => {$(
+        /// # Safety
+        /// As the C library's function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            $($before: $before_type,)* path: *const c_char, flags: c_int $(, $after: $after_type)*
+        ) -> c_int {
+            let function = next!($name: unsafe extern "C" fn(
+                $($before_type,)* *const c_char, c_int $(, $after_type)*
+            ) -> c_int);
+            let Some(function) = function else {
+                return fail(Errno::NOSYS, -1);
+            };
+            // SAFETY: the caller answers for the path.
+            match unsafe { place_of(path) } {
+                Place::Device(device) => {
+                    device::open(device, flags).unwrap_or_else(|error| fail(error, -1))
+                }
+                // SAFETY: the arguments are the caller's, but for a path that lives as long as the call.
+                Place::Mirrored(place) => unsafe {
+                    function($($before,)* place.as_ptr(), flags $(, $after)*)
+                },
+                Place::Missing(error) => fail(error, -1),
+                // SAFETY: the arguments are the caller's.
+                Place::Elsewhere => unsafe { function($($before,)* path, flags $(, $after)*) },
+            }
+        }
+    )*};
+}
+
+functions_that_open! {
+    open([] path, flags, mode: mode_t);
+    open64([] path, flags, mode: mode_t);
+    openat([directory: c_int,] path, flags, mode: mode_t);
+    openat64([directory: c_int,] path, flags, mode: mode_t);
+    __open_2([] path, flags);
+    __open64_2([] path, flags);
+}
+
+/// The letter of requests for management datagrams (RDMA_IOCTL_MAGIC).
+const MAGIC: c_ulong = 0x1B;
+
+/// Borrows a descriptor of the program's.
+fn borrow(descriptor: c_int) -> BorrowedFd<'static> {
+    // SAFETY: it is in the table, so that it is open; a program that closes it meanwhile gets EBADF, as from the kernel.
+    unsafe { BorrowedFd::borrow_raw(descriptor) }
+}
+
+/// # Safety
+/// As the C library's function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
+    // Before, for afterwards the number may be another thread's.
+    table::remove(descriptor);
+    match next!(close: unsafe extern "C" fn(c_int) -> c_int) {
+        // SAFETY: the argument is the caller's.
+        Some(function) => unsafe { function(descriptor) },
+        None => fail(Errno::NOSYS, -1),
+    }
+}
+
+/// # Safety
+/// As the C library's function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(descriptor: c_int, room: *mut c_void, count: size_t) -> ssize_t {
+    match table::kind(descriptor) {
+        // SAFETY: the caller answers for the room.
+        Kind::Umad => unsafe { read_umad(descriptor, room, count) },
+        Kind::IsSm => fail(Errno::INVAL, -1),
+        Kind::Other => {
+            match next!(read: unsafe extern "C" fn(c_int, *mut c_void, size_t) -> ssize_t) {
+                // SAFETY: the arguments are the caller's.
+                Some(function) => unsafe { function(descriptor, room, count) },
+                None => fail(Errno::NOSYS, -1),
+            }
+        }
+    }
+}
+
+/// `read` of programs that were compiled to have their buffers checked.
+///
+/// # Safety
+/// As the C library's function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(
+    descriptor: c_int,
+    room: *mut c_void,
+    count: size_t,
+    room_len: size_t,
+) -> ssize_t {
+    if table::kind(descriptor) == Kind::Umad && count <= room_len {
+        // SAFETY: the caller answers for the room.
+        return unsafe { read_umad(descriptor, room, count) };
+    }
+    match next!(__read_chk: unsafe extern "C" fn(c_int, *mut c_void, size_t, size_t) -> ssize_t) {
+        // SAFETY: the arguments are the caller's.
+        Some(function) => unsafe { function(descriptor, room, count, room_len) },
+        None => fail(Errno::NOSYS, -1),
+    }
+}
+
+/// # Safety
+/// `room` has `count` bytes.
+unsafe fn read_umad(descriptor: c_int, room: *mut c_void, count: size_t) -> ssize_t {
+    let Some(entry) = table::umad(descriptor) else {
+        return fail(Errno::BADF, -1);
+    };
+    if room.is_null() {
+        return fail(Errno::FAULT, -1);
+    }
+    // SAFETY: the caller answers for it. What is in it is only written to.
+    let room = unsafe { std::slice::from_raw_parts_mut(room.cast::<u8>(), count) };
+    match umad::read(borrow(descriptor), entry, room) {
+        Ok(read) => read as ssize_t,
+        Err(error) => fail(error, -1),
+    }
+}
+
+/// # Safety
+/// As the C library's function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
+    match table::kind(descriptor) {
+        Kind::Umad if bytes.is_null() => fail(Errno::FAULT, -1),
+        Kind::Umad => {
+            let Some(entry) = table::umad(descriptor) else {
+                return fail(Errno::BADF, -1);
+            };
+            // SAFETY: the caller answers for it.
+            let message = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), count) };
+            match umad::write(borrow(descriptor), entry, message) {
+                Ok(written) => written as ssize_t,
+                Err(error) => fail(error, -1),
+            }
+        }
+        Kind::IsSm => fail(Errno::INVAL, -1),
+        Kind::Other => {
+            match next!(write: unsafe extern "C" fn(c_int, *const c_void, size_t) -> ssize_t) {
+                // SAFETY: the arguments are the caller's.
+                Some(function) => unsafe { function(descriptor, bytes, count) },
+                None => fail(Errno::NOSYS, -1),
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As the C library's function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(
+    descriptor: c_int,
+    request: c_ulong,
+    argument: *mut c_void,
+) -> c_int {
+    // What is for any kind of file, such as FIONBIO, works on a socket as well.
+    let entry = table::umad(descriptor).filter(|_| request >> 8 & 0xFF == MAGIC);
+    let Some(entry) = entry else {
+        return match next!(ioctl: unsafe extern "C" fn(c_int, c_ulong, *mut c_void) -> c_int) {
+            // SAFETY: the arguments are the caller's.
+            Some(function) => unsafe { function(descriptor, request, argument) },
+            None => fail(Errno::NOSYS, -1),
+        };
+    };
+    // The kernel looks at 32 bits, too.
+    let request = request as u32;
+    let Some(len) = argument_len(request) else {
+        return fail(Errno::NOTTY, -1);
+    };
+    if len > 0 && argument.is_null() {
+        return fail(Errno::FAULT, -1);
+    }
+    let mut nothing = [];
+    let argument = match len {
+        0 => &mut nothing[..],
+        // SAFETY: the request says that this many bytes are there.
+        _ => unsafe { std::slice::from_raw_parts_mut(argument.cast::<u8>(), len) },
+    };
+    match umad::control(borrow(descriptor), entry, request, argument) {
+        Ok(()) => 0,
+        Err(error) => fail(error, -1),
+    }
+}

@@ -1,0 +1,50 @@
+//! The C library's own functions, behind those of the shim.
+
+#![allow(unsafe_code)] // Symbols are looked up by name; what they are, only their declarations say.
+
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use rustix::io::Errno;
+
+/// A function that the shim's own stands in front of. `F` is the type of a C function.
+pub(crate) struct Next<F> {
+    name: &'static CStr,
+    /// Null until it was looked up.
+    found: AtomicPtr<c_void>,
+    function: PhantomData<F>,
+}
+
+impl<F: Copy> Next<F> {
+    /// The function of this name.
+    ///
+    /// # Safety
+    /// `F` is what the C library declares it as.
+    pub(crate) const unsafe fn new(name: &'static CStr) -> Next<F> {
+        assert!(size_of::<F>() == size_of::<*mut c_void>());
+        Next {
+            name,
+            found: AtomicPtr::new(std::ptr::null_mut()),
+            function: PhantomData,
+        }
+    }
+
+    /// The function; `None` where the C library has none of this name.
+    pub(crate) fn get(&self) -> Option<F> {
+        let mut found = self.found.load(Ordering::Acquire);
+        if found.is_null() {
+            // SAFETY: the name is a C string.
+            found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            self.found.store(found, Ordering::Release);
+        }
+        // SAFETY: `new` was told that this is what is found under the name, and the sizes are the same.
+        (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
+    }
+}
+
+/// Says why a function failed.
+pub(crate) fn set_errno(error: Errno) {
+    // SAFETY: it is this thread's own.
+    unsafe { *libc::__errno_location() = error.raw_os_error() };
+}

@@ -1,0 +1,119 @@
+//! What the environment says, and the first words with the server.
+
+use std::ffi::OsString;
+use std::io::IoSlice;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rsm_sim_host::protocol::{
+    ALL_PORTS, Answer, Hello, MAX_PACKET, NODE_VARIABLE, PORT_VARIABLE, SOCKET_VARIABLE, VERSION,
+    split,
+};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
+};
+use zerocopy::IntoBytes as _;
+
+/// What the environment says.
+pub(crate) struct Setting {
+    socket: OsString,
+    node: OsString,
+    port: u32,
+}
+
+/// The setting; `None` where the shim has nothing to do.
+pub(crate) fn setting() -> Option<&'static Setting> {
+    static SETTING: OnceLock<Option<Setting>> = OnceLock::new();
+    SETTING
+        .get_or_init(|| {
+            let socket = std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty())?;
+            let port = std::env::var_os(PORT_VARIABLE).filter(|port| !port.is_empty());
+            Some(Setting {
+                socket,
+                node: std::env::var_os(NODE_VARIABLE).unwrap_or_default(),
+                port: match port {
+                    None => ALL_PORTS,
+                    // What is no number is no port either, which the server says.
+                    Some(port) => port
+                        .to_str()
+                        .and_then(|port| port.parse::<u8>().ok())
+                        .map_or(ALL_PORTS - 1, u32::from),
+                },
+            })
+        })
+        .as_ref()
+}
+
+impl Setting {
+    /// Asks the server for something. Returns the connection, and what it answered.
+    pub(crate) fn ask(
+        &self,
+        what: u32,
+        device: u32,
+        nonblocking: bool,
+    ) -> Result<(OwnedFd, Vec<u8>), Errno> {
+        let connection = self.connect().inspect_err(|error| {
+            complain(&format!("cannot reach {}: {error}", self.socket.display()));
+        })?;
+        let hello = Hello {
+            version: VERSION,
+            what,
+            device,
+            port: self.port,
+            nonblocking: u32::from(nonblocking),
+        };
+        let parts = [
+            IoSlice::new(hello.as_bytes()),
+            IoSlice::new(self.node.as_bytes()),
+        ];
+        rustix::net::sendmsg(
+            &connection,
+            &parts,
+            &mut SendAncillaryBuffer::default(),
+            SendFlags::NOSIGNAL,
+        )?;
+        let mut buffer = vec![0; MAX_PACKET];
+        let len = rustix::io::retry_on_intr(|| {
+            rustix::net::recv(connection.as_fd(), &mut buffer[..], RecvFlags::empty())
+        })?
+        .1;
+        let (answer, body) = split::<Answer>(&buffer[..len]).ok_or(Errno::IO)?;
+        match answer.errno {
+            0 => Ok((connection, body.to_vec())),
+            errno => {
+                let error = Errno::from_raw_os_error(errno as i32);
+                // A device that is taken is no mistake in the setting.
+                if error != Errno::AGAIN && error != Errno::NOENT {
+                    complain(&String::from_utf8_lossy(body));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn connect(&self) -> Result<OwnedFd, Errno> {
+        let connection = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        let address = SocketAddrUnix::new(self.socket.as_os_str())?;
+        rustix::io::retry_on_intr(|| rustix::net::connect(&connection, &address))?;
+        Ok(connection)
+    }
+}
+
+/// Tells the person at the terminal, once, for the program only knows that a device is not there.
+fn complain(reason: &str) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        let line = format!("rsm-sim-preload: {reason}\n");
+        // Nobody is left to be told of a failure.
+        let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+    }
+}

@@ -1,0 +1,84 @@
+//! Which descriptors are open devices.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+
+/// Descriptors from here on cannot be devices; the usual limit of a process is 1024.
+pub(crate) const MAX_DESCRIPTORS: usize = 4096;
+
+/// What a descriptor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Nothing of the shim's.
+    Other = 0,
+    /// A device for datagrams.
+    Umad = 1,
+    /// A device that is IsSM.
+    IsSm = 2,
+}
+
+/// What the shim knows of a descriptor.
+pub(crate) struct Entry {
+    kind: AtomicU8,
+    /// Headers have a P_Key index.
+    pub(crate) has_pkey: AtomicBool,
+    /// An agent was registered, so that `has_pkey` stays as it is.
+    pub(crate) used: AtomicBool,
+    /// A bit for each agent.
+    pub(crate) agents: AtomicU32,
+    /// A bit for each agent whose messages are segmented for it.
+    pub(crate) segmented: AtomicU32,
+    /// Held while a message is taken, which takes two system calls.
+    pub(crate) reading: Mutex<()>,
+}
+
+static TABLE: [Entry; MAX_DESCRIPTORS] = [const {
+    Entry {
+        kind: AtomicU8::new(Kind::Other as u8),
+        has_pkey: AtomicBool::new(false),
+        used: AtomicBool::new(false),
+        agents: AtomicU32::new(0),
+        segmented: AtomicU32::new(0),
+        reading: Mutex::new(()),
+    }
+}; MAX_DESCRIPTORS];
+
+fn entry(descriptor: i32) -> Option<&'static Entry> {
+    TABLE.get(usize::try_from(descriptor).ok()?)
+}
+
+/// What `descriptor` is.
+pub(crate) fn kind(descriptor: i32) -> Kind {
+    match entry(descriptor).map(|entry| entry.kind.load(Ordering::Acquire)) {
+        Some(1) => Kind::Umad,
+        Some(2) => Kind::IsSm,
+        _ => Kind::Other,
+    }
+}
+
+/// What is known of an open device for datagrams.
+pub(crate) fn umad(descriptor: i32) -> Option<&'static Entry> {
+    entry(descriptor).filter(|_| kind(descriptor) == Kind::Umad)
+}
+
+/// `descriptor` is a device from now on. Whether there is a place for it.
+pub(crate) fn insert(descriptor: i32, kind: Kind) -> bool {
+    let Some(entry) = entry(descriptor) else {
+        return false;
+    };
+    entry.has_pkey.store(false, Ordering::Relaxed);
+    entry.used.store(false, Ordering::Relaxed);
+    entry.agents.store(0, Ordering::Relaxed);
+    entry.segmented.store(0, Ordering::Relaxed);
+    entry.kind.store(kind as u8, Ordering::Release);
+    true
+}
+
+/// `descriptor` is about to be closed.
+pub(crate) fn remove(descriptor: i32) {
+    if let Some(entry) = entry(descriptor) {
+        entry.kind.store(Kind::Other as u8, Ordering::Release);
+    }
+}

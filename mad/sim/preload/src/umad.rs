@@ -1,0 +1,235 @@
+//! `read`, `write` and `ioctl` of an open device, as packets.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use rsm_sim_host::abi::{
+    ENABLE_PKEY, HEADER_LEN, OLD_HEADER_LEN, REGISTER_AGENT, REGISTER_AGENT2, RegisterRequest,
+    RegisterRequest2, UNREGISTER_AGENT, USER_RMPP,
+};
+use rsm_sim_host::protocol::{Answer, Call, MAX_INLINE, MAX_MESSAGE, Parcel, WRITE, split};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
+use crate::table::Entry;
+
+/// The length of a datagram, and of its headers up to RMPP's, in bytes.
+const MAD_LEN: usize = 256;
+const RMPP_HEADER_LEN: usize = 36;
+
+/// Where a datagram says whether its RMPP header means anything, and with which bit.
+const RMPP_FLAGS: usize = 26;
+const RMPP_ACTIVE: u8 = 1;
+
+/// Takes the next message, as Linux does: where there is room for a part of it only, that part is given, the call fails
+/// with ENOSPC, and the message stays.
+pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Result<usize, Errno> {
+    let _alone = entry.reading.lock();
+    let mut head = [0; size_of::<Parcel>()];
+    let received = receive(device, &mut head, room, RecvFlags::PEEK)?.0;
+    if received == 0 {
+        // The server is gone.
+        return Err(Errno::IO);
+    }
+    let (parcel, _) = split::<Parcel>(&head).ok_or(Errno::IO)?;
+    let (total, least) = (parcel.total as usize, parcel.least as usize);
+    if room.len() < least {
+        return Err(Errno::INVAL);
+    }
+    if room.len() < total {
+        return Err(Errno::NOSPC);
+    }
+    if total <= MAX_INLINE {
+        // All of it is there; this only takes it out of the queue.
+        receive(device, &mut head, &mut [], RecvFlags::empty())?;
+        return Ok(total);
+    }
+    let (_, file) = receive(device, &mut head, &mut room[..least], RecvFlags::empty())?;
+    let file = file.ok_or(Errno::IO)?;
+    let mut done = 0;
+    while done < total {
+        match rustix::io::pread(&file, &mut room[done..total], done as u64)? {
+            0 => return Err(Errno::IO),
+            some => done += some,
+        }
+    }
+    Ok(total)
+}
+
+fn receive(
+    device: BorrowedFd<'_>,
+    head: &mut [u8],
+    body: &mut [u8],
+    flags: RecvFlags,
+) -> Result<(usize, Option<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(head), IoSliceMut::new(body)];
+    let received = rustix::net::recvmsg(
+        device,
+        &mut parts,
+        &mut control,
+        flags | RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let mut file = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            file = file.or(descriptors.last());
+        }
+    }
+    Ok((received.bytes, file))
+}
+
+/// Sends a message. What can be known here to be wrong is refused here.
+pub(crate) fn write(device: BorrowedFd<'_>, entry: &Entry, message: &[u8]) -> Result<usize, Errno> {
+    let header_len = if entry.has_pkey.load(Ordering::Relaxed) {
+        HEADER_LEN
+    } else {
+        OLD_HEADER_LEN
+    };
+    if message.len() < header_len + RMPP_HEADER_LEN {
+        return Err(Errno::INVAL);
+    }
+    let (agent, _) = split::<u32>(message).ok_or(Errno::INVAL)?;
+    let bit = 1u32.checked_shl(agent).ok_or(Errno::INVAL)?;
+    if entry.agents.load(Ordering::Relaxed) & bit == 0 {
+        return Err(Errno::INVAL);
+    }
+    let segmented = entry.segmented.load(Ordering::Relaxed) & bit != 0
+        && message[header_len + RMPP_FLAGS] & RMPP_ACTIVE != 0;
+    if !segmented && message.len() > header_len + MAD_LEN {
+        return Err(Errno::INVAL);
+    }
+    if message.len() > header_len + MAX_MESSAGE {
+        return Err(Errno::NOMEM);
+    }
+    let call = Call {
+        what: WRITE,
+        len: message.len() as u32,
+    };
+    if message.len() <= MAX_INLINE {
+        send(device, &call, message, None)?;
+    } else {
+        let file = rustix::fs::memfd_create("rsm-sim-message", MemfdFlags::CLOEXEC)?;
+        let mut done = 0;
+        while done < message.len() {
+            done += rustix::io::pwrite(&file, &message[done..], done as u64)?;
+        }
+        send(device, &call, &[], Some(file.as_fd()))?;
+    }
+    Ok(message.len())
+}
+
+/// Sends a packet; waits where there is no room, for a device always has some.
+fn send(
+    device: BorrowedFd<'_>,
+    call: &Call,
+    body: &[u8],
+    carried: Option<BorrowedFd<'_>>,
+) -> Result<(), Errno> {
+    let parts = [IoSlice::new(call.as_bytes()), IoSlice::new(body)];
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = carried.map(|descriptor| [descriptor]);
+        if let Some(descriptors) = &descriptors {
+            // The space is for one.
+            control.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        match rustix::net::sendmsg(device, &parts, &mut control, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(Errno::AGAIN) => {
+                let mut room = [PollFd::from_borrowed_fd(device, PollFlags::OUT)];
+                rustix::io::retry_on_intr(|| rustix::event::poll(&mut room, None))?;
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::PIPE | Errno::CONNRESET) => return Err(Errno::IO),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Does an `ioctl` whose argument is `argument`, which it changes.
+pub(crate) fn control(
+    device: BorrowedFd<'_>,
+    entry: &Entry,
+    request: u32,
+    argument: &mut [u8],
+) -> Result<(), Errno> {
+    let (back, there) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let call = Call {
+        what: request,
+        len: argument.len() as u32,
+    };
+    send(device, &call, argument, Some(there.as_fd()))?;
+    // If the server goes, its end closes, and this one hears of it.
+    drop(there);
+    let mut buffer = [0; 256];
+    let received = rustix::io::retry_on_intr(|| {
+        rustix::net::recv(back.as_fd(), &mut buffer[..], RecvFlags::empty())
+    })?
+    .1;
+    let (answer, body) = split::<Answer>(&buffer[..received]).ok_or(Errno::IO)?;
+    if body.len() == argument.len() {
+        argument.copy_from_slice(body);
+    }
+    if answer.errno != 0 {
+        return Err(Errno::from_raw_os_error(answer.errno as i32));
+    }
+    note(entry, request, argument);
+    Ok(())
+}
+
+/// Remembers what [`write`] wants to know.
+fn note(entry: &Entry, request: u32, argument: &[u8]) {
+    let registered = match request {
+        ENABLE_PKEY => {
+            entry.has_pkey.store(true, Ordering::Relaxed);
+            return;
+        }
+        UNREGISTER_AGENT => {
+            let bit = u32::read_from_bytes(argument)
+                .ok()
+                .and_then(|id| 1u32.checked_shl(id))
+                .unwrap_or(0);
+            entry.agents.fetch_and(!bit, Ordering::Relaxed);
+            entry.segmented.fetch_and(!bit, Ordering::Relaxed);
+            return;
+        }
+        REGISTER_AGENT => RegisterRequest::read_from_bytes(argument)
+            .ok()
+            .map(|request| (request.id, request.rmpp_version != 0)),
+        REGISTER_AGENT2 => RegisterRequest2::read_from_bytes(argument)
+            .ok()
+            .map(|request| {
+                if !entry.used.load(Ordering::Relaxed) {
+                    entry.has_pkey.store(true, Ordering::Relaxed);
+                }
+                let by_itself = request.flags & USER_RMPP != 0;
+                (request.id, request.rmpp_version != 0 && !by_itself)
+            }),
+        _ => None,
+    };
+    if let Some((id, segmented)) = registered
+        && let Some(bit) = 1u32.checked_shl(id)
+    {
+        entry.used.store(true, Ordering::Relaxed);
+        entry.agents.fetch_or(bit, Ordering::Relaxed);
+        if segmented {
+            entry.segmented.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+}

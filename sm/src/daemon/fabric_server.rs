@@ -1,0 +1,127 @@
+//! `rsm sim serve`: the hardware without a manager, for programs that are started with the shim.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rsm_api::{Backend, Listen, Server};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::{Sim, SimConfig, live};
+use rsm_sim_host::server;
+use tokio::sync::{mpsc, oneshot};
+
+use super::attachment::{SEED, seat};
+use super::clock::Clock;
+use super::signals::{Signal, Signals};
+use crate::offline;
+use crate::publish::{Controller, Simulator, View};
+
+/// How often it is looked whether the fabric is still served.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is simulated, and where it is served.
+pub struct FabricServer {
+    /// A file in ibnetdiscover's format or a generator's specification.
+    pub fabric: String,
+    /// The socket that the shim connects to.
+    pub socket: PathBuf,
+    /// Where gRPC's Simulation service is served, if anywhere.
+    pub listen: Option<SocketAddr>,
+}
+
+/// Simulates a fabric for other programs until a signal says stop. `ready` is told, in a line for people, when programs
+/// can be started.
+///
+/// # Errors
+/// There is no such fabric, it cannot be served where it was to be, or the simulation failed.
+pub async fn serve_fabric(
+    options: FabricServer,
+    ready: impl FnOnce(&str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let fabric = &options.fabric;
+    let spec = fabric.strip_prefix("sim:").unwrap_or(fabric);
+    let netlist = offline::load(spec)?;
+    let (node, _) = seat(&netlist)
+        .with_context(|| format!("nobody in {spec} has a cable to reach the fabric through"))?;
+    let mut signals = Signals::listen()?;
+    let sim = Sim::new(&netlist, SimConfig::default(), SEED)?;
+    let (switches, hosts) = (sim.count(NodeKind::Switch), sim.count(NodeKind::Ca));
+    let handle = live::spawn(sim)?;
+    let socket = options.socket;
+    let server = server::serve(
+        handle.clone(),
+        &server::Options {
+            socket: socket.clone(),
+            node,
+        },
+    )?;
+    let simulator = Simulator::new(handle, netlist);
+    let api = serve_api(options.listen, simulator, spec).await?;
+    let mut line = format!(
+        "{spec}: {switches} switches and {hosts} channel adapters at {}; programs are at {node} unless they say",
+        socket.display(),
+    );
+    if let Some((address, _)) = &api {
+        line.push_str(&format!("; rsmctl --server http://{address} sim"));
+    }
+    ready(&line)?;
+    loop {
+        tokio::select! {
+            signal = signals.next() => if signal == Signal::Stop {
+                break;
+            },
+            () = tokio::time::sleep(CHECK_INTERVAL) => {
+                anyhow::ensure!(server.is_running(), "the simulated fabric has stopped");
+            }
+        }
+    }
+    // Dropping it ends it.
+    drop(api);
+    drop(server);
+    Ok(())
+}
+
+/// Serves acting on the fabric; returns where, and what ends it when it is dropped. There is no manager here, so that reading shows a subnet that nobody has looked at.
+async fn serve_api(
+    address: Option<SocketAddr>,
+    simulator: Simulator,
+    spec: &str,
+) -> anyhow::Result<Option<(SocketAddr, oneshot::Sender<()>)>> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let view = Arc::new(View::new(
+        format!("sim:{spec}"),
+        true,
+        Box::new(Clock::start()),
+    ));
+    let (nobody, _) = mpsc::channel(1);
+    let backend = Backend {
+        subnet: view.clone(),
+        control: Arc::new(Controller::new(nobody, view)),
+        simulation: Some(Arc::new(simulator)),
+    };
+    let bound = Server::bind(Listen {
+        socket: None,
+        tcp: Some(address),
+        insecure_admin: true,
+    });
+    let api = bound.await.context("cannot serve the API")?;
+    let address = api.tcp().unwrap_or(address);
+    let (stop, stopped) = oneshot::channel::<()>();
+    tokio::spawn(async move {
+        let until = async move {
+            // Dropping the sender stops as well.
+            let _ = stopped.await;
+        };
+        if let Err(error) = api.run(backend, until).await {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the API is no longer served"
+            );
+        }
+    });
+    Ok(Some((address, stop)))
+}

@@ -1,0 +1,155 @@
+//! A fabric simulated by `rsm sim serve`, and programs that reach it through the shim.
+//!
+//! Where ibsim delivers 224 bytes of a MAD and no RMPP, this delivers all of them: programs run whole.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::binaries;
+use crate::clock::wait_for;
+use crate::error::Error;
+use crate::peer::program_path;
+use crate::process::{Finished, Invocation, Running};
+
+/// How long the fabric may take to be simulated.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a diagnostic program may take.
+const DIAGNOSIS_LIMIT: Duration = Duration::from_secs(120);
+
+/// A fabric that is served. Dropping it ends it.
+#[derive(Debug)]
+pub struct Served {
+    // Dropped in this order: the process before the directory its socket is in.
+    process: Running,
+    socket: PathBuf,
+    /// Where it is operated, as `rsmctl` takes it.
+    server: String,
+    next_client: AtomicU32,
+    directory: TempDir,
+}
+
+impl Served {
+    /// Serves `fabric`, a file in ibnetdiscover's format or a generator, and waits until programs can be started.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started or ends at once.
+    pub fn start(fabric: &str) -> Result<Self, Error> {
+        let directory = tempfile::Builder::new()
+            .prefix("rsm-served-")
+            .tempdir()
+            .map_err(|source| Error::Write {
+                path: std::env::temp_dir(),
+                source,
+            })?;
+        let socket = directory.path().join("fabric.sock");
+        let invocation = Invocation::new(binaries::rsm(), directory.path())
+            .args(["sim", "serve", fabric, "--socket"])
+            .arg(&socket)
+            .args(["--listen", "127.0.0.1:0"]);
+        let mut process = invocation.spawn()?;
+        let ready = wait_for(START_LIMIT, || {
+            let line = process.stdout_so_far();
+            let server = server_in(&line).map(str::to_owned);
+            (server.is_some() || !process.is_running()).then_some(server)
+        });
+        let Some(Some(server)) = ready else {
+            return Err(Error::Failed {
+                command: invocation.to_string(),
+                outcome: "not serving".into(),
+                output: process.stderr_so_far(),
+            });
+        };
+        Ok(Self {
+            process,
+            socket,
+            server,
+            next_client: AtomicU32::new(0),
+            directory,
+        })
+    }
+
+    /// Path of the socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Directory of this fabric, removed with it.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// `program` at the node `host`, named by GUID or description; at the first host where it is empty.
+    ///
+    /// # Errors
+    ///
+    /// When its directory cannot be made.
+    pub fn client(&self, host: &str, program: impl AsRef<Path>) -> Result<Invocation, Error> {
+        let number = self.next_client.fetch_add(1, Ordering::Relaxed);
+        let directory = self.directory.path().join(format!("client-{number}"));
+        std::fs::create_dir(&directory).map_err(|source| Error::Write {
+            path: directory.clone(),
+            source,
+        })?;
+        let program = program.as_ref();
+        let program = program
+            .to_str()
+            .filter(|name| !name.contains('/'))
+            .map_or_else(|| program.to_owned(), program_path);
+        Ok(Invocation::new(program, directory)
+            .env("LD_PRELOAD", binaries::sim_preload())
+            .env("RSM_SIM_SOCKET", &self.socket)
+            .env("RSM_SIM_NODE", host))
+    }
+
+    /// Runs a diagnostic program to its end, successful or not.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn diagnose(
+        &self,
+        host: &str,
+        program: &str,
+        arguments: &[&str],
+    ) -> Result<Finished, Error> {
+        self.client(host, program)?
+            .args(arguments)
+            .run(DIAGNOSIS_LIMIT)
+    }
+
+    /// Acts on the fabric: `rsmctl sim …`.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused.
+    pub fn act(&self, arguments: &[&str]) -> Result<Finished, Error> {
+        Invocation::new(binaries::rsmctl(), self.directory.path())
+            .args(["--server", &self.server, "sim"])
+            .args(arguments)
+            .run(DIAGNOSIS_LIMIT)?
+            .success()
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel cannot say how it ended.
+    pub fn stop(self) -> Result<Finished, Error> {
+        self.process.terminate(Duration::from_secs(10))
+    }
+}
+
+/// The server in the line that `rsm sim serve` prints when it is ready.
+fn server_in(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("--server ")?;
+    let (server, end) = rest.split_once(' ')?;
+    end.ends_with('\n').then_some(server)
+}

@@ -1,0 +1,236 @@
+//! Programs that nobody here wrote, on a fabric that `rsm sim serve` simulates.
+//!
+//! OpenSM and its own test program are the judges: they know what a kernel does.
+
+use std::time::Duration;
+
+use rsm_tests::bringup::LIMIT;
+use rsm_tests::clock::{wait_for, wait_for_every};
+use rsm_tests::ibsim::Ibsim;
+use rsm_tests::parse::{iblinkinfo, sminfo};
+use rsm_tests::peer::require_peers;
+use rsm_tests::process::Finished;
+use rsm_tests::served::Served;
+use rsm_tests::sm::{OnceReport, OpenSm};
+use rsm_tests::{binaries, fabrics};
+
+/// 20 switches, 16 hosts with a port each, 48 links.
+const FABRIC: &str = "fat-tree:k=4,levels=3";
+const NODES: usize = 36;
+const LINK_ENDS: usize = 96;
+
+/// Where things run.
+const FIRST: &str = "host-001 mlx5_0";
+const SECOND: &str = "host-006 mlx5_0";
+const THIRD: &str = "host-011 mlx5_0";
+/// The GUID of the first.
+const FIRST_GUID: u64 = 0xe09d_7303_0000_0008;
+
+/// A resident OpenSM that is done. It says that the subnet is up while the links of hosts train again, which it takes down
+/// to change their MTU; their traps tell it to look again.
+fn opensm(served: &Served, host: &str) -> OpenSm {
+    let opensm = OpenSm::run(served.client(host, "opensm").unwrap(), &[], LIMIT).unwrap();
+    let done = wait_for_every(Duration::from_millis(100), LIMIT, || {
+        (active_ends(served, host) == LINK_ENDS).then_some(())
+    });
+    assert!(done.is_some(), "{}", opensm.log());
+    opensm
+}
+
+fn asked(served: &Served, host: &str, program: &str, arguments: &[&str]) -> String {
+    let answer = served.diagnose(host, program, arguments).unwrap();
+    answer.success().unwrap().stdout
+}
+
+/// How many ends of links carry data.
+fn active_ends(served: &Served, host: &str) -> usize {
+    let lines = iblinkinfo::parse(&asked(served, host, "iblinkinfo", &["--line"])).unwrap();
+    lines.iter().filter(|line| line.is_active()).count()
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn opensm_brings_it_up_and_answers_in_many_packets() {
+    if !require_peers(&["opensm", "iblinkinfo", "saquery", "smpquery", "sminfo"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let opensm = opensm(&served, FIRST);
+    assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
+
+    let master = sminfo::parse(&asked(&served, SECOND, "sminfo", &[])).unwrap();
+    assert_eq!((master.guid, master.state), (FIRST_GUID, 3), "{master:?}");
+    let description = asked(&served, SECOND, "smpquery", &["nodedesc", "-D", "0"]);
+    assert!(description.contains(SECOND), "{description}");
+
+    // From the manager's own host and from another one: 4 KB, and 83 KB.
+    for host in [FIRST, THIRD] {
+        let nodes = asked(&served, host, "saquery", &["NR"]);
+        assert_eq!(nodes.matches("NodeRecord dump").count(), NODES, "{nodes}");
+        let paths = asked(&served, host, "saquery", &["PR", "-p"]);
+        assert_eq!(paths.matches("PathRecord dump").count(), NODES * NODES);
+    }
+    opensm.stop().unwrap();
+    assert!(served.stop().unwrap().success().is_ok());
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm")]
+fn osmtest_passes_whole_against_opensm() {
+    if !require_peers(&["opensm", "osmtest"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let opensm = opensm(&served, FIRST);
+    let inventory = served.directory().join("inventory");
+    let run = |flow: &str| -> Finished {
+        let osmtest = served.client(SECOND, "osmtest").unwrap();
+        let osmtest = osmtest.args(["-f", flow, "-i"]).arg(&inventory);
+        osmtest.run(LIMIT).unwrap().success().unwrap()
+    };
+    for (flow, title) in [("c", "Create Inventory"), ("a", "All Validations")] {
+        let output = run(flow).stdout;
+        let verdict = format!("TEST \"{title}\" PASS");
+        assert!(output.contains(&verdict), "{output}");
+    }
+    opensm.stop().unwrap();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn many_clients_at_once_get_the_same() {
+    if !require_peers(&["opensm", "saquery"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let opensm = opensm(&served, FIRST);
+    let hosts = [FIRST, SECOND, SECOND, SECOND, THIRD, THIRD];
+    let start = |host: &&str| {
+        let client = served.client(host, "saquery").unwrap();
+        client.args(["PR", "-p"]).spawn().unwrap()
+    };
+    let running: Vec<_> = hosts.iter().map(start).collect();
+    let outputs: Vec<String> = running
+        .into_iter()
+        .map(|client| client.wait(LIMIT).unwrap().success().unwrap().stdout)
+        .collect();
+    assert_eq!(outputs[0].matches("PathRecord dump").count(), NODES * NODES);
+    for output in &outputs {
+        assert_eq!(*output, outputs[0]);
+    }
+    opensm.stop().unwrap();
+}
+
+/// Being the manager ends with the process, however it ends.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn what_a_killed_manager_held_is_free() {
+    if !require_peers(&["opensm", "smpquery", "iblinkinfo"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let is_sm = || {
+        let info = asked(&served, FIRST, "smpquery", &["portinfo", "-D", "0", "1"]);
+        info.lines().any(|line| line.trim() == "IsSM")
+    };
+    assert!(!is_sm());
+    let first = opensm(&served, FIRST);
+    assert!(is_sm());
+    first.kill().unwrap();
+    assert!(wait_for(Duration::from_secs(10), || (!is_sm()).then_some(())).is_some());
+    // The class, too: a second one can register for it.
+    let second = opensm(&served, FIRST);
+    assert!(is_sm());
+    assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
+    second.stop().unwrap();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
+fn rsm_brings_it_up_through_umad() {
+    if !require_peers(&["iblinkinfo"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let rsm = served.client(FIRST, binaries::rsm()).unwrap();
+    let once = rsm.args(["--fabric", "umad", "--once", "--format", "json"]);
+    let finished = once.run(LIMIT).unwrap().success().unwrap();
+    let report = OnceReport::of(&finished).unwrap();
+    assert_eq!(report.count("/switches").unwrap(), 20);
+    assert_eq!(report.count("/links").unwrap(), 48);
+    assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
+}
+
+/// The switch's trap reaches OpenSM, which sees that a link is gone, and that it is back.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn opensm_hears_of_a_pulled_cable() {
+    if !require_peers(&["opensm", "iblinkinfo"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let mut opensm = opensm(&served, FIRST);
+    for (action, ends) in [("unlink", LINK_ENDS - 2), ("relink", LINK_ENDS)] {
+        let sweeps = opensm.sweeps();
+        served
+            .act(&[action, "MF0;leaf-02:MQM8700/U1", "3"])
+            .unwrap();
+        assert!(opensm.wait_subnet_up(sweeps + 1, LIMIT), "{}", opensm.log());
+        let settled = wait_for_every(Duration::from_millis(100), LIMIT, || {
+            (active_ends(&served, SECOND) == ends).then_some(())
+        });
+        assert!(settled.is_some(), "{action}: {}", opensm.log());
+    }
+    opensm.stop().unwrap();
+}
+
+/// What `ibnetdiscover` prints, without what is not the fabric's: comments, LIDs, and the GUIDs of ports, which ibsim makes
+/// up.
+fn topology(output: &str) -> Vec<String> {
+    let words = |line: &str| {
+        let mut words = Vec::new();
+        let mut after_lid = false;
+        for word in line.split_whitespace() {
+            let number = std::mem::replace(&mut after_lid, word == "lid" || word == "lmc");
+            if !number && word != "lid" && word != "lmc" {
+                words.push(word.split_once('(').map_or(word, |(before, _)| before));
+            }
+        }
+        words.join(" ")
+    };
+    let lines = output.lines().filter(|line| !line.starts_with('#'));
+    lines.map(words).collect()
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs ibsim-utils and infiniband-diags")]
+fn ibnetdiscover_sees_what_it_sees_on_ibsim() {
+    if !require_peers(&["ibsim", "ibsim-run", "ibnetdiscover"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let net = fabrics::generate(FABRIC, directory.path()).unwrap();
+    let ibsim = Ibsim::start(&net).unwrap();
+    let there = ibsim.diagnose(&format!("H-{FIRST_GUID:016x}"), "ibnetdiscover", &[]);
+    let served = Served::start(net.to_str().unwrap()).unwrap();
+    let here = topology(&asked(&served, FIRST, "ibnetdiscover", &[]));
+    assert_eq!(here, topology(&there.unwrap().success().unwrap().stdout));
+    assert!(here.iter().filter(|line| line.starts_with('[')).count() >= LINK_ENDS);
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
+fn a_node_that_is_not_there_is_said_so() {
+    if !require_peers(&["smpquery"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let answer = served.diagnose("nobody", "smpquery", &["nodeinfo", "-D", "0"]);
+    let answer = answer.unwrap();
+    assert!(!answer.status.success());
+    assert!(
+        answer.stderr.contains("no node is called `nobody`"),
+        "{}",
+        answer.stderr
+    );
+}
