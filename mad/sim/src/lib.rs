@@ -12,14 +12,14 @@
 //! * Agents: NodeInfo, NodeDescription, SwitchInfo, PortInfo, GUIDInfo, P_KeyTable, SLtoVLMappingTable,
 //!   VLArbitrationTable, LinearForwardingTable, MulticastForwardingTable, with the statuses of IBA 13.4.7; M_Key
 //!   protection with its lease (IBA 14.2.4). SMInfo, and whatever else no agent answers, goes to the client at the port.
-//! * Ways: directed routes hop by hop, by each node's agent; LID routes by the linear tables; VL15 wherever a link is
-//!   up, data over Active links only. Each agent has a buffer and takes its time.
+//! * Ways: directed routes hop by hop, by each node's agent; LID routes by the linear tables, multicast by the multicast
+//!   tables; VL15 wherever a link is up, data over Active links only. Each agent has a buffer and takes its time.
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power; PortStateChange and traps.
 //! * Faults: loss, doubled and late answers, BUSY, silence.
 //!
 //! # What is not
 //!
-//! * Multicast is stored, not forwarded; random forwarding tables, congestion and performance management are not there.
+//! * Random forwarding tables, congestion and performance management are not there.
 //! * Directed routes with LID-routed parts are refused.
 //! * Partitions are stored, not enforced.
 //! * Links have no bandwidth: packets do not queue for them.
@@ -35,6 +35,7 @@ mod fault;
 mod journal;
 mod link;
 pub mod live;
+mod multicast;
 mod packet;
 mod probe;
 mod queue;
@@ -51,5 +52,6 @@ pub use counters::{Counters, DropReason};
 pub use error::SimError;
 pub use fabric::Silence;
 pub use journal::{Journal, JournalEntry};
+pub use multicast::MulticastProbe;
 pub use probe::Probe;
 pub use sim::{AttachId, Sim};
