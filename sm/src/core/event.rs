@@ -8,6 +8,7 @@ use rsm_mad::transport::{Datagram, Inbound};
 use super::convergence::Convergence;
 use super::snapshot::Snapshot;
 use super::{Config, Remembered};
+use crate::plan::groups::GroupSet;
 use crate::plan::{Job, Outcome};
 
 /// Names the one who waits for a command to have had its effect.
@@ -29,6 +30,9 @@ pub enum Event {
         /// What became of it.
         outcome: Outcome,
     },
+    /// Who takes part in multicast has changed, or became known. Before the first time multicast tables are left as
+    /// they are.
+    Groups(Arc<GroupSet>),
     /// Somebody wants something.
     Command(Command),
 }

@@ -4,11 +4,13 @@
 //! together with its settings in one Set as soon as it is met, and goes Active as soon as both ends of its
 //! link are armed and the switches at its ends forward as planned. The one exception is a plan with a waypoint: some
 //! mixture of old and new tables could close a loop, so that all switches hold the waypoint before the first new
-//! table is written.
+//! table is written. Multicast tables take a way of their own beside all that, in two steps; see
+//! [`crate::diff::MulticastChange`].
 //!
 //! Every acknowledged Set is written into the [`Inventory`], every lost one is marked there, so that the
 //! next difference starts from the truth whatever happened.
 
+mod multicast;
 mod ports;
 mod tables;
 
@@ -17,14 +19,18 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
-use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, SwitchInfo};
+use rsm_mad::wire::attr::{
+    Attribute, LinearForwardingTable, MulticastForwardingTable, PortInfo, SwitchInfo,
+};
 use rsm_mad::wire::header::{AttrId, Status};
 
+use self::multicast::MulticastPush;
 use self::ports::PortPush;
 use self::tables::SwitchPush;
 use crate::diff::{Changes, NotKept};
 use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::mft_image::MftBlock;
 use crate::sweep::{Answer, reach};
 
 /// One Set.
@@ -41,6 +47,17 @@ pub enum Task {
         /// Write what is held on the way, rather than what is held in the end.
         first: bool,
     },
+    /// A block of a multicast forwarding table.
+    Multicast {
+        /// The switch.
+        switch: Guid,
+        /// Which block.
+        at: MftBlock,
+        /// Write what is kept of what it holds, rather than what is held in the end.
+        first: bool,
+    },
+    /// SwitchInfo of a switch, with another MulticastFDBTop.
+    MulticastTop(Guid),
     /// PortInfo of a port.
     Port(PortKey, Step),
 }
@@ -101,7 +118,10 @@ impl Failure {
     /// The node that it was for.
     pub fn node(&self) -> Guid {
         match self.task {
-            Task::Switch(guid) | Task::Block { switch: guid, .. } => guid,
+            Task::Switch(guid)
+            | Task::Block { switch: guid, .. }
+            | Task::Multicast { switch: guid, .. }
+            | Task::MulticastTop(guid) => guid,
             Task::Port(key, _) => key.node,
         }
     }
@@ -114,6 +134,8 @@ pub struct Progress {
     pub done: usize,
     /// Blocks of forwarding tables acknowledged, those on the way included.
     pub blocks: usize,
+    /// Blocks of multicast forwarding tables acknowledged, both steps counted.
+    pub multicast_blocks: usize,
     /// Switches on which at least one block was written.
     pub switches: usize,
     /// Ports that became Active.
@@ -126,6 +148,7 @@ pub struct Push {
     plan: Arc<Plan>,
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
+    multicast: MulticastPush,
     /// Switches that have something to send, in turn.
     turn: VecDeque<Guid>,
     /// Ports that have something to send.
@@ -168,6 +191,7 @@ impl Push {
                 })
                 .collect(),
             ports: BTreeMap::new(),
+            multicast: MulticastPush::new(changes.multicast),
             turn: VecDeque::new(),
             ready: VecDeque::new(),
             unmet: 0,
@@ -179,8 +203,12 @@ impl Push {
             learned: false,
             unread: BTreeSet::new(),
         };
-        if push.switches.values().any(SwitchPush::has_waypoint) {
+        // What multicast lets go of first is part of the way: the last unicast tables must not meet it. That holds also where
+        // the hardware is at the waypoint already.
+        let lets_go = push.plan.waypoint.is_some() && push.multicast.unmet() > 0;
+        if lets_go || push.switches.values().any(SwitchPush::has_waypoint) {
             push.unmet = push.switches.values().map(SwitchPush::on_the_way).sum();
+            push.unmet += push.multicast.unmet();
         }
         push.give_turns();
         for (key, change) in changes.ports {
@@ -221,6 +249,7 @@ impl Push {
         self.stopped = true;
         self.turn.clear();
         self.ready.clear();
+        self.multicast.stop();
     }
 
     /// Whether it was stopped before its end.
@@ -230,7 +259,10 @@ impl Push {
 
     /// Whether nothing is left to send and nothing is on its way.
     pub fn is_done(&self) -> bool {
-        self.outstanding == 0 && self.turn.is_empty() && self.ready.is_empty()
+        self.outstanding == 0
+            && self.turn.is_empty()
+            && self.ready.is_empty()
+            && self.multicast.is_idle()
     }
 
     /// `count` Sets that were handed out will not be answered: they were never sent.
@@ -275,6 +307,7 @@ impl Push {
                 self.next_port(inventory)
             } else {
                 self.next_table(inventory)
+                    .or_else(|| self.next_multicast(inventory))
             };
             if order.is_some() {
                 self.outstanding += 1;
@@ -342,6 +375,19 @@ impl Push {
             } => {
                 let entries = self.wanted(switch, block, first)?;
                 (switch, LinearForwardingTable::ID, u32::from(block), entries)
+            }
+            Task::Multicast { switch, at, first } => {
+                let masks = self.wanted_masks(inventory, switch, at, first)?;
+                let mut table = MulticastForwardingTable::default();
+                table.set_masks(masks);
+                let data = *table.as_data();
+                (switch, MulticastForwardingTable::ID, at.modifier(), data)
+            }
+            Task::MulticastTop(guid) => {
+                let mut info = inventory.node(guid)?.switch.as_ref()?.info;
+                info.set_multicast_fdb_top(self.multicast.top(guid)?)
+                    .set_port_state_change(false);
+                (guid, SwitchInfo::ID, 0, *info.as_data())
             }
             Task::Port(..) => return None,
         };
@@ -438,6 +484,13 @@ impl Push {
                     self.failed(inventory, task, Cause::NotHeld);
                 }
             }
+            Task::Multicast { .. } => {
+                let masks = MulticastForwardingTable::from_data(data).masks();
+                self.masks_answered(inventory, task, &masks);
+            }
+            Task::MulticastTop(guid) => {
+                self.top_answered(inventory, guid, SwitchInfo::from_data(data));
+            }
             Task::Port(key, step) => {
                 self.port_answered(inventory, not_kept, key, step, PortInfo::from_data(data))
             }
@@ -517,6 +570,8 @@ impl Push {
                 }
                 self.table_settled(inventory, task, switch, true);
             }
+            Task::Multicast { .. } => self.masks_failed(inventory, task, cause),
+            Task::MulticastTop(_) => self.multicast_settled(task, true),
             Task::Port(key, _) => {
                 if let Some(port) = self.ports.get_mut(&key) {
                     port.give_up();
@@ -557,8 +612,10 @@ impl Push {
         }
         if on_the_way && self.unmet == 0 {
             self.give_turns();
+            self.multicast.give_turns();
         } else {
             self.give_turn(guid);
+            self.multicast.give_turn(guid);
         }
         if is_programmed {
             let ports: Vec<PortKey> = inventory

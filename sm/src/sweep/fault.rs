@@ -178,6 +178,12 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
         let what = match query {
             Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
             Query::Table(_, block) => format!("{} block {block}", query.attribute()),
+            Query::Multicast(_, at) => format!(
+                "{} block {} position {}",
+                query.attribute(),
+                at.block,
+                at.position
+            ),
             _ => query.attribute().to_string(),
         };
         let why = match status {
