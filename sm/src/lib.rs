@@ -16,5 +16,6 @@ pub mod offline;
 pub mod plan;
 pub mod publish;
 pub mod push;
+pub mod sa;
 pub mod store;
 pub mod sweep;

@@ -1,0 +1,3 @@
+//! Subnet administration: hosts get their answers (IBA 15).
+
+pub mod mcast;
