@@ -374,6 +374,7 @@ fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snap
         gets = convergence.gets,
         sets = convergence.sets,
         lft_blocks = convergence.lft_blocks,
+        mft_blocks = convergence.mft_blocks,
         ports_active = ports.active,
         ports_not_active = ports.not_active,
         discover_ms = convergence.discover.as_secs_f64() * 1e3,

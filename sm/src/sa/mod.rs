@@ -6,6 +6,7 @@
 
 mod answer;
 mod directory;
+pub mod mcast;
 mod partitions;
 mod path;
 mod query;

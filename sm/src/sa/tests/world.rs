@@ -53,6 +53,9 @@ pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy)
         damped: Arc::default(),
         previous: None,
         hardware: Vec::new(),
+        groups: None,
+        masks: Vec::new(),
+        basis: None,
     };
     let Outcome::Plan(plan) = plan::plan(&job) else {
         panic!("there is a plan for {spec}");
