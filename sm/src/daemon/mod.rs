@@ -106,6 +106,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let administering = administrator.start(
         settings::administration_config(&options.config),
         line.administration(),
+        group_sink(inbox.clone()),
     )?;
     if let Err(error) = line.transport().set_is_sm(true) {
         tracing::warn!(
@@ -165,6 +166,16 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
 fn sink(inbox: mpsc::Sender<Event>) -> Sink {
     // A closed channel says that the daemon is ending; nothing is to be done with what still arrives.
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
+}
+
+/// Where subnet administration tells who takes part in multicast.
+fn group_sink(inbox: mpsc::Sender<Event>) -> administration::CoreSink {
+    Box::new(move |groups| match inbox.try_send(Event::Groups(groups)) {
+        Ok(()) => true,
+        Err(mpsc::error::TrySendError::Full(_)) => false,
+        // The daemon is ending.
+        Err(mpsc::error::TrySendError::Closed(_)) => true,
+    })
 }
 
 /// Everything around the core.

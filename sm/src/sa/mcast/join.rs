@@ -1,6 +1,7 @@
 //! Joining a group, and making it where there is none (IBA 15.2.5.17.2).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
@@ -10,7 +11,8 @@ use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
 use super::group::KEEPS_ALIVE;
 use super::limits::{MAX_ALIASES_PER_GROUP, MAX_GROUPS, MAX_GROUPS_PER_PORT, MAX_MEMBERS};
 use super::{
-    Event, Group, Member, Parameters, Port, Ports, Registry, Requester, mgid, mlid, realize,
+    Event, Group, Member, Parameters, Port, Ports, Registry, Requester, group_mut, mgid, mlid,
+    realize,
 };
 
 /// What every request to join or to leave has to name.
@@ -222,14 +224,14 @@ impl Registry {
             well_known: false,
             members: BTreeMap::new(),
         };
-        self.groups.insert(parameters.mgid, group);
+        Arc::make_mut(&mut self.groups).insert(parameters.mgid, Arc::new(group));
         self.unsaved = true;
         self.tell(Event::Created(parameters.mgid));
         Ok(())
     }
 
     fn add(&mut self, mgid: Gid, port: &Port<'_>, state: JoinState, proxy: bool) {
-        let Some(group) = self.groups.get_mut(&mgid) else {
+        let Some(group) = group_mut(&mut self.groups, mgid) else {
             return;
         };
         let mut is_new = false;

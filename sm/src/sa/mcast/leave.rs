@@ -4,7 +4,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
 
 use super::join::may_change;
-use super::{Ports, Registry, Requester};
+use super::{Ports, Registry, Requester, group_mut};
 
 impl Registry {
     /// Answers Delete of MCMemberRecord: a port no longer takes part in a group in the ways that the request names. In the
@@ -22,7 +22,7 @@ impl Registry {
         let port = self.check_named(record, mask, ports)?;
         let alias = port.gid.guid();
         let (mgid, state) = (record.mgid(), record.join_state());
-        let group = self.groups.get_mut(&mgid).ok_or(SaStatus::REQ_INVALID)?;
+        let group = group_mut(&mut self.groups, mgid).ok_or(SaStatus::REQ_INVALID)?;
         let is_allowed = may_change(group, &port, requester);
         let member = group.members.get_mut(&alias);
         let member = member

@@ -1,7 +1,7 @@
 //! Multicast groups and who takes part in them (IBA 15.2.5.17).
 //!
-//! A [`Registry`] is a state machine without I/O. It takes the requests of MCMemberRecord, [`Registry::join`],
-//! [`Registry::leave`] and [`Registry::query`]; hears of ports that come and go; and says who is to be reached by which
+//! A [`Registry`] is a state machine without I/O. It takes the requests of MCMemberRecord, [`Registry::join`] and
+//! [`Registry::leave`], and shows itself to queries in a [`View`]; hears of ports that come and go; and says who is to be reached by which
 //! multicast LID ([`Registry::group_set`]), for the core to plan trees for.
 //!
 //! What it has to know of ports it asks [`Ports`], at every request, so that it holds nothing that a sweep could make
@@ -14,11 +14,11 @@ pub mod limits;
 mod mgid;
 mod mlid;
 mod presence;
-mod query;
 mod realize;
 mod saved;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,7 +32,9 @@ use rsm_mad::wire::sa::Rate;
 
 pub use self::group::{Group, Member, Parameters};
 use self::mlid::Mlids;
+pub(in crate::sa) use self::realize::is_meaningful;
 pub use self::saved::{SavedGroup, SavedMember};
+pub use self::view::{Cursor, Eyes, View};
 use crate::plan::groups::{GroupSet, Members};
 
 /// What the registry has to know of a port.
@@ -122,7 +124,8 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Registry {
     config: Config,
-    groups: BTreeMap<Gid, Group>,
+    /// Shared with views, and copied where one is still looked at when something changes.
+    groups: Arc<BTreeMap<Gid, Arc<Group>>>,
     mlids: Mlids,
     /// By port GUID: the groups that it takes part in, by whichever of its GIDs.
     by_port: BTreeMap<Guid, BTreeSet<Gid>>,
@@ -147,7 +150,7 @@ impl Registry {
     pub fn new(config: Config) -> Registry {
         Registry {
             config,
-            groups: BTreeMap::new(),
+            groups: Arc::default(),
             mlids: Mlids::default(),
             by_port: BTreeMap::new(),
             members: 0,
@@ -179,8 +182,12 @@ impl Registry {
     /// Where there is no room for all of them the first ones are made. Returns how many were not.
     pub fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
         let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
-        for group in self.groups.values_mut() {
-            group.well_known &= names.contains(&group.parameters.mgid);
+        let former = self.groups.values().filter(|group| group.well_known);
+        let former: Vec<Gid> = former.map(|group| group.parameters.mgid).collect();
+        for mgid in former {
+            if let Some(group) = group_mut(&mut self.groups, mgid) {
+                group.well_known = names.contains(&mgid);
+            }
         }
         let mut unmade = 0;
         for parameters in wanted {
@@ -188,7 +195,7 @@ impl Registry {
             if !exists && self.create(*parameters, None).is_err() {
                 unmade += 1;
             }
-            if let Some(group) = self.groups.get_mut(&parameters.mgid) {
+            if let Some(group) = group_mut(&mut self.groups, parameters.mgid) {
                 group.well_known = true;
             }
         }
@@ -201,12 +208,17 @@ impl Registry {
 
     /// The group with this MGID.
     pub fn group(&self, mgid: Gid) -> Option<&Group> {
-        self.groups.get(&mgid)
+        self.groups.get(&mgid).map(Arc::as_ref)
     }
 
     /// All groups, by MGID.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
-        self.groups.values()
+        self.groups.values().map(Arc::as_ref)
+    }
+
+    /// All groups as they are now, for as long as somebody looks.
+    pub fn view(&self) -> View {
+        View::of(self.groups.clone())
     }
 
     /// Memberships in all groups.
@@ -266,7 +278,7 @@ impl Registry {
 
     /// Takes `port` out of a group, and ends the group if nothing keeps it alive.
     fn remove_member(&mut self, mgid: Gid, alias: Guid) {
-        let Some(group) = self.groups.get_mut(&mgid) else {
+        let Some(group) = group_mut(&mut self.groups, mgid) else {
             return;
         };
         let Some(member) = group.members.remove(&alias) else {
@@ -287,11 +299,11 @@ impl Registry {
 
     /// A group that no full member keeps alive ends, and with it what other memberships it has (IBA 15.2.5.17.4).
     fn end_if_over(&mut self, mgid: Gid) {
-        let is_over = |group: &Group| !group.well_known && !group.is_kept_alive();
+        let is_over = |group: &Arc<Group>| !group.well_known && !group.is_kept_alive();
         if !self.groups.get(&mgid).is_some_and(is_over) {
             return;
         }
-        if let Some(group) = self.groups.remove(&mgid) {
+        if let Some(group) = Arc::make_mut(&mut self.groups).remove(&mgid) {
             self.members -= group.members.len();
             for member in group.members.values() {
                 self.forget_membership(member.port, mgid);
@@ -312,4 +324,9 @@ impl Registry {
             }
         }
     }
+}
+
+/// A group, to be changed.
+fn group_mut(groups: &mut Arc<BTreeMap<Gid, Arc<Group>>>, mgid: Gid) -> Option<&mut Group> {
+    Arc::make_mut(groups).get_mut(&mgid).map(Arc::make_mut)
 }

@@ -47,7 +47,7 @@ fn life_time_wish(record: &McMemberRecord, mask: ComponentMask) -> Option<Wish<u
 }
 
 /// Whether the MTU and the rate that a request names are any.
-pub(super) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> bool {
+pub(in crate::sa) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> bool {
     let mtu = mtu_wish(record, mask);
     let rate = rate_wish(record, mask);
     mtu.is_none_or(|wish| wish.selector == Selector::Extreme || MTUS.contains(&wish.value))

@@ -1,6 +1,7 @@
 //! What survives a restart.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
@@ -101,16 +102,14 @@ impl Registry {
                 );
             }
             self.stale.insert(group.mlid);
-            self.groups.insert(
-                mgid,
-                Group {
-                    parameters: group.parameters,
-                    mlid: group.mlid,
-                    // Whoever makes groups well known says so again.
-                    well_known: false,
-                    members,
-                },
-            );
+            let group = Group {
+                parameters: group.parameters,
+                mlid: group.mlid,
+                // Whoever makes groups well known says so again.
+                well_known: false,
+                members,
+            };
+            Arc::make_mut(&mut self.groups).insert(mgid, Arc::new(group));
         }
         left_out
     }

@@ -133,6 +133,18 @@ impl World {
         self
     }
 
+    /// The host with this LID has lost its LID, as if it were not there.
+    pub(super) fn take_away(&mut self, lid: Lid) {
+        let guid = self.guid(lid);
+        let mut fabric = Fabric::clone(&self.snapshot.fabric);
+        let ports = fabric.nodes.iter_mut().flat_map(|node| &mut node.ports);
+        for port in ports.filter(|port| port.guid == guid) {
+            port.info = None;
+        }
+        self.snapshot.fabric = Arc::new(fabric);
+        self.sa.replace(&self.snapshot);
+    }
+
     pub(super) fn fabric(&self) -> &Fabric {
         &self.snapshot.fabric
     }

@@ -269,9 +269,12 @@ proptest! {
             let mask = ComponentMask(mask | if plausible { COMPLETE.0 } else { 0 });
             let _ = subnet.set(by, &record, mask);
             let _ = subnet.delete(by, &record);
-            let requester = subnet.requester(by);
-            let cursor = super::super::query::Cursor::default();
-            subnet.registry.query(&record, mask, &requester, cursor, 100);
+            let eyes = super::super::Eyes {
+                p_keys: subnet.requester(by).port.p_keys,
+                trusted: plausible,
+            };
+            let cursor = super::super::Cursor::default();
+            subnet.registry.view().query(&record, mask, eyes, cursor, 100);
             subnet.registry.group_set();
         }
         prop_assert!(subnet.registry.group(broadcast(EVERYBODY).mgid).is_some());

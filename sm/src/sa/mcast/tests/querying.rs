@@ -1,6 +1,6 @@
 //! What queries show, and to whom.
 
-use super::super::query::Cursor;
+use super::super::{Cursor, Eyes};
 use super::*;
 
 fn ask(
@@ -11,14 +11,15 @@ fn ask(
     mask: ComponentMask,
     work: usize,
 ) -> Vec<McMemberRecord> {
-    let requester = Requester {
+    let eyes = Eyes {
         trusted,
-        ..subnet.requester(by)
+        p_keys: subnet.requester(by).port.p_keys,
     };
+    let view = subnet.registry.view();
     let mut found = Vec::new();
     let mut cursor = Some(Cursor::default());
     while let Some(at) = cursor {
-        let (record, next) = subnet.registry.query(record, mask, &requester, at, work);
+        let (record, next) = view.query(record, mask, eyes, at, work);
         found.extend(record);
         cursor = next;
     }
@@ -105,26 +106,21 @@ fn components_narrow_what_is_found() {
 #[test]
 fn what_changes_under_a_query_neither_repeats_nor_ends_it() {
     let mut subnet = peopled();
-    let trusted = Requester {
+    let trusted = Eyes {
         trusted: true,
-        port: Port {
-            gid: Gid::new(PREFIX, Guid(1)),
-            guid: Guid(1),
-            p_keys: &[EVERYBODY],
-            mtu: Mtu::Bytes4096,
-            rate: Rate::GBPS_100,
-        },
+        p_keys: &[],
     };
     let nothing = McMemberRecord::default();
-    let (first, next) = subnet.registry.query(
+    let (first, next) = subnet.registry.view().query(
         &nothing,
         ComponentMask::NONE,
-        &trusted,
+        trusted,
         Cursor::default(),
         10,
     );
     assert!(first.is_some());
     let cursor = next.unwrap();
+    let before = subnet.registry.view();
     // The group that the query is in the middle of ends.
     subnet.registry.set_well_known(&[]);
     for host in 1..=4 {
@@ -136,9 +132,19 @@ fn what_changes_under_a_query_neither_repeats_nor_ends_it() {
         let (found, next) =
             subnet
                 .registry
-                .query(&nothing, ComponentMask::NONE, &trusted, cursor, 1);
+                .view()
+                .query(&nothing, ComponentMask::NONE, trusted, cursor, 1);
         rest.extend(found);
         at = next;
     }
     assert_eq!(rest.len(), 3);
+    // Who goes on with the view that he began with sees what was.
+    let mut at = Some(cursor);
+    let mut seen = 1;
+    while let Some(cursor) = at {
+        let (found, next) = before.query(&nothing, ComponentMask::NONE, trusted, cursor, 1);
+        seen += usize::from(found.is_some());
+        at = next;
+    }
+    assert_eq!(seen, 4 + 2 + 1 + 1);
 }

@@ -1,22 +1,57 @@
-//! Asking for groups and members (IBA 15.2.5.17.5).
+//! Groups and members as they were at one moment, for those who ask (IBA 15.2.5.17.5).
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord};
 
+use super::Group;
 use super::join::matches;
-use super::{Group, Registry, Requester};
 
 /// How far a query has come: what comes after this is still to be looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cursor(Option<(Gid, Option<Guid>)>);
 
-impl Registry {
-    /// Whether a request with these MTU and rate components means anything; ERR_REQ_INVALID otherwise.
-    pub fn is_query_meaningful(&self, record: &McMemberRecord, mask: ComponentMask) -> bool {
-        super::realize::is_meaningful(record, mask)
+/// All groups at one moment.
+#[derive(Clone, Default, Debug)]
+pub struct View {
+    groups: Arc<BTreeMap<Gid, Arc<Group>>>,
+}
+
+/// What a requester of MCMemberRecord may see.
+#[derive(Clone, Copy, Debug)]
+pub struct Eyes<'a> {
+    /// Its partitions.
+    pub p_keys: &'a [PKey],
+    /// It showed the SM_Key.
+    pub trusted: bool,
+}
+
+impl Eyes<'_> {
+    fn see(&self, group: &Group) -> bool {
+        let partition = group.parameters.p_key.base();
+        self.trusted || self.p_keys.iter().any(|key| key.base() == partition)
+    }
+}
+
+impl View {
+    pub(super) fn of(groups: Arc<BTreeMap<Gid, Arc<Group>>>) -> View {
+        View { groups }
+    }
+
+    /// The group with this MGID.
+    pub fn group(&self, mgid: Gid) -> Option<&Group> {
+        self.groups.get(&mgid).map(Arc::as_ref)
+    }
+
+    /// Whether the port with this GUID takes part in a group.
+    pub fn is_member(&self, mgid: Gid, port: Guid) -> bool {
+        let group = self.group(mgid);
+        group.is_some_and(|group| group.members.values().any(|member| member.port == port))
     }
 
     /// The next record after `cursor` that Get or GetTable with `record` and `mask` asks for. At most `work` groups and
@@ -29,7 +64,7 @@ impl Registry {
         &self,
         record: &McMemberRecord,
         mask: ComponentMask,
-        requester: &Requester<'_>,
+        eyes: Eyes<'_>,
         cursor: Cursor,
         work: usize,
     ) -> (Option<McMemberRecord>, Option<Cursor>) {
@@ -40,10 +75,10 @@ impl Registry {
                 Some(place) => place,
             };
             let mgid = group.parameters.mgid;
-            let is_seen = (requester.trusted || requester.port.is_in(group.parameters.p_key))
+            let is_seen = eyes.see(group)
                 && matches(record, mask, group)
                 && scope_matches(record, mask, group);
-            let by_member = requester.trusted || mask.contains(McMemberRecord::PORT_GID);
+            let by_member = eyes.trusted || mask.contains(McMemberRecord::PORT_GID);
             if !is_seen || !by_member {
                 cursor = Cursor(Some((mgid, None)));
                 if is_seen && nobody_matches(record, mask) {
@@ -57,7 +92,7 @@ impl Registry {
                 None => Cursor(Some((mgid, None))),
             };
             if let Some(mut found) = found {
-                if !requester.trusted {
+                if !eyes.trusted {
                     found
                         .set_port_gid(Gid(0))
                         .set_join_state(JoinState(0))
@@ -77,7 +112,7 @@ impl Registry {
         cursor: Cursor,
     ) -> Option<(&Group, Option<Guid>)> {
         if let Cursor(Some((mgid, Some(member)))) = cursor
-            && let Some(group) = self.groups.get(&mgid)
+            && let Some(group) = self.group(mgid)
         {
             return Some((group, Some(member)));
         }
@@ -90,7 +125,7 @@ impl Registry {
                 Bound::Excluded(last) => record.mgid() > last,
                 _ => true,
             };
-            let group = self.groups.get(&record.mgid()).filter(|_| is_ahead)?;
+            let group = self.group(record.mgid()).filter(|_| is_ahead)?;
             return Some((group, None));
         }
         let (_, group) = self.groups.range((from, Bound::Unbounded)).next()?;
