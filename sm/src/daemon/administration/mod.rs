@@ -27,9 +27,8 @@ use tokio::sync::watch;
 use self::gate::{Call, Gate, INBOX};
 pub use self::statistics::{Counts, Statistics};
 use self::worker::Worker;
-use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
-use crate::sa::{self, Administration, Directory};
+use crate::sa::{self, Administration, Standing};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -160,13 +159,6 @@ impl Administering {
     }
 }
 
-/// What to answer from: a snapshot, arranged.
-struct Standing {
-    is_master: bool,
-    /// `None` until the first plan is in force.
-    directory: Option<Arc<Directory>>,
-}
-
 /// Lets the thread look around. Where the inbox is full it is awake.
 fn wake(inbox: &SyncSender<Call>) {
     let _ = inbox.try_send(Call::Wake);
@@ -180,17 +172,15 @@ fn keep_directory(
     standing: &Mutex<Option<Standing>>,
     inbox: &SyncSender<Call>,
 ) {
-    let mut directory = None;
+    let mut last = None;
     while runtime.block_on(snapshots.changed()).is_ok() {
         let snapshot: Option<Arc<Snapshot>> = snapshots.borrow_and_update().clone();
         let Some(snapshot) = snapshot else {
             continue;
         };
-        directory = Directory::of(&snapshot, directory.as_ref());
-        *standing.lock() = Some(Standing {
-            is_master: snapshot.role == Role::Master,
-            directory: directory.clone(),
-        });
+        let made = Standing::of(&snapshot, last.as_ref());
+        last = Some(made.clone());
+        *standing.lock() = Some(made);
         wake(inbox);
     }
 }

@@ -14,10 +14,10 @@ use rsm_mad::transport::{
 use rsm_mad::wire::header::{AttrId, MadHeader, Status};
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 
+use super::Clock;
 use super::gate::{Arrival, Call, refusal};
 use super::statistics::Statistics;
-use super::{Clock, Standing};
-use crate::sa::{Administration, Answer, Request};
+use crate::sa::{Administration, Answer, Request, Standing};
 
 /// How many messages are taken before what is ready is sent, and how many datagrams are sent before messages are taken
 /// again.
@@ -45,11 +45,7 @@ impl Worker {
         while !self.closing.load(Ordering::Acquire) {
             let standing = self.standing.lock().take();
             if let Some(standing) = standing {
-                let Standing {
-                    is_master,
-                    directory,
-                } = standing;
-                self.administration.take_over(is_master, directory);
+                self.administration.stand(standing);
             }
             let now = (self.clock)();
             self.messenger.handle_deadline(now);
