@@ -179,15 +179,15 @@ fn keep_directory(
     standing: &Mutex<Option<Standing>>,
     inbox: &SyncSender<Call>,
 ) {
-    let mut last: Option<Standing> = None;
+    let mut last = None;
     while runtime.block_on(snapshots.changed()).is_ok() {
         let snapshot: Option<Arc<Snapshot>> = snapshots.borrow_and_update().clone();
         let Some(snapshot) = snapshot else {
             continue;
         };
-        let next = Standing::of(&snapshot, last.as_ref());
-        last = Some(next.clone());
-        *standing.lock() = Some(next);
+        let made = Standing::of(&snapshot, last.as_ref());
+        last = Some(made.clone());
+        *standing.lock() = Some(made);
         wake(inbox);
     }
 }
