@@ -26,7 +26,7 @@ use std::str::FromStr;
 use rsm_ids::Guid;
 
 use crate::tables::Tables;
-use crate::topology::Topology;
+use crate::topology::{SwitchIdx, Topology};
 
 /// What an engine is told beside the topology.
 #[derive(Clone, Debug, Default)]
@@ -191,6 +191,12 @@ impl FromStr for EngineKind {
                 name: name.to_owned(),
             })
     }
+}
+
+/// Every switch, the farthest from the hosts first, equals by GUID: the order that fits most trees.
+pub(crate) fn by_distance_from_hosts(topology: &Topology) -> Vec<SwitchIdx> {
+    let levels = levels::from_edges(topology, levels::ANY_HOST);
+    order::Order::new(levels, &[]).highest_first().to_vec()
 }
 
 /// Computes tables with an engine; see [`Engine::route`].

@@ -8,11 +8,13 @@
 //! - [`topology`] is the dense, immutable switch graph that everything else works on;
 //! - [`engine`] computes forwarding tables for it;
 //! - [`tables`] is what they compute;
+//! - [`mcast`] finds the trees of multicast groups beside them;
 //! - [`verify`] proves tables without knowing which engine made them.
 
 pub mod engine;
 pub mod generate;
 pub mod ibnetdiscover;
+pub mod mcast;
 pub mod netlist;
 pub mod tables;
 pub mod topology;

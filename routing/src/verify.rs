@@ -6,11 +6,13 @@
 mod check;
 mod dependencies;
 mod fabric;
+mod multicast;
 mod transition;
 mod walk;
 
-pub use check::{mixture_is_acyclic, verify};
+pub use check::{mixture_is_acyclic, verify, verify_with_dependencies};
 pub use dependencies::Dependencies;
+pub use multicast::{MulticastReport, MulticastWitness, verify_multicast};
 pub use transition::stages;
 
 use rsm_ids::{Guid, Lid, PortNum};

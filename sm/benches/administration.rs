@@ -70,6 +70,9 @@ fn settled(spec: &str) -> Snapshot {
         damped: Arc::default(),
         previous: None,
         hardware: Vec::new(),
+        groups: None,
+        masks: Vec::new(),
+        basis: None,
     };
     let Outcome::Plan(plan) = plan::plan(&job) else {
         unreachable!("a generated tree can be routed");

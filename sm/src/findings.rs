@@ -63,6 +63,10 @@ pub enum FindingKind {
     RoutingRefused,
     /// Ports that are cabled together cannot reach each other.
     Unreachable,
+    /// Members of multicast groups get no packets.
+    MulticastUnserved,
+    /// Multicast trees did not stand the proof.
+    MulticastRefused,
     /// A Set was refused or never answered.
     SetFailed,
     /// A link changes its state too often and is kept out of the routes until it is quiet.
@@ -102,6 +106,8 @@ impl FindingKind {
             FindingKind::LmcNotApplied => "lmc-not-applied",
             FindingKind::RoutingRefused => "routing-refused",
             FindingKind::Unreachable => "unreachable",
+            FindingKind::MulticastUnserved => "multicast-unserved",
+            FindingKind::MulticastRefused => "multicast-refused",
             FindingKind::SetFailed => "set-failed",
             FindingKind::LinkFlapping => "link-flapping",
             FindingKind::LinkErrors => "link-errors",

@@ -69,7 +69,11 @@ impl Administered {
         let transport = handle.attach(node, port, sinks).expect("the port is free");
         let config = sa::Config { sm_key };
         let administering = administrator
-            .start(config, Arc::new(transport.administration()))
+            .start(
+                config,
+                Arc::new(transport.administration()),
+                Box::new(|_| true),
+            )
             .expect("there are threads");
         Administered {
             handle,

@@ -12,15 +12,16 @@
 //! * Agents: NodeInfo, NodeDescription, SwitchInfo, PortInfo, GUIDInfo, P_KeyTable, SLtoVLMappingTable,
 //!   VLArbitrationTable, LinearForwardingTable, MulticastForwardingTable, with the statuses of IBA 13.4.7; M_Key
 //!   protection with its lease (IBA 14.2.4). SMInfo, and whatever else no agent answers, goes to the client at the port.
-//! * Ways: directed routes hop by hop, by each node's agent; LID routes by the linear tables; VL15 wherever a link is
-//!   up, data over Active links only. Each agent has a buffer and takes its time. General service datagrams go from client
-//!   to client as data does, and are lost where the P_Key that they left with is none of the port's.
+//! * Ways: directed routes hop by hop, by each node's agent; LID routes by the linear tables, multicast by the multicast
+//!   tables; VL15 wherever a link is up, data over Active links only. Each agent has a buffer and takes its time. General
+//!   service datagrams go from client to client as data does, and are lost where the P_Key that they left with is none of
+//!   the port's.
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power; PortStateChange and traps.
 //! * Faults: loss, doubled and late answers, BUSY, silence.
 //!
 //! # What is not
 //!
-//! * Multicast is stored, not forwarded; random forwarding tables, congestion and performance management are not there.
+//! * Random forwarding tables, congestion and performance management are not there.
 //! * Directed routes with LID-routed parts are refused.
 //! * Partitions are enforced by end ports only, not by switches.
 //! * There are no global route headers.
@@ -37,6 +38,7 @@ mod fault;
 mod journal;
 mod link;
 pub mod live;
+mod multicast;
 mod packet;
 mod probe;
 mod queue;
@@ -53,5 +55,6 @@ pub use counters::{Counters, DropReason};
 pub use error::SimError;
 pub use fabric::Silence;
 pub use journal::{Journal, JournalEntry};
+pub use multicast::MulticastProbe;
 pub use probe::Probe;
 pub use sim::{AttachId, Sim};

@@ -43,7 +43,7 @@ impl Probe {
 }
 
 /// The payload of a probe where none is stated: 256 bytes, a management datagram.
-const PAYLOAD: u16 = 256;
+pub(crate) const PAYLOAD: u16 = 256;
 
 impl Sim {
     /// Sends a data packet of 256 bytes from an end port to a LID, and says what becomes of it. It takes no time and

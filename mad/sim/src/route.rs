@@ -90,7 +90,12 @@ pub(crate) fn follow(
 }
 
 /// Whether a packet that came in by `entry` of a node can leave by `exit` and be taken at the other end.
-fn pass(fabric: &Fabric, entry: u32, exit: u32, traffic: Traffic) -> Result<(), DropReason> {
+pub(crate) fn pass(
+    fabric: &Fabric,
+    entry: u32,
+    exit: u32,
+    traffic: Traffic,
+) -> Result<(), DropReason> {
     let port = fabric.port(exit);
     if port.peer == NONE || !port.is_up() {
         return Err(DropReason::LinkDown);

@@ -137,20 +137,30 @@ impl Sim {
         Ok(&self.switch(switch)?.lft)
     }
 
+    /// The blocks of a switch's multicast forwarding table that were ever written, by the attribute's modifier; the others
+    /// lead nowhere. How far they count is in [`switch_info`](Sim::switch_info).
+    ///
+    /// # Errors
+    /// There is no such node, or it is no switch.
+    pub fn mft(&self, switch: Guid) -> Result<impl Iterator<Item = (u32, &[u8; 64])>, SimError> {
+        let mft = &self.switch(switch)?.mft;
+        Ok(mft.iter().map(|(&modifier, data)| (modifier, data)))
+    }
+
     /// Whether a switch passes packets to a multicast LID on to a port.
     ///
     /// # Errors
     /// There is no such node, or it is no switch.
     pub fn multicasts_to(&self, switch: Guid, lid: Lid, port: PortNum) -> Result<bool, SimError> {
-        let mft = &self.switch(switch)?.mft;
+        let switch = self.switch(switch)?;
         let Some((block, index)) = MulticastForwardingTable::block_and_index_of(lid) else {
             return Ok(false);
         };
         let position = port.0 / MulticastForwardingTable::PORTS_PER_POSITION;
         let modifier = MulticastForwardingTable::modifier(block, position);
-        let mask = mft
-            .get(&modifier)
-            .and_then(|data| MulticastForwardingTable::from_data(data).mask(index))
+        let mask = switch
+            .multicast_mask(modifier, index)
+            .filter(|_| switch.multicast_in_effect(lid))
             .unwrap_or(0);
         let bit = port.0 % MulticastForwardingTable::PORTS_PER_POSITION;
         Ok(mask >> bit & 1 != 0)

@@ -14,6 +14,14 @@ use crate::topology::{Destination, EndpointKind, Topology};
 ///
 /// `tables` may hold anything, also tables for more or fewer switches: what they lack has no path.
 pub fn verify(topology: &Topology, tables: &Tables) -> Report {
+    verify_with_dependencies(topology, tables).0
+}
+
+/// As [`verify`], and gives the dependencies of the tables, which cost most of it.
+pub fn verify_with_dependencies<'a>(
+    topology: &'a Topology,
+    tables: &Tables,
+) -> (Report, Dependencies<'a>) {
     let fabric = Fabric::new(topology);
     let sources = StartingPorts::new(topology);
     let blocks = lid_blocks(topology);
@@ -70,7 +78,7 @@ pub fn verify(topology: &Topology, tables: &Tables) -> Report {
             channels: circle.into_iter().map(name).collect(),
         });
     }
-    report
+    (report, dependencies)
 }
 
 /// Whether switches may change from `old` to `new` in any order, one entry at a time, without a

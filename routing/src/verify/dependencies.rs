@@ -8,8 +8,9 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
 use super::fabric::{Fabric, gather};
+use crate::mcast::PortMask;
 use crate::tables::{BLOCK_LIDS, Tables};
-use crate::topology::Topology;
+use crate::topology::{SwitchIdx, Topology};
 
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -114,6 +115,49 @@ impl<'a> Dependencies<'a> {
                 }
             }
         }
+    }
+
+    /// Adds what the packets to one multicast LID need, by the masks of its switches: a packet that
+    /// comes in by one port of a mask waits for room behind all others at once.
+    ///
+    /// `masks` are sorted by switch; one that is not listed passes nothing on.
+    pub fn add_multicast(&mut self, masks: &[(SwitchIdx, PortMask)]) {
+        for &(switch, mask) in masks {
+            for port in mask.ports() {
+                let Some((next, entry)) = self.fabric.topology.peer(switch, port) else {
+                    continue;
+                };
+                let Ok(place) = masks.binary_search_by_key(&next, |&(at, _)| at) else {
+                    continue;
+                };
+                let channel = self.fabric.channel(switch.index(), port.0);
+                for turn in masks[place].1.ports().filter(|&turn| turn != entry) {
+                    let bit = self.fabric.port(turn.0);
+                    self.turns[channel * self.words + bit / WORD_BITS] |= 1 << (bit % WORD_BITS);
+                }
+            }
+        }
+    }
+
+    /// Whether no packet goes up after it went down, by an order of the switches: a proof that no
+    /// circle of links can wait for each other that is cheap to extend.
+    ///
+    /// `is_above` says of two switches whether the first lies above the second.
+    pub fn follows(&self, is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool) -> bool {
+        // Fewer switches than LIDs.
+        let switch = |index: usize| SwitchIdx(index as u32);
+        let stride = self.fabric.stride;
+        (0..self.fabric.channels()).all(|channel| {
+            let next = self.fabric.next(channel);
+            if next == self.fabric.nowhere() || !is_above(switch(channel / stride), switch(next)) {
+                return true;
+            }
+            let mut goes_up = false;
+            self.for_each_turn(channel, |turn| {
+                goes_up |= is_above(switch(self.fabric.next(turn)), switch(next));
+            });
+            !goes_up
+        })
     }
 
     /// Whether no circle of links can wait for each other.

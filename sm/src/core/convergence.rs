@@ -32,6 +32,8 @@ pub struct Convergence {
     pub timeouts: u64,
     /// Blocks of forwarding tables written.
     pub lft_blocks: u64,
+    /// Blocks of multicast forwarding tables written.
+    pub mft_blocks: u64,
     /// Switches on which a table was written.
     pub switches_written: u64,
     /// Ports that became Active.
@@ -69,6 +71,7 @@ pub(super) enum Part {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Pushed {
     pub(super) lft_blocks: u64,
+    pub(super) mft_blocks: u64,
     pub(super) switches_written: u64,
     pub(super) ports_activated: u64,
     pub(super) complete: bool,
@@ -122,6 +125,7 @@ impl Meter {
             retries: stats.retries - before.retries,
             timeouts: stats.timeouts - before.timeouts,
             lft_blocks: pushed.lft_blocks,
+            mft_blocks: pushed.mft_blocks,
             switches_written: pushed.switches_written,
             ports_activated: pushed.ports_activated,
             complete: pushed.complete,

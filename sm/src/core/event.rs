@@ -9,6 +9,7 @@ use super::convergence::Convergence;
 use super::snapshot::Snapshot;
 use super::{Config, Remembered};
 use crate::findings::Finding;
+use crate::plan::groups::GroupSet;
 use crate::plan::{Job, Outcome};
 
 /// Names the one who waits for a command to have had its effect.
@@ -30,6 +31,9 @@ pub enum Event {
         /// What became of it.
         outcome: Outcome,
     },
+    /// Who takes part in multicast has changed, or became known. Before the first time multicast tables are left as
+    /// they are.
+    Groups(Arc<GroupSet>),
     /// Somebody wants something.
     Command(Command),
 }

@@ -41,6 +41,7 @@ use self::work::Work;
 use crate::diff::NotKept;
 use crate::fabric::Fabric;
 use crate::findings::Finding;
+use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::policy::{DampingPolicy, Policy};
 use crate::plan::{Outcome, Plan};
@@ -133,6 +134,8 @@ pub struct Core {
     plan: Option<Arc<Plan>>,
     claims: Arc<Claims>,
     not_kept: NotKept,
+    /// Who takes part in multicast, once that is known.
+    groups: Option<Arc<GroupSet>>,
     generation: u64,
     role: Role,
     stage: Stage,
@@ -155,6 +158,8 @@ pub struct Core {
     /// Responses and traps' answers, sent before anything else.
     replies: VecDeque<Datagram>,
     port_up: bool,
+    /// The pass under way concerns multicast alone.
+    groups_only: bool,
 }
 
 impl Core {
@@ -169,6 +174,7 @@ impl Core {
             plan: None,
             claims: Arc::new(remembered.claims),
             not_kept: remembered.not_kept,
+            groups: None,
             generation: remembered.generation,
             role: Role::Discovering,
             stage: Stage::Idle,
@@ -186,6 +192,7 @@ impl Core {
             effects: VecDeque::new(),
             replies: VecDeque::new(),
             port_up: true,
+            groups_only: false,
             config,
         }
     }
@@ -202,6 +209,7 @@ impl Core {
                 generation,
                 outcome,
             } => self.on_planned(generation, outcome, now),
+            Event::Groups(groups) => self.on_groups(groups),
             Event::Command(command) => self.on_command(command, now),
         }
         self.run(now);
@@ -347,6 +355,12 @@ impl Core {
                 }
             }
         }
+    }
+
+    fn on_groups(&mut self, groups: Arc<GroupSet>) {
+        self.inventory.multicast_top = groups.top();
+        self.groups = Some(groups);
+        self.work.regroup();
     }
 
     fn on_command(&mut self, command: Command, now: Time) {

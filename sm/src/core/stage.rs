@@ -13,9 +13,10 @@ use super::event::Effect;
 use super::role::{self, Role};
 use super::work::Next;
 use super::{Context, Core, HISTORY, Remembered};
-use crate::diff::{Changes, diff};
+use crate::diff::{Changes, diff, diff_multicast};
 use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::plan::multicast::HeldMasks;
 use crate::plan::{Held, Job, Outcome, Plan, PlanError};
 use crate::push::{Cause, Failure, Push, Task};
 use crate::sweep::inventory::PortKey;
@@ -101,13 +102,19 @@ impl Core {
         let cause = match next {
             Next::Lightly => "light sweep".to_owned(),
             Next::Master => "polling the master".to_owned(),
+            Next::Groups => "multicast groups changed".to_owned(),
             _ => self.work.take_cause(),
         };
         self.meter.start(cause, now, self.client.stats());
+        self.groups_only = false;
         let inventory = &mut self.inventory;
         let sweep = match next {
             Next::Plan => {
                 self.start_plan();
+                return;
+            }
+            Next::Groups => {
+                self.start_groups();
                 return;
             }
             Next::Everything { audit } => Sweep::start(Scope::Full { audit }, inventory),
@@ -253,11 +260,52 @@ impl Core {
                     complete: switch.lft.is_complete(switch.info.linear_fdb_top()),
                 })
                 .collect(),
+            groups: self.groups.clone(),
+            masks: self.held_masks(),
+            basis: None,
+        };
+        self.work.regrouped();
+        self.stage = Stage::Planning {
+            generation: self.generation,
+        };
+        self.effects.push_back(Effect::Plan(Box::new(job)));
+    }
+
+    /// Plans multicast anew, if there is a plan whose routes it can be planned on. Without one, or while another subnet
+    /// manager is master, the next plan has the groups anyway.
+    fn start_groups(&mut self) {
+        let Some(plan) = self.plan.clone().filter(|_| self.role == Role::Master) else {
+            self.meter.discard();
+            return;
+        };
+        self.groups_only = true;
+        self.generation += 1;
+        let job = Job {
+            generation: self.generation,
+            fabric: self.fabric.clone(),
+            claims: self.claims.clone(),
+            policy: self.config.policy.clone(),
+            damped: self.damped.clone(),
+            previous: None,
+            hardware: Vec::new(),
+            groups: self.groups.clone(),
+            masks: self.held_masks(),
+            basis: Some(plan),
         };
         self.stage = Stage::Planning {
             generation: self.generation,
         };
         self.effects.push_back(Effect::Plan(Box::new(job)));
+    }
+
+    fn held_masks(&self) -> Vec<HeldMasks> {
+        let switches = self.inventory.switches();
+        switches
+            .map(|(guid, _, switch)| HeldMasks {
+                switch: guid,
+                masks: switch.mft.masks().clone(),
+            })
+            .collect()
     }
 
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
@@ -274,7 +322,16 @@ impl Core {
                 if news {
                     self.remember();
                 }
-                self.start_push(plan, now);
+                if self.groups_only && !self.unfinished {
+                    let changes = diff_multicast(&self.inventory, &plan);
+                    self.push(plan, changes, now);
+                } else if self.groups_only {
+                    // What the last push left undone is still to do, and not on a way that this plan could know.
+                    self.groups_only = false;
+                    self.resume_push(now);
+                } else {
+                    self.start_push(plan, now);
+                }
             }
             Outcome::Refused(error) => {
                 let text = format!("{}; the routes in force stay", chain(&error));
@@ -306,7 +363,7 @@ impl Core {
 
     /// Writes what differs from `plan`, which was just made for what the hardware holds.
     fn start_push(&mut self, plan: Arc<Plan>, now: Time) {
-        let waypoint = plan.waypoint.as_ref();
+        let waypoint = plan.waypoint.as_deref();
         let changes = diff(
             &self.inventory,
             &self.fabric,
@@ -356,9 +413,10 @@ impl Core {
         });
         let failed = self.word_failures(push.failures());
         self.residue.extend(failed);
-        self.unfinished = push.was_stopped();
+        self.unfinished = push.was_stopped() || push.owes_multicast();
         let pushed = Pushed {
             lft_blocks: progress.blocks as u64,
+            mft_blocks: progress.multicast_blocks as u64,
             switches_written: progress.switches as u64,
             ports_activated: progress.activated as u64,
             complete: push.is_complete(),
@@ -376,7 +434,9 @@ impl Core {
     /// Ends a pass: its cost is recorded, its result published, what failed is scheduled to be repaired.
     fn conclude(&mut self, pushed: Pushed, failed: &[Guid], now: Time) {
         self.stage = Stage::Idle;
-        self.fabric = Arc::new(Fabric::build(&self.inventory));
+        if !self.groups_only {
+            self.fabric = Arc::new(Fabric::build(&self.inventory));
+        }
         self.schedule_repair(failed, now);
         let generation = self.plan.as_ref().map_or(0, |plan| plan.generation);
         if let Some(convergence) = self
@@ -384,10 +444,13 @@ impl Core {
             .finish(generation, pushed, now, &self.client.stats())
         {
             let convergence = Arc::new(convergence);
-            if self.history.len() == HISTORY {
-                self.history.pop_front();
+            // Joins come by the thousand, and are not what anybody looks for in the history.
+            if !self.groups_only {
+                if self.history.len() == HISTORY {
+                    self.history.pop_front();
+                }
+                self.history.push_back(convergence.clone());
             }
-            self.history.push_back(convergence.clone());
             self.publish(now);
             self.effects
                 .push_back(Effect::Converged(convergence.clone()));
@@ -460,6 +523,11 @@ impl Core {
                     Task::Block { switch, .. } => {
                         (Subject::Node(switch), "its forwarding table".to_owned())
                     }
+                    Task::Multicast { switch, .. } => (
+                        Subject::Node(switch),
+                        "its multicast forwarding table".to_owned(),
+                    ),
+                    Task::MulticastTop(guid) => (Subject::Node(guid), "MulticastFDBTop".to_owned()),
                     Task::Port(key, _) => {
                         (Subject::Port(key), format!("PortInfo of port {}", key.port))
                     }

@@ -25,6 +25,7 @@ pub struct Work {
     lightly: bool,
     master: bool,
     plan: bool,
+    groups: bool,
     repair: bool,
     switches: BTreeSet<Guid>,
     ports: BTreeSet<PortKey>,
@@ -65,6 +66,8 @@ pub enum Next {
     Master,
     /// Nothing is asked; the plan is made anew.
     Plan,
+    /// Nothing is asked; multicast is planned anew on the routes in force.
+    Groups,
 }
 
 impl Work {
@@ -116,6 +119,17 @@ impl Work {
     pub fn plan_again(&mut self, cause: impl Into<String>) {
         self.plan = true;
         self.because(cause);
+    }
+
+    /// Multicast is to be planned anew. It waits for the end of a push: cut short by every port that joins, none would
+    /// come to an end while thousands do.
+    pub fn regroup(&mut self) {
+        self.groups = true;
+    }
+
+    /// A plan is being made that has the latest groups.
+    pub fn regrouped(&mut self) {
+        self.groups = false;
     }
 
     /// `ticket` is to be told when the work that waits now is done.
@@ -199,6 +213,7 @@ impl Work {
     pub fn is_due(&self) -> bool {
         self.lightly
             || self.master
+            || self.groups
             || !self.ports.is_empty()
             || !self.unread.is_empty()
             || self.is_urgent()
@@ -238,6 +253,9 @@ impl Work {
         }
         if std::mem::take(&mut self.plan) {
             return Some(Next::Plan);
+        }
+        if std::mem::take(&mut self.groups) {
+            return Some(Next::Groups);
         }
         if std::mem::take(&mut self.lightly) {
             return Some(Next::Lightly);

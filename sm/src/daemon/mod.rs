@@ -106,6 +106,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let administering = administrator.start(
         settings::administration_config(&options.config),
         line.administration(),
+        group_sink(inbox.clone()),
     )?;
     if let Err(error) = line.transport().set_is_sm(true) {
         tracing::warn!(
@@ -165,6 +166,16 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
 fn sink(inbox: mpsc::Sender<Event>) -> Sink {
     // A closed channel says that the daemon is ending; nothing is to be done with what still arrives.
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
+}
+
+/// Where subnet administration tells who takes part in multicast.
+fn group_sink(inbox: mpsc::Sender<Event>) -> administration::CoreSink {
+    Box::new(move |groups| match inbox.try_send(Event::Groups(groups)) {
+        Ok(()) => true,
+        Err(mpsc::error::TrySendError::Full(_)) => false,
+        // The daemon is ending.
+        Err(mpsc::error::TrySendError::Closed(_)) => true,
+    })
 }
 
 /// Everything around the core.
@@ -374,6 +385,7 @@ fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snap
         gets = convergence.gets,
         sets = convergence.sets,
         lft_blocks = convergence.lft_blocks,
+        mft_blocks = convergence.mft_blocks,
         ports_active = ports.active,
         ports_not_active = ports.not_active,
         discover_ms = convergence.discover.as_secs_f64() * 1e3,

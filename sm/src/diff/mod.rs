@@ -3,6 +3,7 @@
 //! Only this module decides whether something is Set; only [`crate::push`] does it.
 
 mod kept;
+mod multicast;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use rsm_mad::wire::attr::{NodeType, PKey, PKeyTable, PortInfo, PortState, Switch
 use rsm_routing::tables::Tables;
 
 pub use self::kept::{DeviceKind, NotKept, PortRole};
+pub use self::multicast::{MulticastChange, kept};
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::Plan;
 use crate::plan::partitions::Enforced;
@@ -78,15 +80,17 @@ pub struct Changes {
     pub switches: BTreeMap<Guid, SwitchChange>,
     /// By port.
     pub ports: BTreeMap<PortKey, PortChange>,
+    /// Multicast tables, by switch.
+    pub multicast: BTreeMap<Guid, MulticastChange>,
 }
 
 impl Changes {
     /// Whether the hardware is as it should be.
     pub fn is_empty(&self) -> bool {
-        self.switches.is_empty() && self.ports.is_empty()
+        self.switches.is_empty() && self.ports.is_empty() && self.multicast.is_empty()
     }
 
-    /// Blocks to be written, those on the way included.
+    /// Blocks of linear forwarding tables to be written, those on the way included.
     pub fn blocks(&self) -> usize {
         self.switches
             .values()
@@ -147,6 +151,14 @@ pub fn diff(
             }
         }
     }
+    multicast::diff(inventory, plan, &mut changes);
+    changes
+}
+
+/// As [`diff`], looking at multicast alone.
+pub fn diff_multicast(inventory: &Inventory, plan: &Plan) -> Changes {
+    let mut changes = Changes::default();
+    multicast::diff(inventory, plan, &mut changes);
     changes
 }
 

@@ -2,7 +2,7 @@
 
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
-use rsm_routing::verify::{Report, verify};
+use rsm_routing::verify::{Dependencies, Report, verify_with_dependencies};
 
 use super::policy::Policy;
 
@@ -33,14 +33,24 @@ pub enum Refusal {
     },
 }
 
-/// Proves `tables`; the report is returned also where there is nothing to object to.
-pub fn prove(
-    topology: &Topology,
+/// What is proved of tables.
+pub struct Proof<'a> {
+    /// All of it; it is there also where there is nothing to object to.
+    pub report: Report,
+    /// Why the tables are not put into force.
+    pub refusal: Option<Refusal>,
+    /// Which link can wait for which by these tables.
+    pub dependencies: Dependencies<'a>,
+}
+
+/// Proves `tables`.
+pub fn prove<'a>(
+    topology: &'a Topology,
     tables: &Tables,
     engine: &'static str,
     policy: &Policy,
-) -> (Report, Option<Refusal>) {
-    let report = verify(topology, tables);
+) -> Proof<'a> {
+    let (report, dependencies) = verify_with_dependencies(topology, tables);
     let refusal = if !report.loop_free {
         Some(Refusal::Loop { engine })
     } else if !report.credit_loop_free && !policy.accept_credit_loops {
@@ -53,5 +63,9 @@ pub fn prove(
     } else {
         None
     };
-    (report, refusal)
+    Proof {
+        report,
+        refusal,
+        dependencies,
+    }
 }

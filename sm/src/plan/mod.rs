@@ -3,8 +3,10 @@
 //! Planning is pure: [`plan`] turns a [`Job`] (everything it depends on) into an [`Outcome`], on
 //! whatever thread, and nothing else happens.
 
+pub mod groups;
 pub mod lids;
 pub mod lint;
+pub mod multicast;
 pub mod partitions;
 pub mod policy;
 pub mod ports;
@@ -16,12 +18,15 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 use rsm_routing::engine::{self, EngineError, Options, Routing};
+use rsm_routing::mcast::Mft;
 use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
 use rsm_routing::topology::{Topology, TopologyError};
-use rsm_routing::verify::Report;
+use rsm_routing::verify::{Dependencies, Report};
 
+use self::groups::GroupSet;
 use self::lids::{Claim, Claims, LidPlan};
 use self::lint::Refusal;
+use self::multicast::{Base, HeldMasks, Multicast};
 use self::partitions::PartitionPlan;
 use self::policy::Policy;
 pub use self::topology::{build as topology, lids_in_use};
@@ -47,30 +52,41 @@ pub struct Job {
     pub previous: Option<Arc<Plan>>,
     /// What switches hold now.
     pub hardware: Vec<Held>,
+    /// Who takes part in multicast; `None` while that is not known.
+    pub groups: Option<Arc<GroupSet>>,
+    /// What switches pass multicast packets on by now.
+    pub masks: Vec<HeldMasks>,
+    /// A plan whose routes stay: only multicast is planned.
+    pub basis: Option<Arc<Plan>>,
 }
 
-/// The desired state of the subnet.
-#[derive(Debug)]
+/// The desired state of the subnet. A clone shares everything of size.
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Counts plans; every later one is higher.
     pub generation: u64,
     /// The subnet it was made for.
     pub fabric: Arc<Fabric>,
     /// Who has which LID.
-    pub lids: LidPlan,
+    pub lids: Arc<LidPlan>,
     /// The LID of the port that this subnet manager sits at.
     pub sm_lid: Lid,
     /// The switch graph with these LIDs.
-    pub topology: Topology,
+    pub topology: Arc<Topology>,
     /// The forwarding tables, and how they came about.
-    pub routing: Routing,
+    pub routing: Arc<Routing>,
     /// Their proof.
     pub report: Report,
+    /// Whether no route goes up after it went down, by the ranking of `routing` or, where it has none, by distance
+    /// from the hosts.
+    pub follows_ranking: bool,
+    /// Multicast on these routes; `None` while nobody told who takes part: tables are left as they are.
+    pub multicast: Option<Arc<Multicast>>,
     /// Tables that every switch has to hold before the first of `routing` is written, where a mixture of what they hold
     /// now and those could close a loop.
-    pub waypoint: Option<Tables>,
+    pub waypoint: Option<Arc<Tables>>,
     /// Who is in which partition.
-    pub partitions: PartitionPlan,
+    pub partitions: Arc<PartitionPlan>,
     /// The decisions it was made under.
     pub policy: Arc<Policy>,
     /// What the operator should know.
@@ -120,6 +136,12 @@ impl Plan {
         tables.lfts.get(switch.index())
     }
 
+    /// The multicast forwarding table of the switch with this GUID.
+    pub fn multicast_table(&self, guid: Guid) -> Option<&Mft> {
+        let switch = self.topology.switch_by_guid(guid)?;
+        self.multicast.as_ref()?.table(switch)
+    }
+
     /// LinearFDBTop for every switch: the highest LID in use.
     pub fn top(&self) -> Lid {
         self.topology.top_lid()
@@ -145,6 +167,9 @@ pub fn plan(job: &Job) -> Outcome {
 }
 
 fn try_plan(job: &Job) -> Result<Plan, PlanError> {
+    if let Some(basis) = &job.basis {
+        return Ok(plan_groups(job, basis));
+    }
     let lids = lids::assign(&job.fabric, &job.claims, &job.policy);
     let sm_lid = job
         .fabric
@@ -152,7 +177,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         .and_then(|local| lids.lids.get(&local))
         .map(|claim| claim.base)
         .ok_or(PlanError::NoLocalLid)?;
-    let topology = topology::build(&job.fabric, &lids, &job.damped)?;
+    let topology = Arc::new(topology::build(&job.fabric, &lids, &job.damped)?);
     let used = job.hardware.iter().any(|held| !held.entries.is_empty());
     let hardware = used.then(|| transition::tables(&topology, &job.hardware));
     let options = Options {
@@ -165,19 +190,24 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
     };
     let routing = engine::route(job.policy.engine, &topology, &options, hardware.as_ref())?;
     // Links kept out of the routes carry packets all the same, until no table leads to them.
-    let undamped = if job.damped.is_empty() {
+    let links_apart = if job.damped.is_empty() {
         None
     } else {
         Some(topology::build(&job.fabric, &lids, &BTreeSet::new())?)
     };
-    let links = undamped.as_ref().unwrap_or(&topology);
-    let ((report, refusal), waypoint) = rayon::join(
+    let links = links_apart.as_ref().unwrap_or(&topology);
+    let (proof, waypoint) = rayon::join(
         || lint::prove(&topology, &routing.tables, routing.engine, &job.policy),
         || transition::waypoint(&job.fabric, links, &job.hardware, &routing.tables),
     );
-    if let Some(refusal) = refusal {
+    if let Some(refusal) = proof.refusal {
         return Err(refusal.into());
     }
+    let report = proof.report;
+    let orientation = multicast::orientation(&topology, &routing);
+    let follows_ranking = proof
+        .dependencies
+        .follows(|high, low| orientation.is_above(high, low));
     let partitions = partitions::assign(&job.fabric, &job.policy);
     let mut findings = lids.findings.clone();
     findings.extend(partitions.findings.iter().cloned());
@@ -192,17 +222,103 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
             ),
         ));
     }
-    Ok(Plan {
+    let mut plan = Plan {
         generation: job.generation,
         fabric: job.fabric.clone(),
-        lids,
+        lids: Arc::new(lids),
         sm_lid,
-        topology,
-        routing,
+        topology: topology.clone(),
+        routing: Arc::new(routing),
         report,
-        waypoint,
-        partitions,
+        follows_ranking,
+        multicast: None,
+        waypoint: waypoint.map(Arc::new),
+        partitions: Arc::new(partitions),
         policy: job.policy.clone(),
         findings,
-    })
+    };
+    if let Some(groups) = &job.groups {
+        let base = Base::new(&job.fabric, &topology, orientation, follows_ranking);
+        plan.add_multicast(job, groups, Arc::new(base), None);
+        let tables = match &links_apart {
+            None => transition::with_multicast(job, &plan, &topology, proof.dependencies),
+            Some(links) => {
+                let needs = Dependencies::of(links, &plan.routing.tables);
+                transition::with_multicast(job, &plan, links, needs)
+            }
+        };
+        plan.waypoint = tables.map(Arc::new).or(plan.waypoint);
+    }
+    Ok(plan)
+}
+
+/// The same plan with other multicast members.
+fn plan_groups(job: &Job, basis: &Plan) -> Plan {
+    let mut plan = Plan {
+        generation: job.generation,
+        waypoint: None,
+        ..basis.clone()
+    };
+    plan.findings.retain(|finding| {
+        !matches!(
+            finding.kind,
+            FindingKind::MulticastUnserved | FindingKind::MulticastRefused
+        )
+    });
+    if let Some(groups) = &job.groups {
+        let previous = plan.multicast.take();
+        let base = match &previous {
+            Some(previous) => previous.base().clone(),
+            None => {
+                let orientation = multicast::orientation(&plan.topology, &plan.routing);
+                let follows = plan.follows_ranking;
+                Arc::new(Base::new(
+                    &plan.fabric,
+                    &plan.topology,
+                    orientation,
+                    follows,
+                ))
+            }
+        };
+        plan.add_multicast(job, groups, base, previous.as_deref());
+    }
+    plan
+}
+
+impl Plan {
+    /// Plans multicast on the plan's routes. Trees that do not stand the proof are reported, and multicast stays as the
+    /// hardware has it.
+    fn add_multicast(
+        &mut self,
+        job: &Job,
+        groups: &Arc<GroupSet>,
+        base: Arc<Base>,
+        previous: Option<&Multicast>,
+    ) {
+        let planned = multicast::plan(&multicast::Job {
+            topology: &self.topology,
+            routing: &self.routing,
+            policy: &self.policy,
+            unicast_follows: self.follows_ranking,
+            groups,
+            held: &job.masks,
+            base,
+            previous,
+        });
+        match planned {
+            Ok(multicast) => {
+                self.findings.extend(multicast.findings());
+                self.multicast = Some(Arc::new(multicast));
+            }
+            Err(report) => self.findings.push(Finding::new(
+                FindingKind::MulticastRefused,
+                Subject::Subnet,
+                Severity::Error,
+                format!(
+                    "the multicast trees did not stand the proof, and the tables in force stay: {:?}",
+                    report.witnesses
+                ),
+            )),
+        }
+    }
 }

@@ -6,8 +6,10 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
-use rsm_routing::verify::stages;
+use rsm_routing::verify::{Dependencies, stages};
 
+use super::multicast::masks_by_mlid;
+use super::{Job, Plan};
 use crate::fabric::{Fabric, Port};
 
 /// What one switch forwards by, as far as it is known.
@@ -58,6 +60,52 @@ pub(super) fn waypoint(
     }
     let mut stages = stages(topology, &old, planned);
     (stages.len() > 1).then(|| stages.swap_remove(0))
+}
+
+/// What the hardware has to hold everywhere before the first new unicast table is written, where multicast packets on the
+/// way could close a circle of links with unicast ones; `None` where those of [`waypoint`], or none at all, will do.
+///
+/// Of multicast tables it is known that they lose what they are to lose everywhere before any of them gains, and that
+/// the latter comes after the unicast waypoint. With everything that changes in unicast discarding in between, each half
+/// mixes what the old tables do, or what the new ones do, with what neither does.
+///
+/// `needs` are the dependencies of the planned unicast tables on `topology`.
+pub(super) fn with_multicast(
+    job: &Job,
+    plan: &Plan,
+    topology: &Topology,
+    needs: Dependencies<'_>,
+) -> Option<Tables> {
+    let planned = &plan.routing.tables;
+    let old = tables(topology, &job.hardware);
+    let held = masks_by_mlid(topology, &job.masks);
+    let trees = &plan.multicast.as_ref()?.trees.by_mlid;
+    if old == *planned || (held.is_empty() && trees.is_empty()) {
+        return None;
+    }
+    let is_safe = match &plan.waypoint {
+        None => {
+            let mut all = needs;
+            all.add_mixture(&old, planned);
+            held.values().for_each(|masks| all.add_multicast(masks));
+            trees
+                .values()
+                .for_each(|tree| all.add_multicast(&tree.masks));
+            all.is_acyclic()
+        }
+        Some(waypoint) => {
+            let mut before = Dependencies::of(topology, waypoint);
+            before.add_mixture(&old, waypoint);
+            held.values().for_each(|masks| before.add_multicast(masks));
+            let mut after = needs;
+            after.add_mixture(waypoint, planned);
+            trees
+                .values()
+                .for_each(|tree| after.add_multicast(&tree.masks));
+            before.is_acyclic() && after.is_acyclic()
+        }
+    };
+    (!is_safe).then(|| discarding(&old, planned))
 }
 
 /// Whether an entry that changes leads through a port behind which there may be a switch that `topology` does not show.

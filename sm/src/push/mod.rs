@@ -5,11 +5,13 @@
 //! link are armed, both hold their P_Keys, and the switches at its ends forward as planned. P_Keys are written after what tells
 //! of a reset: the state of an end port, the LID of a switch. The one exception is a plan with a waypoint: some
 //! mixture of old and new tables could close a loop, so that all switches hold the waypoint before the first new
-//! table is written.
+//! table is written. Multicast tables take a way of their own beside all that, in two steps; see
+//! [`crate::diff::MulticastChange`].
 //!
 //! Every acknowledged Set is written into the [`Inventory`], every lost one is marked there, so that the
 //! next difference starts from the truth whatever happened.
 
+mod multicast;
 mod p_keys;
 mod ports;
 mod tables;
@@ -20,15 +22,18 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    Attribute, LinearForwardingTable, PKeyTable, PortInfo, PortState, SwitchInfo,
+    Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, PortState,
+    SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
+use self::multicast::MulticastPush;
 use self::ports::PortPush;
 use self::tables::SwitchPush;
 use crate::diff::{Changes, NotKept, PortRole};
 use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, NodeRecord, PortKey};
+use crate::sweep::mft_image::MftBlock;
 use crate::sweep::{Answer, p_keys as image, reach};
 
 /// One Set.
@@ -45,6 +50,17 @@ pub enum Task {
         /// Write what is held on the way, rather than what is held in the end.
         first: bool,
     },
+    /// A block of a multicast forwarding table.
+    Multicast {
+        /// The switch.
+        switch: Guid,
+        /// Which block.
+        at: MftBlock,
+        /// Write what is kept of what it holds, rather than what is held in the end.
+        first: bool,
+    },
+    /// SwitchInfo of a switch, with another MulticastFDBTop.
+    MulticastTop(Guid),
     /// PortInfo of a port.
     Port(PortKey, Step),
     /// A block of a port's P_KeyTable.
@@ -107,7 +123,10 @@ impl Failure {
     /// The node that it was for.
     pub fn node(&self) -> Guid {
         match self.task {
-            Task::Switch(guid) | Task::Block { switch: guid, .. } => guid,
+            Task::Switch(guid)
+            | Task::Block { switch: guid, .. }
+            | Task::Multicast { switch: guid, .. }
+            | Task::MulticastTop(guid) => guid,
             Task::Port(key, _) | Task::PKeys(key, _) => key.node,
         }
     }
@@ -120,6 +139,8 @@ pub struct Progress {
     pub done: usize,
     /// Blocks of forwarding tables acknowledged, those on the way included.
     pub blocks: usize,
+    /// Blocks of multicast forwarding tables acknowledged, both steps counted.
+    pub multicast_blocks: usize,
     /// Switches on which at least one block was written.
     pub switches: usize,
     /// Ports that became Active.
@@ -132,6 +153,7 @@ pub struct Push {
     plan: Arc<Plan>,
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
+    multicast: MulticastPush,
     /// Switches that have something to send, in turn.
     turn: VecDeque<Guid>,
     /// Ports that have something to send.
@@ -176,6 +198,7 @@ impl Push {
                 })
                 .collect(),
             ports: BTreeMap::new(),
+            multicast: MulticastPush::new(changes.multicast),
             turn: VecDeque::new(),
             ready: VecDeque::new(),
             unmet: 0,
@@ -188,8 +211,12 @@ impl Push {
             unread: BTreeSet::new(),
             doubted: false,
         };
-        if push.switches.values().any(SwitchPush::has_waypoint) {
+        // What multicast lets go of first is part of the way: the last unicast tables must not meet it. That holds also where
+        // the hardware is at the waypoint already.
+        let lets_go = push.plan.waypoint.is_some() && push.multicast.unmet() > 0;
+        if lets_go || push.switches.values().any(SwitchPush::has_waypoint) {
             push.unmet = push.switches.values().map(SwitchPush::on_the_way).sum();
+            push.unmet += push.multicast.unmet();
         }
         push.give_turns();
         for (key, change) in changes.ports {
@@ -230,6 +257,7 @@ impl Push {
         self.stopped = true;
         self.turn.clear();
         self.ready.clear();
+        self.multicast.stop();
     }
 
     /// Whether it was stopped before its end.
@@ -239,7 +267,10 @@ impl Push {
 
     /// Whether nothing is left to send and nothing is on its way.
     pub fn is_done(&self) -> bool {
-        self.outstanding == 0 && self.turn.is_empty() && self.ready.is_empty()
+        self.outstanding == 0
+            && self.turn.is_empty()
+            && self.ready.is_empty()
+            && self.multicast.is_idle()
     }
 
     /// `count` Sets that were handed out will not be answered: they were never sent.
@@ -289,6 +320,7 @@ impl Push {
                 self.next_port(inventory)
             } else {
                 self.next_table(inventory)
+                    .or_else(|| self.next_multicast(inventory))
             };
             if order.is_some() {
                 self.outstanding += 1;
@@ -371,6 +403,19 @@ impl Push {
                 let entries = self.wanted(switch, block, first)?;
                 (switch, LinearForwardingTable::ID, u32::from(block), entries)
             }
+            Task::Multicast { switch, at, first } => {
+                let masks = self.wanted_masks(inventory, switch, at, first)?;
+                let mut table = MulticastForwardingTable::default();
+                table.set_masks(masks);
+                let data = *table.as_data();
+                (switch, MulticastForwardingTable::ID, at.modifier(), data)
+            }
+            Task::MulticastTop(guid) => {
+                let mut info = inventory.node(guid)?.switch.as_ref()?.info;
+                info.set_multicast_fdb_top(self.multicast.top(guid)?)
+                    .set_port_state_change(false);
+                (guid, SwitchInfo::ID, 0, *info.as_data())
+            }
             Task::Port(..) | Task::PKeys(..) => return None,
         };
         let node = inventory.node(guid)?;
@@ -423,7 +468,10 @@ impl Push {
                 let modifier = image::modifier(is_switch, key.port, block);
                 (key, PKeyTable::ID, modifier, *table.as_data())
             }
-            Task::Switch(_) | Task::Block { .. } => return None,
+            Task::Switch(_)
+            | Task::Block { .. }
+            | Task::Multicast { .. }
+            | Task::MulticastTop(_) => return None,
         };
         let (path, alternate) = inventory.way_to(key)?;
         Some(Order {
@@ -477,6 +525,13 @@ impl Push {
                 } else {
                     self.failed(inventory, task, Cause::NotHeld);
                 }
+            }
+            Task::Multicast { .. } => {
+                let masks = MulticastForwardingTable::from_data(data).masks();
+                self.masks_answered(inventory, task, &masks);
+            }
+            Task::MulticastTop(guid) => {
+                self.top_answered(inventory, guid, SwitchInfo::from_data(data));
             }
             Task::Port(key, step) => {
                 self.port_answered(inventory, not_kept, key, step, PortInfo::from_data(data))
@@ -569,6 +624,8 @@ impl Push {
                 }
                 self.table_settled(inventory, task, switch, true);
             }
+            Task::Multicast { .. } => self.masks_failed(inventory, task, cause),
+            Task::MulticastTop(_) => self.multicast_settled(task, true),
             Task::Port(key, _) => {
                 if let Some(port) = self.ports.get_mut(&key) {
                     port.give_up();
@@ -623,8 +680,10 @@ impl Push {
         }
         if on_the_way && self.unmet == 0 {
             self.give_turns();
+            self.multicast.give_turns();
         } else {
             self.give_turn(guid);
+            self.multicast.give_turn(guid);
         }
         if is_programmed {
             let ports: Vec<PortKey> = inventory

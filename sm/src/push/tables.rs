@@ -130,6 +130,11 @@ impl SwitchPush {
         self.info_held |= !failed && matches!(task, Task::Switch(_));
     }
 
+    /// Whether SwitchInfo is as planned.
+    pub(super) fn is_info_held(&self) -> bool {
+        self.info_held
+    }
+
     /// Whether the switch forwards as planned.
     pub(super) fn is_programmed(&self) -> bool {
         let all_sent = self.first_sent == self.change.first.len()

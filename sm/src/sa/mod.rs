@@ -6,6 +6,8 @@
 
 mod answer;
 mod directory;
+pub mod mcast;
+mod membership;
 mod partitions;
 mod path;
 mod query;
@@ -17,17 +19,24 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
 pub use directory::{Directory, EndIx, EndPort};
-pub use path::multicast::{Group, Groups, NoGroups};
+use rsm_mad::Time;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
-use rsm_mad::wire::sa::{CLASS_VERSION, SaHeader, SaStatus};
+use rsm_mad::wire::sa::{CLASS_VERSION, McMemberRecord, Record as _, SaHeader, SaStatus};
 pub use trust::Trust;
 
+use self::mcast::Registry;
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
+use crate::plan::groups::GroupSet;
+
+/// The least time between two times that the core is told who takes part in multicast: thousands that join at once are
+/// told of together, and nobody waits noticeably.
+const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 
 /// A message that arrived.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +101,19 @@ impl Standing {
         }
     }
 
+    /// Whether ports, partitions and what the operator decides are the same.
+    fn has_ports_of(&self, other: &Standing) -> bool {
+        match (&self.directory, &other.directory) {
+            (Some(mine), Some(theirs)) => {
+                Arc::ptr_eq(&mine.fabric, &theirs.fabric)
+                    && Arc::ptr_eq(&mine.plan.policy, &theirs.plan.policy)
+                    && Arc::ptr_eq(&mine.plan.partitions, &theirs.plan.partitions)
+                    && self.is_master == other.is_master
+            }
+            _ => false,
+        }
+    }
+
     /// Computes ahead of time what questions for paths would else compute bit by bit. Takes seconds for thousands of switches
     /// with links of several kinds, and nothing where all are alike; for any thread, while questions are answered.
     pub fn prepare(&self) {
@@ -106,7 +128,11 @@ impl Standing {
 pub struct Administration {
     config: Config,
     standing: Standing,
-    groups: Arc<dyn Groups>,
+    multicast: Registry,
+    /// The ports of `standing` were not looked through yet for members that are gone.
+    unseen: bool,
+    /// When it was last told who takes part in multicast.
+    told: Option<Time>,
     counters: Counters,
 }
 
@@ -116,7 +142,9 @@ impl Administration {
         Administration {
             config,
             standing: Standing::default(),
-            groups: Arc::new(NoGroups),
+            multicast: Registry::new(mcast::Config::default()),
+            unseen: false,
+            told: None,
             counters: Counters::default(),
         }
     }
@@ -128,12 +156,63 @@ impl Administration {
 
     /// As [`Administration::replace`], with what was made of a snapshot elsewhere.
     pub fn stand(&mut self, standing: Standing) {
+        // While members come by the thousand, each of whom changes the plan, ports and partitions stay what they are.
+        let same = standing.has_ports_of(&self.standing);
         self.standing = standing;
+        if same {
+            return;
+        }
+        self.unseen = true;
+        if let Some(directory) = self.standing.directory.as_ref() {
+            let registry = &mut self.multicast;
+            registry.configure(mcast::Config {
+                packet_life_time: directory.plan.policy.ports.packet_life_time,
+                subnet_prefix: directory.prefix(),
+                ..mcast::Config::default()
+            });
+            registry.set_capacity(directory.multicast_capacity());
+            // What has no room is told of by nobody who asks for it: there is always room for the first ones.
+            registry.set_well_known(&directory.well_known_groups());
+        }
     }
 
-    /// Answers about multicast groups from `groups` from now on.
-    pub fn replace_groups(&mut self, groups: Arc<dyn Groups>) {
-        self.groups = groups;
+    /// Does what is due at `now`. Call it after each [`Administration::stand`] too.
+    pub fn handle_deadline(&mut self, now: Time) {
+        if let Some(directory) = self.standing.directory.as_ref()
+            && self.standing.is_master
+            && std::mem::take(&mut self.unseen)
+        {
+            self.multicast.ports_changed(directory.as_ref(), now);
+        }
+        self.multicast.handle_deadline(now);
+    }
+
+    /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for groups.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let groups = self.multicast.is_stale().then(|| self.next_telling());
+        [groups, self.multicast.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Who takes part in multicast, if that has changed, for the core to plan for. Changes that follow each other closely
+    /// are told together.
+    pub fn poll_groups(&mut self, now: Time) -> Option<Arc<GroupSet>> {
+        if !self.multicast.is_stale() || now < self.next_telling() {
+            return None;
+        }
+        self.told = Some(now);
+        Some(self.multicast.group_set())
+    }
+
+    fn next_telling(&self) -> Time {
+        self.told.map_or(Time::ZERO, |told| told + GROUPS_PAUSE)
+    }
+
+    /// Groups and their members.
+    pub fn multicast(&self) -> &Registry {
+        &self.multicast
     }
 
     /// What was asked so far.
@@ -166,7 +245,7 @@ impl Administration {
     }
 
     fn answer(
-        &self,
+        &mut self,
         header: &SaHeader,
         data: &[u8],
         trust: Trust,
@@ -191,13 +270,19 @@ impl Administration {
         let requester = directory
             .by_lid(requester.lid)
             .ok_or(SaStatus::REQ_DENIED)?;
+        if mad.attribute() == McMemberRecord::ID
+            && matches!(mad.method(), Method::SET | Method::DELETE)
+        {
+            let registry = &mut self.multicast;
+            return query::mc_member::change(registry, directory, (header, data), requester, trust);
+        }
         query::answer(&query::Asked {
             header,
             data,
             trust,
             requester,
             directory,
-            groups: &self.groups,
+            view: &self.multicast.view(),
         })
     }
 }

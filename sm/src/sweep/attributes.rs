@@ -1,14 +1,15 @@
 //! Answers to everything but NodeInfo: what a node that was met says of itself.
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
-    Attribute, CapabilityMask, LinearForwardingTable, NodeDescription, PKeyTable, PortInfo,
-    PortState, SmInfo, SwitchInfo,
+    Attribute, CapabilityMask, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
+    PKeyTable, PortInfo, PortState, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::Status;
 
 use super::fault::Fault;
-use super::inventory::{Inventory, LFT_BLOCK, NodeRecord, PortKey, SwitchRecord};
+use super::inventory::{BlockState, Inventory, LFT_BLOCK, NodeRecord, PortKey, SwitchRecord};
+use super::mft_image::{self, Extent, MftBlock};
 use super::{MISSES_TOLERATED, Query, Scope, Sweep, paths, reset};
 
 impl Sweep {
@@ -76,6 +77,16 @@ impl Sweep {
                     switch.lft.store(usize::from(block), entries);
                 }
             }
+            Query::Multicast(guid, at) => {
+                if let Some(switch) = inventory
+                    .node_mut(guid)
+                    .and_then(|node| node.switch.as_mut())
+                {
+                    let masks = MulticastForwardingTable::from_data(data).masks();
+                    self.changed |= !switch.mft.holds(at, &masks);
+                    switch.mft.store(at, &masks);
+                }
+            }
             Query::PKeys(key, block) => {
                 self.on_p_keys(inventory, key, block, PKeyTable::from_data(data));
             }
@@ -139,8 +150,16 @@ impl Sweep {
                 .collect(),
             None => Vec::new(),
         };
+        let multicast = match &node.switch {
+            // A switch that forwards nothing yet was not set up by anybody.
+            Some(switch) if top.0 != 0 => multicast_blocks(inventory, node, switch, audit),
+            _ => Vec::new(),
+        };
         for block in blocks {
             self.ask(Query::Table(guid, block));
+        }
+        for at in multicast {
+            self.ask(Query::Multicast(guid, at));
         }
         if port_state_change && !matches!(self.scope, Scope::Full { .. }) {
             self.changed = true;
@@ -156,6 +175,7 @@ impl Sweep {
             .and_then(|node| node.switch.as_mut())
         {
             switch.lft.forget();
+            switch.mft.forget();
         }
         self.forget_all_p_keys(inventory, guid);
         self.ask_node(inventory, guid);
@@ -243,4 +263,30 @@ impl Sweep {
             self.asked.remove(&Query::Port(peer));
         }
     }
+}
+
+/// The blocks of a switch's multicast table that are to be read: those that are in use and not known, or all that are in
+/// use (`audit`).
+fn multicast_blocks(
+    inventory: &Inventory,
+    node: &NodeRecord,
+    switch: &SwitchRecord,
+    audit: bool,
+) -> Vec<MftBlock> {
+    let last = switch
+        .info
+        .multicast_fdb_cap()
+        .checked_sub(1)
+        .map(|last| Lid(Lid::MULTICAST_FIRST.0.saturating_add(last)));
+    let top = match mft_image::extent(&switch.info) {
+        Extent::Nothing => None,
+        Extent::UpTo(top) => Some(top),
+        Extent::Everything => inventory.multicast_top,
+    };
+    let Some(top) = top.zip(last).map(|(top, last)| top.min(last)) else {
+        return Vec::new();
+    };
+    mft_image::blocks_up_to(top, mft_image::positions(node.info.num_ports()))
+        .filter(|&at| audit || switch.mft.state(at) != BlockState::Known)
+        .collect()
 }

@@ -181,6 +181,12 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
                 format!("{} block {block} of port {}", query.attribute(), key.port)
             }
             Query::Table(_, block) => format!("{} block {block}", query.attribute()),
+            Query::Multicast(_, at) => format!(
+                "{} block {} position {}",
+                query.attribute(),
+                at.block,
+                at.position
+            ),
             _ => query.attribute().to_string(),
         };
         let why = match status {

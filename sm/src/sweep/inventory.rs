@@ -15,6 +15,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::fault::Faults;
+use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
@@ -131,16 +132,22 @@ pub struct SwitchRecord {
     pub info: SwitchInfo,
     /// The forwarding table it holds.
     pub lft: LftImage,
+    /// The multicast forwarding table it holds.
+    pub mft: MftImage,
+    /// It accepted a MulticastFDBTop and did not keep it.
+    pub forgets_multicast_top: bool,
     /// It had no LID or another manager when its ports were last read, so that no trap told of what changed since.
     pub unheard: bool,
 }
 
 impl SwitchRecord {
-    /// A switch that answered `info`, and whose table is not known.
+    /// A switch that answered `info`, and whose tables are not known.
     pub fn new(info: SwitchInfo) -> SwitchRecord {
         SwitchRecord {
             info,
             lft: LftImage::default(),
+            mft: MftImage::default(),
+            forgets_multicast_top: false,
             unheard: false,
         }
     }
@@ -253,6 +260,9 @@ pub struct Inventory {
     pub epoch: u32,
     /// What answers were wrong or missing, until an answer says otherwise.
     pub faults: Faults,
+    /// The highest multicast LID in use: up to there multicast tables are read of switches that do not say how far
+    /// theirs are in use.
+    pub multicast_top: Option<Lid>,
 }
 
 impl Inventory {

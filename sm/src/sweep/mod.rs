@@ -9,7 +9,7 @@
 //! Each cable is asked through once: NodeInfo names the port at which it was received, so one answer
 //! tells both ends. What a switch forwards is read back ([`Query::Table`]) as far as LinearFDBTop
 //! reaches and as long as it is not known, so that a fresh switch costs nothing and a configured one
-//! need not be written again.
+//! need not be written again; the same goes for multicast ([`Query::Multicast`]) and MulticastFDBTop.
 //!
 //! The sweep does no I/O: the caller takes questions with [`Sweep::poll_ask`] and brings answers to
 //! [`Sweep::handle`], in whatever order they come.
@@ -17,6 +17,7 @@
 mod attributes;
 pub mod fault;
 pub mod inventory;
+pub mod mft_image;
 mod neighbours;
 pub mod p_keys;
 mod partition;
@@ -29,13 +30,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    Attribute, LinearForwardingTable, NodeDescription, NodeInfo, PKeyTable, PortInfo, SmInfo,
-    SwitchInfo,
+    Attribute, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo,
+    PKeyTable, PortInfo, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
 use self::fault::Faults;
 use self::inventory::{Inventory, NodeRecord, PortKey};
+use self::mft_image::MftBlock;
 
 /// What is asked in a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +66,8 @@ pub enum Query {
     Port(PortKey),
     /// A block of the forwarding table.
     Table(Guid, u16),
+    /// A block of the multicast forwarding table.
+    Multicast(Guid, MftBlock),
     /// SMInfo of the subnet manager behind an end port.
     Sm(PortKey),
     /// A block of a port's P_KeyTable.
@@ -75,7 +79,10 @@ impl Query {
     pub fn node(self) -> Option<Guid> {
         match self {
             Query::Node(_) => None,
-            Query::Description(guid) | Query::Switch(guid) | Query::Table(guid, _) => Some(guid),
+            Query::Description(guid)
+            | Query::Switch(guid)
+            | Query::Table(guid, _)
+            | Query::Multicast(guid, _) => Some(guid),
             Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) => Some(key.node),
         }
     }
@@ -88,6 +95,7 @@ impl Query {
             Query::Switch(_) => SwitchInfo::ID,
             Query::Port(_) => PortInfo::ID,
             Query::Table(..) => LinearForwardingTable::ID,
+            Query::Multicast(..) => MulticastForwardingTable::ID,
             Query::Sm(_) => SmInfo::ID,
             Query::PKeys(..) => PKeyTable::ID,
         }
@@ -99,6 +107,7 @@ impl Query {
             Query::PKeys(key, block) => partition::modifier(inventory, key, block),
             Query::Port(key) => PortInfo::modifier(key.port, true),
             Query::Table(_, block) => u32::from(block),
+            Query::Multicast(_, at) => at.modifier(),
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
         }
     }
@@ -467,7 +476,10 @@ impl Sweep {
             Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) => {
                 Some(ask(key.node.0, self.ways_to(inventory, key)?))
             }
-            Query::Description(guid) | Query::Switch(guid) | Query::Table(guid, _) => {
+            Query::Description(guid)
+            | Query::Switch(guid)
+            | Query::Table(guid, _)
+            | Query::Multicast(guid, _) => {
                 let node = self.ways_to(inventory, PortKey::new(guid, PortNum::ZERO))?;
                 Some(ask(guid.0, node))
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rsm::core::convergence::Convergence;
 use rsm::core::snapshot::Snapshot;
 use rsm::core::{Config, Core, Effect, Event, Remembered};
+use rsm::plan::groups::GroupSet;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_sim::{AttachId, Sim};
@@ -30,6 +31,8 @@ pub struct Manager {
     core: Option<Core>,
     incarnation: u16,
     remembered: Remembered,
+    /// Who takes part in multicast, as subnet administration beside the core remembers it.
+    groups: Option<Arc<GroupSet>>,
     /// A plan that is being computed: its result, and when it is there.
     planning: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
@@ -45,6 +48,7 @@ impl Manager {
             core: None,
             incarnation: 0,
             remembered: Remembered::default(),
+            groups: None,
             planning: None,
             snapshot: None,
             convergences: Vec::new(),
@@ -61,6 +65,9 @@ impl Manager {
         config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
         self.incarnation += 1;
         let mut core = Core::new(config, self.remembered.clone());
+        if let Some(groups) = &self.groups {
+            core.handle(Event::Groups(groups.clone()), now);
+        }
         core.handle_deadline(now);
         self.core = Some(core);
         self.snapshot = None;
@@ -147,6 +154,15 @@ impl Manager {
         let core = self.core.as_ref()?.next_deadline();
         let planned = self.planning.as_ref().map(|(when, _)| *when);
         [core, planned].into_iter().flatten().min()
+    }
+
+    pub(super) fn regroup(&mut self, groups: Arc<GroupSet>, now: Time) {
+        self.groups = Some(groups.clone());
+        self.handle(Event::Groups(groups), now);
+    }
+
+    pub(super) fn forget_groups(&mut self) {
+        self.groups = None;
     }
 
     pub(super) fn handle(&mut self, event: Event, now: Time) {

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::Time;
-use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, PortState, SwitchInfo};
+use rsm_mad::wire::attr::{
+    Attribute, LinearForwardingTable, MulticastForwardingTable, PortInfo, PortState, SwitchInfo,
+};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{JournalEntry, Sim};
 
@@ -38,6 +40,9 @@ pub struct Moved {
 struct Table {
     entries: Vec<u8>,
     top: u16,
+    /// By multicast LID, as far as anything was ever written; bits are ports.
+    masks: BTreeMap<u16, [u64; 4]>,
+    multicast_top: u16,
 }
 
 impl Table {
@@ -47,6 +52,30 @@ impl Table {
         }
         self.entries.get(lid).copied().filter(|&port| port != 255)
     }
+
+    /// The exits for a multicast LID.
+    fn exits(&self, mlid: u16) -> [u64; 4] {
+        let in_effect = self.multicast_top == 0 || mlid <= self.multicast_top;
+        let mask = self.masks.get(&mlid).filter(|_| in_effect);
+        mask.copied().unwrap_or_default()
+    }
+
+    /// Takes what a block of the multicast table was set to. Returns whether that is news.
+    fn set_masks(&mut self, modifier: u32, data: &[u8; 64]) -> bool {
+        let block = MulticastForwardingTable::modifier_block(modifier);
+        let first_port = usize::from(MulticastForwardingTable::modifier_position(modifier)) * 16;
+        let (word, shift) = (first_port / 64, first_port % 64);
+        let first = Lid::MULTICAST_FIRST.0 + block * MulticastForwardingTable::ENTRIES as u16;
+        let masks = MulticastForwardingTable::from_data(data).masks();
+        let mut is_news = false;
+        for (mlid, ports) in (first..).zip(masks) {
+            let mask = self.masks.entry(mlid).or_default();
+            let before = mask[word];
+            mask[word] = before & !(0xFFFF << shift) | u64::from(ports) << shift;
+            is_news |= mask[word] != before;
+        }
+        is_news
+    }
 }
 
 /// Replays the journal of a fabric and looks at each state in it.
@@ -54,8 +83,8 @@ pub struct Watch {
     /// In the order of their GUIDs.
     switches: Vec<Guid>,
     tables: Vec<Table>,
-    /// By switch and port: the switch that an Active link leads to.
-    links: Vec<Vec<Option<usize>>>,
+    /// By switch and port: the switch that an Active link leads to, and its port there.
+    links: Vec<Vec<Option<(usize, u8)>>>,
     lids: BTreeMap<(Guid, PortNum), (Lid, Lmc)>,
     states: u64,
     credit_loops: Vec<String>,
@@ -143,10 +172,21 @@ impl Watch {
                     );
                 }
             }
+            (MulticastForwardingTable::ID, Some(switch)) => {
+                let is_news = self.tables[switch].set_masks(entry.modifier, &entry.data);
+                if is_news {
+                    let what = format!("multicast block {:#x} of {}", entry.modifier, entry.node);
+                    self.look(entry.time, &what);
+                }
+            }
             (SwitchInfo::ID, Some(switch)) => {
-                let top = SwitchInfo::from_data(&entry.data).linear_fdb_top().0;
-                if std::mem::replace(&mut self.tables[switch].top, top) != top {
-                    self.look(entry.time, &format!("LinearFDBTop of {}", entry.node));
+                let info = SwitchInfo::from_data(&entry.data);
+                let tops = (info.linear_fdb_top().0, info.multicast_fdb_top().0);
+                let table = &mut self.tables[switch];
+                let before = (table.top, table.multicast_top);
+                (table.top, table.multicast_top) = tops;
+                if before != tops {
+                    self.look(entry.time, &format!("tops of {}", entry.node));
                 }
             }
             (PortInfo::ID, _) => {
@@ -199,13 +239,18 @@ impl Watch {
         self.tables = self
             .switches
             .iter()
-            .map(|&guid| Table {
-                entries: sim.lft(guid).expect("it is a switch").to_vec(),
-                top: sim
-                    .switch_info(guid)
-                    .expect("it is a switch")
-                    .linear_fdb_top()
-                    .0,
+            .map(|&guid| {
+                let info = sim.switch_info(guid).expect("it is a switch");
+                let mut table = Table {
+                    entries: sim.lft(guid).expect("it is a switch").to_vec(),
+                    top: info.linear_fdb_top().0,
+                    masks: BTreeMap::new(),
+                    multicast_top: info.multicast_fdb_top().0,
+                };
+                for (modifier, data) in sim.mft(guid).expect("it is a switch") {
+                    table.set_masks(modifier, data);
+                }
+                table
             })
             .collect();
         self.lids = sim
@@ -233,7 +278,7 @@ impl Watch {
                         let here = (guid, PortNum(port));
                         let there = sim.peer(guid, PortNum(port)).ok().flatten()?;
                         let switch = self.switches.binary_search(&there.0).ok()?;
-                        (active(here) && active(there)).then_some(switch)
+                        (active(here) && active(there)).then_some((switch, there.1.0))
                     })
                     .collect()
             })
@@ -254,8 +299,8 @@ impl Watch {
         }
     }
 
-    /// A circle of directed links between switches each of which can wait for the next, with packets for any LID
-    /// injected at any switch.
+    /// A circle of directed links between switches each of which can wait for the next, with packets for any LID,
+    /// unicast or multicast, injected at any switch. A multicast packet that goes round is one too.
     fn credit_loop(&self) -> Option<Vec<(usize, u8)>> {
         // By switch and exit port: at the next switch, the exits that what comes over this link goes on to.
         let mut onward: Vec<Vec<[u64; 4]>> = self
@@ -271,6 +316,9 @@ impl Watch {
                 if let Some((port, _)) = self.hop(next, lid) {
                     onward[switch][usize::from(exit)][usize::from(port / 64)] |= 1 << (port % 64);
                 }
+            }
+            for &mlid in table.masks.keys() {
+                self.add_multicast(switch, mlid, &mut onward);
             }
         }
         let mut marks: Vec<Vec<Mark>> = self
@@ -293,7 +341,23 @@ impl Watch {
     fn hop(&self, switch: usize, lid: usize) -> Option<(u8, usize)> {
         let exit = self.tables[switch].exit(lid)?;
         let next = *self.links[switch].get(usize::from(exit))?;
-        next.map(|next| (exit, next))
+        next.map(|(next, _)| (exit, next))
+    }
+
+    /// Adds where packets to a multicast LID go on to from each link by which they leave a switch.
+    fn add_multicast(&self, switch: usize, mlid: u16, onward: &mut [Vec<[u64; 4]>]) {
+        let exits = self.tables[switch].exits(mlid);
+        for (exit, link) in self.links[switch].iter().enumerate() {
+            let Some((next, entry)) = *link else { continue };
+            if exits[exit / 64] >> (exit % 64) & 1 == 0 {
+                continue;
+            }
+            let mut then = self.tables[next].exits(mlid);
+            then[usize::from(entry / 64)] &= !(1 << (entry % 64));
+            for (word, bits) in onward[switch][exit].iter_mut().zip(then) {
+                *word |= bits;
+            }
+        }
     }
 
     /// Depth-first; at most as deep as there are links in the small fabrics this is for. Returns whether `way` ends
@@ -315,7 +379,7 @@ impl Watch {
             }
             Mark::New => {}
         }
-        let Some(next) = self.links[switch][usize::from(port)] else {
+        let Some((next, _)) = self.links[switch][usize::from(port)] else {
             return false;
         };
         marks[switch][usize::from(port)] = Mark::OnTheWay;
@@ -325,7 +389,8 @@ impl Watch {
             while rest != 0 {
                 let exit = (word * 64) as u8 + rest.trailing_zeros() as u8;
                 rest &= rest - 1;
-                if self.find_circle((next, exit), onward, marks, way) {
+                let exists = usize::from(exit) < self.links[next].len();
+                if exists && self.find_circle((next, exit), onward, marks, way) {
                     return true;
                 }
             }

@@ -1,8 +1,10 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, Config, Event};
-use rsm_ids::{Guid, PortNum};
+use rsm::plan::groups::{GroupSet, Members};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Inbound;
 use rsm_routing::generate::generate;
@@ -63,6 +65,7 @@ pub struct World {
     now: Time,
     watch: Option<Watch>,
     ledger: Option<Ledger>,
+    groups: GroupSet,
 }
 
 impl World {
@@ -84,6 +87,7 @@ impl World {
             now: Time::ZERO,
             watch: None,
             ledger: None,
+            groups: GroupSet::default(),
         }
     }
 
@@ -239,6 +243,35 @@ impl World {
     pub fn command(&mut self, command: Command) {
         let now = self.now;
         self.managers[0].handle(Event::Command(command), now);
+    }
+
+    /// Who takes part in multicast.
+    #[must_use]
+    pub fn groups(&self) -> &GroupSet {
+        &self.groups
+    }
+
+    /// Changes who takes part in a multicast LID (port GUIDs, and whether they receive), and tells the first subnet
+    /// manager.
+    pub fn regroup(&mut self, mlid: Lid, change: impl FnOnce(&mut BTreeMap<Guid, bool>)) {
+        let members = self.groups.by_mlid.get(&mlid);
+        let mut ports = members.map_or_else(BTreeMap::new, |members| members.ports.clone());
+        change(&mut ports);
+        if ports.is_empty() {
+            self.groups.by_mlid.remove(&mlid);
+        } else {
+            let members = Arc::new(Members { ports });
+            self.groups.by_mlid.insert(mlid, members);
+        }
+        let now = self.now;
+        self.managers[0].regroup(Arc::new(self.groups.clone()), now);
+    }
+
+    /// Nobody remembers who takes part in multicast; subnet managers that start from now on are not told.
+    pub fn forget_groups(&mut self) {
+        for manager in &mut self.managers {
+            manager.forget_groups();
+        }
     }
 
     /// Lets `duration` pass.

@@ -3,7 +3,9 @@ use std::collections::BTreeMap;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
-use rsm_mad::wire::attr::{NodeDescription, NodeInfo, Notice, SwitchInfo};
+use rsm_mad::wire::attr::{
+    Attribute, MulticastForwardingTable, NodeDescription, NodeInfo, Notice, SwitchInfo,
+};
 use rsm_routing::netlist::NodeKind;
 
 use crate::rng::Chance;
@@ -111,5 +113,20 @@ impl Switch {
             .get(lid.index())
             .copied()
             .filter(|&exit| exit != DROP)
+    }
+
+    /// Whether the entry of a multicast LID counts: by MulticastFDBCap and MulticastFDBTop (IBA 14.2.5.4), where a top
+    /// of 0 means all the table.
+    pub(crate) fn multicast_in_effect(&self, mlid: rsm_ids::Lid) -> bool {
+        let top = self.info.multicast_fdb_top();
+        let offset = mlid.0.wrapping_sub(rsm_ids::Lid::MULTICAST_FIRST.0);
+        mlid.is_multicast()
+            && offset < self.info.multicast_fdb_cap()
+            && (top == rsm_ids::Lid::NONE || mlid <= top)
+    }
+
+    /// What was written to the multicast table for a block and position, at `index`.
+    pub(crate) fn multicast_mask(&self, modifier: u32, index: usize) -> Option<u16> {
+        MulticastForwardingTable::from_data(self.mft.get(&modifier)?).mask(index)
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! receive thread ─▶ gate ─▶ inbox ─▶ worker ─▶ port
 //!                    └─ BUSY ─────────────────▶ port
-//! core ─▶ snapshots ─▶ directories ─▶ worker
+//! core ─▶ snapshots ─▶ directories ─▶ worker ─▶ groups ─▶ core
 //! ```
 
 mod admission;
@@ -28,10 +28,14 @@ use self::gate::{Call, Gate, INBOX};
 pub use self::statistics::{Counts, Statistics};
 use self::worker::Worker;
 use crate::core::snapshot::Snapshot;
+use crate::plan::groups::GroupSet;
 use crate::sa::{self, Administration, Standing};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+
+/// Where the core is told who takes part in multicast. Does not wait; whether there was room.
+pub type CoreSink = Box<dyn Fn(Arc<GroupSet>) -> bool + Send>;
 
 /// Subnet administration before its port is open: it has a sink for the transport that opens it.
 pub struct Administrator {
@@ -69,7 +73,7 @@ impl Administrator {
         gate.into_sink()
     }
 
-    /// Starts to answer, through `port`. Everybody is asked for patience until the first snapshot.
+    /// Starts to answer, through `port`, and to tell `core` what concerns it. Everybody is asked for patience until the first snapshot.
     ///
     /// # Errors
     /// The operating system has no thread to give.
@@ -77,6 +81,7 @@ impl Administrator {
         self,
         config: sa::Config,
         port: Arc<dyn AdministrationPort>,
+        core: CoreSink,
     ) -> anyhow::Result<Administering> {
         // Set once: the value is made here and used up here.
         let _ = self.port.set(Arc::downgrade(&port));
@@ -91,6 +96,8 @@ impl Administrator {
             closing: Arc::clone(&closing),
             statistics: Arc::clone(&self.statistics),
             clock: self.clock,
+            core,
+            untold: None,
         };
         let worker = Builder::new()
             .name("administration".to_owned())

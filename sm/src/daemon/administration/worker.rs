@@ -14,9 +14,10 @@ use rsm_mad::transport::{
 use rsm_mad::wire::header::{AttrId, MadHeader, Status};
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 
-use super::Clock;
 use super::gate::{Arrival, Call, refusal};
 use super::statistics::Statistics;
+use super::{Clock, CoreSink};
+use crate::plan::groups::GroupSet;
 use crate::sa::{Administration, Answer, Request, Standing};
 
 /// How many messages are taken before what is ready is sent, and how many datagrams are sent before messages are taken
@@ -37,7 +38,14 @@ pub(super) struct Worker {
     pub(super) closing: Arc<AtomicBool>,
     pub(super) statistics: Arc<Statistics>,
     pub(super) clock: Clock,
+    /// Where it is told who takes part in multicast.
+    pub(super) core: CoreSink,
+    /// What the core had no room for.
+    pub(super) untold: Option<Arc<GroupSet>>,
 }
+
+/// How long it takes until the core is told again what it had no room for.
+const TELL_AGAIN: Duration = Duration::from_millis(10);
 
 impl Worker {
     /// Answers until it is told to end.
@@ -48,8 +56,10 @@ impl Worker {
                 self.administration.stand(standing);
             }
             let now = (self.clock)();
+            self.administration.handle_deadline(now);
             self.messenger.handle_deadline(now);
             self.deliver(now);
+            self.tell_core((self.clock)());
             let left = match self.messenger.transmit(AT_ONCE, now) {
                 Ok(left) => left,
                 Err(SendError::Closed) => {
@@ -98,10 +108,27 @@ impl Worker {
     }
 
     fn sleep(&self) -> Duration {
-        let deadline = self.messenger.next_deadline();
+        let now = (self.clock)();
+        let again = self.untold.as_ref().map(|_| now + TELL_AGAIN);
+        let deadlines = [
+            self.messenger.next_deadline(),
+            self.administration.next_deadline(),
+            again,
+        ];
+        let deadline = deadlines.into_iter().flatten().min();
         deadline.map_or(LONGEST_SLEEP, |deadline| {
-            deadline.since((self.clock)()).min(LONGEST_SLEEP)
+            deadline.since(now).min(LONGEST_SLEEP)
         })
+    }
+
+    /// Tells the core who takes part in multicast. It is not waited for: of what it has no room for the last is told later.
+    fn tell_core(&mut self, now: Time) {
+        let groups = self.administration.poll_groups(now).or(self.untold.take());
+        if let Some(groups) = groups
+            && !(self.core)(groups.clone())
+        {
+            self.untold = Some(groups);
+        }
     }
 
     fn take(&mut self, call: Call) {

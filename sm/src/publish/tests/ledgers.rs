@@ -68,6 +68,7 @@ fn convergence(seconds: u64) -> Arc<Convergence> {
         retries: 0,
         timeouts: 0,
         lft_blocks: 0,
+        mft_blocks: 0,
         switches_written: 0,
         ports_activated: 0,
         complete: true,

@@ -205,16 +205,8 @@ fn with_tables(world: &World, change: impl FnOnce(&Plan, &mut Plan)) -> View {
     let plan = snapshot.plan.clone().unwrap();
     let mut other = Plan {
         generation: plan.generation + 1,
-        fabric: plan.fabric.clone(),
-        lids: plan.lids.clone(),
-        sm_lid: plan.sm_lid,
-        topology: plan.topology.clone(),
-        routing: plan.routing.clone(),
-        report: plan.report.clone(),
-        waypoint: plan.waypoint.clone(),
-        partitions: plan.partitions.clone(),
-        policy: plan.policy.clone(),
         findings: Vec::new(),
+        ..Plan::clone(&plan)
     };
     change(&plan, &mut other);
     let view = blank_view();
@@ -233,7 +225,7 @@ fn a_way_that_ends_early_says_where_and_why() {
     let walk = |switch, port: u8| {
         let view = with_tables(&world, |plan, other| {
             let at = plan.topology.switch_by_guid(switch).unwrap().index();
-            other.routing.tables.lfts[at].set_entry(lid, port);
+            Arc::make_mut(&mut other.routing).tables.lfts[at].set_entry(lid, port);
         });
         let route = view.route(&named("host-1"), &destination).unwrap();
         let nodes: Vec<_> = route.hops.iter().map(|hop| hop.node).collect();
@@ -260,7 +252,7 @@ fn a_way_that_ends_early_says_where_and_why() {
     let view = with_tables(&world, |plan, other| {
         for spine in [SPINE_A, SPINE_B] {
             let at = plan.topology.switch_by_guid(spine).unwrap().index();
-            other.routing.tables.lfts[at].set_entry(lid, 1);
+            Arc::make_mut(&mut other.routing).tables.lfts[at].set_entry(lid, 1);
         }
     });
     let route = view.route(&named("host-1"), &destination).unwrap();

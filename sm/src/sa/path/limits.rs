@@ -31,7 +31,7 @@ impl Limits {
     pub(super) const LEAST: Limits = Limits { mtu: 1, rank: 0 };
 
     /// What a port and the link at it can carry.
-    pub(super) fn of_link(info: &PortInfo) -> Limits {
+    pub(in crate::sa) fn of_link(info: &PortInfo) -> Limits {
         let mtu = [info.neighbor_mtu(), info.mtu_cap()]
             .into_iter()
             .find(|mtu| mtu.bytes().is_some());
@@ -39,7 +39,7 @@ impl Limits {
     }
 
     /// What a switch's port 0 can take: it has no link, and so no neighbour.
-    pub(super) fn of_port0(info: &PortInfo) -> Limits {
+    pub(in crate::sa) fn of_port0(info: &PortInfo) -> Limits {
         Limits::new(
             Some(info.mtu_cap()).filter(|mtu| mtu.bytes().is_some()),
             info,
@@ -64,12 +64,12 @@ impl Limits {
     }
 
     /// The largest payload.
-    pub(super) fn mtu(self) -> Mtu {
+    pub(in crate::sa) fn mtu(self) -> Mtu {
         Mtu::from_code(self.mtu)
     }
 
     /// The fastest rate.
-    pub(super) fn rate(self) -> Rate {
+    pub(in crate::sa) fn rate(self) -> Rate {
         Rate(CODES[usize::from(self.rank).min(RATES - 1)])
     }
 

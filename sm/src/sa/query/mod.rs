@@ -4,6 +4,8 @@ mod class_port_info;
 mod guid_info;
 mod linear_forwarding_table;
 mod link;
+pub(super) mod mc_member;
+mod multicast_forwarding_table;
 mod node;
 mod p_key_table;
 mod port_info;
@@ -27,8 +29,8 @@ use rsm_mad::wire::sa::{
 
 use super::answer::Body;
 use super::directory::{Directory, EndIx};
+use super::mcast::View;
 use super::path;
-use super::path::multicast::Groups;
 use super::template::Template;
 use super::trust::Trust;
 use crate::fabric::PortRef;
@@ -40,7 +42,7 @@ pub(super) struct Asked<'a> {
     pub(super) trust: Trust,
     pub(super) requester: EndIx,
     pub(super) directory: &'a Arc<Directory>,
-    pub(super) groups: &'a Arc<dyn Groups>,
+    pub(super) view: &'a View,
 }
 
 /// Every attribute of the class that there is an answer about.
@@ -119,10 +121,10 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
             asked.read(vl_arbitration::candidates(query))
         }
         MulticastForwardingTableRecord::ID => {
-            // No multicast table is planned, so that whatever is asked there is none.
-            Query::<MulticastForwardingTableRecord>::new(asked, ComponentMask::NONE)?;
-            asked.read(std::iter::empty::<Option<MulticastForwardingTableRecord>>())
+            let query = Query::new(asked, MulticastForwardingTableRecord::LID)?;
+            asked.read(multicast_forwarding_table::candidates(query))
         }
+        McMemberRecord::ID => mc_member::read(asked),
         SwitchInfoRecord::ID => {
             let query = Query::new(asked, SwitchInfoRecord::LID)?;
             asked.read(switch_info::candidates(query))

@@ -1,5 +1,6 @@
 mod hostile;
 mod isolation;
+mod multicast;
 mod paths;
 mod records;
 mod walk;

@@ -10,7 +10,8 @@ use rsm_mad::wire::sa::*;
 use super::walk::walk;
 use super::world::{PREFIX, SMALL, World, records};
 use crate::fabric::{Fabric, PortRef};
-use crate::sa::{Group, Groups, Request};
+use crate::sa::Request;
+use crate::sa::mcast::Parameters;
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
@@ -206,29 +207,13 @@ fn a_path_is_traced_node_by_node() {
     }
 }
 
-#[derive(Debug)]
-struct OneGroup {
-    group: Group,
-    member: Guid,
-}
-
-impl Groups for OneGroup {
-    fn group(&self, mgid: Gid) -> Option<Group> {
-        (mgid == self.group.mgid).then_some(self.group)
-    }
-
-    fn is_member(&self, mgid: Gid, port: Guid) -> bool {
-        mgid == self.group.mgid && port == self.member
-    }
-}
-
 #[test]
 fn a_group_is_a_destination_too() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
-    let group = Group {
-        mgid: Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF),
-        mlid: Lid(0xC000),
+    let group = Parameters {
+        mgid: Gid(0xFF12_A01C << 96 | 7),
+        q_key: 1,
         p_key: PKey::DEFAULT_FULL,
         mtu: Mtu::Bytes2048,
         rate: Rate::GBPS_10,
@@ -237,11 +222,17 @@ fn a_group_is_a_destination_too() {
         flow_label: 3,
         hop_limit: 4,
         t_class: 5,
+        scope: 2,
     };
-    world.sa.replace_groups(Arc::new(OneGroup {
-        group,
-        member: world.guid(hosts[1]),
-    }));
+    world.sa.multicast.set_well_known(&[group]);
+    let mut member = McMemberRecord::default();
+    member
+        .set_mgid(group.mgid)
+        .set_port_gid(world.gid(hosts[1]))
+        .set_join_state(JoinState::FULL_MEMBER);
+    let named = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+    let joined: Vec<McMemberRecord> = world.ask(Method::SET, named, &member).unwrap();
+    let mlid = joined[0].mlid();
     let mut wanted = PathRecord::default();
     wanted
         .set_sgid(world.gid(hosts[1]))
@@ -249,7 +240,7 @@ fn a_group_is_a_destination_too() {
         .set_mtu(Mtu::Bytes1024)
         .set_mtu_selector(Selector::GreaterThan);
     let path = world.get(GIDS, &wanted).unwrap();
-    assert_eq!((path.slid(), path.dlid()), (hosts[1], group.mlid));
+    assert_eq!((path.slid(), path.dlid()), (hosts[1], mlid));
     assert_eq!((path.sl(), path.hop_limit(), path.t_class()), (2, 4, 5));
     assert_eq!((path.mtu(), path.rate()), (group.mtu, group.rate));
     let mtu = PathRecord::MTU | PathRecord::MTU_SELECTOR;

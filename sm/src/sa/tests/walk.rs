@@ -1,5 +1,7 @@
 //! Paths as a packet would find them, written apart from the code that answers.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::attr::{LinkSpeed, LinkSpeedExt, Mtu, PortInfo};
@@ -159,7 +161,7 @@ proptest! {
     ) {
         let (fabric, mut plan) = planned(SMALL, 0);
         for (switch, lid, port, dropped) in changes {
-            let tables = &mut plan.routing.tables.lfts;
+            let tables = &mut Arc::make_mut(&mut plan.routing).tables.lfts;
             let index = switch.index(tables.len());
             let entry = if dropped { rsm_routing::tables::NO_PATH } else { port };
             tables[index].set_entry(Lid(lid), entry);

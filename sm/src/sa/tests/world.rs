@@ -53,6 +53,9 @@ pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy)
         damped: Arc::default(),
         previous: None,
         hardware: Vec::new(),
+        groups: None,
+        masks: Vec::new(),
+        basis: None,
     };
     let Outcome::Plan(plan) = plan::plan(&job) else {
         panic!("there is a plan for {spec}");
@@ -128,6 +131,18 @@ impl World {
             is_master: true,
         });
         self
+    }
+
+    /// The host with this LID has lost its LID, as if it were not there.
+    pub(super) fn take_away(&mut self, lid: Lid) {
+        let guid = self.guid(lid);
+        let mut fabric = Fabric::clone(&self.snapshot.fabric);
+        let ports = fabric.nodes.iter_mut().flat_map(|node| &mut node.ports);
+        for port in ports.filter(|port| port.guid == guid) {
+            port.info = None;
+        }
+        self.snapshot.fabric = Arc::new(fabric);
+        self.sa.replace(&self.snapshot);
     }
 
     pub(super) fn fabric(&self) -> &Fabric {

@@ -1,0 +1,115 @@
+//! From the ways up of its switches to the masks of a tree.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rsm_ids::PortNum;
+
+use super::{Member, PortMask};
+use crate::topology::SwitchIdx;
+
+/// The link by which a switch hangs from another one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Up {
+    /// The port that it leaves by.
+    pub(super) port: PortNum,
+    pub(super) parent: SwitchIdx,
+    /// The parent's port.
+    pub(super) parent_port: PortNum,
+}
+
+#[derive(Default)]
+struct Node {
+    up: Option<Up>,
+    /// Members and receivers at this switch and below.
+    members: usize,
+    receivers: usize,
+    /// The lowest child so far, and how many there are.
+    child: Option<SwitchIdx>,
+    children: usize,
+    mask: PortMask,
+}
+
+/// The masks of the tree in which `members` hang from `top`; sorted, none empty.
+///
+/// `depth` tells how deep each switch hangs, `up` by which link: to one that hangs one hop higher.
+/// Bits that no packet would need are not set: none lead to where only senders are. Nor is any
+/// part of the way to `top` in the tree that is above all that the members have in common.
+pub(super) fn grow(
+    members: &[Member],
+    top: SwitchIdx,
+    depth: &[u16],
+    up: impl Fn(SwitchIdx) -> Option<Up>,
+) -> Vec<(SwitchIdx, PortMask)> {
+    let mut nodes: BTreeMap<SwitchIdx, Node> = BTreeMap::new();
+    for member in members {
+        climb(&mut nodes, member.switch, top, &up);
+        let node = nodes.entry(member.switch).or_default();
+        node.members += 1;
+        if member.receives {
+            node.receivers += 1;
+            node.mask.insert(member.port);
+        }
+    }
+    let mut deepest_first: Vec<SwitchIdx> = nodes.keys().copied().collect();
+    deepest_first.sort_by_key(|switch| (Reverse(depth[switch.index()]), *switch));
+    for &switch in &deepest_first {
+        let node = &nodes[&switch];
+        let (up, members, receivers) = (node.up, node.members, node.receivers);
+        if let Some(parent) = up.and_then(|up| nodes.get_mut(&up.parent)) {
+            parent.members += members;
+            parent.receivers += receivers;
+            parent.children += 1;
+            parent.child = Some(switch);
+        }
+    }
+    let receivers = nodes.get(&top).map_or(0, |node| node.receivers);
+    let mut top = top;
+    while let Some(node) = nodes.get(&top)
+        && let (1, Some(child)) = (node.children, node.child)
+        && node.members == nodes[&child].members
+    {
+        nodes.remove(&top);
+        top = child;
+    }
+    for &switch in deepest_first.iter().filter(|&&switch| switch != top) {
+        let Some(node) = nodes.get_mut(&switch) else {
+            continue;
+        };
+        let Some(up) = node.up else { continue };
+        if receivers > node.receivers {
+            node.mask.insert(up.port);
+        }
+        if node.receivers > 0
+            && let Some(parent) = nodes.get_mut(&up.parent)
+        {
+            parent.mask.insert(up.parent_port);
+        }
+    }
+    nodes
+        .into_iter()
+        .map(|(switch, node)| (switch, node.mask))
+        .filter(|(_, mask)| !mask.is_empty())
+        .collect()
+}
+
+/// Adds a switch and its way up to `top`, as far as that is not in the tree.
+fn climb(
+    nodes: &mut BTreeMap<SwitchIdx, Node>,
+    mut switch: SwitchIdx,
+    top: SwitchIdx,
+    up: &impl Fn(SwitchIdx) -> Option<Up>,
+) {
+    while !nodes.contains_key(&switch) {
+        let way = if switch == top { None } else { up(switch) };
+        let node = Node {
+            up: way,
+            ..Node::default()
+        };
+        nodes.insert(switch, node);
+        match way {
+            Some(way) => switch = way.parent,
+            None => break,
+        }
+    }
+}

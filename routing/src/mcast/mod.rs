@@ -1,0 +1,102 @@
+//! Multicast: one tree of switches for each multicast LID.
+//!
+//! A switch passes a multicast packet on by every port of its mask but the one that it came in by
+//! (IBA 18.2.4.3.4), so that only masks that form a tree deliver each packet once. A tree here hangs
+//! from one switch and goes down from there by the same [`Orientation`] that the unicast routes
+//! follow: packets climb towards the top and come down from it, never up again, and the links of
+//! all trees and of all unicast routes together can never wait for each other in a circle. Where
+//! that cannot be had (routes without an orientation, members without a common top), other trees are
+//! tried and only taken where the dependencies prove acyclic together.
+//!
+//! [`plan`] is incremental twice over. Groups that are as they were keep their trees untouched;
+//! and a tree that changes keeps every branch that switches hold already, as long as it is among
+//! the shortest: a join adds a branch, a leave takes one away, a broken link moves what hung on it.
+
+mod ground;
+mod grow;
+mod orientation;
+mod plan;
+mod reach;
+mod span;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_ids::{Lid, PortNum};
+
+pub use ground::Ground;
+pub use orientation::Orientation;
+pub use plan::{Held, Job, plan};
+pub use table::{BLOCK_MLIDS, Mft, POSITION_PORTS, PortMask};
+
+use crate::topology::SwitchIdx;
+
+/// A port that takes part in a group: one that hangs off a switch, or a switch's own port 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Member {
+    /// The switch it hangs off, or is the port 0 of.
+    pub switch: SwitchIdx,
+    /// The port of that switch it hangs off; 0 for the switch itself.
+    pub port: PortNum,
+    /// Whether it gets the packets of the group. Every member may send them.
+    pub receives: bool,
+}
+
+/// The members of all groups that share a multicast LID.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// The multicast LID.
+    pub mlid: Lid,
+    /// Sorted by (switch, port), each port once.
+    pub members: Vec<Member>,
+}
+
+/// The tree of a multicast LID; several, where cables do not join all of its members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tree {
+    /// What it was made for.
+    pub group: Arc<Group>,
+    /// By which ports each switch passes packets on; sorted, none empty.
+    pub masks: Vec<(SwitchIdx, PortMask)>,
+    /// Members that reach each other, each sorted. A member that is in none is served by nobody:
+    /// its switch cannot multicast, or no tree to it is free of credit loops.
+    pub parts: Vec<Vec<Member>>,
+    /// Whether all of it goes by the orientation of its ground.
+    pub is_oriented: bool,
+}
+
+impl Tree {
+    /// By which ports a switch passes packets on.
+    pub fn mask(&self, switch: SwitchIdx) -> PortMask {
+        self.masks
+            .binary_search_by_key(&switch, |&(at, _)| at)
+            .map(|place| self.masks[place].1)
+            .unwrap_or_default()
+    }
+
+    /// How many members no tree serves.
+    pub fn unserved(&self) -> usize {
+        self.group.members.len() - self.parts.iter().map(Vec::len).sum::<usize>()
+    }
+}
+
+/// The trees of all multicast LIDs in use.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Trees {
+    /// By multicast LID.
+    pub by_mlid: BTreeMap<Lid, Arc<Tree>>,
+}
+
+impl Trees {
+    /// The multicast forwarding table of each of `switches` switches, by number.
+    pub fn tables(&self, switches: usize) -> Vec<Mft> {
+        let mut tables = vec![Mft::default(); switches];
+        for (&mlid, tree) in &self.by_mlid {
+            for &(switch, mask) in &tree.masks {
+                tables[switch.index()].set(mlid, mask);
+            }
+        }
+        tables
+    }
+}

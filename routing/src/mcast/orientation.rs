@@ -1,0 +1,59 @@
+//! Which end of a link is up.
+
+use crate::engine::{self, Ranking};
+use crate::topology::{SwitchIdx, Topology};
+
+/// An order of all switches, so that every link between two of them has a direction up.
+///
+/// A set of routes and trees in which no packet ever goes up after it went down closes no circle
+/// of links that wait for each other: the order is the proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orientation {
+    highest_first: Vec<SwitchIdx>,
+    /// Place in `highest_first` by switch.
+    position: Vec<u32>,
+}
+
+impl Orientation {
+    /// That of a ranking: of what an engine that ranks switches routed by. `None` where the ranking
+    /// does not know every switch.
+    pub fn of(topology: &Topology, ranking: &Ranking) -> Option<Orientation> {
+        let mut is_listed = vec![false; topology.switch_count()];
+        let mut listed = Vec::with_capacity(topology.switch_count());
+        for &(guid, _) in &ranking.switches {
+            if let Some(switch) = topology.switch_by_guid(guid)
+                && !std::mem::replace(&mut is_listed[switch.index()], true)
+            {
+                listed.push(switch);
+            }
+        }
+        (listed.len() == topology.switch_count()).then(|| Orientation::listed(listed))
+    }
+
+    /// By distance from the hosts, the farthest highest, equals by GUID: what routes in a tree mostly
+    /// follow, whoever made them.
+    pub fn guessed(topology: &Topology) -> Orientation {
+        Orientation::listed(engine::by_distance_from_hosts(topology))
+    }
+
+    fn listed(highest_first: Vec<SwitchIdx>) -> Orientation {
+        let mut position = vec![0; highest_first.len()];
+        for (place, switch) in highest_first.iter().enumerate() {
+            position[switch.index()] = place as u32;
+        }
+        Orientation {
+            highest_first,
+            position,
+        }
+    }
+
+    /// Whether `high` lies above `low`.
+    pub fn is_above(&self, high: SwitchIdx, low: SwitchIdx) -> bool {
+        self.position[high.index()] < self.position[low.index()]
+    }
+
+    /// The switches, the highest first.
+    pub fn highest_first(&self) -> &[SwitchIdx] {
+        &self.highest_first
+    }
+}

@@ -1,0 +1,263 @@
+//! The trees of all groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
+use rsm_ids::Lid;
+
+use super::ground::offset;
+use super::grow::{Up, grow};
+use super::reach::Reach;
+use super::span::{self, Homeless};
+use super::{Ground, Group, Member, PortMask, Tree, Trees};
+use crate::tables::Tables;
+use crate::topology::{SwitchIdx, Topology};
+
+/// What a switch passes packets to a multicast LID on by now, as far as that is known. A hint: trees
+/// keep the branches that it shows where they can.
+pub type Held<'a> = dyn Fn(SwitchIdx, Lid) -> PortMask + Sync + 'a;
+
+/// Everything that trees depend on.
+pub struct Job<'a> {
+    /// The fabric.
+    pub topology: &'a Topology,
+    /// Its unicast routes.
+    pub tables: &'a Tables,
+    /// What trees stand on; of this topology and these routes.
+    pub ground: &'a Ground,
+    /// Sorted by multicast LID, each once.
+    pub groups: &'a [Arc<Group>],
+    /// What switches hold.
+    pub held: &'a Held<'a>,
+    /// Trees that were made for the same topology, routes and ground. Groups that are equal keep them.
+    pub previous: Option<&'a Trees>,
+}
+
+/// Members that the same switches can join.
+struct Site {
+    class: usize,
+    members: Vec<Member>,
+    top: Option<SwitchIdx>,
+}
+
+/// Finds a tree for each group.
+///
+/// Trees go up and down by the ground's orientation wherever members have a common top. Where they do
+/// not, and where the unicast routes go by no orientation, trees are only kept if no circle of links
+/// can wait for each other, unicast routes included, unless those close one by themselves. Members that
+/// no such tree serves are in none of [`Tree::parts`].
+pub fn plan(job: &Job<'_>) -> Trees {
+    let kept = |group: &Arc<Group>| {
+        let tree = job.previous?.by_mlid.get(&group.mlid)?;
+        let stays = job.ground.unicast_follows
+            && tree.is_oriented
+            && (Arc::ptr_eq(&tree.group, group) || tree.group == *group);
+        stays.then(|| tree.clone())
+    };
+    let sites: Vec<(usize, Site)> = job
+        .groups
+        .par_iter()
+        .enumerate()
+        .filter(|(_, group)| kept(group).is_none())
+        .flat_map_iter(|(index, group)| {
+            let sites = find_sites(job, group);
+            sites.into_iter().map(move |site| (index, site))
+        })
+        .collect();
+    let tops: BTreeSet<(usize, SwitchIdx)> = sites
+        .iter()
+        .filter_map(|(_, site)| Some((site.class, site.top?)))
+        .collect();
+    let depths: BTreeMap<(usize, SwitchIdx), Vec<u16>> = tops
+        .into_par_iter()
+        .map(|(class, top)| {
+            let reach = job.ground.reach(job.topology, class);
+            let depths = reach.depths(job.topology, job.ground.orientation(), top);
+            ((class, top), depths)
+        })
+        .collect();
+    let masks: Vec<Vec<(SwitchIdx, PortMask)>> = sites
+        .par_iter()
+        .map(|(index, site)| match site.top {
+            Some(top) => {
+                let depth = &depths[&(site.class, top)];
+                let mlid = job.groups[*index].mlid;
+                grow(&site.members, top, depth, |switch| {
+                    way_up(job, mlid, depth, switch)
+                })
+            }
+            None => Vec::new(),
+        })
+        .collect();
+
+    let mut trees: Vec<Tree> = job
+        .groups
+        .iter()
+        .map(|group| Tree {
+            group: group.clone(),
+            masks: Vec::new(),
+            parts: Vec::new(),
+            is_oriented: true,
+        })
+        .collect();
+    let mut homeless = Vec::new();
+    for ((index, site), masks) in sites.into_iter().zip(masks) {
+        if site.top.is_some() {
+            trees[index].masks.extend(masks);
+            trees[index].parts.push(site.members);
+        } else {
+            homeless.push(Homeless {
+                index,
+                class: site.class,
+                members: site.members,
+            });
+        }
+    }
+    let mut settled: Vec<Arc<Tree>> = job.groups.iter().filter_map(kept).collect();
+    if !homeless.is_empty() || !job.ground.unicast_follows {
+        span::settle(job, &mut trees, &settled, homeless);
+    }
+    let stays: BTreeSet<Lid> = settled.iter().map(|tree| tree.group.mlid).collect();
+    settled.extend(
+        trees
+            .into_iter()
+            .filter(|tree| !stays.contains(&tree.group.mlid))
+            .map(|mut tree| {
+                tree.masks.sort_unstable_by_key(|&(switch, _)| switch);
+                tree.parts.sort_unstable();
+                Arc::new(tree)
+            }),
+    );
+    Trees {
+        by_mlid: settled
+            .into_iter()
+            .map(|tree| (tree.group.mlid, tree))
+            .collect(),
+    }
+}
+
+/// The members of a group by island, with a top for each. What no tree can serve is left out.
+fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
+    if !group.mlid.is_multicast() {
+        return Vec::new();
+    }
+    let Some(class) = job.ground.class_of(group.mlid) else {
+        return Vec::new();
+    };
+    let reach = job.ground.reach(job.topology, class);
+    let mut islands: BTreeMap<u32, Vec<Member>> = BTreeMap::new();
+    for &member in &group.members {
+        if reach.is_capable(member.switch) {
+            let island = reach.island(member.switch);
+            islands.entry(island).or_default().push(member);
+        }
+    }
+    islands
+        .into_values()
+        .map(|members| Site {
+            class,
+            top: find_top(job, reach, group.mlid, &members),
+            members,
+        })
+        .collect()
+}
+
+/// The switch that members are to hang from: that from which most of them hang now, if it reaches them
+/// all; else one of those from which they hang least deep, which multicast LIDs take in turns.
+fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Option<SwitchIdx> {
+    let mut switches = FixedBitSet::with_capacity(job.topology.switch_count());
+    for member in members {
+        switches.insert(member.switch.index());
+    }
+    let mut found: BTreeMap<SwitchIdx, SwitchIdx> = BTreeMap::new();
+    let mut votes: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+    for switch in switches.ones() {
+        // Fewer switches than LIDs.
+        let top = held_top(job, reach, mlid, SwitchIdx(switch as u32), &mut found);
+        *votes.entry(top).or_default() += 1;
+    }
+    let kept = votes
+        .into_iter()
+        .filter(|&(top, _)| !held(job, top, mlid).is_empty() && reach.covers(top, &switches))
+        .max_by_key(|&(top, votes)| (votes, std::cmp::Reverse(top)));
+    if let Some((top, _)) = kept {
+        return Some(top);
+    }
+    let tops = reach.tops(job.topology, &switches);
+    (!tops.is_empty()).then(|| tops[usize::from(offset(mlid)) % tops.len()])
+}
+
+/// What a switch holds, as far as trees may depend on it: where they have to be proved together, what one
+/// group is given could otherwise depend on what was tried before, and never come to rest.
+fn held(job: &Job<'_>, switch: SwitchIdx, mlid: Lid) -> PortMask {
+    if job.ground.unicast_follows {
+        (job.held)(switch, mlid)
+    } else {
+        PortMask::EMPTY
+    }
+}
+
+/// Where a switch comes to by going up along links that are held.
+fn held_top(
+    job: &Job<'_>,
+    reach: &Reach,
+    mlid: Lid,
+    from: SwitchIdx,
+    found: &mut BTreeMap<SwitchIdx, SwitchIdx>,
+) -> SwitchIdx {
+    let mut passed = Vec::new();
+    let mut switch = from;
+    let top = loop {
+        if let Some(&top) = found.get(&switch) {
+            break top;
+        }
+        passed.push(switch);
+        let mut ups = ups(job, switch).filter(|up| reach.is_capable(up.parent));
+        match ups.find(|up| is_link_held(job, mlid, switch, up)) {
+            Some(up) => switch = up.parent,
+            None => break switch,
+        }
+    };
+    found.extend(passed.into_iter().map(|switch| (switch, top)));
+    top
+}
+
+/// The links of a switch that lead up.
+fn ups<'a>(job: &'a Job<'_>, switch: SwitchIdx) -> impl Iterator<Item = Up> + 'a {
+    let orientation = job.ground.orientation();
+    job.topology
+        .groups(switch)
+        .filter(move |group| orientation.is_above(group.neighbour, switch))
+        .flat_map(|group| {
+            group.links.iter().map(move |link| Up {
+                port: link.port,
+                parent: group.neighbour,
+                parent_port: link.peer_port,
+            })
+        })
+}
+
+/// Whether packets to the multicast LID pass a link in either direction.
+fn is_link_held(job: &Job<'_>, mlid: Lid, switch: SwitchIdx, up: &Up) -> bool {
+    held(job, switch, mlid).contains(up.port) || held(job, up.parent, mlid).contains(up.parent_port)
+}
+
+/// The link by which a switch hangs from one that is one hop nearer to the top: that which is held, or
+/// one that the multicast LID decides, the same for all switches that have the same choice.
+fn way_up(job: &Job<'_>, mlid: Lid, depth: &[u16], switch: SwitchIdx) -> Option<Up> {
+    let nearer = depth[switch.index()].checked_sub(1)?;
+    let ways = || ups(job, switch).filter(|up| depth[up.parent.index()] == nearer);
+    if let Some(kept) = ways().find(|up| is_link_held(job, mlid, switch, up)) {
+        return Some(kept);
+    }
+    let mut parents: Vec<SwitchIdx> = ways().map(|up| up.parent).collect();
+    parents.dedup();
+    let turn = usize::from(offset(mlid));
+    let parent = *parents.get(turn % parents.len().max(1))?;
+    let links: Vec<Up> = ways().filter(|up| up.parent == parent).collect();
+    links
+        .get(turn / parents.len() % links.len().max(1))
+        .copied()
+}

@@ -1,0 +1,330 @@
+//! What multicast masks do with packets, and whether they can deadlock with the unicast routes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, PortNum};
+
+use super::MAX_WITNESSES;
+use super::dependencies::Dependencies;
+use crate::mcast::{Member, Orientation, Tree, Trees};
+use crate::tables::Tables;
+use crate::topology::{PortUse, SwitchIdx, Topology};
+
+/// What the masks of multicast LIDs do.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct MulticastReport {
+    /// Multicast LIDs looked at.
+    pub groups: usize,
+    /// No packet can go round in a circle, or come to a port twice: the links of each multicast LID form trees.
+    pub loop_free: bool,
+    /// Members of a part that do not get what another one of the part sends, each counted once.
+    pub unreached: u64,
+    /// Ports that get packets of a group without receiving in it.
+    pub strays: u64,
+    /// Members that no part of their tree has.
+    pub unserved: u64,
+    /// No circle of links can each wait for the next, unicast routes included.
+    pub credit_loop_free: bool,
+    /// A few of the faults.
+    pub witnesses: Vec<MulticastWitness>,
+}
+
+/// One fault in multicast masks, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MulticastWitness {
+    /// A link closes a circle.
+    Loop {
+        /// Of this multicast LID.
+        mlid: Lid,
+        /// The switch that sends on the link.
+        switch: Guid,
+        /// Its port.
+        port: PortNum,
+    },
+    /// Packets do not get to where they should.
+    Missing {
+        /// Packets to this multicast LID.
+        mlid: Lid,
+        /// The switch whose mask lacks a port, or that is not joined to the others.
+        switch: Guid,
+        /// The port.
+        port: PortNum,
+    },
+    /// Packets get to where they should not.
+    Stray {
+        /// Packets to this multicast LID.
+        mlid: Lid,
+        /// The switch.
+        switch: Guid,
+        /// The port that they leave by.
+        port: PortNum,
+    },
+}
+
+/// Checks the masks of trees against their members, and their dependencies together with those of the unicast
+/// `tables`.
+///
+/// Trees that are in `proven` by the same address are not looked at again; give them only where topology, tables and
+/// orientation are the same as then. With an `orientation` that the unicast tables are known to follow, trees that
+/// follow it as well need no further proof; all others are proved together.
+pub fn verify_multicast(
+    topology: &Topology,
+    tables: &Tables,
+    orientation: Option<&Orientation>,
+    trees: &Trees,
+    proven: Option<&Trees>,
+) -> MulticastReport {
+    let mut report = MulticastReport {
+        groups: trees.by_mlid.len(),
+        loop_free: true,
+        credit_loop_free: true,
+        ..MulticastReport::default()
+    };
+    let mut all_follow = orientation.is_some();
+    for (mlid, tree) in &trees.by_mlid {
+        let known = proven.and_then(|proven| proven.by_mlid.get(mlid));
+        report.unserved += tree.unserved() as u64;
+        if known.is_some_and(|known| Arc::ptr_eq(known, tree)) {
+            all_follow &= tree.is_oriented;
+            continue;
+        }
+        let walk = Walk::new(topology, tree);
+        walk.check(&mut report);
+        all_follow &= orientation.is_some_and(|orientation| follows(topology, orientation, tree));
+    }
+    if !all_follow {
+        let mut dependencies = Dependencies::of(topology, tables);
+        for tree in trees.by_mlid.values() {
+            dependencies.add_multicast(&tree.masks);
+        }
+        report.credit_loop_free = dependencies.is_acyclic();
+    }
+    report
+}
+
+/// Whether no packet goes up after it came down.
+fn follows(topology: &Topology, orientation: &Orientation, tree: &Tree) -> bool {
+    tree.masks.iter().all(|&(switch, mask)| {
+        mask.ports().all(|port| {
+            let Some((next, entry)) = topology.peer(switch, port) else {
+                return true;
+            };
+            let goes_down = orientation.is_above(switch, next);
+            let goes_up_then = |turn: PortNum| {
+                turn != entry
+                    && topology
+                        .peer(next, turn)
+                        .is_some_and(|(after, _)| orientation.is_above(after, next))
+            };
+            !(goes_down && tree.mask(next).ports().any(goes_up_then))
+        })
+    })
+}
+
+/// The links of one multicast LID as a graph, whichever of their ends passes packets on.
+struct Walk<'a> {
+    topology: &'a Topology,
+    tree: &'a Tree,
+    links: BTreeMap<SwitchIdx, Vec<Hop>>,
+}
+
+/// A link as one of its ends sees it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Hop {
+    port: PortNum,
+    peer: SwitchIdx,
+    peer_port: PortNum,
+}
+
+/// Members and receivers at a switch, or behind it.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    members: usize,
+    receivers: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(topology: &'a Topology, tree: &'a Tree) -> Walk<'a> {
+        let mut links: BTreeMap<SwitchIdx, Vec<Hop>> = BTreeMap::new();
+        for &(switch, mask) in &tree.masks {
+            for port in mask.ports() {
+                let Some((peer, peer_port)) = topology.peer(switch, port) else {
+                    continue;
+                };
+                let there = Hop {
+                    port,
+                    peer,
+                    peer_port,
+                };
+                let back = Hop {
+                    port: peer_port,
+                    peer: switch,
+                    peer_port: port,
+                };
+                for (at, hop) in [(switch, there), (peer, back)] {
+                    let known = links.entry(at).or_default();
+                    if !known.contains(&hop) {
+                        known.push(hop);
+                    }
+                }
+            }
+        }
+        Walk {
+            topology,
+            tree,
+            links,
+        }
+    }
+
+    fn check(&self, report: &mut MulticastReport) {
+        self.check_exits(report);
+        let mut reached: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+        for (number, part) in self.tree.parts.iter().enumerate() {
+            if let Some(first) = part.first() {
+                self.check_part(number, first.switch, part, &mut reached, report);
+            }
+        }
+        // Links that no member is joined to can carry a packet that went astray.
+        let rest: Vec<SwitchIdx> = self.links.keys().copied().collect();
+        for switch in rest {
+            if !reached.contains_key(&switch) {
+                self.check_part(usize::MAX, switch, &[], &mut reached, report);
+            }
+        }
+    }
+
+    /// Whether packets leave to exactly the ports that receive.
+    fn check_exits(&self, report: &mut MulticastReport) {
+        for member in self.tree.parts.iter().flatten() {
+            if member.receives && !self.tree.mask(member.switch).contains(member.port) {
+                report.unreached += 1;
+                self.missing(report, member.switch, member.port);
+            }
+        }
+        let receives = |switch: SwitchIdx, port: PortNum| {
+            let members = &self.tree.group.members;
+            members
+                .binary_search_by_key(&(switch, port), |member| (member.switch, member.port))
+                .is_ok_and(|place| members[place].receives)
+        };
+        for &(switch, mask) in &self.tree.masks {
+            for port in mask.ports() {
+                let leads_to = self.topology.port_use(switch, port);
+                if !matches!(leads_to, PortUse::Link { .. }) && !receives(switch, port) {
+                    report.strays += 1;
+                    let make = |mlid, switch, port| MulticastWitness::Stray { mlid, switch, port };
+                    self.witness(report, make, switch, port);
+                }
+            }
+        }
+    }
+
+    /// Whether what hangs together with `first` is a tree that has all of `part`, and passes on in each direction
+    /// what it has to.
+    fn check_part(
+        &self,
+        number: usize,
+        first: SwitchIdx,
+        part: &[Member],
+        reached: &mut BTreeMap<SwitchIdx, usize>,
+        report: &mut MulticastReport,
+    ) {
+        let mut counts: BTreeMap<SwitchIdx, Count> = BTreeMap::new();
+        for member in part {
+            let count = counts.entry(member.switch).or_default();
+            count.members += 1;
+            count.receivers += usize::from(member.receives);
+        }
+        let met = self.meet(number, first, reached, report);
+        let whole = counts
+            .values()
+            .fold(Count::default(), |whole, count| Count {
+                members: whole.members + count.members,
+                receivers: whole.receivers + count.receivers,
+            });
+        // Where nobody receives nobody need be reached.
+        for (&switch, count) in counts.iter().filter(|_| whole.receivers > 0) {
+            if reached.get(&switch) != Some(&number) {
+                report.unreached += count.members as u64;
+                self.missing(report, switch, PortNum::ZERO);
+            }
+        }
+        for &(switch, from) in met.iter().rev() {
+            let Some(from) = from else { continue };
+            let below = counts.get(&switch).copied().unwrap_or_default();
+            let above = counts.entry(from.peer).or_default();
+            above.members += below.members;
+            above.receivers += below.receivers;
+            // Whoever is behind the link has to be heard by those before it, and the other way round.
+            let up = below.members > 0 && whole.receivers > below.receivers;
+            let down = below.receivers > 0 && whole.members > below.members;
+            for (is_needed, at, port) in
+                [(up, switch, from.port), (down, from.peer, from.peer_port)]
+            {
+                if is_needed && !self.tree.mask(at).contains(port) {
+                    report.unreached += 1;
+                    self.missing(report, at, port);
+                }
+            }
+        }
+    }
+
+    /// Everything that hangs together with `first`, each switch after the one that it was met from, with the link
+    /// back to that.
+    fn meet(
+        &self,
+        number: usize,
+        first: SwitchIdx,
+        reached: &mut BTreeMap<SwitchIdx, usize>,
+        report: &mut MulticastReport,
+    ) -> Vec<(SwitchIdx, Option<Hop>)> {
+        let mut met = vec![(first, None::<Hop>)];
+        if reached.insert(first, number).is_some() {
+            report.loop_free = false;
+        }
+        let mut done = 0;
+        while let Some(&(switch, from)) = met.get(done) {
+            done += 1;
+            let back = from.map(|hop| hop.port);
+            for hop in self.links.get(&switch).into_iter().flatten() {
+                if Some(hop.port) == back {
+                    continue;
+                }
+                if reached.insert(hop.peer, number).is_some() {
+                    report.loop_free = false;
+                    let make = |mlid, switch, port| MulticastWitness::Loop { mlid, switch, port };
+                    self.witness(report, make, switch, hop.port);
+                } else {
+                    let back = Hop {
+                        port: hop.peer_port,
+                        peer: switch,
+                        peer_port: hop.port,
+                    };
+                    met.push((hop.peer, Some(back)));
+                }
+            }
+        }
+        met
+    }
+
+    fn missing(&self, report: &mut MulticastReport, switch: SwitchIdx, port: PortNum) {
+        let make = |mlid, switch, port| MulticastWitness::Missing { mlid, switch, port };
+        self.witness(report, make, switch, port);
+    }
+
+    fn witness(
+        &self,
+        report: &mut MulticastReport,
+        make: impl Fn(Lid, Guid, PortNum) -> MulticastWitness,
+        switch: SwitchIdx,
+        port: PortNum,
+    ) {
+        if report.witnesses.len() < MAX_WITNESSES {
+            let guid = self.topology.switch(switch).guid;
+            report
+                .witnesses
+                .push(make(self.tree.group.mlid, guid, port));
+        }
+    }
+}

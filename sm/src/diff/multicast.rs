@@ -1,0 +1,158 @@
+//! What differs in multicast forwarding tables, and in how much of them counts.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{CapabilityMask, SwitchInfo};
+use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
+
+use super::Changes;
+use crate::plan::Plan;
+use crate::sweep::inventory::{BlockState, Inventory, NodeRecord, SwitchRecord};
+use crate::sweep::mft_image::{self, Extent, MftBlock, MftImage};
+
+/// What has to be written to one switch's multicast forwarding table.
+///
+/// No mixture of masks on the way may close a circle: first every switch lets go of the ports that it is to lose, and of
+/// what is not known, and only then any gains one. So packets always go along a part of the old tree, or of the new one.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct MulticastChange {
+    /// Blocks that are to lose ports, in order; see [`kept`].
+    pub first: Vec<MftBlock>,
+    /// Blocks that are to gain ports then, in order.
+    pub blocks: Vec<MftBlock>,
+    /// MulticastFDBTop, if it differs; it is written when all blocks are.
+    pub top: Option<Lid>,
+}
+
+impl MulticastChange {
+    fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.blocks.is_empty() && self.top.is_none()
+    }
+}
+
+/// What a block keeps of what it holds on the way to `wanted`: what it will have in the end, of what it is known to have.
+pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16; BLOCK_MLIDS] {
+    match image.state(at) {
+        BlockState::Known => {
+            let held = image.block(at);
+            std::array::from_fn(|index| held[index] & wanted[index])
+        }
+        BlockState::Unknown | BlockState::Dirty => [0; BLOCK_MLIDS],
+    }
+}
+
+/// Adds what has to be written so that multicast tables, as `inventory` has them, become what `plan` wants.
+///
+/// Where SwitchInfo is written anyway, it says as well that the rest of a table does not count.
+pub(super) fn diff(inventory: &Inventory, plan: &Plan, changes: &mut Changes) {
+    let Some(multicast) = &plan.multicast else {
+        return;
+    };
+    let plan_top = multicast.top();
+    for (guid, node, record) in inventory.switches() {
+        let Some(table) = plan.multicast_table(guid) else {
+            continue;
+        };
+        let mut change = diff_switch(node, record, table, plan_top);
+        let merged = change.top.is_some() && extent(node, record) == Extent::Everything;
+        if merged && let Some(info) = pending_info(changes, guid) {
+            // To count less than everything is right at any time.
+            change.top.take().inspect(|&top| {
+                info.set_multicast_fdb_top(top);
+            });
+        }
+        if !change.is_empty() {
+            changes.multicast.insert(guid, change);
+        }
+    }
+}
+
+fn pending_info(changes: &mut Changes, guid: Guid) -> Option<&mut SwitchInfo> {
+    changes.switches.get_mut(&guid)?.info.as_mut()
+}
+
+fn knows_top(node: &NodeRecord, record: &SwitchRecord) -> bool {
+    let zero = node.port(PortNum::ZERO).and_then(|port| port.info.as_ref());
+    !record.forgets_multicast_top
+        && zero.is_some_and(|info| {
+            let capabilities = info.capability_mask();
+            capabilities.contains(CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED)
+        })
+}
+
+/// How much of a switch's table counts now.
+fn extent(node: &NodeRecord, record: &SwitchRecord) -> Extent {
+    match mft_image::extent(&record.info) {
+        _ if !knows_top(node, record) => Extent::Everything,
+        extent => extent,
+    }
+}
+
+fn diff_switch(
+    node: &NodeRecord,
+    record: &SwitchRecord,
+    table: &Mft,
+    plan_top: Option<Lid>,
+) -> MulticastChange {
+    let mut change = MulticastChange::default();
+    let Some(last) = record.info.multicast_fdb_cap().checked_sub(1) else {
+        return change;
+    };
+    let last = Lid(Lid::MULTICAST_FIRST
+        .0
+        .saturating_add(last)
+        .min(LAST_MULTICAST.0));
+    let needed = table.top().map_or(mft_image::NOTHING, end_of_block);
+    let (in_effect, top) = match extent(node, record) {
+        Extent::Nothing => (mft_image::NOTHING, needed),
+        Extent::UpTo(top) => (top, needed.max(top)),
+        Extent::Everything => (LAST_MULTICAST, plan_top.map_or(needed, end_of_block)),
+    };
+    if knows_top(node, record) {
+        let wanted = match extent(node, record) {
+            Extent::Everything => needed,
+            _ => top,
+        };
+        let wanted = wanted.min(last);
+        change.top = (wanted != record.info.multicast_fdb_top()).then_some(wanted);
+    }
+    let positions = mft_image::positions(node.info.num_ports());
+    let mut blocks: BTreeSet<MftBlock> =
+        mft_image::blocks_up_to(top.min(last), positions).collect();
+    let touched = record.mft.touched();
+    blocks.extend(touched.filter(|&at| first_of(at) <= in_effect));
+    for at in blocks {
+        let wanted = table.block(usize::from(at.block), usize::from(at.position));
+        if record.mft.holds(at, &wanted) {
+            continue;
+        }
+        if first_of(at) > in_effect {
+            change.blocks.push(at);
+            continue;
+        }
+        let kept = kept(&record.mft, at, &wanted);
+        if record.mft.state(at) != BlockState::Known || kept != record.mft.block(at) {
+            change.first.push(at);
+        }
+        if kept != wanted {
+            change.blocks.push(at);
+        }
+    }
+    change
+}
+
+/// The highest multicast LID.
+const LAST_MULTICAST: Lid = Lid(Lid::PERMISSIVE.0 - 1);
+
+/// The first multicast LID of a block.
+fn first_of(at: MftBlock) -> Lid {
+    // Nine bits of block make no more than the multicast LIDs.
+    Lid(Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16)
+}
+
+/// The last multicast LID of the block that `mlid` is in: MulticastFDBTop goes by whole blocks, so that not every new
+/// group moves it.
+fn end_of_block(mlid: Lid) -> Lid {
+    Lid(mlid.0 | (BLOCK_MLIDS as u16 - 1)).min(LAST_MULTICAST)
+}

@@ -1,0 +1,310 @@
+//! Joining a group, and making it where there is none (IBA 15.2.5.17.2).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
+
+use super::group::KEEPS_ALIVE;
+use super::limits::{MAX_ALIASES_PER_GROUP, MAX_GROUPS, MAX_GROUPS_PER_PORT, MAX_MEMBERS};
+use super::{
+    Event, Group, Member, Parameters, Port, Ports, Registry, Requester, group_mut, mgid, mlid,
+    realize,
+};
+
+/// What every request to join or to leave has to name.
+pub(super) const NAMED: ComponentMask = ComponentMask(
+    McMemberRecord::MGID.0 | McMemberRecord::PORT_GID.0 | McMemberRecord::JOIN_STATE.0,
+);
+
+/// What a request that makes a group has to name beside it.
+const TO_CREATE: ComponentMask = ComponentMask(
+    McMemberRecord::Q_KEY.0
+        | McMemberRecord::P_KEY.0
+        | McMemberRecord::T_CLASS.0
+        | McMemberRecord::SL.0
+        | McMemberRecord::FLOW_LABEL.0,
+);
+
+/// How many names are tried for a group that is to be named. One is free unless a host has asked for names on purpose
+/// that look like given ones.
+const NAMES_TRIED: usize = 1000;
+
+impl Registry {
+    /// Answers Set of MCMemberRecord: a port joins a group, or takes part in it in more ways than before. A group that
+    /// does not exist is made, if the request says enough and the port is to be a full member; an MGID of 0 asks for a name.
+    ///
+    /// # Errors
+    /// The status to answer with; nothing has changed then.
+    pub fn join(
+        &mut self,
+        record: &McMemberRecord,
+        mask: ComponentMask,
+        requester: &Requester<'_>,
+        ports: &impl Ports,
+    ) -> Result<McMemberRecord, Status> {
+        let port = self.check_named(record, mask, ports)?;
+        let state = record.join_state();
+        if state == JoinState(0) {
+            return Err(SaStatus::REQ_INVALID);
+        }
+        if mask.contains(McMemberRecord::P_KEY) && !record.p_key().is_valid() {
+            return Err(SaStatus::REQ_INVALID);
+        }
+        let proxy = port.guid != requester.port.guid;
+        if proxy && !requester.trusted && !port.can_talk_to(&requester.port) {
+            return Err(SaStatus::REQ_INVALID);
+        }
+        let parameters = match self.groups.get(&record.mgid()) {
+            Some(group) => {
+                check_existing(group, record, mask, &port, requester)?;
+                group.parameters
+            }
+            None => self.parameters(record, mask, &port)?,
+        };
+        if !port.is_in(parameters.p_key) {
+            return Err(SaStatus::REQ_INVALID);
+        }
+        self.check_room(parameters.mgid, &port)?;
+        if !self.groups.contains_key(&parameters.mgid) {
+            let wants = mask.contains(McMemberRecord::MLID).then(|| record.mlid());
+            self.create(parameters, wants)?;
+        }
+        self.add(parameters.mgid, &port, state, proxy);
+        let group = self.groups.get(&parameters.mgid);
+        let member = group.and_then(|group| Some((group, group.members.get(&port.gid.guid())?)));
+        let (group, member) = member.ok_or(SaStatus::NO_RESOURCES)?;
+        let mut answer = group.record_of(member);
+        // By the name that the requester knows the port by.
+        answer.set_port_gid(record.port_gid());
+        Ok(answer)
+    }
+
+    /// What joining and leaving have in common: the components that have to be there, and a port that exists.
+    pub(super) fn check_named<'a>(
+        &self,
+        record: &McMemberRecord,
+        mask: ComponentMask,
+        ports: &'a impl Ports,
+    ) -> Result<Port<'a>, Status> {
+        if !mask.contains(NAMED) {
+            return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+        }
+        if !realize::is_meaningful(record, mask) {
+            return Err(SaStatus::REQ_INVALID);
+        }
+        let port = ports.by_gid(record.port_gid());
+        port.ok_or(SaStatus::REQ_INVALID_GID)
+    }
+
+    /// What a group that is to be made is like.
+    fn parameters(
+        &mut self,
+        record: &McMemberRecord,
+        mask: ComponentMask,
+        port: &Port<'_>,
+    ) -> Result<Parameters, Status> {
+        if record.join_state().0 & KEEPS_ALIVE.0 == 0 {
+            return Err(SaStatus::REQ_INVALID);
+        }
+        if !mask.contains(TO_CREATE) {
+            return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+        }
+        let is_named = record.mgid() != Gid(0);
+        if is_named {
+            self.check_name(record, mask)?;
+        }
+        let mtu = realize::mtu(record, mask, port).ok_or(SaStatus::REQ_INVALID)?;
+        let rate = realize::rate(record, mask, port).ok_or(SaStatus::REQ_INVALID)?;
+        let usual = self.config.packet_life_time;
+        let packet_life_time = realize::packet_life_time(record, mask, usual);
+        let scope = if is_named {
+            mgid::scope(record.mgid())
+        } else if mask.contains(McMemberRecord::SCOPE) {
+            record.scope()
+        } else {
+            // Nobody outside can have given the same name.
+            mgid::LINK_LOCAL
+        };
+        let mgid = if is_named {
+            record.mgid()
+        } else {
+            self.find_name(scope).ok_or(SaStatus::NO_RESOURCES)?
+        };
+        let hop_limit = if mask.contains(McMemberRecord::HOP_LIMIT) {
+            record.hop_limit()
+        } else {
+            0
+        };
+        Ok(Parameters {
+            mgid,
+            q_key: record.q_key(),
+            p_key: record.p_key(),
+            mtu,
+            rate,
+            packet_life_time: packet_life_time.ok_or(SaStatus::REQ_INVALID)?,
+            sl: record.sl(),
+            t_class: record.t_class(),
+            flow_label: record.flow_label(),
+            hop_limit,
+            scope,
+        })
+    }
+
+    /// Whether a group may be made by the name that a request has for it. One of IP over InfiniBand needs the broadcast
+    /// group of its partition, and is like it (RFC 4391, 5).
+    fn check_name(&self, record: &McMemberRecord, mask: ComponentMask) -> Result<(), Status> {
+        if !mgid::is_valid(record.mgid()) {
+            return Err(SaStatus::REQ_INVALID);
+        }
+        match mgid::broadcast_of(record.mgid()) {
+            None => Ok(()),
+            Some(broadcast) => {
+                let broadcast = self.groups.get(&broadcast).ok_or(SaStatus::REQ_INVALID)?;
+                // A hop limit is each group's own.
+                let mask = mask.without(McMemberRecord::HOP_LIMIT | McMemberRecord::MLID);
+                matches(record, mask, broadcast)
+                    .then_some(())
+                    .ok_or(SaStatus::REQ_INVALID)
+            }
+        }
+    }
+
+    fn find_name(&mut self, scope: u8) -> Option<Gid> {
+        (0..NAMES_TRIED).find_map(|_| {
+            self.assigned = self.assigned.wrapping_add(1);
+            let name = mgid::assigned(scope, self.config.subnet_prefix, self.assigned);
+            (!self.groups.contains_key(&name)).then_some(name)
+        })
+    }
+
+    fn check_room(&self, mgid: Gid, port: &Port<'_>) -> Result<(), Status> {
+        let group = self.groups.get(&mgid);
+        let aliases = group.map_or(0, |group| {
+            let members = group.members.values();
+            members.filter(|member| member.port == port.guid).count()
+        });
+        let is_member = group.is_some_and(|group| group.members.contains_key(&port.gid.guid()));
+        let groups = self.by_port.get(&port.guid);
+        let is_full = groups
+            .is_some_and(|groups| groups.len() >= MAX_GROUPS_PER_PORT && !groups.contains(&mgid));
+        let no_room = !is_member
+            && (self.members >= MAX_MEMBERS || is_full || aliases >= MAX_ALIASES_PER_GROUP);
+        if no_room {
+            return Err(SaStatus::NO_RESOURCES);
+        }
+        Ok(())
+    }
+
+    /// Makes a group.
+    pub(super) fn create(
+        &mut self,
+        parameters: Parameters,
+        wants: Option<Lid>,
+    ) -> Result<(), Status> {
+        if self.groups.len() >= MAX_GROUPS {
+            return Err(SaStatus::NO_RESOURCES);
+        }
+        let default = mgid::broadcast(mgid::LINK_LOCAL, rsm_mad::wire::attr::PKey::DEFAULT_FULL);
+        let wants = if parameters.mgid == default {
+            Some(mlid::BROADCAST)
+        } else {
+            wants.filter(|&wanted| wanted != mlid::BROADCAST)
+        };
+        let mlid = self
+            .mlids
+            .allocate(parameters.mgid, parameters.p_key, wants)
+            .ok_or(SaStatus::NO_RESOURCES)?;
+        let group = Group {
+            parameters,
+            mlid,
+            well_known: false,
+            members: BTreeMap::new(),
+        };
+        Arc::make_mut(&mut self.groups).insert(parameters.mgid, Arc::new(group));
+        self.unsaved = true;
+        self.tell(Event::Created(parameters.mgid));
+        Ok(())
+    }
+
+    fn add(&mut self, mgid: Gid, port: &Port<'_>, state: JoinState, proxy: bool) {
+        let Some(group) = group_mut(&mut self.groups, mgid) else {
+            return;
+        };
+        let mut is_new = false;
+        let member = group.members.entry(port.gid.guid()).or_insert_with(|| {
+            is_new = true;
+            Member {
+                gid: port.gid,
+                port: port.guid,
+                state: JoinState(0),
+                proxy,
+            }
+        });
+        let before = *member;
+        member.state = JoinState(member.state.0 | state.0);
+        // Who joins in person no longer takes part by the grace of somebody else.
+        member.proxy &= proxy;
+        self.unsaved |= is_new || before != *member;
+        if is_new || before.receives() != member.receives() {
+            self.stale.insert(group.mlid);
+        }
+        if is_new {
+            self.members += 1;
+            self.by_port.entry(port.guid).or_default().insert(mgid);
+        }
+    }
+}
+
+/// Whether `port` may join `group`, or change how it takes part, with what the request says.
+fn check_existing(
+    group: &Group,
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    port: &Port<'_>,
+    requester: &Requester<'_>,
+) -> Result<(), Status> {
+    let is_allowed = matches(record, mask.without(McMemberRecord::MLID), group)
+        && realize::can_carry(port, &group.parameters)
+        && may_change(group, port, requester);
+    is_allowed.then_some(()).ok_or(SaStatus::REQ_INVALID)
+}
+
+/// Whether the requester may change how `port` takes part: in person anybody may; of others only those memberships that
+/// were made by proxy, by whom can be in the group himself (IBA 15.2.5.17, o15-0.1.2).
+pub(super) fn may_change(group: &Group, port: &Port<'_>, requester: &Requester<'_>) -> bool {
+    match group.members.get(&port.gid.guid()) {
+        _ if requester.trusted => true,
+        None => true,
+        Some(member) if member.proxy => requester.port.is_in(group.parameters.p_key),
+        Some(member) => requester.port.guid == member.port,
+    }
+}
+
+/// Whether a group is what the components in `mask` say; who takes part in it is not looked at.
+pub(super) fn matches(record: &McMemberRecord, mask: ComponentMask, group: &Group) -> bool {
+    let parameters = &group.parameters;
+    let differs = |component: ComponentMask, same: bool| mask.contains(component) && !same;
+    let (asked, has) = (record.p_key(), parameters.p_key);
+    let same_partition = asked.base() == has.base() && (asked.is_full() || has.is_full());
+    !(differs(McMemberRecord::Q_KEY, record.q_key() == parameters.q_key)
+        || differs(McMemberRecord::MLID, record.mlid() == group.mlid)
+        || differs(
+            McMemberRecord::T_CLASS,
+            record.t_class() == parameters.t_class,
+        )
+        || differs(McMemberRecord::P_KEY, same_partition)
+        || differs(McMemberRecord::SL, record.sl() == parameters.sl)
+        || differs(
+            McMemberRecord::FLOW_LABEL,
+            record.flow_label() == parameters.flow_label,
+        )
+        || differs(
+            McMemberRecord::HOP_LIMIT,
+            record.hop_limit() == parameters.hop_limit,
+        ))
+        && realize::matches(record, mask, parameters)
+}

@@ -1,0 +1,47 @@
+//! Leaving a group (IBA 15.2.5.17.4).
+
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
+
+use super::join::may_change;
+use super::{Ports, Registry, Requester, group_mut};
+
+impl Registry {
+    /// Answers Delete of MCMemberRecord: a port no longer takes part in a group in the ways that the request names. In the
+    /// answer are those that are left.
+    ///
+    /// # Errors
+    /// The status to answer with; nothing has changed then.
+    pub fn leave(
+        &mut self,
+        record: &McMemberRecord,
+        mask: ComponentMask,
+        requester: &Requester<'_>,
+        ports: &impl Ports,
+    ) -> Result<McMemberRecord, Status> {
+        let port = self.check_named(record, mask, ports)?;
+        let alias = port.gid.guid();
+        let (mgid, state) = (record.mgid(), record.join_state());
+        let group = group_mut(&mut self.groups, mgid).ok_or(SaStatus::REQ_INVALID)?;
+        let is_allowed = may_change(group, &port, requester);
+        let member = group.members.get_mut(&alias);
+        let member = member
+            .filter(|member| is_allowed && state.0 != 0 && member.state.0 & state.0 == state.0)
+            .ok_or(SaStatus::REQ_INVALID)?;
+        let received = member.receives();
+        member.state = JoinState(member.state.0 & !state.0);
+        let left = *member;
+        let mut answer = group.record_of(&left);
+        answer.set_port_gid(record.port_gid());
+        self.unsaved = true;
+        if received != left.receives() {
+            self.stale.insert(group.mlid);
+        }
+        if left.state == JoinState(0) {
+            self.remove_member(mgid, alias);
+        } else {
+            self.end_if_over(mgid);
+        }
+        Ok(answer)
+    }
+}

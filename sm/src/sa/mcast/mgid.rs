@@ -1,0 +1,127 @@
+//! Multicast GIDs: which can be asked for, and which are given (IBA 4.1.1, 15.2.5.17; RFC 4391).
+
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+
+/// Where the flags and the scope are.
+const FLAGS_SHIFT: u32 = 116;
+const SCOPE_SHIFT: u32 = 112;
+
+/// Where the 16 bits are that say what kind of address the rest is.
+const SIGNATURE_SHIFT: u32 = 96;
+
+/// Where IP groups have their P_Key.
+const P_KEY_SHIFT: u32 = 80;
+
+/// IPv4 over InfiniBand.
+const IPV4: u16 = 0x401B;
+/// IPv6 over InfiniBand.
+const IPV6: u16 = 0x601B;
+/// Assigned by subnet administration.
+const ASSIGNED: u16 = 0xA01B;
+
+/// The scope of groups that do not leave the subnet.
+pub(super) const LINK_LOCAL: u8 = 2;
+
+fn signature(mgid: Gid) -> u16 {
+    (mgid.0 >> SIGNATURE_SHIFT) as u16
+}
+
+/// How far the group reaches, as its MGID has it.
+pub(super) fn scope(mgid: Gid) -> u8 {
+    (mgid.0 >> SCOPE_SHIFT) as u8 & 0xF
+}
+
+/// Whether a group can be made with this MGID.
+///
+/// The flags but the lowest, which tells transient groups from permanent ones, are reserved; and groups that subnet
+/// administration names itself stay with it where they do not leave the subnet. IP groups are as RFC 4391 has them.
+pub(super) fn is_valid(mgid: Gid) -> bool {
+    if !mgid.is_multicast() {
+        return false;
+    }
+    let flags = (mgid.0 >> FLAGS_SHIFT) as u8 & 0xF;
+    match signature(mgid) {
+        IPV4 | IPV6 => true,
+        ASSIGNED if scope(mgid) == LINK_LOCAL => false,
+        _ => flags <= 1,
+    }
+}
+
+/// Of a group of IP over InfiniBand, the broadcast group that it needs: of its scope and partition. `None` for others, and
+/// for the broadcast group itself.
+pub(super) fn broadcast_of(mgid: Gid) -> Option<Gid> {
+    if !matches!(signature(mgid), IPV4 | IPV6) {
+        return None;
+    }
+    let p_key = PKey((mgid.0 >> P_KEY_SHIFT) as u16);
+    let broadcast = broadcast(scope(mgid), p_key);
+    (broadcast != mgid).then_some(broadcast)
+}
+
+/// The broadcast group of IPv4 over InfiniBand in a partition, ff12:401b:ffff::ffff:ffff for the default one.
+pub(super) fn broadcast(scope: u8, p_key: PKey) -> Gid {
+    let head = 0xFF10_u128 | u128::from(scope & 0xF);
+    Gid(head << SCOPE_SHIFT
+        | u128::from(IPV4) << SIGNATURE_SHIFT
+        | u128::from(p_key.0) << P_KEY_SHIFT
+        | 0xFFFF_FFFF)
+}
+
+/// The MGID with this number among those that are assigned in a subnet.
+pub(super) fn assigned(scope: u8, subnet_prefix: u64, number: u32) -> Gid {
+    let head = 0xFF10_u128 | u128::from(scope & 0xF);
+    Gid(head << SCOPE_SHIFT
+        | u128::from(ASSIGNED) << SIGNATURE_SHIFT
+        | u128::from(subnet_prefix) << 32
+        | u128::from(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gid(text: &str) -> Gid {
+        Gid(text.parse::<std::net::Ipv6Addr>().unwrap().to_bits())
+    }
+
+    #[test]
+    fn what_is_asked_for_has_to_be_well_formed() {
+        for good in [
+            "ff12:a01c:fe80::1",
+            "ff02::1",
+            "ff1f:a01b::1",
+            "ff12:401b:ffff::ffff:ffff",
+            "ff12:601b:ffff::1",
+        ] {
+            assert!(is_valid(gid(good)), "{good}");
+        }
+        for bad in [
+            "fa12:a01c::1",
+            "ef12::1",
+            "ff22::1",
+            "ff82::1",
+            "ff12:a01b::1",
+            "::",
+        ] {
+            assert!(!is_valid(gid(bad)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ip_groups_belong_to_the_broadcast_group_of_their_partition() {
+        let broadcast_gid = gid("ff12:401b:8005::ffff:ffff");
+        assert_eq!(broadcast(2, PKey(0x8005)), broadcast_gid);
+        assert_eq!(broadcast_of(gid("ff12:601b:8005::16")), Some(broadcast_gid));
+        assert_eq!(broadcast_of(gid("ff12:401b:8005::16")), Some(broadcast_gid));
+        assert_eq!(broadcast_of(broadcast_gid), None);
+        assert_eq!(broadcast_of(gid("ff12:a01c::1")), None);
+    }
+
+    #[test]
+    fn assigned_names_say_who_gave_them() {
+        let given = assigned(2, 0xFE80_0000_0000_0000, 7);
+        assert_eq!(given, gid("ff12:a01b:fe80::7"));
+        assert_eq!(scope(given), 2);
+    }
+}

@@ -1,0 +1,190 @@
+//! Which multicast LID a group gets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::Lid;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+
+/// The multicast LID of the default partition's broadcast group, which hosts that start before subnet administration
+/// answers may assume.
+pub(super) const BROADCAST: Lid = Lid::MULTICAST_FIRST;
+
+/// How many multicast LIDs there are.
+const ALL: u16 = 0x3FFF;
+
+/// The multicast LIDs in use, and by whom.
+///
+/// Groups share one only when there is no other left, and never across partitions: a packet of a group comes to the
+/// members of all groups that share its LID, and what is of another partition would get to see it.
+#[derive(Debug)]
+pub(super) struct Mlids {
+    used: BTreeMap<Lid, Slot>,
+    /// Multicast LIDs that switches have entries for, from 0xC000 on.
+    capacity: u16,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// The partition, without the membership bit.
+    partition: u16,
+    groups: BTreeSet<Gid>,
+}
+
+impl Default for Mlids {
+    fn default() -> Mlids {
+        Mlids {
+            used: BTreeMap::new(),
+            capacity: ALL,
+        }
+    }
+}
+
+impl Mlids {
+    pub(super) fn set_capacity(&mut self, mlids: u16) {
+        self.capacity = mlids.min(ALL);
+    }
+
+    /// The groups that have a multicast LID.
+    pub(super) fn groups(&self, mlid: Lid) -> impl Iterator<Item = &Gid> {
+        self.used
+            .get(&mlid)
+            .into_iter()
+            .flat_map(|slot| &slot.groups)
+    }
+
+    /// Gives a group a multicast LID: the one it `wants`, if that is free; else the lowest that is; else the one that
+    /// fewest groups of its partition share. `None` where its partition has none to share.
+    pub(super) fn allocate(&mut self, mgid: Gid, p_key: PKey, wants: Option<Lid>) -> Option<Lid> {
+        let is_free = |mlid: &Lid| self.is_usable(*mlid) && !self.used.contains_key(mlid);
+        let mlid = wants
+            .filter(is_free)
+            .or_else(|| self.lowest_free())
+            .or_else(|| self.least_shared(p_key))?;
+        let slot = self.used.entry(mlid).or_insert_with(|| Slot {
+            partition: p_key.base(),
+            groups: BTreeSet::new(),
+        });
+        slot.groups.insert(mgid);
+        Some(mlid)
+    }
+
+    /// Gives a group the multicast LID that it had before, if nobody else's packets would meet there.
+    pub(super) fn claim(&mut self, mgid: Gid, p_key: PKey, mlid: Lid) -> bool {
+        if !mlid.is_multicast() {
+            return false;
+        }
+        let slot = self.used.entry(mlid).or_insert_with(|| Slot {
+            partition: p_key.base(),
+            groups: BTreeSet::new(),
+        });
+        let fits = slot.partition == p_key.base();
+        if fits {
+            slot.groups.insert(mgid);
+        }
+        fits
+    }
+
+    pub(super) fn release(&mut self, mlid: Lid, mgid: Gid) {
+        if let Some(slot) = self.used.get_mut(&mlid) {
+            slot.groups.remove(&mgid);
+            if slot.groups.is_empty() {
+                self.used.remove(&mlid);
+            }
+        }
+    }
+
+    fn is_usable(&self, mlid: Lid) -> bool {
+        mlid.is_multicast() && mlid.0 - Lid::MULTICAST_FIRST.0 < self.capacity
+    }
+
+    /// Never the one that is kept for the broadcast group.
+    fn lowest_free(&self) -> Option<Lid> {
+        let first = BROADCAST.0 + 1;
+        let mut expected = first;
+        // The first gap in the used ones: they are in order.
+        for mlid in self.used.range(Lid(first)..).map(|(mlid, _)| mlid.0) {
+            if mlid != expected {
+                break;
+            }
+            expected = expected.saturating_add(1);
+        }
+        Some(Lid(expected)).filter(|&mlid| self.is_usable(mlid))
+    }
+
+    fn least_shared(&self, p_key: PKey) -> Option<Lid> {
+        self.used
+            .iter()
+            .filter(|(mlid, slot)| slot.partition == p_key.base() && self.is_usable(**mlid))
+            .min_by_key(|(mlid, slot)| (slot.groups.len(), **mlid))
+            .map(|(&mlid, _)| mlid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: PKey = PKey(0x8001);
+    const Q: PKey = PKey(0x8002);
+
+    #[test]
+    fn the_lowest_free_one_is_given_and_the_first_kept() {
+        let mut mlids = Mlids::default();
+        assert_eq!(mlids.allocate(Gid(1), P, None), Some(Lid(0xC001)));
+        assert_eq!(mlids.allocate(Gid(2), Q, None), Some(Lid(0xC002)));
+        assert_eq!(mlids.allocate(Gid(3), Q, None), Some(Lid(0xC003)));
+        mlids.release(Lid(0xC002), Gid(2));
+        assert_eq!(mlids.allocate(Gid(4), P, None), Some(Lid(0xC002)));
+        assert_eq!(mlids.allocate(Gid(5), P, Some(BROADCAST)), Some(BROADCAST));
+        // What is wanted and not free is not given.
+        assert_eq!(
+            mlids.allocate(Gid(6), P, Some(BROADCAST)),
+            Some(Lid(0xC004))
+        );
+        assert_eq!(
+            mlids.allocate(Gid(7), P, Some(Lid(0xD000))),
+            Some(Lid(0xD000))
+        );
+        assert_eq!(
+            mlids.allocate(Gid(8), P, Some(Lid(0x1000))),
+            Some(Lid(0xC005))
+        );
+    }
+
+    #[test]
+    fn what_runs_short_is_shared_within_a_partition_only() {
+        let mut mlids = Mlids::default();
+        mlids.set_capacity(4);
+        for group in 1..=3 {
+            assert!(mlids.allocate(Gid(group), P, None).is_some());
+        }
+        assert_eq!(mlids.allocate(Gid(9), Q, None), None);
+        assert_eq!(mlids.allocate(Gid(4), P, None), Some(Lid(0xC001)));
+        assert_eq!(mlids.allocate(Gid(5), P, None), Some(Lid(0xC002)));
+        assert_eq!(mlids.groups(Lid(0xC001)).count(), 2);
+        mlids.release(Lid(0xC001), Gid(1));
+        assert_eq!(
+            mlids.allocate(Gid(9), Q, None),
+            None,
+            "somebody is still there"
+        );
+        mlids.release(Lid(0xC001), Gid(4));
+        assert_eq!(mlids.allocate(Gid(9), Q, None), Some(Lid(0xC001)));
+        assert!(!mlids.claim(Gid(6), P, Lid(0xC001)));
+        assert!(mlids.claim(Gid(6), P, Lid(0xC002)));
+        assert!(!mlids.claim(Gid(6), P, Lid(0xBFFF)));
+    }
+
+    #[test]
+    fn the_last_one_is_given_too() {
+        let mut mlids = Mlids::default();
+        for group in 0..u128::from(ALL) - 1 {
+            assert!(mlids.allocate(Gid(group), P, None).is_some());
+        }
+        assert!(mlids.used.contains_key(&Lid(0xFFFE)));
+        assert_eq!(mlids.allocate(Gid(1 << 40), Q, None), None);
+        mlids.set_capacity(0);
+        assert_eq!(mlids.allocate(Gid(1 << 40), P, None), None);
+    }
+}

@@ -1,0 +1,332 @@
+//! Multicast groups and who takes part in them (IBA 15.2.5.17).
+//!
+//! A [`Registry`] is a state machine without I/O. It takes the requests of MCMemberRecord, [`Registry::join`] and
+//! [`Registry::leave`], and shows itself to queries in a [`View`]; hears of ports that come and go; and says who is to be reached by which
+//! multicast LID ([`Registry::group_set`]), for the core to plan trees for.
+//!
+//! What it has to know of ports it asks [`Ports`], at every request, so that it holds nothing that a sweep could make
+//! untrue. A port that is gone keeps its memberships for a while: a link that flaps costs nobody a group.
+
+mod group;
+mod join;
+mod leave;
+pub mod limits;
+mod mgid;
+mod mlid;
+mod presence;
+mod realize;
+mod saved;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::{Mtu, PKey};
+use rsm_mad::wire::sa::Rate;
+
+pub use self::group::{Group, Member, Parameters};
+use self::mlid::Mlids;
+pub(in crate::sa) use self::realize::is_meaningful;
+pub use self::saved::{SavedGroup, SavedMember};
+pub use self::view::{Cursor, Eyes, View};
+use crate::plan::groups::{GroupSet, Members};
+
+/// What the registry has to know of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct Port<'a> {
+    /// The GID that it was asked for by, with the prefix of the subnet.
+    pub gid: Gid,
+    /// The GUID of the port itself, where `gid` is an alias.
+    pub guid: Guid,
+    /// Its partitions.
+    pub p_keys: &'a [PKey],
+    /// The largest payload that its link carries.
+    pub mtu: Mtu,
+    /// The rate of its link.
+    pub rate: Rate,
+}
+
+impl Port<'_> {
+    /// Whether it is in the partition of `p_key`, as whatever kind of member.
+    pub fn is_in(&self, p_key: PKey) -> bool {
+        let keys = self.p_keys.iter();
+        p_key.is_valid() && keys.into_iter().any(|key| key.base() == p_key.base())
+    }
+
+    /// Whether the two can talk: both are in a partition, at least one as a full member (IBA 10.9.1.1).
+    pub fn can_talk_to(&self, other: &Port<'_>) -> bool {
+        self.p_keys.iter().any(|mine| {
+            mine.is_valid()
+                && other
+                    .p_keys
+                    .iter()
+                    .any(|their| their.base() == mine.base() && (their.is_full() || mine.is_full()))
+        })
+    }
+}
+
+/// The ports of the subnet.
+pub trait Ports {
+    /// The port with this GID, which may be an alias, with the prefix of the subnet or the link-local one.
+    fn by_gid(&self, gid: Gid) -> Option<Port<'_>>;
+
+    /// The port with this GUID, no alias.
+    fn by_guid(&self, guid: Guid) -> Option<Port<'_>>;
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Requester<'a> {
+    /// The port that it asks from.
+    pub port: Port<'a>,
+    /// It showed the SM_Key.
+    pub trusted: bool,
+}
+
+/// What the registry decides by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// How long a port that is gone keeps its memberships.
+    pub keep: Duration,
+    /// SubnetTimeOut of the groups' packets where nobody asks for anything else: 4.096 µs × 2^n.
+    pub packet_life_time: u8,
+    /// The prefix of the subnet, for multicast GIDs that are assigned.
+    pub subnet_prefix: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            // Longer than a cable takes to retrain, shorter than a host takes to boot.
+            keep: Duration::from_secs(10),
+            packet_life_time: 18,
+            subnet_prefix: 0xFE80_0000_0000_0000,
+        }
+    }
+}
+
+/// A group came into being or ended (traps 66 and 67, IBA 14.2.5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Trap 66.
+    Created(Gid),
+    /// Trap 67.
+    Deleted(Gid),
+}
+
+/// All groups with their members.
+#[derive(Debug)]
+pub struct Registry {
+    config: Config,
+    /// Shared with views, and copied where one is still looked at when something changes.
+    groups: Arc<BTreeMap<Gid, Arc<Group>>>,
+    mlids: Mlids,
+    /// By port GUID: the groups that it takes part in, by whichever of its GIDs.
+    by_port: BTreeMap<Guid, BTreeSet<Gid>>,
+    /// Memberships in all groups.
+    members: usize,
+    /// Ports with memberships that are gone, and when they lose them.
+    gone: BTreeMap<Guid, Time>,
+    /// Counts multicast GIDs that were assigned.
+    assigned: u32,
+    /// What was last said of who is to be reached.
+    group_set: Arc<GroupSet>,
+    /// Multicast LIDs of which that is no longer true.
+    stale: BTreeSet<Lid>,
+    /// Changed since somebody last took what is to be remembered.
+    unsaved: bool,
+    events: VecDeque<Event>,
+    events_lost: u64,
+}
+
+impl Registry {
+    /// No group.
+    pub fn new(config: Config) -> Registry {
+        Registry {
+            config,
+            groups: Arc::default(),
+            mlids: Mlids::default(),
+            by_port: BTreeMap::new(),
+            members: 0,
+            gone: BTreeMap::new(),
+            assigned: 0,
+            group_set: Arc::default(),
+            stale: BTreeSet::new(),
+            unsaved: false,
+            events: VecDeque::new(),
+            events_lost: 0,
+        }
+    }
+
+    /// Uses another configuration from now on.
+    pub fn configure(&mut self, config: Config) {
+        self.config = config;
+    }
+
+    /// How many multicast LIDs from 0xC000 on the switches have table entries for: the smallest MulticastFDBCap of
+    /// those that can multicast at all. Groups that have a multicast LID beyond that keep it.
+    pub fn set_capacity(&mut self, mlids: u16) {
+        self.mlids.set_capacity(mlids);
+    }
+
+    /// Makes the groups that exist whether or not anybody takes part: those of `wanted`, by MGID. A group that exists
+    /// already is one of them from then on, with the parameters that it has; one that no longer is ends with its last
+    /// full member.
+    ///
+    /// Where there is no room for all of them the first ones are made. Returns how many were not.
+    pub fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
+        let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
+        let former = self.groups.values().filter(|group| group.well_known);
+        let former: Vec<Gid> = former.map(|group| group.parameters.mgid).collect();
+        for mgid in former {
+            if let Some(group) = group_mut(&mut self.groups, mgid) {
+                group.well_known = names.contains(&mgid);
+            }
+        }
+        let mut unmade = 0;
+        for parameters in wanted {
+            let exists = self.groups.contains_key(&parameters.mgid);
+            if !exists && self.create(*parameters, None).is_err() {
+                unmade += 1;
+            }
+            if let Some(group) = group_mut(&mut self.groups, parameters.mgid) {
+                group.well_known = true;
+            }
+        }
+        let all: Vec<Gid> = self.groups.keys().copied().collect();
+        for mgid in all {
+            self.end_if_over(mgid);
+        }
+        unmade
+    }
+
+    /// The group with this MGID.
+    pub fn group(&self, mgid: Gid) -> Option<&Group> {
+        self.groups.get(&mgid).map(Arc::as_ref)
+    }
+
+    /// All groups, by MGID.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
+        self.groups.values().map(Arc::as_ref)
+    }
+
+    /// All groups as they are now, for as long as somebody looks.
+    pub fn view(&self) -> View {
+        View::of(self.groups.clone())
+    }
+
+    /// Memberships in all groups.
+    pub fn members(&self) -> usize {
+        self.members
+    }
+
+    /// Whether who is to be reached is no longer what [`Registry::group_set`] last said.
+    pub fn is_stale(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
+    /// Who is to be reached by which multicast LID. What has not changed is shared with the set before; what has is put
+    /// together anew, so that a caller who lets several requests pass before he asks saves work.
+    pub fn group_set(&mut self) -> Arc<GroupSet> {
+        if self.stale.is_empty() {
+            return self.group_set.clone();
+        }
+        let mut set = GroupSet::clone(&self.group_set);
+        for mlid in std::mem::take(&mut self.stale) {
+            let mut members = Members::default();
+            for member in self
+                .mlids
+                .groups(mlid)
+                .filter_map(|mgid| self.groups.get(mgid))
+                .flat_map(|group| group.members.values())
+            {
+                *members.ports.entry(member.port).or_default() |= member.receives();
+            }
+            if members.ports.is_empty() {
+                set.by_mlid.remove(&mlid);
+            } else {
+                set.by_mlid.insert(mlid, Arc::new(members));
+            }
+        }
+        self.group_set = Arc::new(set);
+        self.group_set.clone()
+    }
+
+    /// What happened to groups since it was last asked, oldest first.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Events that nobody asked for in time, and that are lost.
+    pub fn events_lost(&self) -> u64 {
+        self.events_lost
+    }
+
+    fn tell(&mut self, event: Event) {
+        if self.events.len() == limits::MAX_EVENTS {
+            self.events.pop_front();
+            self.events_lost += 1;
+        }
+        self.events.push_back(event);
+    }
+
+    /// Takes `port` out of a group, and ends the group if nothing keeps it alive.
+    fn remove_member(&mut self, mgid: Gid, alias: Guid) {
+        let Some(group) = group_mut(&mut self.groups, mgid) else {
+            return;
+        };
+        let Some(member) = group.members.remove(&alias) else {
+            return;
+        };
+        let takes_part = group
+            .members
+            .values()
+            .any(|other| other.port == member.port);
+        self.stale.insert(group.mlid);
+        self.members -= 1;
+        self.unsaved = true;
+        if !takes_part {
+            self.forget_membership(member.port, mgid);
+        }
+        self.end_if_over(mgid);
+    }
+
+    /// A group that no full member keeps alive ends, and with it what other memberships it has (IBA 15.2.5.17.4).
+    fn end_if_over(&mut self, mgid: Gid) {
+        let is_over = |group: &Arc<Group>| !group.well_known && !group.is_kept_alive();
+        if !self.groups.get(&mgid).is_some_and(is_over) {
+            return;
+        }
+        if let Some(group) = Arc::make_mut(&mut self.groups).remove(&mgid) {
+            self.members -= group.members.len();
+            for member in group.members.values() {
+                self.forget_membership(member.port, mgid);
+            }
+            self.stale.insert(group.mlid);
+            self.mlids.release(group.mlid, mgid);
+            self.unsaved = true;
+            self.tell(Event::Deleted(mgid));
+        }
+    }
+
+    fn forget_membership(&mut self, port: Guid, mgid: Gid) {
+        if let Some(groups) = self.by_port.get_mut(&port) {
+            groups.remove(&mgid);
+            if groups.is_empty() {
+                self.by_port.remove(&port);
+                self.gone.remove(&port);
+            }
+        }
+    }
+}
+
+/// A group, to be changed.
+fn group_mut(groups: &mut Arc<BTreeMap<Gid, Arc<Group>>>, mgid: Gid) -> Option<&mut Group> {
+    Arc::make_mut(groups).get_mut(&mgid).map(Arc::make_mut)
+}

@@ -1,0 +1,127 @@
+//! MTU, rate and packet life time: what a group gets, and whether a group has what a request wants.
+
+use rsm_mad::wire::attr::Mtu;
+use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate, Selector};
+
+use super::{Parameters, Port};
+
+/// MTUs by their code, smallest first.
+const MTUS: [Mtu; 5] = [
+    Mtu::Bytes256,
+    Mtu::Bytes512,
+    Mtu::Bytes1024,
+    Mtu::Bytes2048,
+    Mtu::Bytes4096,
+];
+
+/// A value that a request names, with how it compares. Both components have to be there to mean anything.
+struct Wish<T> {
+    selector: Selector,
+    value: T,
+}
+
+fn wish<T>(
+    mask: ComponentMask,
+    components: ComponentMask,
+    selector: Selector,
+    value: T,
+) -> Option<Wish<T>> {
+    mask.contains(components)
+        .then_some(Wish { selector, value })
+}
+
+fn mtu_wish(record: &McMemberRecord, mask: ComponentMask) -> Option<Wish<Mtu>> {
+    let components = McMemberRecord::MTU_SELECTOR | McMemberRecord::MTU;
+    wish(mask, components, record.mtu_selector(), record.mtu())
+}
+
+fn rate_wish(record: &McMemberRecord, mask: ComponentMask) -> Option<Wish<Rate>> {
+    let components = McMemberRecord::RATE_SELECTOR | McMemberRecord::RATE;
+    wish(mask, components, record.rate_selector(), record.rate())
+}
+
+fn life_time_wish(record: &McMemberRecord, mask: ComponentMask) -> Option<Wish<u8>> {
+    let components = McMemberRecord::PACKET_LIFE_TIME_SELECTOR | McMemberRecord::PACKET_LIFE_TIME;
+    let value = record.packet_life_time();
+    wish(mask, components, record.packet_life_time_selector(), value)
+}
+
+/// Whether the MTU and the rate that a request names are any.
+pub(in crate::sa) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> bool {
+    let mtu = mtu_wish(record, mask);
+    let rate = rate_wish(record, mask);
+    mtu.is_none_or(|wish| wish.selector == Selector::Extreme || MTUS.contains(&wish.value))
+        && rate.is_none_or(|wish| {
+            wish.selector == Selector::Extreme || wish.value.tenth_gbps().is_some()
+        })
+}
+
+/// What a new group gets of what `port` can do: exactly what is asked for, or the best that is on the right side of it.
+/// `None` where `port` could not take part in such a group.
+pub(super) fn mtu(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>) -> Option<Mtu> {
+    let wanted = mtu_wish(record, mask);
+    let fits = |mtu: &Mtu| {
+        mtu.code() <= port.mtu.code()
+            && wanted
+                .as_ref()
+                .is_none_or(|wish| wish.selector.accepts(mtu.code(), wish.value.code()))
+    };
+    MTUS.into_iter().rev().find(fits)
+}
+
+/// As [`mtu`], of rates.
+pub(super) fn rate(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>) -> Option<Rate> {
+    let wanted = rate_wish(record, mask);
+    let most = port.rate.tenth_gbps()?;
+    let fits = |rate: &Rate| {
+        let value = rate.tenth_gbps();
+        value.is_some_and(|value| value <= most)
+            && wanted
+                .as_ref()
+                .is_none_or(|wish| wish.selector.accepts(value, wish.value.tenth_gbps()))
+    };
+    let is_asked = |rate: &Rate| {
+        // Of two codes for one rate that which was asked for.
+        wanted.as_ref().is_some_and(|wish| wish.value == *rate)
+    };
+    let best = Rate::all().rev().find(fits)?;
+    let same = Rate::all().filter(|rate| rate.tenth_gbps() == best.tenth_gbps());
+    Some(same.into_iter().find(is_asked).unwrap_or(best))
+}
+
+/// The packet life time of a new group: what is asked for, or `usual` where that will do.
+pub(super) fn packet_life_time(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    usual: u8,
+) -> Option<u8> {
+    /// Six bits.
+    const LONGEST: u8 = 63;
+    let Some(wish) = life_time_wish(record, mask) else {
+        return Some(usual);
+    };
+    match wish.selector {
+        Selector::Exactly => Some(wish.value),
+        Selector::GreaterThan if wish.value == LONGEST => None,
+        Selector::GreaterThan => Some(usual.max(wish.value + 1)),
+        Selector::LessThan => wish.value.checked_sub(1).map(|most| usual.min(most)),
+        Selector::Extreme | Selector::Unknown(_) => Some(usual),
+    }
+}
+
+/// Whether a group has what a request wants of MTU, rate and packet life time.
+pub(super) fn matches(record: &McMemberRecord, mask: ComponentMask, group: &Parameters) -> bool {
+    mtu_wish(record, mask)
+        .is_none_or(|wish| wish.selector.accepts(group.mtu.code(), wish.value.code()))
+        && rate_wish(record, mask).is_none_or(|wish| {
+            let (has, wants) = (group.rate.tenth_gbps(), wish.value.tenth_gbps());
+            wish.selector.accepts(has, wants)
+        })
+        && life_time_wish(record, mask)
+            .is_none_or(|wish| wish.selector.accepts(group.packet_life_time, wish.value))
+}
+
+/// Whether a port can take the packets of a group.
+pub(super) fn can_carry(port: &Port<'_>, group: &Parameters) -> bool {
+    port.mtu.code() >= group.mtu.code() && port.rate.tenth_gbps() >= group.rate.tenth_gbps()
+}

@@ -1,0 +1,116 @@
+//! What survives a restart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::sa::JoinState;
+
+use super::limits::{MAX_GROUPS, MAX_MEMBERS};
+use super::{Group, Member, Parameters, Registry};
+
+/// A group with its members, to be kept elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SavedGroup {
+    /// What its packets are like.
+    pub parameters: Parameters,
+    /// Its multicast LID, which senders have learned.
+    pub mlid: Lid,
+    /// Who takes part.
+    pub members: Vec<SavedMember>,
+}
+
+/// A port that takes part in a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SavedMember {
+    /// The GID that it takes part by.
+    pub gid: Gid,
+    /// The GUID of the port itself.
+    pub port: Guid,
+    /// How it takes part.
+    pub state: JoinState,
+    /// Somebody else joined it.
+    pub proxy: bool,
+}
+
+impl Registry {
+    /// Whether anything has changed that is to be remembered, since this was last asked.
+    pub fn take_unsaved(&mut self) -> bool {
+        std::mem::take(&mut self.unsaved)
+    }
+
+    /// All groups, to be remembered.
+    pub fn save(&self) -> impl Iterator<Item = SavedGroup> {
+        self.groups.values().map(|group| SavedGroup {
+            parameters: group.parameters,
+            mlid: group.mlid,
+            members: group
+                .members
+                .values()
+                .map(|member| SavedMember {
+                    gid: member.gid,
+                    port: member.port,
+                    state: member.state,
+                    proxy: member.proxy,
+                })
+                .collect(),
+        })
+    }
+
+    /// Takes back what was saved, at the start. Every port counts as gone until [`Registry::ports_changed`] finds it, and
+    /// has all of `until` for that: a sweep of a large subnet takes its time.
+    ///
+    /// What contradicts what is there, or itself, is left out: bytes on a disk are no more to be trusted than a request.
+    /// Returns how many groups and members were.
+    pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedGroup>, until: Time) -> usize {
+        let mut left_out = 0;
+        for group in saved {
+            let mgid = group.parameters.mgid;
+            let p_key = group.parameters.p_key;
+            let is_sound = mgid.is_multicast()
+                && p_key.is_valid()
+                && self.groups.len() < MAX_GROUPS
+                && !self.groups.contains_key(&mgid)
+                && self.mlids.claim(mgid, p_key, group.mlid);
+            if !is_sound {
+                left_out += 1 + group.members.len();
+                continue;
+            }
+            let mut members = BTreeMap::new();
+            for member in group.members {
+                let is_sound = member.state.0 & 0xF == member.state.0
+                    && member.state.0 != 0
+                    && self.members < MAX_MEMBERS
+                    && !members.contains_key(&member.gid.guid());
+                if !is_sound {
+                    left_out += 1;
+                    continue;
+                }
+                self.members += 1;
+                self.by_port.entry(member.port).or_default().insert(mgid);
+                self.gone.insert(member.port, until);
+                members.insert(
+                    member.gid.guid(),
+                    Member {
+                        gid: member.gid,
+                        port: member.port,
+                        state: member.state,
+                        proxy: member.proxy,
+                    },
+                );
+            }
+            self.stale.insert(group.mlid);
+            let group = Group {
+                parameters: group.parameters,
+                mlid: group.mlid,
+                // Whoever makes groups well known says so again.
+                well_known: false,
+                members,
+            };
+            Arc::make_mut(&mut self.groups).insert(mgid, Arc::new(group));
+        }
+        left_out
+    }
+}

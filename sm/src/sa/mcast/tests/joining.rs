@@ -1,0 +1,461 @@
+//! Joining, making, leaving: what is allowed, and what the answer says.
+
+use rsm_ids::Lid;
+use rsm_mad::wire::sa::{SaStatus, Selector};
+
+use super::super::limits::MAX_GROUPS_PER_PORT;
+use super::super::mlid;
+use super::*;
+
+#[test]
+fn a_group_is_made_by_its_first_full_member_and_ends_with_its_last() {
+    let mut subnet = Subnet::of(4);
+    for state in [NON, SEND, JoinState(NON.0 | SEND.0)] {
+        assert_eq!(subnet.join(1, NAME, state), Err(SaStatus::REQ_INVALID));
+    }
+    let answer = subnet.join(1, NAME, FULL).unwrap();
+    assert_eq!(answer.mgid(), NAME);
+    assert_eq!(answer.mlid(), Lid(0xC001));
+    assert_eq!(answer.join_state(), FULL);
+    assert_eq!(answer.scope(), 2);
+    assert_eq!(answer.mtu_selector(), Selector::Exactly);
+    assert_eq!(
+        (answer.mtu(), answer.rate()),
+        (Mtu::Bytes4096, Rate::GBPS_100)
+    );
+    assert_eq!(answer.packet_life_time(), 18);
+    assert!(!answer.proxy_join());
+    // Who receives without keeping the group alive loses it with it.
+    subnet.join(2, NAME, NON).unwrap();
+    subnet.join(3, NAME, SEND).unwrap();
+    subnet.join(4, NAME, SEND_FULL).unwrap();
+    subnet.leave(1, NAME, FULL).unwrap();
+    assert_eq!(subnet.registry.members(), 3);
+    subnet.leave(4, NAME, SEND_FULL).unwrap();
+    assert!(subnet.registry.group(NAME).is_none());
+    assert_eq!(subnet.registry.members(), 0);
+    let events: Vec<_> = std::iter::from_fn(|| subnet.registry.poll_event()).collect();
+    assert_eq!(
+        events,
+        [
+            super::super::Event::Created(NAME),
+            super::super::Event::Deleted(NAME)
+        ]
+    );
+}
+
+#[test]
+fn what_has_to_be_named_has_to_be_named() {
+    let mut subnet = Subnet::of(2);
+    let record = request(1, NAME, FULL);
+    for missing in [
+        McMemberRecord::MGID,
+        McMemberRecord::PORT_GID,
+        McMemberRecord::JOIN_STATE,
+    ] {
+        let refused = subnet.set(1, &record, COMPLETE.without(missing));
+        assert_eq!(refused, Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS));
+    }
+    for missing in [
+        McMemberRecord::Q_KEY,
+        McMemberRecord::P_KEY,
+        McMemberRecord::T_CLASS,
+        McMemberRecord::SL,
+        McMemberRecord::FLOW_LABEL,
+    ] {
+        for mgid in [NAME, Gid(0)] {
+            let refused = subnet.set(1, &request(1, mgid, FULL), COMPLETE.without(missing));
+            assert_eq!(refused, Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS));
+        }
+    }
+    // A group that is there needs no more than the three.
+    subnet.set(1, &record, COMPLETE).unwrap();
+    let answer = subnet.set(2, &request(2, NAME, FULL), NAMED).unwrap();
+    assert_eq!(answer.q_key(), 0x0B1B);
+    assert_eq!(
+        subnet.join(2, NAME, JoinState(0)),
+        Err(SaStatus::REQ_INVALID)
+    );
+}
+
+#[test]
+fn names_are_given_to_who_has_none() {
+    let mut subnet = Subnet::of(1);
+    let first = subnet.join(1, Gid(0), FULL).unwrap();
+    let second = subnet.join(1, Gid(0), FULL).unwrap();
+    assert_ne!(first.mgid(), second.mgid());
+    assert_eq!(first.mgid().0 >> 96, 0xFF12_A01B);
+    let mut record = request(1, Gid(0), FULL);
+    record.set_scope(5);
+    let mask = COMPLETE | McMemberRecord::SCOPE;
+    let wide = subnet.set(1, &record, mask).unwrap();
+    assert_eq!((wide.mgid().0 >> 96, wide.scope()), (0xFF15_A01B, 5));
+    // By that name others join; nobody can take it for his own when it is free.
+    subnet.leave(1, first.mgid(), FULL).unwrap();
+    assert_eq!(
+        subnet.join(1, first.mgid(), FULL),
+        Err(SaStatus::REQ_INVALID)
+    );
+}
+
+#[test]
+fn states_add_up_and_are_taken_away_one_by_one() {
+    let mut subnet = Subnet::of(1);
+    let all = |bits: &[JoinState]| JoinState(bits.iter().fold(0, |all, bit| all | bit.0));
+    assert_eq!(subnet.join(1, NAME, FULL).unwrap().join_state(), FULL);
+    assert_eq!(
+        subnet.join(1, NAME, SEND).unwrap().join_state(),
+        all(&[FULL, SEND])
+    );
+    assert_eq!(
+        subnet.join(1, NAME, NON).unwrap().join_state(),
+        all(&[FULL, SEND, NON])
+    );
+    // Only what one has can be given up.
+    subnet.leave(1, NAME, NON).unwrap();
+    assert_eq!(
+        subnet.leave(1, NAME, all(&[NON, FULL])),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(subnet.leave(1, NAME, NON), Err(SaStatus::REQ_INVALID));
+    assert_eq!(
+        subnet.leave(1, NAME, JoinState(0)),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(subnet.leave(1, NAME, SEND).unwrap().join_state(), FULL);
+    let last = subnet.leave(1, NAME, FULL).unwrap();
+    assert_eq!((last.join_state(), last.scope()), (JoinState(0), 2));
+    assert_eq!(subnet.leave(1, NAME, FULL), Err(SaStatus::REQ_INVALID));
+}
+
+#[test]
+fn the_broadcast_group_is_there_and_stays() {
+    let mut subnet = Subnet::with_broadcast(2);
+    let mgid = broadcast(EVERYBODY).mgid;
+    assert_eq!(subnet.registry.group(mgid).unwrap().mlid, mlid::BROADCAST);
+    assert_eq!(subnet.leave(1, mgid, FULL), Err(SaStatus::REQ_INVALID));
+    // A non-member may join what is there already.
+    let answer = subnet.set(1, &request(1, mgid, NON), NAMED).unwrap();
+    assert_eq!(
+        (answer.mtu(), answer.rate()),
+        (Mtu::Bytes2048, Rate::GBPS_10)
+    );
+    subnet.leave(1, mgid, NON).unwrap();
+    subnet.join(1, mgid, FULL).unwrap();
+    subnet.leave(1, mgid, FULL).unwrap();
+    assert!(subnet.registry.group(mgid).is_some());
+    // When it is no longer well known, it is a group like others.
+    subnet.join(2, mgid, FULL).unwrap();
+    subnet.registry.set_well_known(&[]);
+    assert!(subnet.registry.group(mgid).is_some());
+    subnet.leave(2, mgid, FULL).unwrap();
+    assert!(subnet.registry.group(mgid).is_none());
+}
+
+#[test]
+fn ip_groups_are_like_their_broadcast_group() {
+    let mut subnet = Subnet::of(2);
+    let ip = Gid(0xFF12_401B_FFFF << 80 | 0x0000_1234);
+    assert_eq!(subnet.join(1, ip, FULL), Err(SaStatus::REQ_INVALID));
+    subnet.registry.set_well_known(&[broadcast(EVERYBODY)]);
+    let mut odd = request(1, ip, FULL);
+    odd.set_q_key(7);
+    assert_eq!(subnet.set(1, &odd, COMPLETE), Err(SaStatus::REQ_INVALID));
+    let answer = subnet.join(1, ip, FULL).unwrap();
+    assert_eq!(answer.mlid(), Lid(0xC001));
+}
+
+#[test]
+fn what_a_port_cannot_carry_it_cannot_join() {
+    let mut subnet = Subnet::with_broadcast(3);
+    let mgid = broadcast(EVERYBODY).mgid;
+    subnet.host(1).mtu = Mtu::Bytes1024;
+    subnet.host(2).rate = Rate::GBPS_2_5;
+    assert_eq!(subnet.join(1, mgid, FULL), Err(SaStatus::REQ_INVALID));
+    assert_eq!(subnet.join(2, mgid, FULL), Err(SaStatus::REQ_INVALID));
+    subnet.join(3, mgid, FULL).unwrap();
+    // What he makes himself is as he can.
+    let answer = subnet.join(2, NAME, FULL).unwrap();
+    assert_eq!(answer.rate(), Rate::GBPS_2_5);
+}
+
+#[test]
+fn selectors_choose_what_a_new_group_gets() {
+    let mtu = |selector, value| {
+        let mut subnet = Subnet::of(1);
+        subnet.host(1).mtu = Mtu::Bytes2048;
+        let mut record = request(1, NAME, FULL);
+        record.set_mtu_selector(selector).set_mtu(value);
+        let mask = COMPLETE | McMemberRecord::MTU_SELECTOR | McMemberRecord::MTU;
+        subnet.set(1, &record, mask).map(|answer| answer.mtu())
+    };
+    assert_eq!(mtu(Selector::Exactly, Mtu::Bytes1024), Ok(Mtu::Bytes1024));
+    assert_eq!(
+        mtu(Selector::Exactly, Mtu::Bytes4096),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(
+        mtu(Selector::GreaterThan, Mtu::Bytes256),
+        Ok(Mtu::Bytes2048)
+    );
+    assert_eq!(
+        mtu(Selector::GreaterThan, Mtu::Bytes2048),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(mtu(Selector::LessThan, Mtu::Bytes4096), Ok(Mtu::Bytes2048));
+    assert_eq!(
+        mtu(Selector::LessThan, Mtu::Bytes256),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(
+        mtu(Selector::Exactly, Mtu::from_code(6)),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(
+        mtu(Selector::Extreme, Mtu::from_code(0)),
+        Ok(Mtu::Bytes2048)
+    );
+
+    let rate = |selector, value| {
+        let mut subnet = Subnet::of(1);
+        let mut record = request(1, NAME, FULL);
+        record.set_rate_selector(selector).set_rate(value);
+        let mask = COMPLETE | McMemberRecord::RATE_SELECTOR | McMemberRecord::RATE;
+        subnet.set(1, &record, mask).map(|answer| answer.rate())
+    };
+    assert_eq!(rate(Selector::Exactly, Rate::GBPS_10), Ok(Rate::GBPS_10));
+    assert_eq!(
+        rate(Selector::Exactly, Rate::GBPS_400),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(
+        rate(Selector::GreaterThan, Rate::GBPS_10),
+        Ok(Rate::GBPS_100)
+    );
+    assert_eq!(
+        rate(Selector::GreaterThan, Rate::GBPS_100),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(rate(Selector::LessThan, Rate::GBPS_10), Ok(Rate(5)));
+    assert_eq!(
+        rate(Selector::LessThan, Rate::GBPS_2_5),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(rate(Selector::Exactly, Rate(0)), Err(SaStatus::REQ_INVALID));
+
+    let life = |selector, value| {
+        let mut subnet = Subnet::of(1);
+        let mut record = request(1, NAME, FULL);
+        record
+            .set_packet_life_time_selector(selector)
+            .set_packet_life_time(value);
+        let both = McMemberRecord::PACKET_LIFE_TIME_SELECTOR | McMemberRecord::PACKET_LIFE_TIME;
+        let answer = subnet.set(1, &record, COMPLETE | both);
+        answer.map(|answer| answer.packet_life_time())
+    };
+    assert_eq!(life(Selector::Exactly, 12), Ok(12));
+    assert_eq!(life(Selector::LessThan, 12), Ok(11));
+    assert_eq!(life(Selector::LessThan, 0), Err(SaStatus::REQ_INVALID));
+    assert_eq!(life(Selector::GreaterThan, 20), Ok(21));
+    assert_eq!(life(Selector::GreaterThan, 63), Err(SaStatus::REQ_INVALID));
+}
+
+#[test]
+fn a_group_that_is_there_has_to_be_what_is_asked_for() {
+    let mut subnet = Subnet::of(2);
+    subnet.join(1, NAME, FULL).unwrap();
+    type Change = fn(&mut McMemberRecord);
+    let changes: [(Change, ComponentMask); 7] = [
+        (
+            |record| {
+                record.set_q_key(1);
+            },
+            McMemberRecord::Q_KEY,
+        ),
+        (
+            |record| {
+                record.set_t_class(1);
+            },
+            McMemberRecord::T_CLASS,
+        ),
+        (
+            |record| {
+                record.set_sl(1);
+            },
+            McMemberRecord::SL,
+        ),
+        (
+            |record| {
+                record.set_flow_label(1);
+            },
+            McMemberRecord::FLOW_LABEL,
+        ),
+        (
+            |record| {
+                record.set_hop_limit(1);
+            },
+            McMemberRecord::HOP_LIMIT,
+        ),
+        (
+            |record| {
+                record.set_p_key(SOME);
+            },
+            McMemberRecord::P_KEY,
+        ),
+        (
+            |record| {
+                record
+                    .set_mtu_selector(Selector::LessThan)
+                    .set_mtu(Mtu::Bytes4096);
+            },
+            ComponentMask(McMemberRecord::MTU.0 | McMemberRecord::MTU_SELECTOR.0),
+        ),
+    ];
+    for (change, component) in changes {
+        let mut record = request(2, NAME, FULL);
+        change(&mut record);
+        assert_eq!(
+            subnet.set(2, &record, NAMED | component),
+            Err(SaStatus::REQ_INVALID)
+        );
+        // What is not in the mask does not count.
+        subnet.set(2, &record, NAMED).unwrap();
+        subnet.leave(2, NAME, FULL).unwrap();
+    }
+}
+
+#[test]
+fn partitions_are_closed() {
+    let mut subnet = Subnet::of(4);
+    let mut record = request(2, NAME, FULL);
+    record.set_p_key(SOME);
+    subnet.set(2, &record, COMPLETE).unwrap();
+    assert_eq!(
+        subnet.set(1, &request(1, NAME, FULL), NAMED),
+        Err(SaStatus::REQ_INVALID)
+    );
+    subnet.set(4, &request(4, NAME, FULL), NAMED).unwrap();
+    let other = Gid(NAME.0 + 1);
+    let mut record = request(1, other, FULL);
+    record.set_p_key(SOME);
+    assert_eq!(subnet.set(1, &record, COMPLETE), Err(SaStatus::REQ_INVALID));
+    assert!(subnet.registry.group(other).is_none());
+    record.set_p_key(PKey(0x8000));
+    assert_eq!(subnet.set(1, &record, COMPLETE), Err(SaStatus::REQ_INVALID));
+}
+
+#[test]
+fn who_joins_for_another_says_so_and_who_is_in_by_himself_is_left_alone() {
+    let mut subnet = Subnet::of(3);
+    // Host 1 joins host 2 by proxy.
+    let answer = subnet.set(1, &request(2, NAME, FULL), COMPLETE).unwrap();
+    assert!(answer.proxy_join());
+    // Whoever is in the partition may change that.
+    let answer = subnet.set(3, &request(2, NAME, NON), NAMED).unwrap();
+    assert!(answer.proxy_join());
+    subnet.delete(3, &request(2, NAME, NON)).unwrap();
+    // In person, it is his.
+    assert!(
+        !subnet
+            .set(2, &request(2, NAME, FULL), NAMED)
+            .unwrap()
+            .proxy_join()
+    );
+    assert_eq!(
+        subnet.delete(3, &request(2, NAME, FULL)),
+        Err(SaStatus::REQ_INVALID)
+    );
+    assert_eq!(
+        subnet.set(3, &request(2, NAME, SEND), NAMED),
+        Err(SaStatus::REQ_INVALID)
+    );
+    // One who shares no partition can do nothing for him.
+    subnet.host(3).p_keys = vec![PKey(0x8009)];
+    let other = Gid(NAME.0 + 1);
+    assert_eq!(
+        subnet.set(3, &request(1, other, FULL), COMPLETE),
+        Err(SaStatus::REQ_INVALID)
+    );
+    // Limited members of one partition cannot talk to each other.
+    subnet.host(3).p_keys = vec![PKey(0x7FFF)];
+    subnet.host(1).p_keys = vec![PKey(0x7FFF)];
+    assert_eq!(
+        subnet.set(3, &request(1, NAME, FULL), NAMED),
+        Err(SaStatus::REQ_INVALID)
+    );
+    subnet.set(1, &request(1, NAME, FULL), NAMED).unwrap();
+}
+
+#[test]
+fn ports_that_are_not_there_cannot_join() {
+    let mut subnet = Subnet::of(1);
+    assert_eq!(
+        subnet.set(1, &request(9, NAME, FULL), COMPLETE),
+        Err(SaStatus::REQ_INVALID_GID)
+    );
+    let mut record = request(1, NAME, FULL);
+    record.set_port_gid(Gid(1 << 64 | 1));
+    assert_eq!(
+        subnet.set(1, &record, COMPLETE),
+        Err(SaStatus::REQ_INVALID_GID)
+    );
+}
+
+#[test]
+fn an_alias_is_a_member_of_its_own_at_the_same_port() {
+    let mut subnet = Subnet::of(1);
+    subnet.join(1, NAME, FULL).unwrap();
+    let alias = request(0x1001, NAME, SEND);
+    let answer = subnet.set(1, &alias, NAMED).unwrap();
+    assert_eq!((answer.join_state(), answer.proxy_join()), (SEND, false));
+    assert_eq!(subnet.registry.members(), 2);
+    let set = subnet.registry.group_set();
+    assert_eq!(set.by_mlid[&Lid(0xC001)].ports.len(), 1);
+    assert!(
+        set.by_mlid[&Lid(0xC001)].ports[&Guid(1)],
+        "it receives by its other name"
+    );
+    subnet.delete(1, &alias).unwrap();
+    subnet.leave(1, NAME, FULL).unwrap();
+    assert!(subnet.registry.group_set().by_mlid.is_empty());
+}
+
+#[test]
+fn a_port_has_room_for_so_many_groups() {
+    let mut subnet = Subnet::of(2);
+    for number in 0..MAX_GROUPS_PER_PORT as u128 {
+        subnet.join(1, Gid(NAME.0 + number), FULL).unwrap();
+    }
+    let one_more = Gid(NAME.0 + MAX_GROUPS_PER_PORT as u128);
+    assert_eq!(subnet.join(1, one_more, FULL), Err(SaStatus::NO_RESOURCES));
+    assert!(subnet.registry.group(one_more).is_none());
+    // Where it is in already it may do more; and others are not concerned.
+    subnet.join(1, NAME, NON).unwrap();
+    subnet.join(2, one_more, FULL).unwrap();
+}
+
+#[test]
+fn mlids_are_shared_when_they_run_short() {
+    let mut subnet = Subnet::with_broadcast(4);
+    subnet.registry.set_capacity(3);
+    let names: Vec<Gid> = (0..4).map(|number| Gid(NAME.0 + number)).collect();
+    let lids: Vec<Lid> = names
+        .iter()
+        .map(|&name| subnet.join(1, name, FULL).unwrap().mlid())
+        .collect();
+    assert_eq!(lids, [Lid(0xC001), Lid(0xC002), Lid(0xC000), Lid(0xC001)]);
+    let mut record = request(2, Gid(NAME.0 + 9), FULL);
+    record.set_p_key(SOME);
+    assert_eq!(
+        subnet.set(2, &record, COMPLETE),
+        Err(SaStatus::NO_RESOURCES)
+    );
+    subnet.join(3, names[3], SEND).unwrap();
+    let set = subnet.registry.group_set();
+    assert_eq!(set.by_mlid[&Lid(0xC001)].ports.len(), 2);
+    subnet.leave(1, names[1], FULL).unwrap();
+    assert_eq!(
+        subnet.set(2, &record, COMPLETE).unwrap().mlid(),
+        Lid(0xC002)
+    );
+}

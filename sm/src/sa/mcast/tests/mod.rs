@@ -1,0 +1,189 @@
+//! The registry, request by request and at random.
+
+mod joining;
+mod model;
+mod over_time;
+mod querying;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::{Mtu, PKey};
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, Rate};
+
+use super::join::NAMED;
+use super::{Config, Parameters, Port, Ports, Registry, Requester, mgid};
+
+const PREFIX: u64 = 0xFE80_0000_0000_0000;
+
+/// The partition of everybody, and one of some.
+const EVERYBODY: PKey = PKey::DEFAULT_FULL;
+const SOME: PKey = PKey(0x8005);
+
+const NAME: Gid = Gid(0xFF12_A01C << 96 | 0x17);
+
+/// What a request that makes a group names beyond what every request does.
+const COMPLETE: ComponentMask = ComponentMask(
+    NAMED.0
+        | McMemberRecord::Q_KEY.0
+        | McMemberRecord::P_KEY.0
+        | McMemberRecord::T_CLASS.0
+        | McMemberRecord::SL.0
+        | McMemberRecord::FLOW_LABEL.0,
+);
+
+struct Host {
+    guid: Guid,
+    aliases: Vec<Guid>,
+    p_keys: Vec<PKey>,
+    mtu: Mtu,
+    rate: Rate,
+    present: bool,
+}
+
+/// A subnet of so many hosts, numbered from 1: port GUIDs of the number, aliases of 0x1000 above. Those with an even number
+/// are in the second partition as well.
+struct Subnet {
+    hosts: Vec<Host>,
+    registry: Registry,
+}
+
+impl Ports for Vec<Host> {
+    fn by_gid(&self, gid: Gid) -> Option<Port<'_>> {
+        let guid = gid.guid();
+        let host = self
+            .iter()
+            .find(|host| host.present && (host.guid == guid || host.aliases.contains(&guid)))?;
+        (gid.prefix() == PREFIX).then(|| port(host, guid))
+    }
+
+    fn by_guid(&self, guid: Guid) -> Option<Port<'_>> {
+        let host = self.iter().find(|host| host.present && host.guid == guid)?;
+        Some(port(host, guid))
+    }
+}
+
+fn port(host: &Host, guid: Guid) -> Port<'_> {
+    Port {
+        gid: Gid::new(PREFIX, guid),
+        guid: host.guid,
+        p_keys: &host.p_keys,
+        mtu: host.mtu,
+        rate: host.rate,
+    }
+}
+
+impl Subnet {
+    fn of(hosts: u64) -> Subnet {
+        let host = |number: u64| Host {
+            guid: Guid(number),
+            aliases: vec![Guid(0x1000 + number)],
+            p_keys: if number.is_multiple_of(2) {
+                vec![EVERYBODY, SOME]
+            } else {
+                vec![EVERYBODY]
+            },
+            mtu: Mtu::Bytes4096,
+            rate: Rate::GBPS_100,
+            present: true,
+        };
+        Subnet {
+            hosts: (1..=hosts).map(host).collect(),
+            registry: Registry::new(Config::default()),
+        }
+    }
+
+    fn with_broadcast(hosts: u64) -> Subnet {
+        let mut subnet = Subnet::of(hosts);
+        assert_eq!(subnet.registry.set_well_known(&[broadcast(EVERYBODY)]), 0);
+        subnet
+    }
+
+    fn host(&mut self, number: u64) -> &mut Host {
+        &mut self.hosts[number as usize - 1]
+    }
+
+    fn requester(&self, number: u64) -> Requester<'_> {
+        let host = &self.hosts[number as usize - 1];
+        Requester {
+            port: port(host, host.guid),
+            trusted: false,
+        }
+    }
+
+    /// A request of host `by`.
+    fn set(
+        &mut self,
+        by: u64,
+        record: &McMemberRecord,
+        mask: ComponentMask,
+    ) -> Result<McMemberRecord, Status> {
+        let host = &self.hosts[by as usize - 1];
+        let requester = Requester {
+            port: port(host, host.guid),
+            trusted: false,
+        };
+        self.registry.join(record, mask, &requester, &self.hosts)
+    }
+
+    fn delete(&mut self, by: u64, record: &McMemberRecord) -> Result<McMemberRecord, Status> {
+        let host = &self.hosts[by as usize - 1];
+        let requester = Requester {
+            port: port(host, host.guid),
+            trusted: false,
+        };
+        self.registry.leave(record, NAMED, &requester, &self.hosts)
+    }
+
+    /// Host `number` joins in person, making the group if need be.
+    fn join(&mut self, number: u64, mgid: Gid, state: JoinState) -> Result<McMemberRecord, Status> {
+        self.set(number, &request(number, mgid, state), COMPLETE)
+    }
+
+    fn leave(
+        &mut self,
+        number: u64,
+        mgid: Gid,
+        state: JoinState,
+    ) -> Result<McMemberRecord, Status> {
+        self.delete(number, &request(number, mgid, state))
+    }
+
+    fn ports_changed(&mut self, at: Time) {
+        self.registry.ports_changed(&self.hosts, at);
+    }
+}
+
+/// A record of host `number` with what a group of everybody needs.
+fn request(number: u64, mgid: Gid, state: JoinState) -> McMemberRecord {
+    let mut record = McMemberRecord::default();
+    record
+        .set_mgid(mgid)
+        .set_port_gid(Gid::new(PREFIX, Guid(number)))
+        .set_q_key(0x0B1B)
+        .set_p_key(EVERYBODY)
+        .set_join_state(state);
+    record
+}
+
+fn broadcast(p_key: PKey) -> Parameters {
+    Parameters {
+        mgid: mgid::broadcast(2, p_key),
+        q_key: 0x0B1B,
+        p_key,
+        mtu: Mtu::Bytes2048,
+        rate: Rate::GBPS_10,
+        packet_life_time: 18,
+        sl: 0,
+        t_class: 0,
+        flow_label: 0,
+        hop_limit: 0,
+        scope: 2,
+    }
+}
+
+const FULL: JoinState = JoinState::FULL_MEMBER;
+const NON: JoinState = JoinState::NON_MEMBER;
+const SEND: JoinState = JoinState::SEND_ONLY_NON_MEMBER;
+const SEND_FULL: JoinState = JoinState::SEND_ONLY_FULL_MEMBER;

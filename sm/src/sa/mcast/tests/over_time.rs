@@ -1,0 +1,120 @@
+//! Ports that flap, leave partitions, and restarts.
+
+use std::time::Duration;
+
+use super::super::SavedGroup;
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_flap_costs_nothing_and_an_absence_everything() {
+    let mut subnet = Subnet::of(3);
+    let start = Time::ZERO;
+    subnet.join(1, NAME, FULL).unwrap();
+    subnet.join(2, NAME, FULL).unwrap();
+    subnet.host(2).present = false;
+    subnet.ports_changed(start);
+    assert_eq!(subnet.registry.next_deadline(), Some(start + 10 * SECOND));
+    subnet.registry.handle_deadline(start + 9 * SECOND);
+    assert_eq!(subnet.registry.members(), 2);
+    subnet.host(2).present = true;
+    subnet.ports_changed(start + 9 * SECOND);
+    assert_eq!(subnet.registry.next_deadline(), None);
+    subnet.registry.handle_deadline(start + 20 * SECOND);
+    assert_eq!(subnet.registry.members(), 2);
+
+    // Gone for good: of two that flap the second sweep that misses them does not begin the time anew.
+    subnet.host(1).present = false;
+    subnet.host(2).present = false;
+    subnet.ports_changed(start + 30 * SECOND);
+    subnet.ports_changed(start + 35 * SECOND);
+    subnet.registry.handle_deadline(start + 40 * SECOND);
+    assert_eq!(subnet.registry.members(), 0);
+    assert!(subnet.registry.group(NAME).is_none());
+    assert_eq!(subnet.registry.next_deadline(), None);
+    assert!(subnet.registry.group_set().by_mlid.is_empty());
+}
+
+#[test]
+fn who_loses_a_partition_loses_its_groups_at_once() {
+    let mut subnet = Subnet::of(2);
+    let mut record = request(2, NAME, FULL);
+    record.set_p_key(SOME);
+    subnet.set(2, &record, COMPLETE).unwrap();
+    subnet.join(2, Gid(NAME.0 + 1), FULL).unwrap();
+    subnet.host(2).p_keys = vec![EVERYBODY];
+    subnet.ports_changed(Time::ZERO);
+    assert!(subnet.registry.group(NAME).is_none());
+    assert_eq!(subnet.registry.members(), 1);
+}
+
+#[test]
+fn a_restart_loses_nobody() {
+    let mut subnet = Subnet::with_broadcast(4);
+    for host in 1..=4 {
+        subnet.join(host, broadcast(EVERYBODY).mgid, FULL).unwrap();
+    }
+    subnet.join(1, Gid(0), FULL).unwrap();
+    subnet.join(2, NAME, FULL).unwrap();
+    subnet.set(1, &request(3, NAME, SEND), NAMED).unwrap();
+    assert!(subnet.registry.take_unsaved() && !subnet.registry.take_unsaved());
+    let saved: Vec<SavedGroup> = subnet.registry.save().collect();
+    let before = subnet.registry.group_set();
+
+    let mut again = Subnet::of(4);
+    assert_eq!(
+        again
+            .registry
+            .restore(saved.clone(), Time::ZERO + 60 * SECOND),
+        0
+    );
+    again.registry.set_well_known(&[broadcast(EVERYBODY)]);
+    assert_eq!(again.registry.group_set(), before);
+    assert_eq!(again.registry.save().collect::<Vec<_>>(), saved);
+    // Host 4 went while nobody looked.
+    again.host(4).present = false;
+    again.ports_changed(Time::ZERO + 5 * SECOND);
+    again.registry.handle_deadline(Time::ZERO + 59 * SECOND);
+    assert_eq!(again.registry.members(), 7);
+    again.registry.handle_deadline(Time::ZERO + 60 * SECOND);
+    assert_eq!(again.registry.members(), 6);
+    // New names do not meet old ones.
+    let name = again.join(2, Gid(0), FULL).unwrap().mgid();
+    assert!(saved.iter().all(|group| group.parameters.mgid != name));
+}
+
+#[test]
+fn what_was_saved_wrongly_is_left_out() {
+    let mut subnet = Subnet::of(2);
+    subnet.join(1, NAME, FULL).unwrap();
+    let sound = subnet.registry.save().next().unwrap();
+    let wrong = |change: &dyn Fn(&mut SavedGroup)| {
+        let mut group = sound.clone();
+        change(&mut group);
+        let mut registry = Registry::new(Config::default());
+        let left_out = registry.restore([sound.clone(), group], Time::ZERO);
+        assert!(registry.group(NAME).is_some());
+        (left_out, registry.groups().len())
+    };
+    assert_eq!(wrong(&|_| ()), (2, 1), "the same once more");
+    let another = Gid(NAME.0 + 1);
+    assert_eq!(wrong(&|group| group.parameters.mgid = Gid(7)), (2, 1));
+    let foreign = |group: &mut SavedGroup| {
+        group.parameters.mgid = another;
+        group.parameters.p_key = SOME;
+    };
+    assert_eq!(wrong(&foreign), (2, 1), "another partition by the same LID");
+    let nobody = |group: &mut SavedGroup| {
+        group.parameters.mgid = another;
+        group.members[0].state = JoinState(0);
+    };
+    assert_eq!(wrong(&nobody), (1, 2));
+    // A group that nobody keeps alive does not stay once it is known which are well known.
+    let mut registry = Registry::new(Config::default());
+    let mut group = sound.clone();
+    group.members.clear();
+    registry.restore([group], Time::ZERO);
+    registry.set_well_known(&[]);
+    assert_eq!(registry.groups().len(), 0);
+}

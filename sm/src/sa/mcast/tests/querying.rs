@@ -1,0 +1,150 @@
+//! What queries show, and to whom.
+
+use super::super::{Cursor, Eyes};
+use super::*;
+
+fn ask(
+    subnet: &Subnet,
+    by: u64,
+    trusted: bool,
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    work: usize,
+) -> Vec<McMemberRecord> {
+    let eyes = Eyes {
+        trusted,
+        p_keys: subnet.requester(by).port.p_keys,
+    };
+    let view = subnet.registry.view();
+    let mut found = Vec::new();
+    let mut cursor = Some(Cursor::default());
+    while let Some(at) = cursor {
+        let (record, next) = view.query(record, mask, eyes, at, work);
+        found.extend(record);
+        cursor = next;
+    }
+    found
+}
+
+fn peopled() -> Subnet {
+    let mut subnet = Subnet::with_broadcast(4);
+    for host in 1..=4 {
+        subnet.join(host, broadcast(EVERYBODY).mgid, FULL).unwrap();
+    }
+    subnet.join(1, NAME, FULL).unwrap();
+    subnet.set(1, &request(3, NAME, SEND), NAMED).unwrap();
+    let mut record = request(2, Gid(NAME.0 + 1), FULL);
+    record.set_p_key(SOME);
+    subnet.set(2, &record, COMPLETE).unwrap();
+    subnet.registry.set_well_known(&[
+        broadcast(EVERYBODY),
+        Parameters {
+            mgid: Gid(NAME.0 + 2),
+            ..broadcast(EVERYBODY)
+        },
+    ]);
+    subnet
+}
+
+#[test]
+fn the_trusted_see_members_and_the_others_groups_of_their_own() {
+    let subnet = peopled();
+    let nothing = McMemberRecord::default();
+    for work in [1, 2, 100] {
+        let seen = |by, trusted| ask(&subnet, by, trusted, &nothing, ComponentMask::NONE, work);
+        // Four and two and one members, and a group of nobody.
+        let all = seen(1, true);
+        assert_eq!(all.len(), 4 + 2 + 1 + 1, "work {work}");
+        assert!(all.iter().any(McMemberRecord::proxy_join));
+        let groups = seen(1, false);
+        assert_eq!(groups.len(), 3);
+        assert_eq!(seen(2, false).len(), 4, "it is in the other partition too");
+        for record in groups {
+            assert_eq!(record.port_gid(), Gid(0));
+            assert_eq!(record.join_state(), JoinState(0));
+            assert_ne!(record.p_key(), SOME);
+        }
+    }
+}
+
+#[test]
+fn components_narrow_what_is_found() {
+    let subnet = peopled();
+    let count = |trusted, record: &McMemberRecord, mask| {
+        let found = ask(&subnet, 2, trusted, record, mask, 1);
+        assert_eq!(found, ask(&subnet, 2, trusted, record, mask, 1000));
+        found.len()
+    };
+    let record = request(1, NAME, FULL);
+    assert_eq!(count(false, &record, McMemberRecord::MGID), 1);
+    assert_eq!(count(true, &record, McMemberRecord::MGID), 2);
+    assert_eq!(count(true, &record, McMemberRecord::PORT_GID), 2);
+    assert_eq!(count(false, &record, McMemberRecord::PORT_GID), 2);
+    assert_eq!(
+        count(
+            true,
+            &record,
+            McMemberRecord::MGID | McMemberRecord::JOIN_STATE
+        ),
+        1
+    );
+    assert_eq!(
+        count(true, &request(3, NAME, SEND), McMemberRecord::PROXY_JOIN),
+        7
+    );
+    let mut record = request(3, NAME, SEND);
+    record.set_proxy_join(true);
+    assert_eq!(count(true, &record, McMemberRecord::PROXY_JOIN), 1);
+    record.set_mlid(rsm_ids::Lid(0xC001)).set_scope(3);
+    assert_eq!(count(false, &record, McMemberRecord::MLID), 1);
+    assert_eq!(count(false, &record, McMemberRecord::SCOPE), 0);
+    record.set_mgid(Gid(5));
+    assert_eq!(count(true, &record, McMemberRecord::MGID), 0);
+    assert_eq!(count(true, &record, McMemberRecord::MLID), 2);
+}
+
+#[test]
+fn what_changes_under_a_query_neither_repeats_nor_ends_it() {
+    let mut subnet = peopled();
+    let trusted = Eyes {
+        trusted: true,
+        p_keys: &[],
+    };
+    let nothing = McMemberRecord::default();
+    let (first, next) = subnet.registry.view().query(
+        &nothing,
+        ComponentMask::NONE,
+        trusted,
+        Cursor::default(),
+        10,
+    );
+    assert!(first.is_some());
+    let cursor = next.unwrap();
+    let before = subnet.registry.view();
+    // The group that the query is in the middle of ends.
+    subnet.registry.set_well_known(&[]);
+    for host in 1..=4 {
+        subnet.leave(host, broadcast(EVERYBODY).mgid, FULL).unwrap();
+    }
+    let mut rest = Vec::new();
+    let mut at = Some(cursor);
+    while let Some(cursor) = at {
+        let (found, next) =
+            subnet
+                .registry
+                .view()
+                .query(&nothing, ComponentMask::NONE, trusted, cursor, 1);
+        rest.extend(found);
+        at = next;
+    }
+    assert_eq!(rest.len(), 3);
+    // Who goes on with the view that he began with sees what was.
+    let mut at = Some(cursor);
+    let mut seen = 1;
+    while let Some(cursor) = at {
+        let (found, next) = before.query(&nothing, ComponentMask::NONE, trusted, cursor, 1);
+        seen += usize::from(found.is_some());
+        at = next;
+    }
+    assert_eq!(seen, 4 + 2 + 1 + 1);
+}

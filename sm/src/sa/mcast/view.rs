@@ -1,0 +1,181 @@
+//! Groups and members as they were at one moment, for those who ask (IBA 15.2.5.17.5).
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord};
+
+use super::Group;
+use super::join::matches;
+
+/// How far a query has come: what comes after this is still to be looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cursor(Option<(Gid, Option<Guid>)>);
+
+/// All groups at one moment.
+#[derive(Clone, Default, Debug)]
+pub struct View {
+    groups: Arc<BTreeMap<Gid, Arc<Group>>>,
+}
+
+/// What a requester of MCMemberRecord may see.
+#[derive(Clone, Copy, Debug)]
+pub struct Eyes<'a> {
+    /// Its partitions.
+    pub p_keys: &'a [PKey],
+    /// It showed the SM_Key.
+    pub trusted: bool,
+}
+
+impl Eyes<'_> {
+    fn see(&self, group: &Group) -> bool {
+        let partition = group.parameters.p_key.base();
+        self.trusted || self.p_keys.iter().any(|key| key.base() == partition)
+    }
+}
+
+impl View {
+    pub(super) fn of(groups: Arc<BTreeMap<Gid, Arc<Group>>>) -> View {
+        View { groups }
+    }
+
+    /// The group with this MGID.
+    pub fn group(&self, mgid: Gid) -> Option<&Group> {
+        self.groups.get(&mgid).map(Arc::as_ref)
+    }
+
+    /// Whether the port with this GUID takes part in a group.
+    pub fn is_member(&self, mgid: Gid, port: Guid) -> bool {
+        let group = self.group(mgid);
+        group.is_some_and(|group| group.members.values().any(|member| member.port == port))
+    }
+
+    /// The next record after `cursor` that Get or GetTable with `record` and `mask` asks for. At most `work` groups and
+    /// members are looked at. Returns the record, if one was found, and where to go on; `None` for the latter when there
+    /// is no more.
+    ///
+    /// A requester sees the groups of its own partitions; a trusted one sees all, and who is in them: a record for each
+    /// member, or one for a group without any. For others PortGID, JoinState and ProxyJoin read as 0.
+    pub fn query(
+        &self,
+        record: &McMemberRecord,
+        mask: ComponentMask,
+        eyes: Eyes<'_>,
+        cursor: Cursor,
+        work: usize,
+    ) -> (Option<McMemberRecord>, Option<Cursor>) {
+        let mut cursor = cursor;
+        for _ in 0..work {
+            let (group, after) = match self.place(record, mask, cursor) {
+                None => return (None, None),
+                Some(place) => place,
+            };
+            let mgid = group.parameters.mgid;
+            let is_seen = eyes.see(group)
+                && matches(record, mask, group)
+                && scope_matches(record, mask, group);
+            let by_member = eyes.trusted || mask.contains(McMemberRecord::PORT_GID);
+            if !is_seen || !by_member {
+                cursor = Cursor(Some((mgid, None)));
+                if is_seen && nobody_matches(record, mask) {
+                    return (Some(group.record()), Some(cursor));
+                }
+                continue;
+            }
+            let (found, next) = next_member(record, mask, group, after);
+            cursor = match next {
+                Some(member) => Cursor(Some((mgid, Some(member)))),
+                None => Cursor(Some((mgid, None))),
+            };
+            if let Some(mut found) = found {
+                if !eyes.trusted {
+                    found
+                        .set_port_gid(Gid(0))
+                        .set_join_state(JoinState(0))
+                        .set_proxy_join(false);
+                }
+                return (Some(found), Some(cursor));
+            }
+        }
+        (None, Some(cursor))
+    }
+
+    /// The group that is to be looked at next, and the member behind which.
+    fn place(
+        &self,
+        record: &McMemberRecord,
+        mask: ComponentMask,
+        cursor: Cursor,
+    ) -> Option<(&Group, Option<Guid>)> {
+        if let Cursor(Some((mgid, Some(member)))) = cursor
+            && let Some(group) = self.group(mgid)
+        {
+            return Some((group, Some(member)));
+        }
+        let from = match cursor {
+            Cursor(None) => Bound::Unbounded,
+            Cursor(Some((mgid, _))) => Bound::Excluded(mgid),
+        };
+        if mask.contains(McMemberRecord::MGID) {
+            let is_ahead = match from {
+                Bound::Excluded(last) => record.mgid() > last,
+                _ => true,
+            };
+            let group = self.group(record.mgid()).filter(|_| is_ahead)?;
+            return Some((group, None));
+        }
+        let (_, group) = self.groups.range((from, Bound::Unbounded)).next()?;
+        Some((group, None))
+    }
+}
+
+/// The record of the next member of `group` that is asked for, if it is the very next, and the member to go on behind;
+/// `None` for that where the group is done.
+fn next_member(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    group: &Group,
+    after: Option<Guid>,
+) -> (Option<McMemberRecord>, Option<Guid>) {
+    if mask.contains(McMemberRecord::PORT_GID) {
+        let member = group.members.get(&record.port_gid().guid());
+        let member = member.filter(|member| {
+            state_matches(record, mask, member.state)
+                && (!mask.contains(McMemberRecord::PROXY_JOIN)
+                    || record.proxy_join() == member.proxy)
+        });
+        return (member.map(|member| group.record_of(member)), None);
+    }
+    if group.members.is_empty() {
+        let found = nobody_matches(record, mask).then(|| group.record());
+        return (found, None);
+    }
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    match group.members.range((from, Bound::Unbounded)).next() {
+        None => (None, None),
+        Some((&guid, member)) => {
+            let is_asked = state_matches(record, mask, member.state)
+                && (!mask.contains(McMemberRecord::PROXY_JOIN)
+                    || record.proxy_join() == member.proxy);
+            (is_asked.then(|| group.record_of(member)), Some(guid))
+        }
+    }
+}
+
+fn state_matches(record: &McMemberRecord, mask: ComponentMask, state: JoinState) -> bool {
+    !mask.contains(McMemberRecord::JOIN_STATE) || record.join_state() == state
+}
+
+/// Whether a record that shows nobody is what is asked for.
+fn nobody_matches(record: &McMemberRecord, mask: ComponentMask) -> bool {
+    state_matches(record, mask, JoinState(0))
+        && !(mask.contains(McMemberRecord::PROXY_JOIN) && record.proxy_join())
+}
+
+fn scope_matches(record: &McMemberRecord, mask: ComponentMask, group: &Group) -> bool {
+    !mask.contains(McMemberRecord::SCOPE) || record.scope() == group.parameters.scope
+}

@@ -1,0 +1,79 @@
+//! What multicast has to know of the ports of a directory.
+
+use rsm_ids::Guid;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::sa::Rate;
+
+use super::directory::{Directory, EndIx};
+use super::mcast::{Parameters, Port, Ports};
+use super::path::limits::Limits;
+use crate::config::Group;
+
+impl Ports for Directory {
+    fn by_gid(&self, gid: Gid) -> Option<Port<'_>> {
+        self.member(Directory::by_gid(self, gid)?)
+    }
+
+    fn by_guid(&self, guid: Guid) -> Option<Port<'_>> {
+        self.member(Directory::by_guid(self, guid)?)
+    }
+}
+
+impl Directory {
+    /// An end port as one that may take part in multicast; `None` while it has not told what it can do.
+    pub(super) fn member(&self, ix: EndIx) -> Option<Port<'_>> {
+        let (node, port) = self.port(ix);
+        let info = port.info.as_ref()?;
+        let limits = if node.is_switch() {
+            Limits::of_port0(info)
+        } else {
+            Limits::of_link(info)
+        };
+        let rate = if node.is_switch() && info.link_rate().is_none() {
+            // No link is no limit.
+            Rate::GBPS_1200
+        } else {
+            limits.rate()
+        };
+        Some(Port {
+            gid: self.gid(ix),
+            guid: self.end(ix).guid,
+            p_keys: self.p_keys(ix),
+            mtu: limits.mtu(),
+            rate,
+        })
+    }
+
+    /// How many multicast LIDs all switches that can multicast have entries for.
+    pub(super) fn multicast_capacity(&self) -> u16 {
+        let switches = self.fabric.switches();
+        let capacities = switches.filter_map(|(_, node)| node.switch.as_ref());
+        let capacities = capacities.map(|info| info.multicast_fdb_cap());
+        // Where no switch can, or none is there, members of one switch or cable still make a group.
+        capacities.filter(|&cap| cap > 0).min().unwrap_or(u16::MAX)
+    }
+
+    /// The groups that exist whether or not anybody takes part.
+    pub(super) fn well_known_groups(&self) -> Vec<Parameters> {
+        let policy = &self.plan.policy;
+        let life_time = policy.ports.packet_life_time;
+        let groups = policy.partitions.groups();
+        groups.map(|group| parameters(group, life_time)).collect()
+    }
+}
+
+fn parameters(group: &Group, packet_life_time: u8) -> Parameters {
+    Parameters {
+        mgid: group.mgid,
+        q_key: group.q_key,
+        p_key: group.p_key,
+        mtu: group.mtu,
+        rate: Rate(group.rate),
+        packet_life_time,
+        sl: group.sl,
+        t_class: group.t_class,
+        flow_label: group.flow_label,
+        hop_limit: group.hop_limit(),
+        scope: group.scope,
+    }
+}

@@ -1,0 +1,179 @@
+//! The multicast forwarding table as a switch holds it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+use rsm_mad::wire::attr::{MulticastForwardingTable, SwitchInfo};
+use rsm_routing::mcast::{BLOCK_MLIDS, PortMask};
+
+use super::inventory::BlockState;
+
+/// A part of a multicast forwarding table that one SMP carries (IBA 14.2.5.12): 32 multicast LIDs, 16 ports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MftBlock {
+    /// Multicast LIDs `0xC000 + 32 * block` on.
+    pub block: u16,
+    /// Ports `16 * position` on.
+    pub position: u8,
+}
+
+impl MftBlock {
+    /// As the attribute's modifier.
+    pub fn modifier(self) -> u32 {
+        MulticastForwardingTable::modifier(self.block, self.position)
+    }
+}
+
+/// How many positions the table of a switch with so many external ports has; port 0 has a bit too.
+pub fn positions(num_ports: u8) -> u8 {
+    num_ports / MulticastForwardingTable::PORTS_PER_POSITION + 1
+}
+
+/// Up to where a switch passes multicast packets on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// By no entry.
+    Nothing,
+    /// By the entries up to this multicast LID.
+    UpTo(Lid),
+    /// By whatever is in its table.
+    Everything,
+}
+
+/// By SwitchInfo's MulticastFDBTop (IBA 14.2.5.4). Switches that do not know it say 0, and mean everything.
+pub fn extent(info: &SwitchInfo) -> Extent {
+    let top = info.multicast_fdb_top();
+    if info.multicast_fdb_cap() == 0 || top == NOTHING {
+        Extent::Nothing
+    } else if top.is_multicast() {
+        Extent::UpTo(top)
+    } else {
+        Extent::Everything
+    }
+}
+
+/// The MulticastFDBTop of a switch that passes nothing on: one below the first multicast LID.
+pub const NOTHING: Lid = Lid(Lid::MULTICAST_FIRST.0 - 1);
+
+/// The table as the switch holds it. The masks are shared copy-on-write, as those of
+/// [`super::inventory::LftImage`] are.
+#[derive(Clone, Default, Debug)]
+pub struct MftImage {
+    /// By multicast LID, counted from 0xC000.
+    masks: Arc<Vec<PortMask>>,
+    /// A block that is not listed was never touched.
+    states: BTreeMap<MftBlock, BlockState>,
+}
+
+impl MftImage {
+    /// What is known of a block.
+    pub fn state(&self, at: MftBlock) -> BlockState {
+        self.states.get(&at).copied().unwrap_or(BlockState::Unknown)
+    }
+
+    /// The masks of a block as last known; nothing where it was never read.
+    pub fn block(&self, at: MftBlock) -> [u16; BLOCK_MLIDS] {
+        let first = usize::from(at.block) * BLOCK_MLIDS;
+        std::array::from_fn(|index| {
+            let mask = self.masks.get(first + index);
+            mask.map_or(0, |mask| mask.position(usize::from(at.position)))
+        })
+    }
+
+    /// Whether a block is known to hold exactly `masks`.
+    pub fn holds(&self, at: MftBlock, masks: &[u16; BLOCK_MLIDS]) -> bool {
+        self.state(at) == BlockState::Known && self.block(at) == *masks
+    }
+
+    /// Records that the hardware holds `masks` in a block.
+    pub fn store(&mut self, at: MftBlock, masks: &[u16; BLOCK_MLIDS]) {
+        let first = usize::from(at.block) * BLOCK_MLIDS;
+        let all = Arc::make_mut(&mut self.masks);
+        if all.len() < first + BLOCK_MLIDS {
+            all.resize(first + BLOCK_MLIDS, PortMask::EMPTY);
+        }
+        for (mask, &ports) in all[first..].iter_mut().zip(masks) {
+            mask.set_position(usize::from(at.position), ports);
+        }
+        self.states.insert(at, BlockState::Known);
+    }
+
+    /// Records that a block may hold anything between its old and a new content.
+    pub fn mark_dirty(&mut self, at: MftBlock) {
+        self.states.insert(at, BlockState::Dirty);
+    }
+
+    /// Forgets everything: the switch was reset.
+    pub fn forget(&mut self) {
+        *self = MftImage::default();
+    }
+
+    /// The masks by multicast LID from 0xC000 on, as last known.
+    pub fn masks(&self) -> &Arc<Vec<PortMask>> {
+        &self.masks
+    }
+
+    /// Blocks that were touched, in order.
+    pub fn touched(&self) -> impl Iterator<Item = MftBlock> + '_ {
+        self.states.keys().copied()
+    }
+}
+
+/// The blocks of a table with so many positions, from the first up to that of `top`.
+pub fn blocks_up_to(top: Lid, positions: u8) -> impl Iterator<Item = MftBlock> {
+    let last = MulticastForwardingTable::block_and_index_of(top).map(|(block, _)| block);
+    let blocks = 0..last.map_or(0, |last| last + 1);
+    blocks.flat_map(move |block| (0..positions).map(move |position| MftBlock { block, position }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_known_once_it_was_stored_and_not_when_a_set_was_lost() {
+        let mut image = MftImage::default();
+        let (at, beside) = (
+            MftBlock {
+                block: 1,
+                position: 2,
+            },
+            MftBlock {
+                block: 1,
+                position: 1,
+            },
+        );
+        let mut masks = [0; BLOCK_MLIDS];
+        masks[3] = 0x8001;
+        assert!(!image.holds(at, &[0; BLOCK_MLIDS]));
+        image.store(at, &masks);
+        assert!(image.holds(at, &masks));
+        assert_eq!(image.state(beside), BlockState::Unknown);
+        let ports: Vec<u8> = image.masks()[35].ports().map(|port| port.0).collect();
+        assert_eq!(ports, [32, 47]);
+        image.mark_dirty(at);
+        assert!(!image.holds(at, &masks));
+        assert_eq!(image.block(at), masks);
+        image.forget();
+        assert_eq!(image.touched().count(), 0);
+    }
+
+    #[test]
+    fn the_top_says_how_much_counts() {
+        let mut info = SwitchInfo::default();
+        assert_eq!(extent(&info), Extent::Nothing);
+        info.set_multicast_fdb_cap(64);
+        assert_eq!(extent(&info), Extent::Everything);
+        info.set_multicast_fdb_top(NOTHING);
+        assert_eq!(extent(&info), Extent::Nothing);
+        info.set_multicast_fdb_top(Lid(0xC02A));
+        assert_eq!(extent(&info), Extent::UpTo(Lid(0xC02A)));
+        let blocks: Vec<u32> = blocks_up_to(Lid(0xC02A), 2)
+            .map(MftBlock::modifier)
+            .collect();
+        assert_eq!(blocks, [0, 0x1000_0000, 1, 0x1000_0001]);
+        assert_eq!(blocks_up_to(NOTHING, 2).count(), 0);
+        assert_eq!((positions(15), positions(16), positions(254)), (1, 2, 16));
+    }
+}
