@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rsm::core::snapshot::Snapshot;
-use rsm::daemon::administration::{Administering, Administrator, Clock};
+use rsm::daemon::administration::{Administering, Administrator, Clock, Multicast};
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -72,7 +72,11 @@ impl Administered {
             .start(
                 config,
                 Arc::new(transport.administration()),
-                Box::new(|_| true),
+                Multicast {
+                    groups: Vec::new(),
+                    core: Box::new(|_| true),
+                    save: Box::new(|_| ()),
+                },
             )
             .expect("there are threads");
         Administered {

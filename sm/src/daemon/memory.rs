@@ -1,4 +1,4 @@
-//! What the core remembers, in the store.
+//! What the core and subnet administration remember, in the store.
 //!
 //! Commits are made on a thread of their own, so that no convergence waits for a disk. Of several that wait, only the
 //! last is made: each one is whole.
@@ -8,23 +8,32 @@ use std::path::Path;
 use anyhow::Context as _;
 use tokio::sync::watch;
 
+use super::group_memory;
 use crate::core::Remembered;
 use crate::diff::{DeviceKind, NotKept, PortRole};
 use crate::plan::lids::Claim;
 use crate::plan::ports::FieldMask;
+use crate::sa::mcast::{SavedGroup, View};
 use crate::store::{ChangeSet, LidClaim, MemoryStore, Namespace, Persisted, SledStore, Store};
 
 /// The table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
 
-/// Keeps what the core remembers.
+/// What is to be kept, as far as it was said.
+#[derive(Clone, Default)]
+struct Latest {
+    remembered: Option<Box<Remembered>>,
+    groups: Option<View>,
+}
+
+/// Keeps what the core remembers, and who takes part in multicast.
 pub(super) struct Keeper {
-    latest: watch::Sender<Option<Box<Remembered>>>,
+    latest: watch::Sender<Latest>,
     thread: std::thread::JoinHandle<()>,
 }
 
 /// Opens the store in `dir` (`None`: nothing survives), and says what was remembered.
-pub(super) fn open(dir: Option<&Path>) -> anyhow::Result<(Keeper, Remembered)> {
+pub(super) fn open(dir: Option<&Path>) -> anyhow::Result<(Keeper, Remembered, Vec<SavedGroup>)> {
     let mut store: Box<dyn Store> = match dir {
         Some(dir) => Box::new(
             SledStore::open(dir)
@@ -39,18 +48,27 @@ pub(super) fn open(dir: Option<&Path>) -> anyhow::Result<(Keeper, Remembered)> {
         tracing::info!(report = %report, "store opened");
     }
     let remembered = remembered(&persisted);
-    let (latest, inbox) = watch::channel(None);
+    let groups = group_memory::remembered(&persisted);
+    let (latest, inbox) = watch::channel(Latest::default());
     let thread = std::thread::Builder::new()
         .name("store".to_owned())
         .spawn(move || keep(store, persisted, inbox))
         .context("cannot start the thread of the store")?;
-    Ok((Keeper { latest, thread }, remembered))
+    Ok((Keeper { latest, thread }, remembered, groups))
 }
 
 impl Keeper {
     /// Keeps `remembered` from now on. Does not wait.
     pub(super) fn keep(&self, remembered: Box<Remembered>) {
-        self.latest.send_replace(Some(remembered));
+        self.latest
+            .send_modify(|latest| latest.remembered = Some(remembered));
+    }
+
+    /// Where it is told who takes part in multicast, to be kept from then on. Does not wait. The store closes
+    /// when it is gone as well.
+    pub(super) fn group_sink(&self) -> Box<dyn Fn(View) + Send> {
+        let latest = self.latest.clone();
+        Box::new(move |view| latest.send_modify(|latest| latest.groups = Some(view)))
     }
 
     /// Waits until everything is on the disk, and closes the store.
@@ -62,11 +80,7 @@ impl Keeper {
     }
 }
 
-fn keep(
-    mut store: Box<dyn Store>,
-    mut persisted: Persisted,
-    mut inbox: watch::Receiver<Option<Box<Remembered>>>,
-) {
+fn keep(mut store: Box<dyn Store>, mut persisted: Persisted, mut inbox: watch::Receiver<Latest>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let Ok(runtime) = runtime else {
         tracing::error!("the thread of the store cannot wait; nothing is remembered");
@@ -76,8 +90,16 @@ fn keep(
         // An error says that the sender is gone; what it sent last is still to be read.
         let open = runtime.block_on(inbox.changed()).is_ok();
         let latest = inbox.borrow_and_update().clone();
-        if let Some(remembered) = latest {
-            let changes = changes(&persisted, &remembered);
+        {
+            let mut changes = match &latest.remembered {
+                Some(remembered) => changes(&persisted, remembered),
+                None => ChangeSet::new(),
+            };
+            if let Some(groups) = &latest.groups {
+                group_memory::changes(&persisted, groups, &mut changes);
+            }
+            // While a view is held, whoever changes groups has to copy them.
+            drop(latest);
             if !changes.is_empty() {
                 match store.commit(&changes) {
                     Ok(()) => persisted.apply(&changes),

@@ -11,6 +11,7 @@ mod clock;
 mod dumps;
 mod events;
 mod fabric_server;
+mod group_memory;
 mod memory;
 mod progress;
 mod server;
@@ -89,7 +90,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let clock = Clock::start();
     let core_config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
-    let (keeper, remembered) = memory::open(state_dir)?;
+    let (keeper, remembered, groups) = memory::open(state_dir)?;
     let (inbox, events) = mpsc::channel(INBOX);
     let administrator = Administrator::new(Arc::new(move || clock.now()));
     let sinks = Sinks {
@@ -106,7 +107,11 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let administering = administrator.start(
         settings::administration_config(&options.config),
         line.administration(),
-        group_sink(inbox.clone()),
+        administration::Multicast {
+            groups,
+            core: group_sink(inbox.clone()),
+            save: keeper.group_sink(),
+        },
     )?;
     if let Err(error) = line.transport().set_is_sm(true) {
         tracing::warn!(

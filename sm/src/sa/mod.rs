@@ -29,7 +29,7 @@ use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
 use rsm_mad::wire::sa::{CLASS_VERSION, McMemberRecord, Record as _, SaHeader, SaStatus};
 pub use trust::Trust;
 
-use self::mcast::Registry;
+use self::mcast::{Registry, SavedGroup, View};
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::plan::groups::GroupSet;
@@ -37,6 +37,14 @@ use crate::plan::groups::GroupSet;
 /// The least time between two times that the core is told who takes part in multicast: thousands that join at once are
 /// told of together, and nobody waits noticeably.
 const GROUPS_PAUSE: Duration = Duration::from_millis(20);
+
+/// The least time between two times that groups are to be remembered: each costs a write of the disk, and a copy of
+/// what changes while it is made.
+const SAVE_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long members that were remembered count although nobody has seen their ports: longer than a large subnet takes to
+/// be swept and brought up.
+const RESTORED_FOR: Duration = Duration::from_secs(300);
 
 /// A message that arrived.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +141,8 @@ pub struct Administration {
     unseen: bool,
     /// When it was last told who takes part in multicast.
     told: Option<Time>,
+    /// When that was last to be remembered.
+    saved: Option<Time>,
     counters: Counters,
 }
 
@@ -145,6 +155,7 @@ impl Administration {
             multicast: Registry::new(mcast::Config::default()),
             unseen: false,
             told: None,
+            saved: None,
             counters: Counters::default(),
         }
     }
@@ -190,7 +201,8 @@ impl Administration {
     /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for groups.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
-        [groups, self.multicast.next_deadline()]
+        let save = self.multicast.is_unsaved().then(|| self.next_saving());
+        [groups, save, self.multicast.next_deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -208,6 +220,24 @@ impl Administration {
 
     fn next_telling(&self) -> Time {
         self.told.map_or(Time::ZERO, |told| told + GROUPS_PAUSE)
+    }
+
+    fn next_saving(&self) -> Time {
+        self.saved.map_or(Time::ZERO, |saved| saved + SAVE_PAUSE)
+    }
+
+    /// The multicast groups with their members, if there is something new about them to be remembered.
+    pub fn poll_save(&mut self, now: Time) -> Option<View> {
+        if now < self.next_saving() || !self.multicast.take_unsaved() {
+            return None;
+        }
+        self.saved = Some(now);
+        Some(self.multicast.view())
+    }
+
+    /// Takes back what was remembered, at the start. Returns how many groups and members could not be.
+    pub fn restore(&mut self, groups: Vec<SavedGroup>, now: Time) -> usize {
+        self.multicast.restore(groups, now + RESTORED_FOR)
     }
 
     /// Groups and their members.

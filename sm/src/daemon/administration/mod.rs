@@ -29,6 +29,7 @@ pub use self::statistics::{Counts, Statistics};
 use self::worker::Worker;
 use crate::core::snapshot::Snapshot;
 use crate::plan::groups::GroupSet;
+use crate::sa::mcast::{SavedGroup, View};
 use crate::sa::{self, Administration, Standing};
 
 /// What the time is.
@@ -36,6 +37,19 @@ pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// Where the core is told who takes part in multicast. Does not wait; whether there was room.
 pub type CoreSink = Box<dyn Fn(Arc<GroupSet>) -> bool + Send>;
+
+/// Where it is told who takes part in multicast, to be remembered. Does not wait.
+pub type SaveSink = Box<dyn Fn(View) + Send>;
+
+/// What subnet administration has to do with multicast beyond the port.
+pub struct Multicast {
+    /// Who took part before.
+    pub groups: Vec<SavedGroup>,
+    /// Who is told of changes.
+    pub core: CoreSink,
+    /// Who keeps them.
+    pub save: SaveSink,
+}
 
 /// Subnet administration before its port is open: it has a sink for the transport that opens it.
 pub struct Administrator {
@@ -73,7 +87,7 @@ impl Administrator {
         gate.into_sink()
     }
 
-    /// Starts to answer, through `port`, and to tell `core` what concerns it. Everybody is asked for patience until the first snapshot.
+    /// Starts to answer, through `port`, and to tell others what concerns them. Everybody is asked for patience until the first snapshot.
     ///
     /// # Errors
     /// The operating system has no thread to give.
@@ -81,14 +95,22 @@ impl Administrator {
         self,
         config: sa::Config,
         port: Arc<dyn AdministrationPort>,
-        core: CoreSink,
+        multicast: Multicast,
     ) -> anyhow::Result<Administering> {
         // Set once: the value is made here and used up here.
         let _ = self.port.set(Arc::downgrade(&port));
         let standing = Arc::new(Mutex::new(None));
         let closing = Arc::new(AtomicBool::new(false));
+        let mut administration = Administration::new(config);
+        let left_out = administration.restore(multicast.groups, (self.clock)());
+        if left_out > 0 {
+            tracing::warn!(
+                left_out,
+                "multicast groups or members that were remembered make no sense"
+            );
+        }
         let worker = Worker {
-            administration: Administration::new(config),
+            administration,
             messenger: Messenger::new(port, RmppConfig::default()),
             inbox: self.calls,
             waiting: self.waiting,
@@ -96,7 +118,8 @@ impl Administrator {
             closing: Arc::clone(&closing),
             statistics: Arc::clone(&self.statistics),
             clock: self.clock,
-            core,
+            core: multicast.core,
+            save: multicast.save,
             untold: None,
         };
         let worker = Builder::new()

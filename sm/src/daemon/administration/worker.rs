@@ -16,7 +16,7 @@ use rsm_mad::wire::sa::{SaHeader, SaStatus};
 
 use super::gate::{Arrival, Call, refusal};
 use super::statistics::Statistics;
-use super::{Clock, CoreSink};
+use super::{Clock, CoreSink, SaveSink};
 use crate::plan::groups::GroupSet;
 use crate::sa::{Administration, Answer, Request, Standing};
 
@@ -40,6 +40,8 @@ pub(super) struct Worker {
     pub(super) clock: Clock,
     /// Where it is told who takes part in multicast.
     pub(super) core: CoreSink,
+    /// Where that is remembered.
+    pub(super) save: SaveSink,
     /// What the core had no room for.
     pub(super) untold: Option<Arc<GroupSet>>,
 }
@@ -59,7 +61,7 @@ impl Worker {
             self.administration.handle_deadline(now);
             self.messenger.handle_deadline(now);
             self.deliver(now);
-            self.tell_core((self.clock)());
+            self.tell((self.clock)());
             let left = match self.messenger.transmit(AT_ONCE, now) {
                 Ok(left) => left,
                 Err(SendError::Closed) => {
@@ -75,6 +77,10 @@ impl Worker {
             if !self.receive(left) {
                 return;
             }
+        }
+        // What would have waited for its time is remembered now.
+        if let Some(view) = self.administration.poll_save(Time::MAX) {
+            (self.save)(view);
         }
     }
 
@@ -121,13 +127,16 @@ impl Worker {
         })
     }
 
-    /// Tells the core who takes part in multicast. It is not waited for: of what it has no room for the last is told later.
-    fn tell_core(&mut self, now: Time) {
+    /// Tells the core, and the store, who takes part in multicast. The core is not waited for: of what it has no room for the last is told later.
+    fn tell(&mut self, now: Time) {
         let groups = self.administration.poll_groups(now).or(self.untold.take());
         if let Some(groups) = groups
             && !(self.core)(groups.clone())
         {
             self.untold = Some(groups);
+        }
+        if let Some(view) = self.administration.poll_save(now) {
+            (self.save)(view);
         }
     }
 

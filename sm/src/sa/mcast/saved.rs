@@ -36,6 +36,11 @@ pub struct SavedMember {
 }
 
 impl Registry {
+    /// Whether anything has changed that is to be remembered.
+    pub fn is_unsaved(&self) -> bool {
+        self.unsaved
+    }
+
     /// Whether anything has changed that is to be remembered, since this was last asked.
     pub fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)

@@ -48,6 +48,11 @@ impl View {
         self.groups.get(&mgid).map(Arc::as_ref)
     }
 
+    /// All groups, by MGID.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
+        self.groups.values().map(Arc::as_ref)
+    }
+
     /// Whether the port with this GUID takes part in a group.
     pub fn is_member(&self, mgid: Gid, port: Guid) -> bool {
         let group = self.group(mgid);

@@ -1,0 +1,248 @@
+//! Multicast groups and their members, in the store: two tables, so that a join writes one short record.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::{Mtu, PKey};
+use rsm_mad::wire::sa::{JoinState, Rate};
+
+use crate::sa::mcast::{Group, Parameters, SavedGroup, SavedMember, View};
+use crate::store::{ChangeSet, Namespace, Persisted};
+
+/// The table of groups: by MGID.
+const GROUPS: &str = "multicast-groups";
+
+/// The table of members: by MGID and PortGID.
+const MEMBERS: &str = "multicast-members";
+
+const GID_LEN: usize = 16;
+const GROUP_LEN: usize = 19;
+const MEMBER_LEN: usize = 10;
+
+/// The groups that were remembered. What cannot be read is left out, and said.
+pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
+    let mut groups: BTreeMap<Gid, SavedGroup> = BTreeMap::new();
+    for (key, value) in records(persisted, GROUPS) {
+        match decode_group(key, value) {
+            Some(group) => {
+                groups.insert(group.parameters.mgid, group);
+            }
+            None => tracing::warn!(
+                ?key,
+                ?value,
+                "a record of {GROUPS} is not readable; left out"
+            ),
+        }
+    }
+    for (key, value) in records(persisted, MEMBERS) {
+        let member = decode_member(key, value);
+        match member.and_then(|(mgid, member)| Some((groups.get_mut(&mgid)?, member))) {
+            Some((group, member)) => group.members.push(member),
+            None => tracing::warn!(
+                ?key,
+                ?value,
+                "a record of {MEMBERS} is not readable; left out"
+            ),
+        }
+    }
+    groups.into_values().collect()
+}
+
+/// Adds what has to be written so that `persisted` has the groups of `view`.
+pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSet) {
+    let mut groups: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut members: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    for group in view.groups() {
+        let (key, value) = encode_group(group);
+        for member in group.members.values() {
+            let key = [&key[..], &member.gid.0.to_be_bytes()].concat();
+            let mut value = member.port.0.to_be_bytes().to_vec();
+            value.extend([member.state.0, u8::from(member.proxy)]);
+            members.insert(key, value);
+        }
+        groups.insert(key, value);
+    }
+    for (name, wanted) in [(GROUPS, groups), (MEMBERS, members)] {
+        let Ok(namespace) = Namespace::new(name) else {
+            continue;
+        };
+        for (key, _) in records(persisted, name).filter(|(key, _)| !wanted.contains_key(*key)) {
+            changes.remove_record(&namespace, key);
+        }
+        let known = persisted.records.get(&namespace);
+        for (key, value) in wanted {
+            let same = known.is_some_and(|known| known.get(&key) == Some(&value));
+            if !same && let Err(error) = changes.set_record(&namespace, &key, &value) {
+                tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
+            }
+        }
+    }
+}
+
+fn records<'a>(
+    persisted: &'a Persisted,
+    name: &str,
+) -> impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)> + use<'a> {
+    let namespace = Namespace::new(name).ok();
+    let table = namespace.and_then(|namespace| persisted.records.get(&namespace));
+    table.into_iter().flatten()
+}
+
+/// Numbers big-endian, in the order of [`decode_group`].
+fn encode_group(group: &Group) -> (Vec<u8>, Vec<u8>) {
+    let parameters = &group.parameters;
+    let mut value = Vec::with_capacity(GROUP_LEN);
+    value.extend(parameters.q_key.to_be_bytes());
+    value.extend(parameters.p_key.0.to_be_bytes());
+    value.extend([
+        parameters.mtu.code(),
+        parameters.rate.0,
+        parameters.packet_life_time,
+        parameters.sl,
+        parameters.t_class,
+    ]);
+    value.extend(parameters.flow_label.to_be_bytes());
+    value.extend([parameters.hop_limit, parameters.scope]);
+    value.extend(group.mlid.0.to_be_bytes());
+    (parameters.mgid.0.to_be_bytes().to_vec(), value)
+}
+
+fn decode_group(key: &[u8], value: &[u8]) -> Option<SavedGroup> {
+    let mgid = Gid(u128::from_be_bytes(key.try_into().ok()?));
+    let value: &[u8; GROUP_LEN] = value.try_into().ok()?;
+    let (q_key, rest) = value.split_first_chunk()?;
+    let (p_key, rest) = rest.split_first_chunk()?;
+    let (&[mtu, rate, packet_life_time, sl, t_class], rest) = rest.split_first_chunk()?;
+    let (flow_label, rest) = rest.split_first_chunk()?;
+    let (&[hop_limit, scope], mlid) = rest.split_first_chunk()?;
+    let parameters = Parameters {
+        mgid,
+        q_key: u32::from_be_bytes(*q_key),
+        p_key: PKey(u16::from_be_bytes(*p_key)),
+        mtu: Mtu::from_code(mtu),
+        rate: Rate(rate),
+        packet_life_time,
+        sl,
+        t_class,
+        flow_label: u32::from_be_bytes(*flow_label),
+        hop_limit,
+        scope,
+    };
+    // What no record could say was not written here.
+    let is_sound = parameters.mtu.bytes().is_some()
+        && parameters.rate.tenth_gbps().is_some()
+        && packet_life_time < 64
+        && sl < 16
+        && scope < 16
+        && parameters.flow_label < 1 << 20;
+    is_sound.then_some(SavedGroup {
+        parameters,
+        mlid: Lid(u16::from_be_bytes(mlid.try_into().ok()?)),
+        members: Vec::new(),
+    })
+}
+
+fn decode_member(key: &[u8], value: &[u8]) -> Option<(Gid, SavedMember)> {
+    let (mgid, gid) = key.split_first_chunk::<GID_LEN>()?;
+    let value: &[u8; MEMBER_LEN] = value.try_into().ok()?;
+    let (port, &[state, proxy]) = value.split_first_chunk::<8>().and_then(|(port, rest)| {
+        let rest: &[u8; 2] = rest.try_into().ok()?;
+        Some((port, rest))
+    })?;
+    let member = SavedMember {
+        gid: Gid(u128::from_be_bytes(gid.try_into().ok()?)),
+        port: Guid(u64::from_be_bytes(*port)),
+        state: JoinState(state),
+        proxy: proxy != 0,
+    };
+    Some((Gid(u128::from_be_bytes(*mgid)), member))
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_mad::Time;
+
+    use super::*;
+    use crate::sa::mcast::{Config, Registry};
+
+    fn some() -> Vec<SavedGroup> {
+        let group = |number: u128, mlid| SavedGroup {
+            parameters: Parameters {
+                mgid: Gid(0xFF12_A01C << 96 | number),
+                q_key: 0x8001_0B1B,
+                p_key: PKey(0x8005),
+                mtu: Mtu::Bytes2048,
+                rate: Rate::GBPS_400,
+                packet_life_time: 18,
+                sl: 3,
+                t_class: 7,
+                flow_label: 0xF_FFFF,
+                hop_limit: 255,
+                scope: 2,
+            },
+            mlid: Lid(mlid),
+            members: vec![SavedMember {
+                gid: Gid(0xFE80 << 112 | number),
+                port: Guid(9),
+                state: JoinState::FULL_MEMBER,
+                proxy: number == 2,
+            }],
+        };
+        vec![group(1, 0xC001), group(2, 0xFFFE)]
+    }
+
+    fn view(groups: Vec<SavedGroup>) -> View {
+        let mut registry = Registry::new(Config::default());
+        assert_eq!(registry.restore(groups, Time::MAX), 0);
+        registry.view()
+    }
+
+    fn change(persisted: &Persisted, view: &View) -> ChangeSet {
+        let mut set = ChangeSet::new();
+        changes(persisted, view, &mut set);
+        set
+    }
+
+    #[test]
+    fn what_was_remembered_comes_back() {
+        let mut persisted = Persisted::default();
+        persisted.apply(&change(&persisted, &view(some())));
+        assert_eq!(persisted.len(), 4);
+        assert_eq!(remembered(&persisted), some());
+        assert!(
+            change(&persisted, &view(some())).is_empty(),
+            "nothing is written twice"
+        );
+        // Who has gone is gone there too.
+        let fewer = some()[..1].to_vec();
+        persisted.apply(&change(&persisted, &view(fewer.clone())));
+        assert_eq!(remembered(&persisted), fewer);
+        assert_eq!(persisted.len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let mut persisted = Persisted::default();
+        persisted.apply(&change(&persisted, &view(some())));
+        let mut broken = ChangeSet::new();
+        let groups = Namespace::new(GROUPS).unwrap();
+        let members = Namespace::new(MEMBERS).unwrap();
+        for length in [0, 1, 15, 16, 17, 31, 32, 33] {
+            broken
+                .set_record(&groups, &vec![0xFF; length], &[0xFF; GROUP_LEN])
+                .unwrap();
+            broken
+                .set_record(&members, &vec![0xFF; length], &[0xFF; MEMBER_LEN])
+                .unwrap();
+        }
+        let other = Gid(0xFF12_A01C << 96 | 9).0.to_be_bytes();
+        for length in [0, GROUP_LEN - 1, GROUP_LEN + 1] {
+            broken
+                .set_record(&groups, &other, &vec![1; length])
+                .unwrap();
+            persisted.apply(&broken);
+            assert_eq!(remembered(&persisted), some());
+        }
+    }
+}
