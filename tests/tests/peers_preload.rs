@@ -26,14 +26,26 @@ const THIRD: &str = "host-011 mlx5_0";
 /// The GUID of the first.
 const FIRST_GUID: u64 = 0xe09d_7303_0000_0008;
 
+/// How long OpenSM must not have swept again to be done: a sweep of so small a fabric takes far less.
+const SETTLED: Duration = Duration::from_millis(1500);
+
 /// A resident OpenSM that is done. It says that the subnet is up while the links of hosts train again, which it takes down
-/// to change their MTU; their traps tell it to look again.
+/// to change their MTU; their traps tell it to look again, and what it says of a switch (the port that it was asked through)
+/// may change once more.
 fn opensm(served: &Served, host: &str) -> OpenSm {
     let opensm = OpenSm::run(served.client(host, "opensm").unwrap(), &[], LIMIT).unwrap();
     let done = wait_for_every(Duration::from_millis(100), LIMIT, || {
         (active_ends(served, host) == LINK_ENDS).then_some(())
     });
     assert!(done.is_some(), "{}", opensm.log());
+    let mut known = 0;
+    let settled = wait_for_every(SETTLED, LIMIT, || {
+        let sweeps = opensm.sweeps();
+        let settled = sweeps == known;
+        known = sweeps;
+        settled.then_some(())
+    });
+    assert!(settled.is_some(), "{}", opensm.log());
     opensm
 }
 

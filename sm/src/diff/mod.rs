@@ -190,10 +190,6 @@ fn diff_port(fabric: &Fabric, plan: &Plan, not_kept: &NotKept, at: PortRef) -> O
     let planned = plan.fabric.find_port(fabric.key(at));
     let enforced = planned.map_or_else(Enforced::default, |at| plan.partitions.enforced(at));
     let settings = ports::desired(fabric, at, claim, plan.sm_lid, enforced, &plan.policy.ports)?;
-    let p_keys = match planned.and_then(|at| plan.partitions.table(at)) {
-        Some(table) => diff_p_keys(fabric, at, table),
-        None => Vec::new(),
-    };
     let ignored = not_kept.of(DeviceKind::of(&node.info, at.port));
     let activate = external
         && port.peer.is_some_and(|peer| {
@@ -210,6 +206,12 @@ fn diff_port(fabric: &Fabric, plan: &Plan, not_kept: &NotKept, at: PortRef) -> O
         });
     let differs = !settings.differing(info, ignored).is_empty();
     let inactive = activate && info.port_state() != PortState::Active;
+    // What was read of a port before it is armed may be gone by then: a reset in between would not show.
+    let arms = is_end_port && activate && info.port_state() == PortState::Init;
+    let p_keys = match planned.and_then(|at| plan.partitions.table(at)) {
+        Some(table) => diff_p_keys(fabric, at, table, arms),
+        None => Vec::new(),
+    };
     let info = differs || inactive;
     (info || !p_keys.is_empty()).then(|| PortChange {
         settings,
@@ -222,8 +224,9 @@ fn diff_port(fabric: &Fabric, plan: &Plan, not_kept: &NotKept, at: PortRef) -> O
     })
 }
 
-/// The blocks in which the P_KeyTable of a port differs from `wanted`.
-fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey]) -> Vec<PKeyBlock> {
+/// The blocks in which the P_KeyTable of a port differs from `wanted`, or, if the port is `armed`, would if it were reset.
+fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Vec<PKeyBlock> {
+    let again = armed && wanted != [PKey::DEFAULT_FULL];
     let capacity = fabric.p_key_capacity(at);
     let held = fabric.port(at).p_keys.as_deref();
     let mut blocks = Vec::new();
@@ -232,7 +235,8 @@ fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey]) -> Vec<PKeyBlock> 
         let end = (first + PKeyTable::ENTRIES).min(usize::from(capacity));
         let key = |index: usize| wanted.get(index).copied().unwrap_or(PKey::INVALID);
         let keys: Vec<PKey> = (first..end).map(key).collect();
-        if !held.is_some_and(|image| image.holds(block, &keys)) {
+        let lost = again && keys.iter().any(|key| key.is_valid());
+        if lost || !held.is_some_and(|image| image.holds(block, &keys)) {
             blocks.push(PKeyBlock { block, keys });
         }
     }

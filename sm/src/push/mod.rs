@@ -2,7 +2,8 @@
 //!
 //! There are no fabric-wide barriers. Tables are written to all switches side by side; a port is armed
 //! together with its settings in one Set as soon as it is met, and goes Active as soon as both ends of its
-//! link are armed and the switches at its ends forward as planned. The one exception is a plan with a waypoint: some
+//! link are armed, both hold their P_Keys, and the switches at its ends forward as planned. P_Keys are written after what tells
+//! of a reset: the state of an end port, the LID of a switch. The one exception is a plan with a waypoint: some
 //! mixture of old and new tables could close a loop, so that all switches hold the waypoint before the first new
 //! table is written. Multicast tables take a way of their own beside all that, in two steps; see
 //! [`crate::diff::MulticastChange`].
@@ -21,14 +22,15 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, SwitchInfo,
+    Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, PortState,
+    SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
 use self::multicast::MulticastPush;
 use self::ports::PortPush;
 use self::tables::SwitchPush;
-use crate::diff::{Changes, NotKept};
+use crate::diff::{Changes, NotKept, PortRole};
 use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, NodeRecord, PortKey};
 use crate::sweep::mft_image::MftBlock;
@@ -579,6 +581,13 @@ impl Push {
         self.unread.remove(&key);
         self.lid_settled(key);
         let before = record.answered(info);
+        let fell_back = before
+            .as_ref()
+            .is_some_and(|before| before.port_state() != PortState::Init);
+        if kind.role == PortRole::End && fell_back && info.port_state() == PortState::Init {
+            // It was reset in between, or its link trained again.
+            record.p_keys = None;
+        }
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
             let unkept = port.take_answer(&before, info, step);
             self.learned |= not_kept.learn(kind, unkept);
@@ -590,9 +599,11 @@ impl Push {
                     task: Task::Port(key, step),
                     cause: Cause::NotHeld,
                 });
+                self.consider_others_after(inventory, key);
                 return;
             }
         }
+        self.consider_others_after(inventory, key);
         self.consider(inventory, key);
         if let Some(peer) = self.ports.get(&key).and_then(|port| port.peer()) {
             self.consider(inventory, peer);
@@ -620,6 +631,7 @@ impl Push {
                     port.give_up();
                 }
                 self.lid_settled(key);
+                self.consider_others_after(inventory, key);
             }
             Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),
         }
@@ -633,6 +645,18 @@ impl Push {
         {
             switch.lid_settled();
             self.give_turn(key.node);
+        }
+    }
+
+    /// The PortInfo of a port was written or given up; if it is port 0, the switch's other ports may have waited for it.
+    fn consider_others_after(&mut self, inventory: &Inventory, key: PortKey) {
+        if key.port != PortNum::ZERO {
+            return;
+        }
+        let external = PortKey::new(key.node, PortNum(1))..=PortKey::new(key.node, PortNum(255));
+        let others: Vec<PortKey> = self.ports.range(external).map(|(&key, _)| key).collect();
+        for other in others {
+            self.consider(inventory, other);
         }
     }
 
@@ -703,8 +727,13 @@ impl Push {
             .into_iter()
             .flatten()
             .all(|end| self.is_programmed(end.node) && self.holds_p_keys(end));
-        let goes_first = peer.and_then(|peer| self.ports.get(&peer));
-        let waits = goes_first.is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled());
+        let waits_for_peer = peer
+            .and_then(|peer| self.ports.get(&peer))
+            .is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled());
+        // The LID of port 0 tells of a reset of the switch; it has to be there before anything else of the switch is.
+        let zero = PortKey::new(key.node, PortNum::ZERO);
+        let waits_for_zero =
+            port.is_enforcing() && self.ports.get(&zero).is_some_and(PortPush::awaits_info);
         let state_of = |key: PortKey| inventory.port(key).and_then(|record| record.state());
         let peer_state = peer.and_then(state_of);
         let Some(info) = inventory.port(key).and_then(|record| record.info.as_ref()) else {
@@ -713,7 +742,7 @@ impl Push {
         let Some(port) = self.ports.get_mut(&key) else {
             return;
         };
-        if !waits {
+        if !waits_for_peer && !waits_for_zero && !port.info_goes_first(info) {
             let blocks = port.p_keys.take_due();
             self.ready
                 .extend(blocks.into_iter().map(|block| Task::PKeys(key, block)));

@@ -40,18 +40,30 @@ impl PortPush {
         self.change.external_of_switch
     }
 
+    /// Whether its keys go after the PortInfo that is still to be written, which has the last reading of the port: were an end
+    /// port reset after its keys were written and before its settings were, nothing would tell. As it is, its LID and state do.
+    pub(super) fn info_goes_first(&self, info: &PortInfo) -> bool {
+        let arms = self.change.activate && info.port_state() == PortState::Init;
+        !self.is_enforcing() && !self.configured && (arms || self.differs(info))
+    }
+
+    /// Whether its PortInfo is still to be written, and will be.
+    pub(super) fn awaits_info(&self) -> bool {
+        self.change.info && !self.configured && !self.given_up
+    }
+
+    fn differs(&self, info: &PortInfo) -> bool {
+        let settings = &self.change.settings;
+        !settings.differing(info, self.change.ignored).is_empty()
+    }
+
     /// What the port needs next, given what it last said, its peer's state, and whether its link may carry data: the switches at
     /// both ends forward as planned, and both ports hold their keys.
     pub(super) fn due(&self, info: &PortInfo, peer: Option<PortState>, open: bool) -> Option<Step> {
         if self.on_its_way || self.given_up {
             return None;
         }
-        let differs = !self.configured
-            && !self
-                .change
-                .settings
-                .differing(info, self.change.ignored)
-                .is_empty();
+        let differs = !self.configured && self.differs(info);
         match info.port_state() {
             PortState::Init if self.change.activate => Some(Step::Arm),
             // Both ends must be Armed at least: what an Active end sends to one in Init is lost (IBA 7.2.7).
