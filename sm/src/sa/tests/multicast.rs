@@ -53,7 +53,8 @@ fn hosts_join_the_broadcast_group_and_the_core_is_told() {
     let groups = world.sa.poll_groups(start).unwrap();
     let guid = world.guid(hosts[0]);
     assert!(groups.by_mlid[&Lid(0xC000)].ports[&guid]);
-    // What follows closely is told a little later, together.
+    assert!(world.sa.poll_save(start).is_some());
+    // What follows closely is told a little later, together; and remembered later still.
     for &host in &hosts[1..3] {
         let mut record = member(&world, host, BROADCAST);
         // In person: as if it came from there.
@@ -64,6 +65,10 @@ fn hosts_join_the_broadcast_group_and_the_core_is_told() {
     let due = world.sa.next_deadline().unwrap();
     let groups = world.sa.poll_groups(due).unwrap();
     assert_eq!(groups.by_mlid[&Lid(0xC000)].ports.len(), 3);
+    assert!(world.sa.poll_save(due).is_none());
+    let due = world.sa.next_deadline().unwrap();
+    let saved = world.sa.poll_save(due).unwrap();
+    assert_eq!(saved.group(BROADCAST).unwrap().members.len(), 3);
     assert_eq!(world.sa.next_deadline(), None);
     let record = member(&world, hosts[0], BROADCAST);
     change(&mut world, Method::DELETE, &record, NAMED).unwrap();
@@ -117,6 +122,7 @@ fn who_is_gone_is_no_member_for_long() {
     let record = member(&world, hosts[2], BROADCAST);
     change(&mut world, Method::SET, &record, NAMED).unwrap();
     world.sa.poll_groups(start).unwrap();
+    world.sa.poll_save(start).unwrap();
     world.take_away(hosts[2]);
     world.sa.handle_deadline(start + Duration::from_secs(1));
     assert_eq!(world.sa.multicast().members(), 1);
