@@ -2,35 +2,9 @@
 
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::Mtu;
+use rsm_mad::wire::sa::Rate;
 
 use super::super::opensm_conf::number;
-
-/// Rate codes (IBA 15.2.5.16), and what they stand for in units of 100 Mb/s.
-const RATES: [(u8, u32); 23] = [
-    (2, 25),
-    (3, 100),
-    (4, 300),
-    (5, 50),
-    (6, 200),
-    (7, 400),
-    (8, 600),
-    (9, 800),
-    (10, 1200),
-    (11, 140),
-    (12, 560),
-    (13, 1120),
-    (14, 1680),
-    (15, 250),
-    (16, 1000),
-    (17, 2000),
-    (18, 3000),
-    (19, 280),
-    (20, 500),
-    (21, 4000),
-    (22, 6000),
-    (23, 8000),
-    (24, 12_000),
-];
 
 /// A number in a range, as C writes numbers.
 pub(super) fn within(text: &str, min: u64, max: u64) -> Option<u64> {
@@ -60,12 +34,12 @@ pub(super) fn rate(text: &str) -> Option<u8> {
         }
         let whole: u32 = whole.parse().ok()?;
         let wanted = whole.checked_mul(10)?.checked_add(tenths)?;
-        let (code, _) = RATES.iter().find(|&&(_, rate)| rate == wanted)?;
-        return Some(*code);
+        let known = Rate::all().find(|rate| rate.tenth_gbps().map(u32::from) == Some(wanted));
+        return known.map(|rate| rate.0);
     }
     let value = number(text)?;
-    let (code, _) = RATES.iter().find(|&&(code, _)| u64::from(code) == value)?;
-    Some(*code)
+    let known = Rate::all().find(|rate| u64::from(rate.0) == value);
+    known.map(|rate| rate.0)
 }
 
 /// The GID of a multicast group, written as an IPv6 address.
