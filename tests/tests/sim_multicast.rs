@@ -291,12 +291,7 @@ fn schedule_fault(world: &mut World, delay: Duration, dice: &mut Dice) {
         }
         4 => {
             let loss = dice.pick(&[0.01, 0.1, 0.3]);
-            world.schedule(delay, move |world| {
-                world.sim.set_loss(loss).expect("it is a probability");
-            });
-            world.schedule(over, |world| {
-                world.sim.set_loss(0.0).expect("it is a probability");
-            });
+            world.schedule_loss(delay, over, loss);
         }
         5 => {
             let switches: Vec<Guid> = cables(world).iter().map(|&(guid, _)| guid).collect();
@@ -311,12 +306,7 @@ fn schedule_fault(world: &mut World, delay: Duration, dice: &mut Dice) {
             } else {
                 Memory::Kept
             };
-            world.schedule(delay, |world| world.kill(0));
-            world.schedule(over, move |world| {
-                if !world.manager().is_alive() {
-                    world.start(0, memory);
-                }
-            });
+            world.schedule_kill(delay, over, memory);
         }
     }
 }

@@ -131,12 +131,7 @@ fn schedule_fault(world: &mut World, hardware: &Hardware, delay: Duration, dice:
         }
         6 => {
             let loss = dice.pick(&[0.01, 0.05, 0.2, 0.5]);
-            world.schedule(delay, move |world| {
-                world.sim.set_loss(loss).expect("it is a probability");
-            });
-            world.schedule(over, |world| {
-                world.sim.set_loss(0.0).expect("it is a probability");
-            });
+            world.schedule_loss(delay, over, loss);
         }
         7 => {
             world.schedule(delay, |world| {
@@ -162,12 +157,7 @@ fn schedule_fault(world: &mut World, hardware: &Hardware, delay: Duration, dice:
             } else {
                 Memory::Kept
             };
-            world.schedule(delay, |world| world.kill(0));
-            world.schedule(over, move |world| {
-                if !world.manager().is_alive() {
-                    world.start(0, memory);
-                }
-            });
+            world.schedule_kill(delay, over, memory);
         }
     }
 }

@@ -239,6 +239,29 @@ impl World {
             .insert((self.now + delay, self.scheduled), Box::new(happening));
     }
 
+    /// Has datagrams get lost with this probability from `delay` from now until `over` from now.
+    ///
+    /// # Panics
+    ///
+    /// When it happens, where `loss` is no probability.
+    pub fn schedule_loss(&mut self, delay: Duration, over: Duration, loss: f64) {
+        for (when, loss) in [(delay, loss), (over, 0.0)] {
+            self.schedule(when, move |world| {
+                world.sim.set_loss(loss).expect("it is a probability");
+            });
+        }
+    }
+
+    /// Kills the first subnet manager `delay` from now, and starts it `over` from now unless somebody has by then.
+    pub fn schedule_kill(&mut self, delay: Duration, over: Duration, memory: Memory) {
+        self.schedule(delay, |world| world.kill(0));
+        self.schedule(over, move |world| {
+            if !world.manager().is_alive() {
+                world.start(0, memory);
+            }
+        });
+    }
+
     /// Gives the first subnet manager a command.
     pub fn command(&mut self, command: Command) {
         let now = self.now;
