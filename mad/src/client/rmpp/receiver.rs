@@ -85,7 +85,7 @@ impl Receiver {
             return;
         }
         if let Some(fault) = segment.fault() {
-            return self.abort(fault, Failure::Violation(fault));
+            return self.violated(fault);
         }
         match segment.rmpp.rmpp_type() {
             RmppType::Data => self.data(segment, now),

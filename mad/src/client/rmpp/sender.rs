@@ -173,7 +173,7 @@ impl Sender {
             return;
         }
         if let Some(fault) = segment.fault() {
-            return self.abort(fault, Failure::Violation(fault));
+            return self.violated(fault);
         }
         match segment.rmpp.rmpp_type() {
             RmppType::Ack => self.acknowledged(segment, now),
@@ -192,12 +192,10 @@ impl Sender {
             segment.rmpp.new_window_last(),
         );
         if window_last < number {
-            let fault = RmppStatus::NewWindowLastTooSmall;
-            return self.abort(fault, Failure::Violation(fault));
+            return self.violated(RmppStatus::NewWindowLastTooSmall);
         }
         if number > self.highest {
-            let fault = RmppStatus::SegmentNumberTooBig;
-            return self.abort(fault, Failure::Violation(fault));
+            return self.violated(RmppStatus::SegmentNumberTooBig);
         }
         if number < self.acked {
             // Overtaken by a later one.
@@ -220,6 +218,10 @@ impl Sender {
             self.repeated_at = Some(number);
             self.sent = self.acked;
         }
+    }
+
+    fn violated(&mut self, status: RmppStatus) {
+        self.abort(status, Failure::Violation(status));
     }
 
     fn abort(&mut self, status: RmppStatus, failure: Failure) {
