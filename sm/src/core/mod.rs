@@ -13,6 +13,7 @@
 
 pub mod convergence;
 pub mod damping;
+mod election;
 pub mod event;
 pub mod role;
 pub mod snapshot;
@@ -32,6 +33,7 @@ use rsm_mad::transport::{Datagram, Inbound, PortEvent};
 
 use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
+use self::election::Election;
 pub use self::event::{Command, Effect, Event};
 use self::role::{Identity, Role};
 use self::snapshot::Snapshot;
@@ -123,6 +125,9 @@ pub enum Activity {
 enum Context {
     Sweep(Query),
     Push(Task),
+    HandOver,
+    /// Another manager is told something, and need not answer.
+    Courtesy,
 }
 
 /// The subnet manager, without the world around it.
@@ -138,6 +143,7 @@ pub struct Core {
     groups: Option<Arc<GroupSet>>,
     generation: u64,
     role: Role,
+    election: Election,
     stage: Stage,
     work: Work,
     meter: Meter,
@@ -177,6 +183,7 @@ impl Core {
             groups: None,
             generation: remembered.generation,
             role: Role::Discovering,
+            election: Election::default(),
             stage: Stage::Idle,
             work,
             meter: Meter::default(),
@@ -222,7 +229,8 @@ impl Core {
             self.next_light = None;
             match self.role {
                 Role::Standby { .. } => self.work.poll_master(),
-                _ => self.work.sweep_lightly(),
+                Role::NotActive => {}
+                Role::Discovering | Role::Master => self.work.sweep_lightly(),
             }
         }
         if self.damping.release(now) {
@@ -285,7 +293,8 @@ impl Core {
     /// What is under way.
     pub fn activity(&self) -> Activity {
         match &self.stage {
-            Stage::Idle => Activity::Idle,
+            // Whoever follows is waited for no longer than one answer takes.
+            Stage::Idle | Stage::HandingOver(_) => Activity::Idle,
             Stage::Sweeping(_) => Activity::Sweeping {
                 nodes: self.inventory.len(),
             },
@@ -389,6 +398,13 @@ impl Core {
     }
 
     fn on_completion(&mut self, completion: Completion<Context>) {
+        match (completion.context, &mut self.stage) {
+            (Context::Courtesy, _) => return,
+            (Context::HandOver, Stage::HandingOver(handing_over)) => {
+                return handing_over.handle(&completion.outcome);
+            }
+            _ => {}
+        }
         let data;
         let answer = match completion.outcome {
             Ok(response) if response.status.is_ok() => {
@@ -439,22 +455,26 @@ impl Core {
                 Stage::Pushing(push) => push
                     .poll_order(&self.inventory)
                     .map(|order| self.set(&order)),
-                _ => None,
+                Stage::Idle | Stage::Planning { .. } | Stage::HandingOver(_) => None,
             };
             let Some(request) = request else { break };
-            if let Err(rejected) = self.client.submit(request) {
-                // The client holds far more than AHEAD; should that change, the request is answered by silence.
-                debug_assert!(false, "{rejected}");
-                let completion = Completion {
-                    context: rejected.0.context,
-                    outcome: Err(Failure::SendFailed),
-                    attempts: 0,
-                    route_index: 0,
-                    rtt: Duration::ZERO,
-                    modifier: rejected.0.modifier,
-                };
-                self.on_completion(completion);
-            }
+            self.submit(request);
+        }
+    }
+
+    fn submit(&mut self, request: Request<Context>) {
+        if let Err(rejected) = self.client.submit(request) {
+            // The client holds far more than AHEAD; should that change, the request is answered by silence.
+            debug_assert!(false, "{rejected}");
+            let completion = Completion {
+                context: rejected.0.context,
+                outcome: Err(Failure::SendFailed),
+                attempts: 0,
+                route_index: 0,
+                rtt: Duration::ZERO,
+                modifier: rejected.0.modifier,
+            };
+            self.on_completion(completion);
         }
     }
 

@@ -1,10 +1,9 @@
 //! One subnet manager among others (IBA 14.4.1).
 
+use std::cmp::Reverse;
+
 use rsm_ids::{Guid, Lid};
-use rsm_mad::transport::Datagram;
-use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
-use rsm_mad::wire::header::Method;
-use rsm_mad::wire::smp::Smp;
+use rsm_mad::wire::attr::{SmInfo, SmState};
 
 use crate::sweep::inventory::{Inventory, PortKey};
 
@@ -29,6 +28,20 @@ pub enum Role {
     },
     /// It is master.
     Master,
+    /// The master has told it to do nothing, until it is told to stand by again.
+    NotActive,
+}
+
+impl Role {
+    /// The state that SMInfo shows.
+    pub fn state(&self) -> SmState {
+        match self {
+            Role::Discovering => SmState::Discovering,
+            Role::Standby { .. } => SmState::Standby,
+            Role::Master => SmState::Master,
+            Role::NotActive => SmState::NotActive,
+        }
+    }
 }
 
 /// Another subnet manager.
@@ -42,10 +55,31 @@ pub struct Other {
     pub lid: Lid,
     /// Its priority.
     pub priority: u8,
-    /// Whether it says that it is master.
-    pub is_master: bool,
+    /// What it says that it is.
+    pub state: SmState,
+    /// The SM_Key that it shows.
+    pub sm_key: u64,
     /// The description of its node.
     pub name: String,
+}
+
+impl Other {
+    fn is_master(&self) -> bool {
+        self.state == SmState::Master
+    }
+
+    fn precedence(&self) -> (u8, Reverse<Guid>) {
+        (self.priority, Reverse(self.guid))
+    }
+}
+
+/// What follows from who is there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is to be this.
+    Be(Role),
+    /// It is master, and to hand the subnet over to this one.
+    HandOver(Other),
 }
 
 /// All subnet managers that answered, in the order of their ports.
@@ -62,7 +96,8 @@ pub fn others(inventory: &Inventory) -> Vec<Other> {
                     guid: sm.guid(),
                     lid: port.info.as_ref().map_or(Lid::NONE, |info| info.lid()),
                     priority: sm.priority(),
-                    is_master: sm.sm_state() == SmState::Master,
+                    state: sm.sm_state(),
+                    sm_key: sm.sm_key(),
                     name: node.name(),
                 });
             }
@@ -71,54 +106,57 @@ pub fn others(inventory: &Inventory) -> Vec<Other> {
     others
 }
 
-/// Who is to be master, after a sweep.
-///
-/// A subnet manager that is new in the subnet leaves a master in its place, and one that is master gives way only
-/// to a master that has precedence: the higher priority, then the lower GUID.
-pub fn decide(role: &Role, inventory: &Inventory, identity: Identity, own_guid: Guid) -> Role {
-    let others = others(inventory);
-    let own = (identity.priority, std::cmp::Reverse(own_guid));
-    let precedes = |other: &&Other| (other.priority, std::cmp::Reverse(other.guid)) > own;
-    let stronger = match role {
-        Role::Master => others.iter().filter(|other| other.is_master).find(precedes),
-        _ => others
-            .iter()
-            .find(|other| other.is_master)
-            .or_else(|| others.iter().find(precedes)),
-    };
-    match stronger {
-        Some(master) => Role::Standby {
-            master: master.clone(),
-        },
-        None => Role::Master,
-    }
+/// Whether this subnet manager has precedence over another: the higher priority, then the lower GUID.
+pub fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
+    (identity.priority, Reverse(own_guid)) > other.precedence()
 }
 
-/// The answer to somebody's Get of SMInfo, or a refusal of anything else that concerns it.
-pub fn answer_sm_info(
-    request: &Datagram,
+/// Who is to be master, after a sweep.
+///
+/// A subnet manager that is new in the subnet leaves a master in its place. One that is master hands over to one that has
+/// precedence, whether that is master of another part of the subnet or waits to be; it leaves those in their place that do
+/// not show its SM_Key, and only gives way where two would be master. `predecessor`, which has just handed over, is no
+/// rival whatever it last said.
+pub fn decide(
     role: &Role,
+    inventory: &Inventory,
     identity: Identity,
     own_guid: Guid,
-    activity: u32,
-) -> Datagram {
-    let mut reply = *request;
-    let smp = Smp::from_bytes_mut(&mut reply.mad);
-    if smp.header().method() == Method::GET {
-        let mut info = SmInfo::default();
-        info.set_guid(own_guid);
-        info.set_act_count(activity);
-        info.set_priority(identity.priority);
-        info.set_sm_state(match role {
-            Role::Discovering => SmState::Discovering,
-            Role::Standby { .. } => SmState::Standby,
-            Role::Master => SmState::Master,
-        });
-        *smp.data_mut() = *info.as_data();
-        smp.make_response(rsm_mad::wire::header::Status::OK);
-    } else {
-        // Election by SubnSet(SMInfo) is not spoken here yet; the sender learns that at once.
-        smp.make_response(rsm_mad::wire::header::Status::UNSUPPORTED_METHOD_ATTRIBUTE);
-    }
-    reply
+    predecessor: Option<Guid>,
+) -> Verdict {
+    let others: Vec<Other> = others(inventory)
+        .into_iter()
+        .filter(|other| Some(other.guid) != predecessor && other.state != SmState::NotActive)
+        .collect();
+    let stronger = others
+        .iter()
+        .filter(|other| !precedes(identity, own_guid, other))
+        .max_by_key(|other| other.precedence());
+    let standby = |master: Option<&Other>| match master.cloned() {
+        Some(master) => Role::Standby { master },
+        None => Role::Master,
+    };
+    Verdict::Be(match role {
+        Role::NotActive => Role::NotActive,
+        Role::Discovering | Role::Standby { .. } => {
+            standby(others.iter().find(|other| other.is_master()).or(stronger))
+        }
+        Role::Master => match stronger {
+            Some(heir) if heir.sm_key == identity.sm_key && heir.state != SmState::Discovering => {
+                return Verdict::HandOver(heir.clone());
+            }
+            _ => standby(stronger.filter(|other| other.is_master())),
+        },
+    })
+}
+
+/// SMInfo as this subnet manager shows it.
+pub fn sm_info(role: &Role, identity: Identity, own_guid: Guid, activity: u32) -> SmInfo {
+    let mut info = SmInfo::default();
+    info.set_guid(own_guid);
+    info.set_sm_key(identity.sm_key);
+    info.set_act_count(activity);
+    info.set_priority(identity.priority);
+    info.set_sm_state(role.state());
+    info
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
@@ -9,8 +10,9 @@ use rsm_mad::wire::attr::PortState;
 
 use super::convergence::{Convergence, Part, Pushed};
 use super::damping::Damping;
+use super::election::HandingOver;
 use super::event::Effect;
-use super::role::{self, Role};
+use super::role::{self, Role, Verdict};
 use super::work::Next;
 use super::{Context, Core, HISTORY, Remembered};
 use crate::diff::{Changes, diff, diff_multicast};
@@ -29,6 +31,7 @@ pub(super) enum Stage {
     Sweeping(Box<Sweep>),
     Planning { generation: u64 },
     Pushing(Box<Push>),
+    HandingOver(Box<HandingOver>),
 }
 
 impl Stage {
@@ -49,7 +52,8 @@ impl Core {
     pub(super) fn advance(&mut self, now: Time) -> bool {
         match &mut self.stage {
             Stage::Idle => {
-                let next = if self.port_up { self.work.take() } else { None };
+                let active = self.port_up && self.role != Role::NotActive;
+                let next = if active { self.work.take() } else { None };
                 match next {
                     Some(next) => {
                         self.begin(next, now);
@@ -81,6 +85,7 @@ impl Core {
                 joined
             }
             Stage::Planning { .. } => false,
+            Stage::HandingOver(_) => self.end_hand_over(now),
             Stage::Pushing(push) => {
                 if !push.was_stopped() && self.work.is_urgent() {
                     push.stop();
@@ -176,7 +181,7 @@ impl Core {
         let delta = Delta::between(&self.fabric, &fabric);
         count_flaps(&mut self.damping, &delta, &self.fabric, &fabric, now);
         self.fabric = fabric;
-        if !self.settle_role(now) {
+        if !self.settle_role(sweep.scope(), now) {
             return;
         }
         let damped = self.damping.suppressed();
@@ -215,30 +220,46 @@ impl Core {
     }
 
     /// Decides who is master. Returns whether this subnet manager goes on as master with what it has seen.
-    fn settle_role(&mut self, now: Time) -> bool {
-        let role = role::decide(
+    fn settle_role(&mut self, scope: Scope, now: Time) -> bool {
+        if self.role == Role::NotActive
+            || self.role == Role::Discovering && !matches!(scope, Scope::Full { .. })
+        {
+            // An order came in the middle; what it asks for waits.
+            self.meter.discard();
+            return false;
+        }
+        let verdict = role::decide(
             &self.role,
             &self.inventory,
             self.config.identity,
             self.own_guid(),
+            self.election.predecessor.take(),
         );
-        let before = std::mem::replace(&mut self.role, role);
-        match (&before, &self.role) {
-            (_, Role::Standby { .. }) => {
+        match (&self.role, verdict) {
+            (_, Verdict::Be(Role::Standby { master })) => {
                 self.meter.discard();
-                self.next_light = Some(now + self.config.standby_poll);
-                if before != self.role {
-                    self.publish(now);
-                }
+                self.draw_attention(&master);
+                self.stand_by(master, now);
                 false
             }
-            (Role::Standby { .. }, Role::Master) => {
+            (Role::Standby { .. }, Verdict::Be(Role::Master)) => {
                 self.meter.discard();
+                self.role = Role::Master;
                 self.work.sweep_everything(true, "the master is gone");
                 self.publish(now);
                 false
             }
-            _ => true,
+            (_, Verdict::Be(role)) => {
+                self.role = role;
+                true
+            }
+            (_, Verdict::HandOver(heir)) => {
+                if self.hand_over(heir, now) {
+                    self.meter.discard();
+                    return false;
+                }
+                true
+            }
         }
     }
 
@@ -483,8 +504,9 @@ impl Core {
 
     fn schedule_light(&mut self, now: Time) {
         let pause = match self.role {
+            Role::NotActive => Duration::ZERO,
             Role::Standby { .. } => self.config.standby_poll,
-            _ => self.config.light_sweep,
+            Role::Discovering | Role::Master => self.config.light_sweep,
         };
         if self.next_light.is_none() && !pause.is_zero() {
             self.next_light = Some(now + pause);

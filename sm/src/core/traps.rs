@@ -11,7 +11,7 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 
 use super::Core;
-use super::role::{self, Role};
+use super::role::Role;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 
@@ -103,18 +103,7 @@ impl Core {
                 let notice = *Notice::from_data(smp.data());
                 self.on_trap(&notice, now);
             }
-            (Method::GET | Method::SET, SmInfo::ID) => {
-                let guid = self.own_guid();
-                let activity = self.client.stats().answered as u32;
-                let reply = role::answer_sm_info(
-                    datagram,
-                    &self.role,
-                    self.config.identity,
-                    guid,
-                    activity,
-                );
-                self.replies.push_back(reply);
-            }
+            (Method::GET | Method::SET, SmInfo::ID) => self.on_sm_info(datagram),
             _ => {}
         }
     }

@@ -78,6 +78,10 @@ pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) 
     }
     match &snapshot.role {
         Role::Discovering => discovering(),
+        Role::NotActive => (
+            SubnetState::NotActive,
+            "disabled by the master subnet manager".to_owned(),
+        ),
         Role::Standby { master } => (
             SubnetState::Standby,
             format!("{} at LID {} is master", master.name, master.lid),

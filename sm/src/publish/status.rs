@@ -37,7 +37,7 @@ pub(super) fn of(published: &Published) -> Status {
                 lid: master.lid,
                 priority: master.priority,
             }),
-            Role::Discovering | Role::Master => None,
+            Role::Discovering | Role::Master | Role::NotActive => None,
         },
         inventory: published.counts.inventory,
         engine: plan.map(|plan| EngineChoice {

@@ -1,13 +1,14 @@
-//! A subnet manager that does nothing but say what it is.
+//! A subnet manager that manages nothing, says what it is, and gives and takes orders.
 
-use rsm_ids::Guid;
-use rsm_mad::transport::{Datagram, Inbound};
-use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
-use rsm_mad::wire::header::{Method, Status};
-use rsm_mad::wire::smp::Smp;
+use rsm_ids::{Guid, Lid};
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{Datagram, Inbound, RemoteAddress};
+use rsm_mad::wire::attr::{Attribute, SmControl, SmInfo, SmState};
+use rsm_mad::wire::header::{AttrId, Method, Status};
+use rsm_mad::wire::smp::{Smp, SmpRequest};
 
 /// Answers SMInfo, and nothing else.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ForeignManager {
     /// The GUID it gives as its own.
     pub guid: Guid,
@@ -15,26 +16,88 @@ pub struct ForeignManager {
     pub priority: u8,
     /// What it says that it is.
     pub state: SmState,
+    /// The SM_Key that it shows.
+    pub sm_key: u64,
+    /// Whether it becomes master when the subnet is handed over to it; otherwise it refuses.
+    pub takes_over: bool,
+    /// The orders that it got, in their order.
+    pub orders: Vec<SmControl>,
+    /// What became of the orders that it gave, in their order.
+    pub answers: Vec<Status>,
 }
 
 impl ForeignManager {
+    /// One without an SM_Key, that takes over when it is asked.
+    #[must_use]
+    pub fn new(guid: Guid, priority: u8, state: SmState) -> ForeignManager {
+        ForeignManager {
+            guid,
+            priority,
+            state,
+            sm_key: 0,
+            takes_over: true,
+            orders: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// An order to the manager at `lid`.
+    pub(super) fn order(&self, lid: Lid, control: SmControl) -> Datagram {
+        let smp = Smp::lid_routed(&SmpRequest {
+            method: Method::SET,
+            attribute: AttrId::SM_INFO,
+            modifier: control.0,
+            tid: Tid(u64::from(control.0)),
+            m_key: 0,
+            data: *self.info().as_data(),
+        });
+        Datagram {
+            mad: *smp.as_bytes(),
+            remote: RemoteAddress::smi(lid),
+        }
+    }
+
     /// The answer to what reached it, if it has one.
-    pub(super) fn answer(&self, inbound: &Inbound) -> Option<Datagram> {
-        let Inbound::Mad(request) = inbound else {
+    pub(super) fn answer(&mut self, inbound: &Inbound) -> Option<Datagram> {
+        let Inbound::Mad(received) = inbound else {
             return None;
         };
-        let mut reply = *request;
+        let mut reply = *received;
         let smp = Smp::from_bytes_mut(&mut reply.mad);
-        let asked = smp.header().method() == Method::GET && smp.header().attribute() == SmInfo::ID;
-        if !asked {
+        if smp.header().attribute() != SmInfo::ID {
             return None;
         }
-        let mut info = SmInfo::default();
-        info.set_guid(self.guid);
-        info.set_priority(self.priority);
-        info.set_sm_state(self.state);
-        *smp.data_mut() = *info.as_data();
-        smp.make_response(Status::OK);
+        let status = match smp.header().method() {
+            Method::GET => Status::OK,
+            Method::SET => {
+                let control = SmControl(smp.header().modifier());
+                self.orders.push(control);
+                match control {
+                    SmControl::HANDOVER if !self.takes_over => Status::INVALID_FIELD,
+                    SmControl::HANDOVER => {
+                        self.state = SmState::Master;
+                        Status::OK
+                    }
+                    _ => Status::OK,
+                }
+            }
+            Method::GET_RESPONSE => {
+                self.answers.push(smp.status());
+                return None;
+            }
+            _ => return None,
+        };
+        *smp.data_mut() = *self.info().as_data();
+        smp.make_response(status);
         Some(reply)
+    }
+
+    fn info(&self) -> SmInfo {
+        let mut info = SmInfo::default();
+        info.set_guid(self.guid)
+            .set_sm_key(self.sm_key)
+            .set_priority(self.priority)
+            .set_sm_state(self.state);
+        info
     }
 }

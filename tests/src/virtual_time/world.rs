@@ -7,6 +7,7 @@ use rsm::plan::groups::{GroupSet, Members};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Inbound;
+use rsm_mad::wire::attr::SmControl;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
@@ -162,6 +163,43 @@ impl World {
         self.sim.set_is_sm(attach, true);
         self.foreign.insert(attach, manager);
         attach
+    }
+
+    /// A subnet manager of another make.
+    ///
+    /// # Panics
+    ///
+    /// When there is none behind that port.
+    #[must_use]
+    pub fn foreign(&self, attach: AttachId) -> &ForeignManager {
+        &self.foreign[&attach]
+    }
+
+    /// What a subnet manager of another make says of itself from now on.
+    ///
+    /// # Panics
+    ///
+    /// When there is none behind that port.
+    pub fn foreign_mut(&mut self, attach: AttachId) -> &mut ForeignManager {
+        self.foreign
+            .get_mut(&attach)
+            .expect("it was added, and not removed")
+    }
+
+    /// Has a subnet manager of another make give the first one of ours an order.
+    ///
+    /// # Panics
+    ///
+    /// When there is none behind that port, or ours has no LID.
+    pub fn order(&mut self, attach: AttachId, control: SmControl) {
+        let inventory = self.manager().core().inventory();
+        let own = inventory.local.and_then(|local| inventory.port(local));
+        let lid = own
+            .and_then(|port| port.info.as_ref())
+            .expect("our port has been read")
+            .lid();
+        let order = self.foreign(attach).order(lid, control);
+        self.sim.send(attach, &order, self.now);
     }
 
     /// Takes a subnet manager of another make away.
@@ -413,7 +451,7 @@ impl World {
 
     fn deliver(&mut self, client: AttachId, inbound: Inbound) {
         let now = self.now;
-        if let Some(foreign) = self.foreign.get(&client) {
+        if let Some(foreign) = self.foreign.get_mut(&client) {
             if let Some(reply) = foreign.answer(&inbound) {
                 self.sim.send(client, &reply, now);
             }

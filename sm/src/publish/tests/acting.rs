@@ -7,6 +7,7 @@ use rsm_api::model::{SimulationAction, SubnetState};
 use rsm_api::{Control, ControlError, LookupError, Simulation, SimulationError, Subnet};
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::attr::SmState;
 use rsm_sim::{Sim, SimConfig, live};
 use tokio::sync::mpsc;
 
@@ -81,7 +82,8 @@ async fn requests_that_lead_nowhere_are_refused_at_once() {
         guid: HOSTS[1],
         lid: Lid(9),
         priority: 14,
-        is_master: true,
+        state: SmState::Master,
+        sm_key: 0,
         name: "host-2".to_owned(),
     };
     world.view.replace(Arc::new(Snapshot {

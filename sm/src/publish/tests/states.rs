@@ -6,6 +6,7 @@ use std::time::Duration;
 use rsm_api::Subnet;
 use rsm_api::model::{Selector, SubnetState};
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::SmState;
 
 use super::world::*;
 use crate::core::role::{Other, Role};
@@ -21,7 +22,8 @@ fn standby() -> Role {
             guid: Guid(0x1011),
             lid: Lid(9),
             priority: 14,
-            is_master: true,
+            state: SmState::Master,
+            sm_key: 0,
             name: "host-2".to_owned(),
         },
     }

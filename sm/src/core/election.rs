@@ -1,0 +1,266 @@
+//! What subnet managers tell each other: SMInfo, and SubnSet(SMInfo) both ways (IBA 14.4.1).
+//!
+//! ```text
+//!               DISABLE                 HANDOVER, DISCOVER, silence of the master
+//! NotActive ◀──────────── Standby ────────────────────────────────────────────▶ Discovering ─▶ Master
+//!     └──── STANDBY ────────▶ ▲                                                        HANDOVER  │
+//!                             └──────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A manager that does not show our SM_Key gets no subnet from us, and no order of its is followed.
+
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::client::{Failure, Request, Response};
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{Datagram, RemoteAddress};
+use rsm_mad::wire::attr::{
+    Attribute, LocalChange, LocalChanges, Notice, NoticeType, PortInfo, ProducerType, SmControl,
+    SmInfo, SmState, Trap,
+};
+use rsm_mad::wire::header::{AttrId, Method, Status};
+use rsm_mad::wire::smp::{Smp, SmpRequest};
+
+use super::role::{self, Other, Role};
+use super::stage::Stage;
+use super::{Context, Core, routes};
+use crate::sweep::inventory::PortKey;
+
+/// How long a manager that did not take the subnet over is left alone: it is asked again, but not at the end of every sweep.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
+
+/// What is remembered between sweeps of the dealings with other managers.
+#[derive(Default, Debug)]
+pub(super) struct Election {
+    /// Who has just handed over: until the next sweep has seen it, what it last said of itself does not count.
+    pub(super) predecessor: Option<Guid>,
+    /// Who did not want the subnet, and until when it is not asked again.
+    refused: Option<(Guid, Time)>,
+    /// Numbers the traps that are sent to a master.
+    traps: u64,
+}
+
+/// The subnet is being handed over.
+#[derive(Debug)]
+pub(super) struct HandingOver {
+    to: Other,
+    /// Whether the other manager takes it, once that is known.
+    accepted: Option<bool>,
+}
+
+impl HandingOver {
+    /// The other manager said this, or nothing.
+    pub(super) fn handle(&mut self, outcome: &Result<Response, Failure>) {
+        self.accepted = Some(matches!(outcome, Ok(response) if response.status.is_ok()));
+    }
+}
+
+impl Core {
+    /// Somebody asks for SMInfo, or gives an order with it.
+    pub(super) fn on_sm_info(&mut self, datagram: &Datagram) {
+        let request = Smp::from_bytes(&datagram.mad);
+        let own_key = self.config.policy.ports.m_key;
+        let has_key = own_key == 0 || request.m_key() == own_key;
+        let is_order = request.header().method() == Method::SET;
+        if is_order && !has_key {
+            // As with any other Set without the right M_Key (IBA 14.2.4.2).
+            return;
+        }
+        let control = SmControl(request.header().modifier());
+        let sender = *SmInfo::from_data(request.data());
+        let status = match is_order {
+            false => Status::OK,
+            true if self.may_order(control, &sender) => Status::OK,
+            true => Status::INVALID_FIELD,
+        };
+        let mut shown = self.sm_info();
+        if !has_key {
+            shown.set_sm_key(0);
+        }
+        let mut reply = *datagram;
+        let smp = Smp::from_bytes_mut(&mut reply.mad);
+        *smp.data_mut() = *shown.as_data();
+        smp.make_response(status);
+        self.replies.push_back(reply);
+        if is_order && status.is_ok() {
+            self.obey(control, &sender);
+        }
+    }
+
+    /// Whether an order is one that this sender may give, and that means something to what this manager is now.
+    fn may_order(&self, control: SmControl, sender: &SmInfo) -> bool {
+        let giver = match control {
+            SmControl::ACKNOWLEDGE => SmState::Standby,
+            _ => SmState::Master,
+        };
+        let fits = match control {
+            SmControl::HANDOVER => self.role != Role::NotActive,
+            SmControl::ACKNOWLEDGE => matches!(self.role, Role::Standby { .. } | Role::Master),
+            SmControl::DISABLE | SmControl::DISCOVER => matches!(self.role, Role::Standby { .. }),
+            SmControl::STANDBY => self.role == Role::NotActive,
+            _ => false,
+        };
+        fits && sender.sm_state() == giver && sender.sm_key() == self.config.identity.sm_key
+    }
+
+    fn obey(&mut self, control: SmControl, sender: &SmInfo) {
+        let sender = sender.guid();
+        match control {
+            SmControl::HANDOVER => {
+                let known = self.find_other(sender);
+                let name = known
+                    .as_ref()
+                    .map_or_else(|| sender.to_string(), |o| o.name.clone());
+                if self.role != Role::Master {
+                    // While it still is what an acknowledgement has to come from.
+                    if let Some(other) = &known {
+                        self.tell(other, SmControl::ACKNOWLEDGE);
+                    }
+                    self.role = Role::Discovering;
+                }
+                self.election.predecessor = Some(sender);
+                self.work
+                    .sweep_everything(true, format!("{name} handed the subnet over"));
+            }
+            SmControl::DISABLE => self.role = Role::NotActive,
+            SmControl::STANDBY | SmControl::DISCOVER => {
+                // The sweep finds the master that said so, and ends in standby.
+                self.role = Role::Discovering;
+                self.work
+                    .sweep_everything(false, "told so by the master subnet manager");
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins to hand the subnet over, unless that was tried in vain a short time ago. Returns whether it did.
+    pub(super) fn hand_over(&mut self, to: Other, now: Time) -> bool {
+        let refused = self
+            .election
+            .refused
+            .is_some_and(|(guid, until)| guid == to.guid && now < until);
+        if refused {
+            return false;
+        }
+        let Some(request) = self.order(&to, SmControl::HANDOVER, Context::HandOver) else {
+            return false;
+        };
+        let accepted = None;
+        self.stage = Stage::HandingOver(Box::new(HandingOver { to, accepted }));
+        self.submit(request);
+        true
+    }
+
+    /// Goes on when the other manager has answered. Returns whether it has.
+    pub(super) fn end_hand_over(&mut self, now: Time) -> bool {
+        let Stage::HandingOver(handing_over) = &self.stage else {
+            return false;
+        };
+        let Some(accepted) = handing_over.accepted else {
+            return false;
+        };
+        let to = handing_over.to.clone();
+        self.stage = Stage::Idle;
+        // Two masters would each undo the other's work: whoever has precedence stays.
+        if accepted || to.state == SmState::Master {
+            self.stand_by(to, now);
+        } else {
+            self.election.refused = Some((to.guid, now + REFUSED_FOR));
+            self.work
+                .plan_again(format!("{} did not take the subnet over", to.name));
+        }
+        true
+    }
+
+    pub(super) fn stand_by(&mut self, master: Other, now: Time) {
+        let role = Role::Standby { master };
+        let is_news = self.role != role;
+        self.role = role;
+        self.next_light = Some(now + self.config.standby_poll);
+        if is_news {
+            self.publish(now);
+        }
+    }
+
+    /// Has a master that this manager has precedence over look at it: it learns of no other change of a priority
+    /// (IBA 14.4.1, trap 144).
+    pub(super) fn draw_attention(&mut self, master: &Other) {
+        let own = self.local_port();
+        let Some(own) = own.filter(|_| {
+            master.state == SmState::Master
+                && master.sm_key == self.config.identity.sm_key
+                && role::precedes(self.config.identity, self.own_guid(), master)
+        }) else {
+            return;
+        };
+        let mut change = LocalChange::default();
+        change
+            .set_lid(own.lid())
+            .set_other_local_changes(true)
+            .set_capability_mask(own.capability_mask())
+            .set_changes(LocalChanges::SM_PRIORITY);
+        let notice = Notice::generic(
+            NoticeType::Informational,
+            ProducerType::CA,
+            Trap::LOCAL_CHANGE,
+            own.lid(),
+            &change,
+        );
+        self.election.traps += 1;
+        let trap = Smp::lid_routed(&SmpRequest {
+            method: Method::TRAP,
+            attribute: AttrId::NOTICE,
+            modifier: 0,
+            tid: Tid(self.election.traps),
+            m_key: 0,
+            data: *notice.as_data(),
+        });
+        self.replies.push_back(Datagram {
+            mad: *trap.as_bytes(),
+            remote: RemoteAddress::smi(master.lid),
+        });
+    }
+
+    /// The request that tells another manager something.
+    fn order(
+        &self,
+        other: &Other,
+        control: SmControl,
+        context: Context,
+    ) -> Option<Request<Context>> {
+        let (path, alternate) = self.inventory.way_to(other.port)?;
+        let routes = routes(None, path, alternate);
+        let data = *self.sm_info().as_data();
+        let PortKey { node, .. } = other.port;
+        Some(Request {
+            m_key: self.config.policy.ports.m_key,
+            ..Request::set(node.0, routes, SmInfo::ID, control.0, data, context)
+        })
+    }
+
+    /// Tells another manager something, whatever becomes of it.
+    fn tell(&mut self, other: &Other, control: SmControl) {
+        if let Some(request) = self.order(other, control, Context::Courtesy) {
+            self.submit(request);
+        }
+    }
+
+    fn sm_info(&self) -> SmInfo {
+        // 32 bits that go round are what ActCount is.
+        let activity = self.client.stats().answered as u32;
+        role::sm_info(&self.role, self.config.identity, self.own_guid(), activity)
+    }
+
+    fn find_other(&self, guid: Guid) -> Option<Other> {
+        role::others(&self.inventory)
+            .into_iter()
+            .find(|other| other.guid == guid)
+    }
+
+    fn local_port(&self) -> Option<PortInfo> {
+        let local = self.inventory.local?;
+        self.inventory.port(local)?.info
+    }
+}

@@ -1,0 +1,204 @@
+//! Subnet managers hand the subnet over to each other, and give each other orders (IBA 14.4.1).
+
+use std::time::Duration;
+
+use rsm::core::Config;
+use rsm::core::role::{Identity, Role};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{SmControl, SmState};
+use rsm_mad::wire::header::Status;
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::AttachId;
+use rsm_tests::virtual_time::{ForeignManager, Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Our own manager's; what is above has precedence.
+const PRIORITY: u8 = 5;
+
+fn settings() -> Settings {
+    Settings {
+        core: Config {
+            identity: identity(PRIORITY),
+            ..Config::default()
+        },
+        ..Settings::default()
+    }
+}
+
+fn identity(priority: u8) -> Identity {
+    Identity {
+        priority,
+        sm_key: 0x11,
+    }
+}
+
+/// A fabric that our manager, at its first host, has brought up.
+fn brought_up() -> World {
+    World::brought_up("ring:4", settings())
+}
+
+fn last_host(world: &World) -> Guid {
+    let hosts = world.sim.nodes().filter(|&(_, kind)| kind == NodeKind::Ca);
+    hosts.last().expect("there are hosts").0
+}
+
+/// Puts another manager behind the last host.
+fn meet(world: &mut World, priority: u8, state: SmState) -> AttachId {
+    let guid = last_host(world);
+    let manager = ForeignManager {
+        sm_key: 0x11,
+        ..ForeignManager::new(guid, priority, state)
+    };
+    world.add_foreign(guid, PortNum(1), manager)
+}
+
+fn role(world: &World) -> SmState {
+    world.manager().core().role().state()
+}
+
+#[test]
+fn one_with_precedence_that_waits_is_handed_the_subnet() {
+    let mut world = brought_up();
+    let heir = meet(&mut world, PRIORITY + 1, SmState::Standby);
+    world.run_for(LIMIT);
+    assert_eq!(world.foreign(heir).orders, [SmControl::HANDOVER]);
+    assert_eq!(world.foreign(heir).state, SmState::Master);
+    let guid = world.foreign(heir).guid;
+    assert!(
+        matches!(world.manager().core().role(), Role::Standby { master } if master.guid == guid)
+    );
+    world.watched().assert_harmless();
+
+    let sets = world.sim.counters().sets();
+    world.run_for(LIMIT);
+    assert_eq!(world.sim.counters().sets(), sets, "a standby sets nothing");
+    world.remove_foreign(heir);
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Master);
+    expect::assert_up(&world);
+}
+
+#[test]
+fn one_that_does_not_take_the_subnet_leaves_it_managed() {
+    let mut world = brought_up();
+    let heir = meet(&mut world, PRIORITY + 1, SmState::Standby);
+    world.foreign_mut(heir).takes_over = false;
+    world.run_for(LIMIT);
+    let orders = world.foreign(heir).orders.len();
+    assert!(
+        (1..=3).contains(&orders),
+        "asked {orders} times in a minute"
+    );
+    assert_eq!(role(&world), SmState::Master);
+    expect::assert_up(&world);
+    world.foreign_mut(heir).takes_over = true;
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+}
+
+#[test]
+fn what_does_not_show_the_key_gets_nothing_and_two_masters_are_not_tolerated() {
+    let mut world = brought_up();
+    let stranger = meet(&mut world, PRIORITY + 1, SmState::Standby);
+    world.foreign_mut(stranger).sm_key = 0x12;
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Master);
+    expect::assert_up(&world);
+    world.foreign_mut(stranger).state = SmState::Master;
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+    assert_eq!(world.foreign(stranger).orders, []);
+}
+
+#[test]
+fn a_subnet_that_is_handed_over_is_taken_with_an_acknowledgement() {
+    let mut world = brought_up();
+    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+    world.foreign_mut(master).orders.clear();
+    world.order(master, SmControl::HANDOVER);
+    world.foreign_mut(master).state = SmState::Standby;
+    world.foreign_mut(master).priority = 0;
+    world.run_for(LIMIT);
+    assert_eq!(world.foreign(master).answers, [Status::OK]);
+    assert_eq!(world.foreign(master).orders, [SmControl::ACKNOWLEDGE]);
+    assert_eq!(role(&world), SmState::Master);
+    expect::assert_up(&world);
+}
+
+#[test]
+fn a_disabled_manager_does_nothing_until_it_is_to_stand_by() {
+    let mut world = brought_up();
+    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+    world.order(master, SmControl::DISABLE);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(role(&world), SmState::NotActive);
+    let (gets, sets) = (world.sim.counters().gets(), world.sim.counters().sets());
+    world.run_for(LIMIT);
+    let counters = world.sim.counters();
+    assert_eq!((counters.gets(), counters.sets()), (gets, sets));
+
+    world.order(master, SmControl::STANDBY);
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+    world.order(master, SmControl::DISCOVER);
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+    assert_eq!(world.foreign(master).answers, [Status::OK; 3]);
+}
+
+#[test]
+fn an_order_that_does_not_fit_is_refused() {
+    let mut world = brought_up();
+    let other = meet(&mut world, 0, SmState::Standby);
+    world.run_for(LIMIT);
+    let try_all = |world: &mut World| {
+        for control in (0..=6).map(SmControl) {
+            world.order(other, control);
+            world.run_for(Duration::from_secs(1));
+        }
+        std::mem::take(&mut world.foreign_mut(other).answers)
+    };
+    // A standby may acknowledge, and nothing else.
+    let mut expected = [Status::INVALID_FIELD; 7];
+    expected[SmControl::ACKNOWLEDGE.0 as usize] = Status::OK;
+    assert_eq!(try_all(&mut world), expected);
+    // Whoever does not know the key may do nothing.
+    world.foreign_mut(other).sm_key = 0;
+    assert_eq!(try_all(&mut world), [Status::INVALID_FIELD; 7]);
+    assert_eq!(role(&world), SmState::Master);
+    expect::assert_up(&world);
+}
+
+#[test]
+fn of_two_the_one_with_precedence_ends_up_master_and_the_other_stands_by() {
+    let mut world = brought_up();
+    let guid = last_host(&world);
+    let config = Config {
+        identity: identity(PRIORITY + 1),
+        ..settings().core
+    };
+    world.add_manager_with(guid, PortNum(1), config);
+    world.run_for(LIMIT);
+    let roles = |world: &World| -> Vec<SmState> {
+        let managers = world.managers().iter();
+        managers.map(|m| m.core().role().state()).collect()
+    };
+    assert_eq!(roles(&world), [SmState::Standby, SmState::Master]);
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+
+    world.kill(1);
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Master);
+    expect::assert_up(&world);
+    world.start(1, Memory::Lost);
+    world.run_for(LIMIT);
+    assert_eq!(roles(&world), [SmState::Standby, SmState::Master]);
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+}
