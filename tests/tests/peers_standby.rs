@@ -1,5 +1,4 @@
-//! Two subnet managers: beside a master with precedence rsm stays standby and writes nothing, and the two hand the
-//! subnet over to each other.
+//! Two subnet managers: beside a master with precedence rsm stays standby and writes nothing.
 
 use rsm_tests::bringup::{LIMIT, PEERS, QUIET, SMALL};
 use rsm_tests::clock::wait_for;
@@ -47,74 +46,6 @@ fn beside_a_running_master_it_is_standby_and_sends_no_set() {
 
     rsm.stop().unwrap().success().unwrap();
     opensm.stop().unwrap();
-}
-
-#[test]
-#[cfg_attr(
-    not(peers),
-    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
-)]
-fn an_opensm_with_precedence_is_handed_the_subnet_and_given_it_back() {
-    if !require_peers(PEERS) {
-        return;
-    }
-    let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
-    let state = ibsim.directory().join("state");
-    let rsm = Rsm::start(&ibsim, None, "Hca2", &state, LIMIT).unwrap();
-    let before = check_states(&ibsim, "Hca3").unwrap();
-
-    // Its subnet is up only once it has been handed over.
-    let opensm = OpenSm::start(&ibsim, None, "Hca1", &["-p", "15"], LIMIT).unwrap();
-    wait_for(LIMIT, || is_in(&rsm, "standby"))
-        .unwrap_or_else(|| panic!("no handover: {:?}\n{}", rsm.ask(&["status"]), opensm.log()));
-    let master = ask_sm_info(&ibsim, &[]);
-    assert_eq!((master.guid, master.state), (0x10_0001, 3), "{master:?}");
-
-    opensm.kill().unwrap();
-    ibsim.detach_dead_clients().unwrap();
-    wait_for(LIMIT, || is_in(&rsm, "up"))
-        .unwrap_or_else(|| panic!("no takeover: {:?}", rsm.ask(&["status"])));
-    let master = ask_sm_info(&ibsim, &[]);
-    assert_eq!((master.guid, master.state), (0x10_0004, 3), "{master:?}");
-    assert_eq!(check_states(&ibsim, "Hca3").unwrap(), before);
-    rsm.stop().unwrap().success().unwrap();
-}
-
-#[test]
-#[cfg_attr(
-    not(peers),
-    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
-)]
-fn an_opensm_hands_the_subnet_to_an_rsm_with_precedence() {
-    if !require_peers(PEERS) {
-        return;
-    }
-    let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
-    let opensm = OpenSm::start(&ibsim, None, "Hca1", &["-p", "0"], LIMIT).unwrap();
-    let before = check_states(&ibsim, "Hca3").unwrap();
-
-    let config = ibsim.directory().join("rsm.toml");
-    std::fs::write(&config, "[sm]\npriority = 14\n").unwrap();
-    let config = config.to_str().unwrap();
-    let state = ibsim.directory().join("state");
-    let rsm = Rsm::start_with(&ibsim, None, "Hca2", &state, &["--config", config], LIMIT).unwrap();
-    wait_for(LIMIT, || is_in(&rsm, "up"))
-        .unwrap_or_else(|| panic!("no handover: {:?}\n{}", rsm.ask(&["status"]), opensm.log()));
-    let master = ask_sm_info(&ibsim, &[]);
-    assert_eq!((master.guid, master.state), (0x10_0004, 3), "{master:?}");
-    let other_lid = before.lids[&0x10_0001].to_string();
-    let other = ask_sm_info(&ibsim, &[&other_lid]);
-    assert_eq!((other.guid, other.state), (0x10_0001, 2), "{other:?}");
-    assert_eq!(check_states(&ibsim, "Hca3").unwrap(), before);
-
-    rsm.stop().unwrap().success().unwrap();
-    opensm.stop().unwrap();
-}
-
-fn is_in(rsm: &Rsm, state: &str) -> Option<()> {
-    let status = rsm.ask(&["status"]).ok()?;
-    let is = status["state"].as_str()?.to_lowercase();
-    is.ends_with(state).then_some(())
 }
 
 fn ask_sm_info(ibsim: &Ibsim, arguments: &[&str]) -> SmInfo {
