@@ -25,6 +25,7 @@ use std::str::FromStr;
 
 use rsm_ids::Guid;
 
+use crate::lanes::Lanes;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 
@@ -67,6 +68,8 @@ pub struct Routing {
     pub ranks: Option<Vec<u8>>,
     /// The ranking that the tables follow, to be handed in again with the next topology.
     pub ranking: Option<Ranking>,
+    /// The service levels and virtual lanes that the tables need.
+    pub lanes: Lanes,
 }
 
 /// Why there are no tables.

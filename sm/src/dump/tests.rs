@@ -66,10 +66,9 @@ fn triangle<'a>() -> Vec<DumpNode<'a>> {
     ]
 }
 
-fn text(
-    write: fn(&DumpSource<'_>, &mut dyn Write) -> io::Result<()>,
-    source: &DumpSource<'_>,
-) -> String {
+type Writer = fn(&DumpSource<'_>, &mut dyn Write) -> io::Result<()>;
+
+fn text(write: Writer, source: &DumpSource<'_>) -> String {
     let mut out = Vec::new();
     write(source, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -166,7 +165,7 @@ fn tables_are_read_back_from_either_dump() {
         });
     }
     let source = DumpSource::new(nodes, Lid(4), HopRule::Shortest).unwrap();
-    for (write, owners) in [(lfts as fn(&_, &mut dyn Write) -> _, 4), (fdbs, 0)] {
+    for (write, owners) in [(lfts as Writer, 4), (fdbs, 0)] {
         let shown = text(write, &source);
         let dump = rsm_routing::lfts::parse(shown.as_bytes(), "dump").unwrap();
         let ports = |switch: usize| -> Vec<u8> {
