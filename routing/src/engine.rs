@@ -7,8 +7,10 @@
 
 mod auto;
 mod choose;
+mod columns;
 mod levels;
 mod minhop;
+mod nue;
 mod order;
 mod paths;
 mod prepare;
@@ -18,6 +20,7 @@ mod updn;
 
 pub use auto::Auto;
 pub use minhop::MinHop;
+pub use nue::Nue;
 pub use updn::UpDn;
 
 use std::fmt;
@@ -39,7 +42,14 @@ pub struct Options {
     /// The ranking of an earlier routing of (nearly) this fabric: kept for as long as it reaches
     /// everything, because tables of one ranking can replace each other with the least change.
     pub previous_ranking: Option<Ranking>,
+    /// How many data VLs every link between switches has. `None`: not known, taken as [`DEFAULT_VLS`].
+    pub max_vls: Option<u8>,
+    /// How many lanes [`Nue`] spreads destinations over; 0 counts as 1.
+    pub nue_vls: u8,
 }
+
+/// The data VLs of a link of which nothing is known: what switches have had since DDR.
+pub const DEFAULT_VLS: u8 = 8;
 
 /// Which switch lies above which: the order that up*/down* paths follow.
 ///
@@ -99,6 +109,16 @@ pub enum EngineError {
         /// The longest that can be counted.
         limit: u8,
     },
+    /// The links have fewer virtual lanes than the engine needs.
+    #[error("{engine} needs {needed} virtual lanes on this fabric, and its links have {available}")]
+    TooFewLanes {
+        /// The engine.
+        engine: &'static str,
+        /// How many it needs.
+        needed: u8,
+        /// How many every link has.
+        available: u8,
+    },
     /// The threads could not be started.
     #[error("{threads} routing threads could not be started: {reason}")]
     Threads {
@@ -144,11 +164,18 @@ pub enum EngineKind {
     MinHop,
     /// [`UpDn`].
     UpDn,
+    /// [`Nue`].
+    Nue,
 }
 
 impl EngineKind {
     /// Every kind, by name.
-    pub const ALL: [EngineKind; 3] = [EngineKind::Auto, EngineKind::MinHop, EngineKind::UpDn];
+    pub const ALL: [EngineKind; 4] = [
+        EngineKind::Auto,
+        EngineKind::MinHop,
+        EngineKind::UpDn,
+        EngineKind::Nue,
+    ];
 
     /// Its name in configuration and on the command line.
     pub const fn name(self) -> &'static str {
@@ -156,6 +183,7 @@ impl EngineKind {
             EngineKind::Auto => "auto",
             EngineKind::MinHop => "minhop",
             EngineKind::UpDn => "updn",
+            EngineKind::Nue => "nue",
         }
     }
 
@@ -165,6 +193,7 @@ impl EngineKind {
             EngineKind::Auto => &Auto,
             EngineKind::MinHop => &MinHop,
             EngineKind::UpDn => &UpDn,
+            EngineKind::Nue => &Nue,
         }
     }
 }
@@ -177,10 +206,17 @@ impl fmt::Display for EngineKind {
 
 /// No engine has the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is not a routing engine: expected auto, minhop or updn")]
+#[error("`{name}` is not a routing engine: expected {}", names())]
 pub struct UnknownEngine {
     /// What was asked for.
     pub name: String,
+}
+
+/// The names of all engines, as a sentence lists them.
+fn names() -> String {
+    let names = EngineKind::ALL.map(EngineKind::name);
+    let [others @ .., last] = &names;
+    format!("{} or {last}", others.join(", "))
 }
 
 impl FromStr for EngineKind {
