@@ -14,17 +14,22 @@ mod nue;
 mod order;
 mod paths;
 mod prepare;
+mod shape;
 mod slots;
 mod spread;
+mod torus;
 mod updn;
 
 pub use auto::Auto;
 pub use minhop::MinHop;
 pub use nue::Nue;
+pub use shape::{Coordinates, NoGrid};
+pub use torus::{Dor, Torus};
 pub use updn::UpDn;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use rsm_ids::Guid;
 
@@ -42,6 +47,9 @@ pub struct Options {
     /// The ranking of an earlier routing of (nearly) this fabric: kept for as long as it reaches
     /// everything, because tables of one ranking can replace each other with the least change.
     pub previous_ranking: Option<Ranking>,
+    /// Where an earlier routing of (nearly) this fabric saw each switch of a mesh or torus: kept as long
+    /// as every link fits, so that service levels stay.
+    pub previous_coordinates: Option<Arc<Coordinates>>,
     /// How many data VLs every link between switches has. `None`: not known, taken as [`DEFAULT_VLS`].
     pub max_vls: Option<u8>,
     /// How many lanes [`Nue`] spreads destinations over; 0 counts as 1.
@@ -78,6 +86,8 @@ pub struct Routing {
     pub ranks: Option<Vec<u8>>,
     /// The ranking that the tables follow, to be handed in again with the next topology.
     pub ranking: Option<Ranking>,
+    /// Where each switch of a mesh or torus is, to be handed in again with the next topology.
+    pub coordinates: Option<Arc<Coordinates>>,
     /// The service levels and virtual lanes that the tables need.
     pub lanes: Lanes,
 }
@@ -108,6 +118,14 @@ pub enum EngineError {
         guid: Guid,
         /// The longest that can be counted.
         limit: u8,
+    },
+    /// The fabric is not of the kind that the engine routes.
+    #[error("{engine} does not fit this fabric: {reason}")]
+    Shape {
+        /// The engine.
+        engine: &'static str,
+        /// What shows it.
+        reason: String,
     },
     /// The links have fewer virtual lanes than the engine needs.
     #[error("{engine} needs {needed} virtual lanes on this fabric, and its links have {available}")]
@@ -164,16 +182,22 @@ pub enum EngineKind {
     MinHop,
     /// [`UpDn`].
     UpDn,
+    /// [`Dor`].
+    Dor,
+    /// [`Torus`].
+    Torus,
     /// [`Nue`].
     Nue,
 }
 
 impl EngineKind {
     /// Every kind, by name.
-    pub const ALL: [EngineKind; 4] = [
+    pub const ALL: [EngineKind; 6] = [
         EngineKind::Auto,
         EngineKind::MinHop,
         EngineKind::UpDn,
+        EngineKind::Dor,
+        EngineKind::Torus,
         EngineKind::Nue,
     ];
 
@@ -183,6 +207,8 @@ impl EngineKind {
             EngineKind::Auto => "auto",
             EngineKind::MinHop => "minhop",
             EngineKind::UpDn => "updn",
+            EngineKind::Dor => "dor",
+            EngineKind::Torus => "torus",
             EngineKind::Nue => "nue",
         }
     }
@@ -193,6 +219,8 @@ impl EngineKind {
             EngineKind::Auto => &Auto,
             EngineKind::MinHop => &MinHop,
             EngineKind::UpDn => &UpDn,
+            EngineKind::Dor => &Dor,
+            EngineKind::Torus => &Torus,
             EngineKind::Nue => &Nue,
         }
     }

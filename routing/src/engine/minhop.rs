@@ -52,6 +52,7 @@ impl Engine for MinHop {
                     .to_owned(),
                 ranks: None,
                 ranking: None,
+                coordinates: None,
                 lanes: Lanes::default(),
             })
         })?

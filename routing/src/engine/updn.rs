@@ -70,6 +70,7 @@ impl Engine for UpDn {
                     &roots,
                     options.previous_ranking.as_ref(),
                 )),
+                coordinates: None,
                 lanes: Lanes::default(),
             })
         })?

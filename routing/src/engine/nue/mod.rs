@@ -60,6 +60,7 @@ impl Engine for Nue {
                 reason: reason(topology, vls, on_tree),
                 ranks: None,
                 ranking: None,
+                coordinates: None,
                 lanes,
             })
         })?
