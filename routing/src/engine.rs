@@ -7,24 +7,33 @@
 
 mod auto;
 mod choose;
+mod columns;
 mod levels;
 mod minhop;
+mod nue;
 mod order;
 mod paths;
 mod prepare;
+mod shape;
 mod slots;
 mod spread;
+mod torus;
 mod updn;
 
 pub use auto::Auto;
 pub use minhop::MinHop;
+pub use nue::Nue;
+pub use shape::{Coordinates, NoGrid};
+pub use torus::{Dor, Torus};
 pub use updn::UpDn;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use rsm_ids::Guid;
 
+use crate::lanes::Lanes;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 
@@ -38,7 +47,17 @@ pub struct Options {
     /// The ranking of an earlier routing of (nearly) this fabric: kept for as long as it reaches
     /// everything, because tables of one ranking can replace each other with the least change.
     pub previous_ranking: Option<Ranking>,
+    /// Where an earlier routing of (nearly) this fabric saw each switch of a mesh or torus: kept as long
+    /// as every link fits, so that service levels stay.
+    pub previous_coordinates: Option<Arc<Coordinates>>,
+    /// How many data VLs every link between switches has. `None`: not known, taken as [`DEFAULT_VLS`].
+    pub max_vls: Option<u8>,
+    /// How many lanes [`Nue`] spreads destinations over; 0 counts as 1.
+    pub nue_vls: u8,
 }
+
+/// The data VLs of a link of which nothing is known: what switches have had since DDR.
+pub const DEFAULT_VLS: u8 = 8;
 
 /// Which switch lies above which: the order that up*/down* paths follow.
 ///
@@ -67,6 +86,10 @@ pub struct Routing {
     pub ranks: Option<Vec<u8>>,
     /// The ranking that the tables follow, to be handed in again with the next topology.
     pub ranking: Option<Ranking>,
+    /// Where each switch of a mesh or torus is, to be handed in again with the next topology.
+    pub coordinates: Option<Arc<Coordinates>>,
+    /// The service levels and virtual lanes that the tables need.
+    pub lanes: Lanes,
 }
 
 /// Why there are no tables.
@@ -95,6 +118,24 @@ pub enum EngineError {
         guid: Guid,
         /// The longest that can be counted.
         limit: u8,
+    },
+    /// The fabric is not of the kind that the engine routes.
+    #[error("{engine} does not fit this fabric: {reason}")]
+    Shape {
+        /// The engine.
+        engine: &'static str,
+        /// What shows it.
+        reason: String,
+    },
+    /// The links have fewer virtual lanes than the engine needs.
+    #[error("{engine} needs {needed} virtual lanes on this fabric, and its links have {available}")]
+    TooFewLanes {
+        /// The engine.
+        engine: &'static str,
+        /// How many it needs.
+        needed: u8,
+        /// How many every link has.
+        available: u8,
     },
     /// The threads could not be started.
     #[error("{threads} routing threads could not be started: {reason}")]
@@ -141,11 +182,24 @@ pub enum EngineKind {
     MinHop,
     /// [`UpDn`].
     UpDn,
+    /// [`Dor`].
+    Dor,
+    /// [`Torus`].
+    Torus,
+    /// [`Nue`].
+    Nue,
 }
 
 impl EngineKind {
     /// Every kind, by name.
-    pub const ALL: [EngineKind; 3] = [EngineKind::Auto, EngineKind::MinHop, EngineKind::UpDn];
+    pub const ALL: [EngineKind; 6] = [
+        EngineKind::Auto,
+        EngineKind::MinHop,
+        EngineKind::UpDn,
+        EngineKind::Dor,
+        EngineKind::Torus,
+        EngineKind::Nue,
+    ];
 
     /// Its name in configuration and on the command line.
     pub const fn name(self) -> &'static str {
@@ -153,6 +207,9 @@ impl EngineKind {
             EngineKind::Auto => "auto",
             EngineKind::MinHop => "minhop",
             EngineKind::UpDn => "updn",
+            EngineKind::Dor => "dor",
+            EngineKind::Torus => "torus",
+            EngineKind::Nue => "nue",
         }
     }
 
@@ -162,6 +219,9 @@ impl EngineKind {
             EngineKind::Auto => &Auto,
             EngineKind::MinHop => &MinHop,
             EngineKind::UpDn => &UpDn,
+            EngineKind::Dor => &Dor,
+            EngineKind::Torus => &Torus,
+            EngineKind::Nue => &Nue,
         }
     }
 }
@@ -174,10 +234,17 @@ impl fmt::Display for EngineKind {
 
 /// No engine has the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is not a routing engine: expected auto, minhop or updn")]
+#[error("`{name}` is not a routing engine: expected {}", names())]
 pub struct UnknownEngine {
     /// What was asked for.
     pub name: String,
+}
+
+/// The names of all engines, as a sentence lists them.
+fn names() -> String {
+    let names = EngineKind::ALL.map(EngineKind::name);
+    let [others @ .., last] = &names;
+    format!("{} or {last}", others.join(", "))
 }
 
 impl FromStr for EngineKind {

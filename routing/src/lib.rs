@@ -7,13 +7,16 @@
 //!   it from published topologies;
 //! - [`topology`] is the dense, immutable switch graph that everything else works on;
 //! - [`engine`] computes forwarding tables for it;
-//! - [`tables`] is what they compute;
+//! - [`tables`] is what they compute, and [`lfts`] reads what others computed;
+//! - [`lanes`] is what they need beside it: service levels and virtual lanes;
 //! - [`mcast`] finds the trees of multicast groups beside them;
 //! - [`verify`] proves tables without knowing which engine made them.
 
 pub mod engine;
 pub mod generate;
 pub mod ibnetdiscover;
+pub mod lanes;
+pub mod lfts;
 pub mod mcast;
 pub mod netlist;
 pub mod tables;

@@ -6,12 +6,14 @@
 mod check;
 mod dependencies;
 mod fabric;
+mod lanes;
 mod multicast;
 mod transition;
 mod walk;
 
-pub use check::{mixture_is_acyclic, verify, verify_with_dependencies};
+pub use check::{mixture_is_acyclic, verify, verify_on_lanes, verify_with_dependencies};
 pub use dependencies::Dependencies;
+pub use lanes::{LaneChannel, LaneReport, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, verify_multicast};
 pub use transition::stages;
 
@@ -94,5 +96,15 @@ pub enum Witness {
     CreditLoop {
         /// The links, each by the switch and port that sends.
         channels: Vec<(Guid, PortNum)>,
+    },
+    /// The same for tables that need several virtual lanes: each link with its lane.
+    CreditLoopOnLanes {
+        /// The links and lanes.
+        channels: Vec<LaneChannel>,
+    },
+    /// Packets leave the lanes that a routing says it uses.
+    OffLanes {
+        /// Where they are sent, and on which lane; 15 where they are dropped.
+        channel: LaneChannel,
     },
 }

@@ -5,6 +5,7 @@ use super::levels;
 use super::paths;
 use super::spread::Spread;
 use super::{Engine, EngineError, Options, Routing, prepare};
+use crate::lanes::Lanes;
 use crate::tables::Tables;
 use crate::topology::Topology;
 
@@ -51,6 +52,8 @@ impl Engine for MinHop {
                     .to_owned(),
                 ranks: None,
                 ranking: None,
+                coordinates: None,
+                lanes: Lanes::default(),
             })
         })?
     }

@@ -3,7 +3,7 @@
 use rsm_ids::Lid;
 
 use super::paths::MAX_COST;
-use super::{EngineError, Options};
+use super::{DEFAULT_VLS, EngineError, Options};
 use crate::topology::{SwitchIdx, Topology};
 
 /// Refuses a fabric in which a switch cannot hold an entry for every LID.
@@ -23,6 +23,28 @@ pub(super) fn capacities(topology: &Topology) -> Result<(), EngineError> {
             capacity: switch.linear_fdb_cap,
             top: top.0,
         }),
+    }
+}
+
+/// What an operator has to know of tables that need certain service levels.
+pub(super) const FIXED_LEVELS: &str = "; programs that set one service level for all their packets, \
+     as NCCL does, ignore the lanes and are not covered by the proof";
+
+/// Refuses to use more lanes than there are.
+pub(super) fn lanes(
+    engine: &'static str,
+    needed: u8,
+    options: &Options,
+) -> Result<(), EngineError> {
+    let available = options.max_vls.unwrap_or(DEFAULT_VLS);
+    if needed <= available {
+        Ok(())
+    } else {
+        Err(EngineError::TooFewLanes {
+            engine,
+            needed,
+            available,
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use super::order::Order;
 use super::paths::{self, Tile};
 use super::spread::Spread;
 use super::{Engine, EngineError, Options, Routing, prepare};
+use crate::lanes::Lanes;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 
@@ -69,6 +70,8 @@ impl Engine for UpDn {
                     &roots,
                     options.previous_ranking.as_ref(),
                 )),
+                coordinates: None,
+                lanes: Lanes::default(),
             })
         })?
     }

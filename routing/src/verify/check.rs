@@ -5,8 +5,10 @@ use rsm_ids::Lid;
 
 use super::dependencies::{Dependencies, Turns, lid_blocks};
 use super::fabric::{Fabric, Sources, gather};
+use super::lanes::verify_lanes;
 use super::walk::Walker;
 use super::{MAX_WITNESSES, Report, Witness};
+use crate::lanes::Lanes;
 use crate::tables::{BLOCK_LIDS, Tables};
 use crate::topology::{Destination, EndpointKind, Topology};
 
@@ -77,6 +79,35 @@ pub fn verify_with_dependencies<'a>(
         report.witnesses.push(Witness::CreditLoop {
             channels: circle.into_iter().map(name).collect(),
         });
+    }
+    (report, dependencies)
+}
+
+/// As [`verify_with_dependencies`], for tables that need `lanes`: credit loops are looked for over
+/// (link, virtual lane), with the service levels and the SLtoVLMappingTables that `lanes` states.
+pub fn verify_on_lanes<'a>(
+    topology: &'a Topology,
+    tables: &Tables,
+    lanes: &Lanes,
+) -> (Report, Dependencies<'a>) {
+    let (mut report, dependencies) = verify_with_dependencies(topology, tables);
+    if lanes.is_single() {
+        return (report, dependencies);
+    }
+    let on_lanes = verify_lanes(topology, tables, lanes);
+    report.credit_loop_free = on_lanes.is_sound();
+    // Circles of links alone are what the lanes are there for.
+    report
+        .witnesses
+        .retain(|witness| !matches!(witness, Witness::CreditLoop { .. }));
+    if !on_lanes.circle.is_empty() {
+        let channels = on_lanes.circle;
+        report
+            .witnesses
+            .push(Witness::CreditLoopOnLanes { channels });
+    }
+    if let Some(channel) = on_lanes.astray {
+        report.witnesses.push(Witness::OffLanes { channel });
     }
     (report, dependencies)
 }

@@ -166,3 +166,34 @@ pub(crate) fn ring(count: usize) -> Topology {
     }
     fabric.build()
 }
+
+/// A mesh, or, in the dimensions that wrap, a torus: (size, whether it wraps) by dimension, and hosts at each
+/// switch. Switches are numbered with the last dimension running fastest; none of `missing` is there.
+pub(crate) fn grid(dimensions: &[(usize, bool)], hosts: usize, missing: &[usize]) -> Topology {
+    let count = dimensions.iter().map(|(size, _)| size).product();
+    let mut fabric = Fabric::new();
+    // GUIDs in another order than places.
+    let switches: Vec<Option<usize>> = (0..count)
+        .map(|number| {
+            let guid = Guid(0x1000 + (number as u64 * 7919) % 10_007);
+            let switch = (!missing.contains(&number)).then(|| fabric.switch_with_guid(guid));
+            if let Some(switch) = switch {
+                fabric.hosts(switch, hosts);
+            }
+            switch
+        })
+        .collect();
+    for number in 0..count {
+        let mut stride = count;
+        for &(size, wraps) in dimensions {
+            stride /= size;
+            let at = number / stride % size;
+            let next = number - at * stride + (at + 1) % size * stride;
+            let joined = at + 1 < size || (wraps && size > 2);
+            if let (Some(a), Some(b), true) = (switches[number], switches[next], joined) {
+                fabric.link(a, b);
+            }
+        }
+    }
+    fabric.build()
+}

@@ -1,0 +1,57 @@
+//! Tables from next hops between switches: what engines without a tree have in common.
+//!
+//! A column is one destination switch: by switch, the port group that leads towards it. The LIDs of
+//! a destination switch share its column, and take the parallel links of a group in turn.
+
+use rayon::prelude::*;
+
+use super::slots;
+use crate::tables::{Lft, Tables};
+use crate::topology::{Group, SwitchIdx, Topology};
+
+/// By switch: the number of the port group towards the column's switch, among the switch's own.
+pub(super) type Column = Vec<u8>;
+
+/// No way, or the switch itself. A switch has 254 ports at most, and so no group of this number.
+pub(super) const NO_GROUP: u8 = 255;
+
+/// The tables that follow `columns`, which are by destination switch.
+pub(super) fn tables(topology: &Topology, columns: &[Column]) -> Tables {
+    let lfts = (0..topology.switch_count() as u32)
+        .into_par_iter()
+        .map(|switch| table(topology, columns, SwitchIdx(switch)))
+        .collect();
+    Tables { lfts }
+}
+
+fn table(topology: &Topology, columns: &[Column], switch: SwitchIdx) -> Lft {
+    let groups: Vec<Group<'_>> = topology.groups(switch).collect();
+    let turns: Vec<Vec<u8>> = groups
+        .iter()
+        .map(|&group| {
+            let mut turns = Vec::new();
+            slots::fill(&mut turns, std::iter::once(group));
+            turns
+        })
+        .collect();
+    // By group: whose turn it is.
+    let mut next = vec![0usize; groups.len()];
+    let mut lft = Lft::new(topology.top_lid().index() + 1);
+    for destination in topology.destinations() {
+        if destination.switch == switch {
+            for lid in destination.lids() {
+                lft.set_entry(lid, destination.port.0);
+            }
+            continue;
+        }
+        let group = usize::from(columns[destination.switch.index()][switch.index()]);
+        let Some(turns) = turns.get(group) else {
+            continue;
+        };
+        for lid in destination.lids() {
+            lft.set_entry(lid, turns[next[group] % turns.len()]);
+            next[group] += 1;
+        }
+    }
+    lft
+}

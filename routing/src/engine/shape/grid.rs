@@ -1,0 +1,409 @@
+//! Meshes and tori: the place of each switch in a grid.
+//!
+//! In a grid, a square of four switches has its opposite sides in one dimension, at one place of it:
+//! sides that squares join are *cuts*, each all links between two neighbouring slices. Two links of
+//! a switch that are sides of a square lie in different dimensions; two that are of none lie in
+//! one. A dimension's links taken away, what hangs together is a slice, and slices follow each other
+//! in a row or in a ring.
+//!
+//! A ring of four is a square as well: it is taken for two dimensions of two, which is the same
+//! graph, and needs no dateline.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::Guid;
+
+use crate::topology::{SwitchIdx, Topology};
+
+/// The most neighbours of a switch of a grid: two in each of six dimensions, more than which even
+/// the smallest useful grid has too many LIDs for.
+const MAX_NEIGHBOURS: usize = 12;
+
+/// Where each switch of a mesh or torus is. Holds GUIDs, so that it outlives the topology that it
+/// was found on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coordinates {
+    /// How many switches there are in a row, by dimension, the longest first.
+    pub sizes: Vec<u16>,
+    /// By dimension: whether the last is joined to the first.
+    pub wraps: Vec<bool>,
+    /// The place of each switch, by dimension.
+    pub places: BTreeMap<Guid, Vec<u16>>,
+}
+
+/// Why a fabric is no grid, to follow "the fabric is no mesh or torus: ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoGrid {
+    /// A switch has more neighbours than a grid can have.
+    #[error("switch {switch} has {neighbours} neighbours, where there can be {MAX_NEIGHBOURS}")]
+    TooManyNeighbours {
+        /// The switch.
+        switch: Guid,
+        /// How many.
+        neighbours: usize,
+    },
+    /// Cables do not join all switches, so that parts have no place to each other.
+    #[error("switch {switch} has no connection with switch {first}")]
+    Apart {
+        /// One of them.
+        switch: Guid,
+        /// Another one.
+        first: Guid,
+    },
+    /// The slices of a dimension do not follow each other.
+    #[error("switch {switch} has {neighbours} neighbours in one row")]
+    Branches {
+        /// A switch in a slice with the wrong neighbours.
+        switch: Guid,
+        /// How many.
+        neighbours: usize,
+    },
+    /// Two switches would be at one place.
+    #[error("switches {one} and {other} come to be at one place")]
+    OnePlace {
+        /// One.
+        one: Guid,
+        /// The other.
+        other: Guid,
+    },
+    /// A link joins switches that are no neighbours.
+    #[error("the link between switches {one} and {other} joins no neighbours")]
+    StrayLink {
+        /// One end.
+        one: Guid,
+        /// The other.
+        other: Guid,
+    },
+}
+
+impl Coordinates {
+    /// The places of the switches of `topology`. Those of `earlier` stand as long as every link fits
+    /// them, so that a fault moves nobody; a newcomer takes the free place that its links fit.
+    ///
+    /// # Errors
+    /// The fabric is no mesh or torus, or so much of it is missing that it does not show.
+    pub fn find(topology: &Topology, earlier: Option<&Coordinates>) -> Result<Coordinates, NoGrid> {
+        if let Some(kept) = earlier.and_then(|earlier| earlier.keep(topology)) {
+            return Ok(kept);
+        }
+        let found = find(topology)?;
+        found.check(topology)?;
+        Ok(found)
+    }
+
+    /// The coordinates by switch number. Every switch of `topology` has its place.
+    pub(in crate::engine) fn by_switch(&self, topology: &Topology) -> Vec<Vec<u16>> {
+        let place = |switch: &crate::topology::Switch| self.places.get(&switch.guid).cloned();
+        let nowhere = || vec![0; self.sizes.len()];
+        topology
+            .switches()
+            .iter()
+            .map(|switch| place(switch).unwrap_or_else(nowhere))
+            .collect()
+    }
+
+    /// How two places are neighbours: the dimension, and whether the second is the next one rather
+    /// than the one before. In a row of two that is joined once, one is next to the other.
+    pub(in crate::engine) fn step(&self, from: &[u16], to: &[u16]) -> Option<(usize, bool)> {
+        let mut differ =
+            (0..self.sizes.len()).filter(|&dimension| from[dimension] != to[dimension]);
+        let dimension = differ.next()?;
+        if differ.next().is_some() {
+            return None;
+        }
+        let (a, b, size) = (from[dimension], to[dimension], self.sizes[dimension]);
+        let wraps = self.wraps[dimension];
+        if b == a + 1 || (wraps && a + 1 == size && b == 0) {
+            Some((dimension, true))
+        } else if a == b + 1 || (wraps && b + 1 == size && a == 0) {
+            Some((dimension, false))
+        } else {
+            None
+        }
+    }
+
+    /// As text: `torus 16x16x8`, `mesh 4x4`.
+    pub fn name(&self) -> String {
+        let kind = if self.wraps.contains(&true) {
+            "torus"
+        } else {
+            "mesh"
+        };
+        let sizes: Vec<String> = self.sizes.iter().map(u16::to_string).collect();
+        format!("{kind} {}", sizes.join("x"))
+    }
+
+    fn keep(&self, topology: &Topology) -> Option<Coordinates> {
+        let mut kept = self.clone();
+        let known = |switch: SwitchIdx| self.places.contains_key(&topology.switch(switch).guid);
+        for switch in topology.indices().filter(|&switch| !known(switch)) {
+            let place = kept.free_place(topology, switch)?;
+            kept.places.insert(topology.switch(switch).guid, place);
+        }
+        kept.check(topology).ok()?;
+        // Who has gone keeps the place, and comes back to it, unless a newcomer took it.
+        Some(kept)
+    }
+
+    /// The one place that is next to all known neighbours of a switch, and that nobody here has.
+    fn free_place(&self, topology: &Topology, switch: SwitchIdx) -> Option<Vec<u16>> {
+        let place = |switch: SwitchIdx| self.places.get(&topology.switch(switch).guid);
+        let neighbours: Vec<&Vec<u16>> = topology
+            .groups(switch)
+            .filter_map(|group| place(group.neighbour))
+            .collect();
+        let taken: BTreeSet<&Vec<u16>> = topology.indices().filter_map(place).collect();
+        let around = neighbours.first()?;
+        let candidates = (0..self.sizes.len()).flat_map(|dimension| {
+            let size = self.sizes[dimension];
+            [around[dimension] + 1, around[dimension] + size - 1].map(|at| {
+                let mut place = (*around).clone();
+                place[dimension] = at % size;
+                place
+            })
+        });
+        let fits = |place: &Vec<u16>| {
+            !taken.contains(place)
+                && neighbours
+                    .iter()
+                    .all(|other| self.step(place, other).is_some())
+        };
+        let fitting: BTreeSet<Vec<u16>> = candidates.filter(fits).collect();
+        let mut fitting = fitting.into_iter();
+        fitting.next().filter(|_| fitting.next().is_none())
+    }
+
+    fn check(&self, topology: &Topology) -> Result<(), NoGrid> {
+        let places = self.by_switch(topology);
+        let mut at: BTreeMap<&[u16], Guid> = BTreeMap::new();
+        for switch in topology.indices() {
+            let guid = topology.switch(switch).guid;
+            if let Some(one) = at.insert(&places[switch.index()], guid) {
+                return Err(NoGrid::OnePlace { one, other: guid });
+            }
+            for group in topology.groups(switch) {
+                let ends = [switch, group.neighbour];
+                let [a, b] = ends.map(|end| &places[end.index()]);
+                if self.step(a, b).is_none() {
+                    let [one, other] = ends.map(|end| topology.switch(end).guid);
+                    return Err(NoGrid::StrayLink { one, other });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets that are joined until what belongs together is one.
+struct Union(Vec<usize>);
+
+impl Union {
+    fn new(count: usize) -> Union {
+        Union((0..count).collect())
+    }
+
+    fn find(&mut self, mut member: usize) -> usize {
+        while self.0[member] != member {
+            self.0[member] = self.0[self.0[member]];
+            member = self.0[member];
+        }
+        member
+    }
+
+    /// The lower number stands for both.
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find(a), self.find(b));
+        self.0[a.max(b)] = a.min(b);
+    }
+}
+
+/// Pairs of neighbours, numbered.
+struct Edges {
+    /// By switch: (neighbour, edge), in the order of neighbours.
+    of: Vec<Vec<(usize, usize)>>,
+    count: usize,
+}
+
+impl Edges {
+    fn new(topology: &Topology) -> Edges {
+        let mut of: Vec<Vec<(usize, usize)>> = vec![Vec::new(); topology.switch_count()];
+        let mut count = 0;
+        for switch in topology.indices() {
+            for group in topology
+                .groups(switch)
+                .filter(|group| group.neighbour > switch)
+            {
+                of[switch.index()].push((group.neighbour.index(), count));
+                of[group.neighbour.index()].push((switch.index(), count));
+                count += 1;
+            }
+        }
+        of.iter_mut().for_each(|edges| edges.sort_unstable());
+        Edges { of, count }
+    }
+
+    fn between(&self, a: usize, b: usize) -> Option<usize> {
+        let edges = &self.of[a];
+        let place = edges
+            .binary_search_by_key(&b, |&(neighbour, _)| neighbour)
+            .ok()?;
+        Some(edges[place].1)
+    }
+
+    /// The edges that complete a square with two edges of a switch: opposite to the first one, and
+    /// to the second one.
+    fn squares(&self, at: usize, a: usize, b: usize) -> Vec<(usize, usize)> {
+        if self.between(a, b).is_some() {
+            return Vec::new();
+        }
+        let fourth = |&(corner, to_a): &(usize, usize)| {
+            let to_b = self.between(corner, b)?;
+            let is_square = corner != at && self.between(corner, at).is_none();
+            is_square.then_some((to_b, to_a))
+        };
+        self.of[a].iter().filter_map(fourth).collect()
+    }
+}
+
+fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
+    let guid = |switch: usize| topology.switch(SwitchIdx(switch as u32)).guid;
+    for switch in topology.indices() {
+        let neighbours = topology.groups(switch).len();
+        if neighbours > MAX_NEIGHBOURS {
+            let switch = guid(switch.index());
+            return Err(NoGrid::TooManyNeighbours { switch, neighbours });
+        }
+    }
+    if let [first, other, ..] = topology.components() {
+        let [first, switch] = [first, other].map(|part| topology.switch(part.switches[0]).guid);
+        return Err(NoGrid::Apart { switch, first });
+    }
+    let edges = Edges::new(topology);
+    let dimension_of = dimensions(&edges);
+    let mut dimensions: Vec<usize> = dimension_of.clone();
+    dimensions.sort_unstable();
+    dimensions.dedup();
+    let mut rows = Vec::with_capacity(dimensions.len());
+    for dimension in dimensions {
+        rows.push(
+            row(&edges, &dimension_of, dimension).map_err(|(switch, neighbours)| {
+                let switch = guid(switch);
+                NoGrid::Branches { switch, neighbours }
+            })?,
+        );
+    }
+    // The longest first; equals stay in the order of their lowest link.
+    rows.sort_by_key(|row| std::cmp::Reverse(row.size));
+    let place = |switch: usize| rows.iter().map(|row| row.place[switch]).collect();
+    Ok(Coordinates {
+        sizes: rows.iter().map(|row| row.size).collect(),
+        wraps: rows.iter().map(|row| row.wraps).collect(),
+        places: (0..topology.switch_count())
+            .map(|switch| (guid(switch), place(switch)))
+            .collect(),
+    })
+}
+
+/// By edge: a number for its dimension.
+fn dimensions(edges: &Edges) -> Vec<usize> {
+    let mut cuts = Union::new(edges.count);
+    // (edge, edge of the same switch, whether they are sides of a square).
+    let mut corners = Vec::new();
+    for (at, own) in edges.of.iter().enumerate() {
+        for (place, &(a, to_a)) in own.iter().enumerate() {
+            for &(b, to_b) in &own[place + 1..] {
+                let squares = edges.squares(at, a, b);
+                corners.push((to_a, to_b, !squares.is_empty()));
+                for (opposite_a, opposite_b) in squares {
+                    cuts.join(to_a, opposite_a);
+                    cuts.join(to_b, opposite_b);
+                }
+            }
+        }
+    }
+    // By pair of cuts: corners that belong to a square, and corners that do not.
+    let mut votes: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
+    for &(a, b, is_square) in &corners {
+        let (a, b) = (cuts.find(a), cuts.find(b));
+        votes.entry((a.min(b), a.max(b))).or_default()[usize::from(!is_square)] += 1;
+    }
+    let any_square = corners.iter().any(|&(_, _, is_square)| is_square);
+    // A switch that is missing takes a square from one corner of two dimensions; two slices that
+    // follow each other meet at more.
+    let least = if any_square { 2 } else { 1 };
+    let mut dimensions = Union::new(edges.count);
+    for edge in 0..edges.count {
+        dimensions.join(edge, cuts.find(edge));
+    }
+    for ((a, b), [square, none]) in votes {
+        if none > square && none >= least {
+            dimensions.join(a, b);
+        }
+    }
+    (0..edges.count).map(|edge| dimensions.find(edge)).collect()
+}
+
+/// One dimension.
+struct Row {
+    size: u16,
+    wraps: bool,
+    /// By switch.
+    place: Vec<u16>,
+}
+
+/// The slices of a dimension in their order; a switch and the number of its neighbouring slices
+/// where they do not follow each other.
+fn row(edges: &Edges, dimension_of: &[usize], dimension: usize) -> Result<Row, (usize, usize)> {
+    let count = edges.of.len();
+    let mut slices = Union::new(count);
+    for (switch, own) in edges.of.iter().enumerate() {
+        for &(other, edge) in own {
+            if dimension_of[edge] != dimension {
+                slices.join(switch, other);
+            }
+        }
+    }
+    let slice: Vec<usize> = (0..count).map(|switch| slices.find(switch)).collect();
+    let mut next: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for (switch, own) in edges.of.iter().enumerate() {
+        for &(other, edge) in own {
+            if dimension_of[edge] == dimension {
+                next.entry(slice[switch]).or_default().insert(slice[other]);
+            }
+        }
+    }
+    for (&slice, others) in &next {
+        if others.len() > 2 || others.contains(&slice) {
+            return Err((slice, others.len()));
+        }
+    }
+    let end = next.iter().find(|(_, others)| others.len() == 1);
+    let wraps = end.is_none();
+    // A row begins at its end with the lowest switch, a ring at its lowest switch.
+    let Some(&start) = end.map(|(slice, _)| slice).or_else(|| next.keys().next()) else {
+        return Err((0, 0));
+    };
+    let mut order = vec![start];
+    let mut before = start;
+    let mut at = start;
+    while let Some(&after) = next[&at]
+        .iter()
+        .find(|&&other| other != before && other != start)
+    {
+        order.push(after);
+        (before, at) = (at, after);
+    }
+    let mut place_of: BTreeMap<usize, u16> = BTreeMap::new();
+    for (place, &slice) in (0u16..).zip(&order) {
+        place_of.insert(slice, place);
+    }
+    let mut place = Vec::with_capacity(count);
+    for (switch, slice) in slice.iter().enumerate() {
+        match place_of.get(slice) {
+            Some(&at) => place.push(at),
+            None => return Err((switch, 0)),
+        }
+    }
+    let size = order.len() as u16;
+    Ok(Row { size, wraps, place })
+}

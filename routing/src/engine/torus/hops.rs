@@ -1,0 +1,231 @@
+//! Where a packet goes next in a grid.
+
+use rayon::prelude::*;
+
+use crate::engine::columns::{Column, NO_GROUP};
+use crate::engine::shape::Coordinates;
+use crate::topology::{SwitchIdx, Topology};
+
+/// A grid with its switches by number.
+pub(super) struct Grid<'a> {
+    topology: &'a Topology,
+    coordinates: &'a Coordinates,
+    places: Vec<Vec<u16>>,
+    /// By switch, dimension and direction (0 up, 1 down): the port group that leads there.
+    groups: Vec<u8>,
+    /// By switch, dimension and direction: how many hops the row goes on without a break; the whole
+    /// ring where nothing is broken.
+    runs: Vec<u16>,
+    /// By dimension: the bit of the service level that says that the dateline is crossed.
+    level_bits: Vec<Option<u8>>,
+}
+
+/// The columns of a grid.
+pub(super) struct Found {
+    pub(super) columns: Vec<Column>,
+    /// How many entries are not what they would be if nothing were broken.
+    pub(super) around_faults: usize,
+    /// A pair without a way.
+    pub(super) cut_off: Option<(SwitchIdx, SwitchIdx)>,
+}
+
+const UP: usize = 0;
+const DOWN: usize = 1;
+
+impl<'a> Grid<'a> {
+    pub(super) fn new(topology: &'a Topology, coordinates: &'a Coordinates) -> Grid<'a> {
+        let places = coordinates.by_switch(topology);
+        let dimensions = coordinates.sizes.len();
+        let mut rings = 0..;
+        let level_bits = coordinates
+            .wraps
+            .iter()
+            .map(|&wraps| if wraps { rings.next() } else { None })
+            .collect();
+        let mut grid = Grid {
+            topology,
+            coordinates,
+            groups: vec![NO_GROUP; places.len() * dimensions * 2],
+            runs: vec![0; places.len() * dimensions * 2],
+            places,
+            level_bits,
+        };
+        let mut next = vec![None; grid.groups.len()];
+        for switch in topology.indices() {
+            for (number, group) in topology.groups(switch).enumerate() {
+                if let Some((dimension, is_up)) = grid.step(switch, group.neighbour) {
+                    let way = grid.way(switch, dimension, if is_up { UP } else { DOWN });
+                    // At most 254 groups to a switch.
+                    grid.groups[way] = number as u8;
+                    next[way] = Some(group.neighbour);
+                }
+            }
+        }
+        grid.find_runs(&next);
+        grid
+    }
+
+    /// Follows each row both ways.
+    fn find_runs(&mut self, next: &[Option<SwitchIdx>]) {
+        for switch in self.topology.indices() {
+            for dimension in 0..self.dimensions() {
+                for direction in [UP, DOWN] {
+                    let start = self.way(switch, dimension, direction);
+                    let mut run = 0;
+                    let mut at = switch;
+                    while run < self.coordinates.sizes[dimension] {
+                        match next[self.way(at, dimension, direction)] {
+                            Some(after) => at = after,
+                            None => break,
+                        }
+                        run += 1;
+                    }
+                    self.runs[start] = run;
+                }
+            }
+        }
+    }
+
+    fn way(&self, switch: SwitchIdx, dimension: usize, direction: usize) -> usize {
+        (switch.index() * self.dimensions() + dimension) * 2 + direction
+    }
+
+    fn step(&self, from: SwitchIdx, to: SwitchIdx) -> Option<(usize, bool)> {
+        let [from, to] = [from, to].map(|end| &self.places[end.index()]);
+        self.coordinates.step(from, to)
+    }
+
+    pub(super) fn dimensions(&self) -> usize {
+        self.coordinates.sizes.len()
+    }
+
+    pub(super) fn rings(&self) -> usize {
+        self.level_bits.iter().flatten().count()
+    }
+
+    pub(super) fn level_bit(&self, dimension: usize) -> Option<u8> {
+        self.level_bits[dimension]
+    }
+
+    /// The dimension that two neighbours differ in.
+    pub(super) fn dimension(&self, from: SwitchIdx, to: SwitchIdx) -> Option<usize> {
+        self.step(from, to).map(|(dimension, _)| dimension)
+    }
+
+    /// The service level of a pair: one bit for each ring whose dateline, between its last and its
+    /// first switch, lies on the way where nothing is broken.
+    pub(super) fn level(&self, from: SwitchIdx, to: SwitchIdx) -> u8 {
+        let [a, b] = [from, to].map(|end| &self.places[end.index()]);
+        let mut level = 0;
+        for (dimension, bit) in self.level_bits.iter().enumerate() {
+            let (here, there) = (a[dimension], b[dimension]);
+            let (Some(bit), true) = (bit, here != there) else {
+                continue;
+            };
+            let crosses = match self.direction(from, to, dimension) {
+                UP => here > there,
+                _ => here < there,
+            };
+            level |= u8::from(crosses) << bit;
+        }
+        level
+    }
+
+    /// The shorter way round in a dimension; of two that are alike, one by the place it starts at and
+    /// the row it ends in, so that both carry as much.
+    fn direction(&self, from: SwitchIdx, to: SwitchIdx, dimension: usize) -> usize {
+        let [a, b] = [from, to].map(|end| &self.places[end.index()]);
+        let up = self.hops(a[dimension], b[dimension], dimension, UP);
+        let down = self.hops(a[dimension], b[dimension], dimension, DOWN);
+        match up.cmp(&down) {
+            std::cmp::Ordering::Less => UP,
+            std::cmp::Ordering::Greater => DOWN,
+            std::cmp::Ordering::Equal => {
+                let other: u16 = (0..self.dimensions())
+                    .filter(|&other| other != dimension)
+                    .map(|other| b[other])
+                    .sum();
+                usize::from((a[dimension] + other) % 2)
+            }
+        }
+    }
+
+    /// Hops from one place to another in a dimension; more than there are where the row ends before.
+    fn hops(&self, from: u16, to: u16, dimension: usize, direction: usize) -> u16 {
+        let size = self.coordinates.sizes[dimension];
+        let (low, high) = if direction == UP {
+            (from, to)
+        } else {
+            (to, from)
+        };
+        if low <= high {
+            high - low
+        } else if self.coordinates.wraps[dimension] {
+            size - (low - high)
+        } else {
+            u16::MAX
+        }
+    }
+
+    /// The group that leads from one switch towards another, and whether it is another one than if
+    /// nothing were broken.
+    fn next(&self, from: SwitchIdx, to: SwitchIdx) -> Option<(u8, bool)> {
+        let [a, b] = [from, to].map(|end| &self.places[end.index()]);
+        let mut dimensions =
+            (0..self.dimensions()).filter(|&dimension| a[dimension] != b[dimension]);
+        let first = dimensions.next()?;
+        let wanted = self.direction(from, to, first);
+        for direction in [wanted, UP + DOWN - wanted] {
+            let hops = self.hops(a[first], b[first], first, direction);
+            let way = self.way(from, first, direction);
+            if hops <= self.runs[way] {
+                return Some((self.groups[way], direction != wanted));
+            }
+        }
+        // As near to the corner that is missing as can be: only its neighbours turn for it, so that
+        // the turns back are as few.
+        let way = self.way(from, first, wanted);
+        if self.runs[way] > 0 {
+            return Some((self.groups[way], true));
+        }
+        dimensions.find_map(|later| {
+            let way = self.way(from, later, self.direction(from, to, later));
+            Some((self.groups[way], true)).filter(|&(group, _)| group != NO_GROUP)
+        })
+    }
+
+    pub(super) fn columns(&self) -> Found {
+        let found: Vec<(Column, usize, Option<SwitchIdx>)> = (0..self.topology.switch_count()
+            as u32)
+            .into_par_iter()
+            .map(|to| self.column(SwitchIdx(to)))
+            .collect();
+        let mut all = Found {
+            columns: Vec::with_capacity(found.len()),
+            around_faults: 0,
+            cut_off: None,
+        };
+        for (to, (column, around_faults, cut_off)) in (0..).map(SwitchIdx).zip(found) {
+            all.columns.push(column);
+            all.around_faults += around_faults;
+            all.cut_off = all.cut_off.or(cut_off.map(|from| (from, to)));
+        }
+        all
+    }
+
+    fn column(&self, to: SwitchIdx) -> (Column, usize, Option<SwitchIdx>) {
+        let mut column = vec![NO_GROUP; self.topology.switch_count()];
+        let mut around_faults = 0;
+        let mut cut_off = None;
+        for from in self.topology.indices().filter(|&from| from != to) {
+            match self.next(from, to) {
+                Some((group, is_detour)) => {
+                    column[from.index()] = group;
+                    around_faults += usize::from(is_detour);
+                }
+                None => cut_off = cut_off.or(Some(from)),
+            }
+        }
+        (column, around_faults, cut_off)
+    }
+}

@@ -1,0 +1,201 @@
+//! `dor` and `torus`: one dimension after the other.
+
+mod hops;
+
+use std::sync::Arc;
+
+use super::columns::{self, Column};
+use super::shape::Coordinates;
+use super::{Engine, EngineError, Options, Routing, nue, prepare};
+use crate::lanes::{Lanes, Mapping, PairLevels, Row, ServiceLevels};
+use crate::tables::Tables;
+use crate::topology::{PortUse, SwitchIdx, Topology};
+use crate::verify::verify_lanes;
+use hops::Grid;
+
+/// Dimension order: a packet goes to its place in the first dimension, then in the second, and so on.
+///
+/// - *Guarantee*: shortest paths without a credit loop, on meshes and hypercubes (rings of four
+///   are hypercubes). Fabrics that are no mesh are refused, with the switch or link that shows it.
+/// - *Needs*: one lane, whatever service level packets have.
+/// - *Around faults*: a switch whose way is cut off goes on in a later dimension first. Where that
+///   does not serve, or closes a circle, routes are those of [`nue`](super::Nue) on one lane, and
+///   the reason says so.
+/// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dor;
+
+/// Dimension order on tori and meshes of any number of dimensions, with a dateline in each ring.
+///
+/// - *Guarantee*: shortest paths without a credit loop on a torus that is whole; around any broken
+///   links of a ring and around a switch that has failed the paths keep their service levels.
+/// - *Needs*: two lanes for the datelines and a third for turns around a failed switch; a service
+///   level by pair of switches, with one bit for each ring dimension that the path crosses the
+///   dateline of: at most four. Meshes need no service levels.
+/// - *Around faults*: in a ring that is cut, packets go round the other way; where a corner is
+///   missing, they turn one switch earlier, and take the third lane when they turn back to the
+///   dimension that they left. What that does not serve (several faults that cut a place off in
+///   its row and its ring) is routed by [`nue`](super::Nue) on one lane, and the reason says so.
+/// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Torus;
+
+/// A service level has four bits.
+const MAX_RINGS: usize = 4;
+
+/// Lanes of a ring: before and behind its dateline.
+const RING_VLS: u8 = 2;
+
+impl Engine for Dor {
+    fn name(&self) -> &'static str {
+        "dor"
+    }
+
+    fn guarantee(&self) -> &'static str {
+        "shortest paths without loops or credit loops on meshes and hypercubes, on one virtual lane; \
+         other fabrics are refused"
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        options: &Options,
+        _previous: Option<&Tables>,
+    ) -> Result<Routing, EngineError> {
+        prepare::capacities(topology)?;
+        let coordinates = find(self.name(), topology, options)?;
+        if let Some(ring) = coordinates.wraps.iter().position(|&wraps| wraps) {
+            let size = coordinates.sizes[ring];
+            let reason = format!("it has rings of {size}, which need the lanes of torus");
+            return Err(unfit(self.name(), reason));
+        }
+        let grid = Grid::new(topology, &coordinates);
+        let lanes = Lanes::default();
+        route(self.name(), topology, options, &coordinates, &grid, lanes)
+    }
+}
+
+impl Engine for Torus {
+    fn name(&self) -> &'static str {
+        "torus"
+    }
+
+    fn guarantee(&self) -> &'static str {
+        "shortest paths without loops or credit loops on tori and meshes, with service levels that no \
+         broken link and no single broken switch changes; other fabrics are refused"
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        options: &Options,
+        _previous: Option<&Tables>,
+    ) -> Result<Routing, EngineError> {
+        prepare::capacities(topology)?;
+        let coordinates = find(self.name(), topology, options)?;
+        let grid = Grid::new(topology, &coordinates);
+        let rings = grid.rings();
+        if rings > MAX_RINGS {
+            let reason =
+                format!("it has {rings} ring dimensions, where service levels hold {MAX_RINGS}");
+            return Err(unfit(self.name(), reason));
+        }
+        let straight = if rings > 0 { RING_VLS } else { 1 };
+        prepare::lanes(self.name(), straight + 1, options)?;
+        let lanes = lanes(topology, &grid, straight);
+        route(self.name(), topology, options, &coordinates, &grid, lanes)
+    }
+}
+
+fn unfit(engine: &'static str, reason: String) -> EngineError {
+    EngineError::Shape { engine, reason }
+}
+
+fn find(
+    engine: &'static str,
+    topology: &Topology,
+    options: &Options,
+) -> Result<Arc<Coordinates>, EngineError> {
+    if topology.switch_count() == 0 {
+        return Ok(Arc::default());
+    }
+    Coordinates::find(topology, options.previous_coordinates.as_deref())
+        .map(Arc::new)
+        .map_err(|reason| unfit(engine, format!("it is no mesh or torus: {reason}")))
+}
+
+fn route(
+    engine: &'static str,
+    topology: &Topology,
+    options: &Options,
+    coordinates: &Arc<Coordinates>,
+    grid: &Grid<'_>,
+    lanes: Lanes,
+) -> Result<Routing, EngineError> {
+    let name = coordinates.name();
+    let by_levels = lanes.needs_levels();
+    let routing = |columns: &[Column], reason, lanes| Routing {
+        tables: columns::tables(topology, columns),
+        engine,
+        reason,
+        ranks: None,
+        ranking: None,
+        coordinates: Some(coordinates.clone()),
+        lanes,
+    };
+    prepare::in_pool(options, || {
+        let columns = grid.columns();
+        let mut around = String::new();
+        let mut serves = columns.cut_off.is_none();
+        if columns.around_faults > 0 {
+            around = format!(", {} of them around what is broken", columns.around_faults);
+            let found = columns::tables(topology, &columns.columns);
+            serves = serves && verify_lanes(topology, &found, &lanes).is_sound();
+        }
+        if serves {
+            let mut reason = format!("{engine}: {name}, dimension by dimension{around}");
+            if by_levels {
+                reason += prepare::FIXED_LEVELS;
+            }
+            return routing(&columns.columns, reason, lanes);
+        }
+        let (columns, _) = nue::route(topology, 1);
+        let reason = format!(
+            "{engine}: {name} with more broken than the engine can go around; until repair routed by \
+             nue, on one lane"
+        );
+        routing(&columns, reason, Lanes::default())
+    })
+}
+
+/// Lanes by the dimension that a packet goes on in: kind 0 are ports to hosts, kind d + 1 those of
+/// dimension d.
+fn lanes(topology: &Topology, grid: &Grid<'_>, straight: u8) -> Lanes {
+    let kinds = grid.dimensions() as u8 + 1;
+    let kind = |switch: SwitchIdx, port| match topology.port_use(switch, port) {
+        // A grid has at most twelve dimensions.
+        PortUse::Link { peer, .. } => grid.dimension(switch, peer).map_or(0, |at| at as u8 + 1),
+        PortUse::Destination(_) | PortUse::Unused => 0,
+    };
+    let row = |input: u8, output: u8| -> Row {
+        if output == 0 {
+            return [0; 16];
+        }
+        if input > output {
+            // Back to a dimension that is done: only around a missing corner.
+            return [straight; 16];
+        }
+        match grid.level_bit(usize::from(output) - 1) {
+            None => [0; 16],
+            Some(bit) => std::array::from_fn(|level| (level >> bit & 1) as u8),
+        }
+    };
+    let mapping = Mapping::new(topology, kinds, kind, row);
+    let levels = if grid.rings() == 0 {
+        ServiceLevels::Any
+    } else {
+        let level = |from, to| grid.level(from, to);
+        ServiceLevels::ByPair(PairLevels::new(topology.switch_count(), level))
+    };
+    Lanes::new(levels, mapping, straight + 1)
+}

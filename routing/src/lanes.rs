@@ -1,0 +1,182 @@
+//! Service levels and virtual lanes (IBA 3.5.8, 7.6): what tables need beside forwarding entries.
+//!
+//! A packet carries a service level (SL) from its source to its end. Each switch looks up by it, by
+//! the port the packet came in by and by the port it leaves by, on which virtual lane (VL) it goes
+//! on: the SLtoVLMappingTable (IBA 14.2.5.8). Lanes have buffers of their own, so that tables which
+//! close circles of links need not close circles of (link, lane).
+//!
+//! SLs are told by switch rather than by LID: what hangs off one switch shares the paths to it.
+
+use std::sync::Arc;
+
+use rsm_ids::PortNum;
+
+use crate::topology::{SwitchIdx, Topology};
+
+/// How many service levels there are.
+pub const SERVICE_LEVELS: usize = 16;
+
+/// How many virtual lanes can carry data: VL 15 is for management (IBA 7.6.2).
+pub const DATA_VLS: u8 = 15;
+
+/// The lane of each service level, as one SLtoVLMappingTable holds it.
+pub type Row = [u8; SERVICE_LEVELS];
+
+/// The lane that drops packets, where it stands in an SLtoVLMappingTable (IBA 14.2.5.8).
+pub const DROP: u8 = 15;
+
+/// Which service level a packet must have for the proof of its path to hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ServiceLevels {
+    /// Any.
+    #[default]
+    Any,
+    /// By the switch that its destination hangs off.
+    ByDestination(Vec<u8>),
+    /// By the switches that its source and its destination hang off.
+    ByPair(PairLevels),
+}
+
+/// A service level for each pair of switches, in one byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairLevels {
+    switches: usize,
+    levels: Arc<[u8]>,
+}
+
+impl PairLevels {
+    /// Asks `level` for the service level of each (source, destination) among `switches` switches.
+    pub fn new(switches: usize, level: impl Fn(SwitchIdx, SwitchIdx) -> u8) -> PairLevels {
+        let all = 0..switches as u32;
+        let levels = all
+            .clone()
+            .flat_map(|from| all.clone().map(move |to| (SwitchIdx(from), SwitchIdx(to))))
+            .map(|(from, to)| level(from, to))
+            .collect();
+        PairLevels { switches, levels }
+    }
+
+    fn level(&self, from: SwitchIdx, to: SwitchIdx) -> u8 {
+        self.levels[from.index() * self.switches + to.index()]
+    }
+}
+
+/// The SLtoVLMappingTables of all switches: rows for each pair of kinds of ports, and which port is
+/// of which kind. A table for each pair of ports would be 4,000 of a switch with 64 ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// By switch, by port from port 0 on.
+    kinds: Vec<Vec<u8>>,
+    count: usize,
+    /// By input kind, then by output kind.
+    rows: Vec<Row>,
+}
+
+impl Mapping {
+    /// The tables of `topology`'s switches: `kind` says of which of `count` kinds a port is, `row`
+    /// what packets from a port of one kind to a port of another are mapped by.
+    pub fn new(
+        topology: &Topology,
+        count: u8,
+        kind: impl Fn(SwitchIdx, PortNum) -> u8,
+        row: impl Fn(u8, u8) -> Row,
+    ) -> Mapping {
+        let ports = |switch: SwitchIdx| {
+            (0..=topology.switch(switch).num_ports).map(move |port| (switch, PortNum(port)))
+        };
+        Mapping {
+            kinds: topology
+                .indices()
+                .map(|switch| {
+                    ports(switch)
+                        .map(|(switch, port)| kind(switch, port))
+                        .collect()
+                })
+                .collect(),
+            count: usize::from(count),
+            rows: (0..count)
+                .flat_map(|input| (0..count).map(move |output| (input, output)))
+                .map(|(input, output)| row(input, output))
+                .collect(),
+        }
+    }
+
+    /// The kind of a port; ports that the switch does not have are of kind 0.
+    fn kind(&self, switch: SwitchIdx, port: PortNum) -> usize {
+        let kinds = &self.kinds[switch.index()];
+        usize::from(kinds.get(port.index()).copied().unwrap_or(0))
+    }
+}
+
+/// The service levels and lanes that a set of tables needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    levels: ServiceLevels,
+    mapping: Option<Mapping>,
+    vls: u8,
+}
+
+impl Default for Lanes {
+    fn default() -> Lanes {
+        Lanes {
+            levels: ServiceLevels::Any,
+            mapping: None,
+            vls: 1,
+        }
+    }
+}
+
+impl Lanes {
+    /// Service levels and tables that use the lanes `0..vls`.
+    pub fn new(levels: ServiceLevels, mapping: Mapping, vls: u8) -> Lanes {
+        Lanes {
+            levels,
+            mapping: Some(mapping),
+            vls,
+        }
+    }
+
+    /// One lane for each of the service levels `0..vls`, on all ports alike; higher levels share
+    /// the lanes in turn.
+    pub fn layers(topology: &Topology, levels: ServiceLevels, vls: u8) -> Lanes {
+        let row = std::array::from_fn(|level| level as u8 % vls.max(1));
+        let mapping = Mapping::new(topology, 1, |_, _| 0, |_, _| row);
+        Lanes::new(levels, mapping, vls)
+    }
+
+    /// Whether the tables stand on one lane: whatever SLs packets have, and however switches map them.
+    pub fn is_single(&self) -> bool {
+        self.mapping.is_none()
+    }
+
+    /// Whether a packet needs a certain SL, which its source has to ask for.
+    pub fn needs_levels(&self) -> bool {
+        !matches!(self.levels, ServiceLevels::Any)
+    }
+
+    /// How many data VLs every link between switches must have (1 to 15).
+    pub fn vls(&self) -> u8 {
+        self.vls
+    }
+
+    /// How service levels are given out.
+    pub fn levels(&self) -> &ServiceLevels {
+        &self.levels
+    }
+
+    /// The SL of packets between what hangs off two switches; `None` where any will do.
+    pub fn level(&self, from: SwitchIdx, to: SwitchIdx) -> Option<u8> {
+        match &self.levels {
+            ServiceLevels::Any => None,
+            ServiceLevels::ByDestination(levels) => levels.get(to.index()).copied(),
+            ServiceLevels::ByPair(levels) => Some(levels.level(from, to)),
+        }
+    }
+
+    /// What a switch maps SLs by from one port to another; `None` where it may do as it likes.
+    pub fn row(&self, switch: SwitchIdx, input: PortNum, output: PortNum) -> Option<&Row> {
+        let mapping = self.mapping.as_ref()?;
+        let [input, output] = [input, output].map(|port| mapping.kind(switch, port));
+        Some(&mapping.rows[input * mapping.count + output])
+    }
+}

@@ -1,0 +1,320 @@
+//! The channel dependency graph over (link, virtual lane).
+//!
+//! As for links alone, but a packet takes the lane that the switch maps its service level to, by the
+//! ports it comes in and goes out by. What a packet has for an SL is known from its source and its
+//! destination; where any SL will do, all sixteen are followed.
+
+use rsm_ids::{Guid, PortNum};
+
+use super::fabric::Fabric;
+use crate::lanes::{DROP, Lanes, SERVICE_LEVELS};
+use crate::tables::Tables;
+use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
+
+/// A channel as far as proofs over lanes are concerned: one direction of a link, on one lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneChannel {
+    /// The switch that sends.
+    pub switch: Guid,
+    /// The port that it sends on.
+    pub port: PortNum,
+    /// The virtual lane.
+    pub vl: u8,
+}
+
+/// What tables do on the lanes they are made for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneReport {
+    /// (Link, lane) that can each wait for the next, and the last for the first; empty when there is
+    /// no such circle.
+    pub circle: Vec<LaneChannel>,
+    /// Where a switch maps a packet to a lane that the routing does not claim to use, or drops it.
+    pub astray: Option<LaneChannel>,
+}
+
+impl LaneReport {
+    /// Whether no circle can wait for itself, and no packet leaves the lanes.
+    pub fn is_sound(&self) -> bool {
+        self.circle.is_empty() && self.astray.is_none()
+    }
+}
+
+/// Proves that `tables` with `lanes` close no credit loop.
+///
+/// Every entry of every destination counts, with packets injected at every switch on each of its
+/// ports that is no link between switches.
+pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneReport {
+    let mut graph = Graph::new(topology, lanes);
+    let mut column = Column::default();
+    for switch in topology.indices() {
+        let mut last: Option<Vec<u8>> = None;
+        for destination in topology.destinations_of(switch) {
+            for lid in destination.lids() {
+                let entry = |from: SwitchIdx| match tables.lfts.get(from.index()) {
+                    Some(lft) if from != switch => lft.entry(lid),
+                    _ => crate::tables::NO_PATH,
+                };
+                let bytes: Vec<u8> = topology.indices().map(entry).collect();
+                // LIDs of one switch mostly share their paths.
+                if last.as_ref() != Some(&bytes) {
+                    graph.add(destination, &bytes, &mut column);
+                    last = Some(bytes);
+                }
+            }
+        }
+    }
+    LaneReport {
+        circle: graph.circle(),
+        astray: graph.astray,
+    }
+}
+
+/// Service levels or lanes, one bit for each.
+type Set = u16;
+
+fn members(set: Set) -> impl Iterator<Item = usize> {
+    (0..SERVICE_LEVELS).filter(move |member| set >> member & 1 != 0)
+}
+
+/// The packets to one LID.
+#[derive(Default)]
+struct Column {
+    /// By switch: the SLs of packets that leave it.
+    levels: Vec<Set>,
+    /// By switch and SL: the lanes they leave on.
+    lanes: Vec<[Set; SERVICE_LEVELS]>,
+}
+
+struct Graph<'a> {
+    fabric: Fabric<'a>,
+    lanes: &'a Lanes,
+    vls: usize,
+    /// By switch: ports that packets start at, one of each kind.
+    starts: Vec<Vec<PortNum>>,
+    /// By switch and port: the port at the other end.
+    entries: Vec<PortNum>,
+    /// By channel and lane: the channels and lanes of the next switch that are waited for.
+    turns: Vec<u64>,
+    words: usize,
+    astray: Option<LaneChannel>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(topology: &'a Topology, lanes: &'a Lanes) -> Graph<'a> {
+        let fabric = Fabric::new(topology);
+        let vls = usize::from(lanes.vls().clamp(1, DROP));
+        let words = (fabric.stride * vls).div_ceil(u64::BITS as usize);
+        let mut entries = vec![PortNum::ZERO; fabric.channels()];
+        let mut starts = Vec::with_capacity(fabric.switches);
+        for switch in topology.indices() {
+            let mut own: Vec<PortNum> = Vec::new();
+            for (port, leads_to) in topology.port_uses(switch).iter().enumerate() {
+                // At most 254 ports.
+                let port = PortNum(port as u8);
+                match leads_to {
+                    PortUse::Link { peer_port, .. } => {
+                        let channel = fabric.channel(switch.index(), port.0);
+                        entries[channel] = *peer_port;
+                    }
+                    PortUse::Destination(_) | PortUse::Unused => {
+                        let alike = |&other: &PortNum| {
+                            (0..=topology.switch(switch).num_ports)
+                                .map(PortNum)
+                                .all(|output| {
+                                    lanes.row(switch, port, output)
+                                        == lanes.row(switch, other, output)
+                                })
+                        };
+                        let starts = port == PortNum::ZERO || *leads_to != PortUse::Unused;
+                        if starts && !own.iter().any(alike) {
+                            own.push(port);
+                        }
+                    }
+                }
+            }
+            starts.push(own);
+        }
+        Graph {
+            turns: vec![0; fabric.channels() * vls * words],
+            fabric,
+            lanes,
+            vls,
+            starts,
+            entries,
+            words,
+            astray: None,
+        }
+    }
+
+    /// The lane of a packet that goes from `input` to the channel that `byte` names.
+    fn lane(&mut self, switch: usize, input: PortNum, byte: u8, level: usize) -> Option<usize> {
+        let row = self
+            .lanes
+            .row(SwitchIdx(switch as u32), input, PortNum(byte));
+        // Where switches may map as they like, lanes are layers of the same graph.
+        let vl = row.map_or(0, |row| row[level]);
+        if usize::from(vl) < self.vls {
+            return Some(usize::from(vl));
+        }
+        self.astray.get_or_insert(LaneChannel {
+            switch: self.fabric.guid(switch),
+            port: PortNum(byte),
+            vl,
+        });
+        None
+    }
+
+    fn add(&mut self, destination: &Destination, bytes: &[u8], column: &mut Column) {
+        self.follow_levels(destination, bytes, column);
+        column.lanes.clear();
+        column.lanes.resize(bytes.len(), [0; SERVICE_LEVELS]);
+        let nowhere = self.fabric.nowhere();
+        for (switch, &byte) in bytes.iter().enumerate() {
+            if self.fabric.next(self.fabric.channel(switch, byte)) == nowhere {
+                continue;
+            }
+            let own = self.own_levels(switch, destination);
+            for input in self.starts[switch].clone() {
+                for level in members(own) {
+                    if let Some(vl) = self.lane(switch, input, byte, level) {
+                        column.lanes[switch][level] |= 1 << vl;
+                    }
+                }
+            }
+        }
+        for (switch, next, input) in self.hops(bytes) {
+            for level in members(column.levels[switch]) {
+                if let Some(vl) = self.lane(next, input, bytes[next], level) {
+                    column.lanes[next][level] |= 1 << vl;
+                }
+            }
+        }
+        for (switch, next, input) in self.hops(bytes) {
+            let channel = self.fabric.channel(switch, bytes[switch]);
+            for level in members(column.levels[switch]) {
+                let Some(vl) = self.lane(next, input, bytes[next], level) else {
+                    continue;
+                };
+                let turn = self.fabric.port(bytes[next]) * self.vls + vl;
+                for held in members(column.lanes[switch][level]) {
+                    let at = (channel * self.vls + held) * self.words;
+                    self.turns[at + turn / 64] |= 1 << (turn % 64);
+                }
+            }
+        }
+    }
+
+    /// (switch, next switch, the port that packets come in by there), where packets go on from there.
+    fn hops(&self, bytes: &[u8]) -> Vec<(usize, usize, PortNum)> {
+        let nowhere = self.fabric.nowhere();
+        let leads = |switch: usize| {
+            let channel = self.fabric.channel(switch, bytes[switch]);
+            (self.fabric.next(channel), self.entries[channel])
+        };
+        (0..bytes.len())
+            .map(|switch| (switch, leads(switch)))
+            .filter(|&(_, (next, _))| next != nowhere && leads(next).0 != nowhere)
+            .map(|(switch, (next, input))| (switch, next, input))
+            .collect()
+    }
+
+    /// The SLs of packets that start at a switch.
+    fn own_levels(&self, switch: usize, destination: &Destination) -> Set {
+        match self
+            .lanes
+            .level(SwitchIdx(switch as u32), destination.switch)
+        {
+            None => Set::MAX,
+            Some(level) => 1 << (level % SERVICE_LEVELS as u8),
+        }
+    }
+
+    /// Carries the SLs of packets along their way, as far as it is new.
+    fn follow_levels(&self, destination: &Destination, bytes: &[u8], column: &mut Column) {
+        column.levels.clear();
+        column.levels.resize(bytes.len(), 0);
+        for start in 0..bytes.len() {
+            let own = self.own_levels(start, destination);
+            let mut switch = start;
+            while column.levels[switch] | own != column.levels[switch] {
+                column.levels[switch] |= own;
+                let next = self.fabric.next(self.fabric.channel(switch, bytes[switch]));
+                if next == self.fabric.nowhere() {
+                    break;
+                }
+                switch = next;
+            }
+        }
+    }
+
+    fn for_each_turn(&self, node: usize, mut visit: impl FnMut(usize)) {
+        let next = self.fabric.next(node / self.vls);
+        if next == self.fabric.nowhere() {
+            return;
+        }
+        for (word, &bits) in self.turns[node * self.words..][..self.words]
+            .iter()
+            .enumerate()
+        {
+            let mut bits = bits;
+            while bits != 0 {
+                let turn = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                visit(next * self.fabric.stride * self.vls + turn);
+            }
+        }
+    }
+
+    /// One circle, starting with the lowest of it.
+    fn circle(&self) -> Vec<LaneChannel> {
+        let nodes = self.fabric.channels() * self.vls;
+        let mut waiters = vec![0u32; nodes];
+        for node in 0..nodes {
+            self.for_each_turn(node, |turn| waiters[turn] += 1);
+        }
+        let mut free: Vec<usize> = (0..nodes).filter(|&node| waiters[node] == 0).collect();
+        while let Some(node) = free.pop() {
+            self.for_each_turn(node, |turn| {
+                waiters[turn] -= 1;
+                if waiters[turn] == 0 {
+                    free.push(turn);
+                }
+            });
+        }
+        // What is left has a waiter that is left: going back from one to the next comes round.
+        let is_left = |node: usize| waiters[node] > 0;
+        let mut waiter = vec![usize::MAX; nodes];
+        for node in (0..nodes).filter(|&node| is_left(node)) {
+            self.for_each_turn(node, |turn| {
+                if is_left(turn) && waiter[turn] == usize::MAX {
+                    waiter[turn] = node;
+                }
+            });
+        }
+        let Some(mut node) = (0..nodes).find(|&node| is_left(node)) else {
+            return Vec::new();
+        };
+        let mut place = vec![usize::MAX; nodes];
+        let mut walked = Vec::new();
+        while place[node] == usize::MAX {
+            place[node] = walked.len();
+            walked.push(node);
+            node = waiter[node];
+        }
+        let mut circle = walked.split_off(place[node]);
+        circle.reverse();
+        if let Some(lowest) = (0..circle.len()).min_by_key(|&place| circle[place]) {
+            circle.rotate_left(lowest);
+        }
+        circle.into_iter().map(|node| self.name(node)).collect()
+    }
+
+    fn name(&self, node: usize) -> LaneChannel {
+        let (switch, port) = self.fabric.name(node / self.vls);
+        LaneChannel {
+            switch,
+            port,
+            vl: (node % self.vls) as u8,
+        }
+    }
+}
