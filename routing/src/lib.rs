@@ -9,13 +9,16 @@
 //! - [`engine`] computes forwarding tables for it;
 //! - [`tables`] is what they compute;
 //! - [`mcast`] finds the trees of multicast groups beside them;
-//! - [`verify`] proves tables without knowing which engine made them.
+//! - [`verify`] proves tables without knowing which engine made them;
+//! - [`quality`] judges how well they spread traffic, and [`picture`] shows it.
 
 pub mod engine;
 pub mod generate;
 pub mod ibnetdiscover;
 pub mod mcast;
 pub mod netlist;
+pub mod picture;
+pub mod quality;
 pub mod tables;
 pub mod topology;
 pub mod verify;
