@@ -7,7 +7,7 @@
 //!   it from published topologies;
 //! - [`topology`] is the dense, immutable switch graph that everything else works on;
 //! - [`engine`] computes forwarding tables for it;
-//! - [`tables`] is what they compute;
+//! - [`tables`] is what they compute, and [`lfts`] reads what others computed;
 //! - [`mcast`] finds the trees of multicast groups beside them;
 //! - [`verify`] proves tables without knowing which engine made them;
 //! - [`quality`] judges how well they spread traffic, and [`picture`] shows it.
@@ -15,6 +15,7 @@
 pub mod engine;
 pub mod generate;
 pub mod ibnetdiscover;
+pub mod lfts;
 pub mod mcast;
 pub mod netlist;
 pub mod picture;

@@ -9,7 +9,7 @@ use crate::netlist::NodeKind;
 const MAX_QUOTE: usize = 24;
 
 /// The beginning of what stands in a file, fit for a terminal.
-pub(super) fn quote(text: &[u8]) -> String {
+pub(crate) fn quote(text: &[u8]) -> String {
     text[..text.len().min(MAX_QUOTE)].escape_ascii().to_string()
 }
 

@@ -28,6 +28,7 @@ use rsm_ids::Guid;
 
 use crate::netlist::{MAX_NODES, Netlist, NodeKind};
 
+pub(crate) use cursor::quote;
 pub use error::{ParseError, ParseReason};
 pub use warning::{Warning, WarningKind};
 pub use write::write;

@@ -153,6 +153,36 @@ fn a_detour_is_named_with_the_better_port() {
 }
 
 #[test]
+fn tables_are_read_back_from_either_dump() {
+    let mut nodes = triangle();
+    for (node, linear) in [
+        (1, &[255, 0, 1, 2, 1][..]),
+        (2, &[255, 1, 0, 2, 3]),
+        (3, &[255, 1, 2]),
+    ] {
+        nodes[node].tables = Some(DumpTables {
+            linear,
+            ..DumpTables::default()
+        });
+    }
+    let source = DumpSource::new(nodes, Lid(4), HopRule::Shortest).unwrap();
+    for (write, owners) in [(lfts as fn(&_, &mut dyn Write) -> _, 4), (fdbs, 0)] {
+        let shown = text(write, &source);
+        let dump = rsm_routing::lfts::parse(shown.as_bytes(), "dump").unwrap();
+        let ports = |switch: usize| -> Vec<u8> {
+            let entries = dump.switches[switch].entries.iter();
+            entries.map(|&(_, port)| port).collect()
+        };
+        let guids: Vec<Guid> = dump.switches.iter().map(|switch| switch.guid).collect();
+        assert_eq!(guids, [SPINE, LEAF, OTHER]);
+        assert_eq!(ports(0), [0, 1, 2, 1]);
+        assert_eq!(ports(1), [1, 0, 2, 3]);
+        assert_eq!(ports(2), [1, 2]);
+        assert_eq!(dump.owners.len(), owners);
+    }
+}
+
+#[test]
 fn descriptions_keep_to_their_line() {
     let source = DumpSource::new(triangle(), Lid(4), HopRule::Shortest).unwrap();
     let shown = text(subnet_lst, &source);

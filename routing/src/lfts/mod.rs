@@ -1,0 +1,199 @@
+//! Forwarding tables as other programs print them: read, and fitted to a fabric.
+//!
+//! Three forms are read, also mixed in one file, LF or CRLF:
+//!
+//! - `opensm-lfts.dump`, which OpenSM writes and reads back with `-U`:
+//!   `Unicast lids [0-6] of switch Lid 1 guid 0x0000000000200000 ('Switch1'):` and under it
+//!   `0x0002 001 # Channel Adapter portguid 0x0000000000100001: 'Hca1'`;
+//! - what `ibroute` and `dump_fts` print, which is nearly the same, also without destinations (`-n`)
+//!   and with the entries that lead nowhere (`-a`);
+//! - `opensm.fdbs` and `ibdiagnet2.fdbs`: `dump_ucast_routes: Switch 0x0000000000200000` and under it
+//!   `0x0004 : 003  : 02   : yes` or `0x0005 : UNREACHABLE`.
+//!
+//! A file need not be complete: a switch that it leaves out has no tables, a LID that it leaves out
+//! has no path. What states two different things about one switch or one LID is an error, with
+//! both lines.
+
+mod error;
+mod fit;
+mod line;
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid};
+
+pub use error::{ParseError, ParseReason};
+pub use fit::Fit;
+
+use crate::tables::NO_PATH;
+use line::Line;
+
+/// The longest line that is read, in bytes: what OpenSM itself can take back. A line names a switch
+/// or a port with a description of 64 bytes.
+pub const MAX_LINE: usize = 1024;
+
+/// One LID past the last unicast one.
+const LIDS: usize = Lid::UNICAST_LAST.0 as usize + 1;
+
+/// The forwarding tables of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dump {
+    /// In the order of the file.
+    pub switches: Vec<DumpedSwitch>,
+    /// The GUID of the port that held a LID when the file was written, as far as the file says.
+    pub owners: BTreeMap<Lid, Guid>,
+}
+
+/// The forwarding table of one switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DumpedSwitch {
+    /// The node GUID.
+    pub guid: Guid,
+    /// The line of the file that names it, counted from 1.
+    pub line: usize,
+    /// (LID, output port), in the order of LIDs; what has no path is left out.
+    pub entries: Vec<(Lid, u8)>,
+}
+
+/// Read forwarding tables from `text`, the contents of the file `name` (named in errors only).
+///
+/// ```
+/// use rsm_ids::Lid;
+///
+/// let text = br#"
+/// Unicast lids [0-2] of switch Lid 1 guid 0x0000000000200000 ('Switch1'):
+/// 0x0001 000 # Switch portguid 0x0000000000200000: 'Switch1'
+/// 0x0002 001 # Channel Adapter portguid 0x0000000000100001: 'Hca1'
+/// 2 lids dumped
+/// "#;
+/// let dump = rsm_routing::lfts::parse(text, "example")?;
+/// assert_eq!(dump.switches[0].entries, [(Lid(1), 0), (Lid(2), 1)]);
+/// # Ok::<(), rsm_routing::lfts::ParseError>(())
+/// ```
+///
+/// # Errors
+/// The first line that cannot be read, or that contradicts another one.
+pub fn parse(text: &[u8], name: &str) -> Result<Dump, ParseError> {
+    let mut reader = Reader::new();
+    let mut lines = 0;
+    for (index, bytes) in text.split(|&byte| byte == b'\n').enumerate() {
+        lines = index + 1;
+        let read = if bytes.len() > MAX_LINE {
+            Err(ParseReason::LineTooLong { len: bytes.len() })
+        } else {
+            line::read(bytes).and_then(|line| reader.take(line, lines))
+        };
+        read.map_err(|reason| ParseError {
+            file: name.to_owned(),
+            line: lines,
+            reason,
+        })?;
+    }
+    reader.finish().map_err(|reason| ParseError {
+        file: name.to_owned(),
+        line: lines,
+        reason,
+    })
+}
+
+/// Puts lines together.
+struct Reader {
+    dump: Dump,
+    /// By GUID: the line that names the switch.
+    named: BTreeMap<Guid, usize>,
+    /// By LID: the last line that has an entry for it, and the port; of the current switch when the
+    /// line is below the one that names the switch.
+    seen: Vec<(usize, u8)>,
+    /// By LID: the line that names its owner first.
+    owner_lines: Vec<usize>,
+}
+
+impl Reader {
+    fn new() -> Reader {
+        Reader {
+            dump: Dump::default(),
+            named: BTreeMap::new(),
+            seen: vec![(0, NO_PATH); LIDS],
+            owner_lines: vec![0; LIDS],
+        }
+    }
+
+    fn take(&mut self, line: Line, number: usize) -> Result<(), ParseReason> {
+        match line {
+            Line::Nothing => Ok(()),
+            Line::Switch(guid) => self.switch(guid, number),
+            Line::Entry { lid, port, owner } => {
+                self.entry(lid, port, number)?;
+                match owner {
+                    Some(guid) => self.owner(lid, guid, number),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn switch(&mut self, guid: Guid, number: usize) -> Result<(), ParseReason> {
+        if let Some(&first_line) = self.named.get(&guid) {
+            return Err(ParseReason::DuplicateSwitch { guid, first_line });
+        }
+        self.named.insert(guid, number);
+        self.dump.switches.push(DumpedSwitch {
+            guid,
+            line: number,
+            entries: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn entry(&mut self, lid: Lid, port: u8, number: usize) -> Result<(), ParseReason> {
+        let Some(switch) = self.dump.switches.last_mut() else {
+            return Err(ParseReason::NoSwitch);
+        };
+        let seen = &mut self.seen[lid.index()];
+        if seen.0 > switch.line {
+            return if seen.1 == port {
+                Ok(())
+            } else {
+                Err(ParseReason::DuplicateLid {
+                    lid,
+                    first_line: seen.0,
+                })
+            };
+        }
+        *seen = (number, port);
+        if port != NO_PATH {
+            switch.entries.push((lid, port));
+        }
+        Ok(())
+    }
+
+    fn owner(&mut self, lid: Lid, guid: Guid, number: usize) -> Result<(), ParseReason> {
+        let first_line = &mut self.owner_lines[lid.index()];
+        match self.dump.owners.insert(lid, guid) {
+            None => *first_line = number,
+            Some(other) if other == guid => {}
+            Some(other) => {
+                return Err(ParseReason::Owner {
+                    lid,
+                    guid,
+                    other,
+                    other_line: *first_line,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Dump, ParseReason> {
+        if self.dump.switches.is_empty() {
+            return Err(ParseReason::NoTables);
+        }
+        for switch in &mut self.dump.switches {
+            switch.entries.sort_unstable();
+        }
+        Ok(self.dump)
+    }
+}
+
+#[cfg(test)]
+mod tests;
