@@ -260,6 +260,12 @@ impl FromStr for EngineKind {
     }
 }
 
+/// The level of each switch, 0 at the top, guessed from how far it is from the nearest host: for
+/// tables of which no ranking is known.
+pub fn levels_from_hosts(topology: &Topology) -> Vec<u8> {
+    levels::from_edges(topology, levels::ANY_HOST)
+}
+
 /// Every switch, the farthest from the hosts first, equals by GUID: the order that fits most trees.
 pub(crate) fn by_distance_from_hosts(topology: &Topology) -> Vec<SwitchIdx> {
     let levels = levels::from_edges(topology, levels::ANY_HOST);

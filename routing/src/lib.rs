@@ -10,7 +10,8 @@
 //! - [`tables`] is what they compute, and [`lfts`] reads what others computed;
 //! - [`lanes`] is what they need beside it: service levels and virtual lanes;
 //! - [`mcast`] finds the trees of multicast groups beside them;
-//! - [`verify`] proves tables without knowing which engine made them.
+//! - [`verify`] proves tables without knowing which engine made them;
+//! - [`quality`] judges how well they spread traffic, and [`picture`] shows it.
 
 pub mod engine;
 pub mod generate;
@@ -19,6 +20,8 @@ pub mod lanes;
 pub mod lfts;
 pub mod mcast;
 pub mod netlist;
+pub mod picture;
+pub mod quality;
 pub mod tables;
 pub mod topology;
 pub mod verify;

@@ -5,7 +5,7 @@
 
 mod check;
 mod dependencies;
-mod fabric;
+pub(crate) mod fabric;
 mod lanes;
 mod multicast;
 mod transition;

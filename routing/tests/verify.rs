@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
-use rsm_routing::topology::{SwitchIdx, Topology};
+use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
 use rsm_routing::verify::{MAX_WITNESSES, PairCounts, Witness, mixture_is_acyclic, stages, verify};
 
 fn updn(topology: &Topology) -> Tables {
@@ -54,6 +54,31 @@ fn pairs_are_counted_by_kind_and_part() {
     // Nothing but switches is between the hosts of the two parts.
     assert_eq!(report.load.max, 0);
     assert_eq!(report.average_hops, 0.0);
+}
+
+#[test]
+fn load_counts_every_hop_where_two_ways_are_equally_short() {
+    // A ring of four: two hosts on one switch, one on that across, sent to over different neighbours.
+    let plan = random::Plan {
+        switches: 4,
+        links: vec![
+            (3, 1, 1, 100),
+            (3, 2, 1, 100),
+            (0, 2, 1, 100),
+            (1, 0, 1, 100),
+        ],
+        ports: vec![
+            (2, EndpointKind::Ca),
+            (1, EndpointKind::Ca),
+            (1, EndpointKind::Ca),
+        ],
+        lmc: 0,
+    };
+    let topology = plan.build();
+    let report = verify(&topology, &updn(&topology));
+    // Four pairs with two hops each and two with none, on eight directions of cables.
+    assert_eq!(report.load.mean, 1.0);
+    assert_eq!(report.average_hops, 8.0 / 6.0);
 }
 
 #[test]

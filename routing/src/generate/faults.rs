@@ -1,4 +1,3 @@
-use super::fabric::Fabric;
 use super::rng::Rng;
 use super::spec::Spec;
 use super::{GenerateError, GenerateReason};
@@ -24,9 +23,9 @@ impl Faults {
     ///
     /// Switches go first, with their cables; percentages are of the cables that are left.
     /// Ports keep their numbers and hosts stay, also without a cable.
-    pub(super) fn apply(self, fabric: Fabric, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
+    pub(super) fn apply(self, fabric: Netlist, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
         let mut rng = Rng::new(self.seed);
-        let (mut nodes, mut cables) = fabric.finish(spec)?.into_parts();
+        let (mut nodes, mut cables) = fabric.into_parts();
 
         let switches: Vec<usize> = (0..nodes.len())
             .filter(|&index| nodes[index].kind == NodeKind::Switch)

@@ -20,14 +20,14 @@
 //!   because older simulators know nothing faster;
 //! - `faults=` comes last, with any of `links:3` or `links:0.5%` (cables between switches that are
 //!   removed), `switches:2` (switches that are removed, their hosts stay without a cable) and
-//!   `seed=7`, separated by commas.
+//!   `seed=7`, separated by commas; [`fail`] does the same to any fabric.
 
 mod dragonfly;
 mod error;
 mod fabric;
 mod faults;
 mod random;
-mod rng;
+pub(crate) mod rng;
 mod spec;
 mod superpod;
 mod torus;
@@ -175,8 +175,31 @@ pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
     let faults = spec.faults()?;
     let fabric = (generator.build)(&spec, speed)?;
     match faults {
-        Some(faults) => faults.apply(fabric, &spec),
+        Some(faults) => faults.apply(fabric.finish(&spec)?, &spec),
         None => fabric.finish(&spec),
+    }
+}
+
+/// A fabric without what fails by `text`, such as `links=1%,switches=2,seed=7`: what may follow
+/// `faults=` in a specification.
+///
+/// ```
+/// use rsm_routing::generate::{fail, generate};
+///
+/// let whole = generate("ring:6")?;
+/// let broken = fail(whole.clone(), "links=2,seed=1")?;
+/// assert_eq!(broken.cables().len(), whole.cables().len() - 2);
+/// assert_eq!(broken, generate("ring:6,faults=links:2,seed=1")?);
+/// # Ok::<(), rsm_routing::generate::GenerateError>(())
+/// ```
+///
+/// # Errors
+/// Where the text cannot be understood, or more is to fail than there is.
+pub fn fail(fabric: Netlist, text: &str) -> Result<Netlist, GenerateError> {
+    let spec = Spec::of_faults(text);
+    match spec.faults()? {
+        Some(faults) => faults.apply(fabric, &spec),
+        None => Ok(fabric),
     }
 }
 

@@ -2,10 +2,10 @@
 ///
 /// Fabrics are named by their seeds in tests and reports, so that this must not change with a
 /// dependency's version.
-pub(super) struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Rng(seed)
     }
 
@@ -18,13 +18,20 @@ impl Rng {
     }
 
     /// A number below `bound`, which is not 0. Bounds are far below 2^64: the bias is nothing.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next()) * bound as u128;
         (wide >> 64) as usize
     }
 
+    /// Brings `items` into an order that is as likely as any other.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for index in (1..items.len()).rev() {
+            items.swap(index, self.below(index + 1));
+        }
+    }
+
     /// `count` different numbers below `bound`, ascending; all of them if there are no more.
-    pub(super) fn sample(&mut self, count: usize, bound: usize) -> Vec<usize> {
+    pub(crate) fn sample(&mut self, count: usize, bound: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..bound).collect();
         let count = count.min(bound);
         for index in 0..count {
@@ -46,6 +53,16 @@ mod tests {
         let mut rng = Rng::new(0);
         assert_eq!(rng.next(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(rng.next(), 0x6e78_9e6a_a1b9_65f4);
+    }
+
+    #[test]
+    fn a_shuffle_loses_nothing() {
+        let mut items: Vec<usize> = (0..100).collect();
+        Rng::new(3).shuffle(&mut items);
+        assert!(items.windows(2).any(|pair| pair[0] > pair[1]));
+        items.sort_unstable();
+        assert!(items.into_iter().eq(0..100));
+        Rng::new(3).shuffle::<u8>(&mut []);
     }
 
     #[test]

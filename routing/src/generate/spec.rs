@@ -101,6 +101,17 @@ impl<'a> Spec<'a> {
         Ok(spec)
     }
 
+    /// What may follow `faults=`, without a generator.
+    pub(super) fn of_faults(text: &'a str) -> Self {
+        Spec {
+            text,
+            name: "",
+            positional: None,
+            options: Vec::new(),
+            faults: Some(Item { text, at: 0 }),
+        }
+    }
+
     pub(super) fn name(&self) -> &'a str {
         self.name
     }
@@ -253,10 +264,11 @@ impl<'a> Spec<'a> {
                 let text = item.text.to_owned();
                 self.error(item.at, GenerateReason::Syntax { text }, EXPECTED)
             };
+            // `=` reads better on a command line of its own; within a specification it would end a name.
             let (key, value) = item
                 .split_once(':')
                 .filter(|(key, _)| key.text != "seed")
-                .or_else(|| item.split_once('=').filter(|(key, _)| key.text == "seed"))
+                .or_else(|| item.split_once('='))
                 .ok_or_else(syntax)?;
             let repeated = match key.text {
                 "links" => links

@@ -7,17 +7,17 @@ use crate::topology::{EndpointKind, PortUse, SwitchIdx, Topology};
 
 /// What one table byte leads to, for all switches and bytes.
 #[derive(Clone)]
-pub(super) struct Fabric<'a> {
-    pub(super) topology: &'a Topology,
-    pub(super) switches: usize,
+pub(crate) struct Fabric<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) switches: usize,
     /// Channels of a switch: its ports, and one past them that leads nowhere.
-    pub(super) stride: usize,
+    pub(crate) stride: usize,
     /// By channel: the next switch, or `nowhere`. A loop-back cable leads back to the switch itself.
     next: Vec<u16>,
 }
 
 impl<'a> Fabric<'a> {
-    pub(super) fn new(topology: &'a Topology) -> Fabric<'a> {
+    pub(crate) fn new(topology: &'a Topology) -> Fabric<'a> {
         let most = topology
             .switches()
             .iter()
@@ -44,44 +44,44 @@ impl<'a> Fabric<'a> {
     }
 
     /// The number of the channel that a table byte sends packets into.
-    pub(super) fn channel(&self, switch: usize, byte: u8) -> usize {
+    pub(crate) fn channel(&self, switch: usize, byte: u8) -> usize {
         switch * self.stride + self.port(byte)
     }
 
     /// A table byte as a port, or as the one past the ports.
-    pub(super) fn port(&self, byte: u8) -> usize {
+    pub(crate) fn port(&self, byte: u8) -> usize {
         usize::from(byte).min(self.stride - 1)
     }
 
     /// The switch at the far end of a channel, or [`Fabric::nowhere`].
-    pub(super) fn next(&self, channel: usize) -> usize {
+    pub(crate) fn next(&self, channel: usize) -> usize {
         usize::from(self.next[channel])
     }
 
     /// The far ends of a switch's channels.
-    pub(super) fn next_of(&self, switch: usize) -> &[u16] {
+    pub(crate) fn next_of(&self, switch: usize) -> &[u16] {
         &self.next[switch * self.stride..][..self.stride]
     }
 
     /// The number that stands for no switch, one past the last: packets are discarded. Arrays with
     /// one more element than there are switches need no exception for it.
-    pub(super) fn nowhere(&self) -> usize {
+    pub(crate) fn nowhere(&self) -> usize {
         self.switches
     }
 
-    pub(super) fn channels(&self) -> usize {
+    pub(crate) fn channels(&self) -> usize {
         self.next.len()
     }
 
     /// The switch and port that send into a channel.
-    pub(super) fn name(&self, channel: usize) -> (Guid, PortNum) {
+    pub(crate) fn name(&self, channel: usize) -> (Guid, PortNum) {
         let switch = SwitchIdx((channel / self.stride) as u32);
         // A stride is at most 256.
         let port = PortNum((channel % self.stride) as u8);
         (self.topology.switch(switch).guid, port)
     }
 
-    pub(super) fn guid(&self, switch: usize) -> Guid {
+    pub(crate) fn guid(&self, switch: usize) -> Guid {
         self.topology.switch(SwitchIdx(switch as u32)).guid
     }
 }

@@ -172,6 +172,12 @@ impl<'a, 'f> Walker<'a, 'f> {
         self.known.longest = u32::from(longest);
         let all_arrived = !loops && arrived == self.starts_of_part[part];
         self.known.root = all_arrived.then_some(root);
+        if all_arrived {
+            // In an order that serves for every LID with these distances, not for this one only.
+            let hops = &self.known.hops;
+            self.order
+                .sort_by_key(|&switch| std::cmp::Reverse(hops[usize::from(switch)]));
+        }
         Outcome {
             arrived,
             longest: u32::from(longest),

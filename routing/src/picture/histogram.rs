@@ -1,0 +1,92 @@
+//! Links by load.
+
+use super::svg::{Anchor, Svg};
+use super::{Direction, Drawn, MARGIN, WIDTH};
+
+const BINS: usize = 40;
+const LEFT: f64 = 80.0;
+const PLOT: f64 = WIDTH - MARGIN - LEFT;
+const HEIGHT: f64 = 200.0;
+
+/// Draws the histogram from `y` on: how many links have which load, in parts of the mean.
+pub(super) fn draw(svg: &mut Svg, links: &[Drawn], y: f64) {
+    svg.text((MARGIN, y), 14.0, Anchor::Start, "links by load");
+    let top = y + 30.0;
+    let bottom = top + HEIGHT;
+    if links.is_empty() {
+        svg.text(
+            (LEFT, top),
+            12.0,
+            Anchor::Start,
+            "no links between switches",
+        );
+        return;
+    }
+    let highest = links.iter().map(|link| link.load).fold(0.0, f64::max);
+    // The mean is always in the picture.
+    let end = if highest > 1.0 { highest } else { 1.0 };
+    let bin = |load: f64| ((load / end * BINS as f64) as usize).min(BINS - 1);
+    let mut counts = [[0usize; BINS]; Direction::ALL.len()];
+    for link in links {
+        counts[link.direction as usize][bin(link.load)] += 1;
+    }
+    let fullest = (0..BINS)
+        .map(|bin| counts.iter().map(|of| of[bin]).sum())
+        .max();
+    let fullest: usize = fullest.unwrap_or(0).max(1);
+    let width = PLOT / BINS as f64;
+    for bin in 0..BINS {
+        let mut base = bottom;
+        for direction in Direction::ALL {
+            let count = counts[direction as usize][bin];
+            if count == 0 {
+                continue;
+            }
+            // A single link has to be seen.
+            let height = (count as f64 / fullest as f64 * HEIGHT).max(1.0);
+            base -= height;
+            let [from, to] = [bin, bin + 1].map(|edge| edge as f64 / BINS as f64 * end);
+            let tip = format!(
+                "{count} links {} with {from:.2} to {to:.2} of the mean",
+                direction.name()
+            );
+            let x = LEFT + bin as f64 * width;
+            svg.rect([x, base, width - 1.0, height], direction.colour(), &tip);
+        }
+    }
+    svg.line((LEFT, bottom), (LEFT + PLOT, bottom), "#444");
+    svg.text(
+        (LEFT - 6.0, top + 8.0),
+        11.0,
+        Anchor::End,
+        &fullest.to_string(),
+    );
+    svg.text((LEFT - 6.0, bottom), 11.0, Anchor::End, "0");
+    let mean = LEFT + PLOT / end;
+    svg.line((mean, top - 6.0), (mean, bottom), "#111");
+    svg.text((mean, top - 9.0), 11.0, Anchor::Middle, "mean");
+    for tick in 0..=4 {
+        let part = f64::from(tick) / 4.0;
+        let label = format!("{:.2}", part * end);
+        svg.text(
+            (LEFT + part * PLOT, bottom + 14.0),
+            11.0,
+            Anchor::Middle,
+            &label,
+        );
+    }
+    keys(svg, &counts, bottom + 34.0);
+}
+
+fn keys(svg: &mut Svg, counts: &[[usize; BINS]; Direction::ALL.len()], y: f64) {
+    let mut x = LEFT;
+    for direction in Direction::ALL {
+        let count: usize = counts[direction as usize].iter().sum();
+        svg.rect([x, y, 12.0, 12.0], direction.colour(), "");
+        let text = format!("{count} links {}", direction.name());
+        svg.text((x + 16.0, y + 10.0), 11.0, Anchor::Start, &text);
+        x += 180.0;
+    }
+    let text = "paths of a link by its rate, in parts of the mean";
+    svg.text((LEFT + PLOT, y + 10.0), 11.0, Anchor::End, text);
+}

@@ -1,0 +1,141 @@
+//! The little of SVG that pictures need: well-formed, and every number in as few digits as it takes.
+
+use std::fmt::{self, Write as _};
+
+/// An SVG document under construction.
+pub(super) struct Svg {
+    text: String,
+    height: f64,
+}
+
+/// Where a text's anchor is.
+#[derive(Clone, Copy)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A length or coordinate: a tenth of a pixel is enough.
+struct Px(f64);
+
+impl fmt::Display for Px {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = (self.0 * 10.0).round() / 10.0;
+        // No -0.
+        write!(f, "{}", tenths + 0.0)
+    }
+}
+
+/// Text as XML has it: markup escaped, what XML 1.0 has no place for replaced.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\t' | '\n' | '\r' => f.write_char(' ')?,
+                '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => f.write_char('\u{fffd}')?,
+                other => f.write_char(other)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Svg {
+    pub(super) fn new() -> Svg {
+        Svg {
+            text: String::new(),
+            height: 0.0,
+        }
+    }
+
+    /// A filled rectangle; `tip` is shown where the pointer rests on it.
+    pub(super) fn rect(&mut self, [x, y, width, height]: [f64; 4], fill: &str, tip: &str) {
+        self.reach(y + height);
+        let [x, y, width, height] = [x, y, width, height].map(Px);
+        let start = format_args!(
+            r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{fill}""#
+        );
+        // Writing to a String does not fail.
+        let _ = match tip {
+            "" => writeln!(self.text, "{start}/>"),
+            tip => writeln!(self.text, "{start}><title>{}</title></rect>", Escaped(tip)),
+        };
+    }
+
+    /// A filled polygon through the points.
+    pub(super) fn polygon(&mut self, points: &[(f64, f64)], fill: &str) {
+        let _ = write!(self.text, r#"<polygon points=""#);
+        for (index, &(x, y)) in points.iter().enumerate() {
+            self.reach(y);
+            let space = if index == 0 { "" } else { " " };
+            let _ = write!(self.text, "{space}{},{}", Px(x), Px(y));
+        }
+        let _ = writeln!(self.text, r#"" fill="{fill}"/>"#);
+    }
+
+    /// A line.
+    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str) {
+        self.reach(from.1.max(to.1));
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(Px);
+        let _ = writeln!(
+            self.text,
+            r#"<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{stroke}"/>"#
+        );
+    }
+
+    /// A line of text of `size` pixels.
+    pub(super) fn text(&mut self, (x, y): (f64, f64), size: f64, anchor: Anchor, text: &str) {
+        self.reach(y);
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => r#" text-anchor="middle""#,
+            Anchor::End => r#" text-anchor="end""#,
+        };
+        let (x, y, size, text) = (Px(x), Px(y), Px(size), Escaped(text));
+        let _ = writeln!(
+            self.text,
+            r#"<text x="{x}" y="{y}" font-size="{size}"{anchor}>{text}</text>"#
+        );
+    }
+
+    /// The document, `width` pixels wide and as high as what is in it.
+    pub(super) fn finish(self, width: f64, margin: f64) -> String {
+        let (width, height) = (Px(width), Px(self.height + margin));
+        format!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" fill="#222">
+<rect width="{width}" height="{height}" fill="#fff"/>
+{}</svg>
+"##,
+            self.text
+        )
+    }
+
+    fn reach(&mut self, y: f64) {
+        self.height = self.height.max(y);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nodes_call_themselves_cannot_break_the_document() {
+        let name = "<a>&\"b\"\u{1}\u{ffff}\n'é";
+        let escaped = Escaped(name).to_string();
+        assert_eq!(escaped, "&lt;a&gt;&amp;&quot;b&quot;\u{fffd}\u{fffd} 'é");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let shown = [1.0, 0.04, -0.04, 33.333, 1e6].map(|number| Px(number).to_string());
+        assert_eq!(shown, ["1", "0", "0", "33.3", "1000000"]);
+    }
+}

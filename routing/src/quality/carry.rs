@@ -1,0 +1,132 @@
+//! One phase of traffic: everybody sends at the same time.
+
+use crate::verify::fabric::Fabric;
+
+use super::order::Hosts;
+use super::uses::Uses;
+
+/// Flows that are followed together, hop by hop: enough that waiting for memory overlaps, few
+/// enough that they stay in the nearest cache.
+const TOGETHER: usize = 512;
+
+/// What all phases have in common.
+pub(super) struct Carrier<'a> {
+    pub(super) fabric: &'a Fabric<'a>,
+    pub(super) rows: &'a [&'a [u8]],
+    pub(super) hosts: &'a Hosts,
+    pub(super) uses: &'a Uses,
+}
+
+/// A flow on its way.
+#[derive(Clone, Copy)]
+struct Flow {
+    at: u16,
+    lid: u16,
+    root: u16,
+}
+
+/// What a phase leaves on the links.
+pub(super) struct Phase<'a> {
+    carrier: &'a Carrier<'a>,
+    /// By channel. Each host sends a handful of flows at most, so that this cannot wrap.
+    load: Vec<u32>,
+    flows: Vec<Flow>,
+    fullest: u32,
+}
+
+impl<'a> Phase<'a> {
+    pub(super) fn new(carrier: &'a Carrier<'a>) -> Phase<'a> {
+        Phase {
+            carrier,
+            load: vec![0; carrier.fabric.channels()],
+            flows: Vec::with_capacity(TOGETHER),
+            fullest: 0,
+        }
+    }
+
+    /// Forgets what was carried.
+    pub(super) fn clear(&mut self) {
+        self.load.fill(0);
+        self.fullest = 0;
+    }
+
+    /// Flows on the fullest link so far.
+    pub(super) fn fullest(&self) -> u32 {
+        self.fullest
+    }
+
+    /// Adds a flow from each first to each second host, by their places in [`Hosts::all`]. Flows
+    /// within a leaf pass no link, and flows that do not arrive are left out.
+    pub(super) fn add(&mut self, pairs: impl IntoIterator<Item = (usize, usize)>) {
+        for (from, to) in pairs {
+            self.flows.extend(self.carrier.flow(from, to));
+            if self.flows.len() == TOGETHER {
+                self.carry();
+            }
+        }
+        self.carry();
+    }
+
+    fn carry(&mut self) {
+        let Carrier { fabric, rows, .. } = self.carrier;
+        let mut flows = self.flows.len();
+        while flows > 0 {
+            let mut on_the_way = 0;
+            for index in 0..flows {
+                let flow = self.flows[index];
+                let at = usize::from(flow.at);
+                let channel = fabric.channel(at, rows[at][usize::from(flow.lid)]);
+                self.load[channel] += 1;
+                self.fullest = self.fullest.max(self.load[channel]);
+                // Fewer switches than LIDs.
+                let next = fabric.next(channel) as u16;
+                self.flows[on_the_way] = Flow { at: next, ..flow };
+                on_the_way += usize::from(next != flow.root);
+            }
+            flows = on_the_way;
+        }
+        self.flows.clear();
+    }
+
+    /// Flows on the fullest link that a flow passes; 1 for one that passes none, as it has its host's
+    /// own link for itself. `None` for one that does not arrive.
+    pub(super) fn congestion(&self, from: usize, to: usize) -> Option<u32> {
+        let Carrier { fabric, rows, .. } = self.carrier;
+        let Some(flow) = self.carrier.flow(from, to) else {
+            return self.carrier.is_local(from, to).then_some(1);
+        };
+        let (mut at, mut most) = (usize::from(flow.at), 1);
+        while at != usize::from(flow.root) {
+            let channel = fabric.channel(at, rows[at][usize::from(flow.lid)]);
+            most = most.max(self.load[channel]);
+            at = fabric.next(channel);
+        }
+        Some(most)
+    }
+}
+
+impl Carrier<'_> {
+    fn flow(&self, from: usize, to: usize) -> Option<Flow> {
+        let [source, target] = [from, to].map(|host| &self.hosts.all[host]);
+        if source.leaf == target.leaf || !self.arrives(source.leaf, to) {
+            return None;
+        }
+        // Fewer switches than LIDs.
+        let [at, root] = [source, target].map(|host| self.hosts.leaf(host).switch.0 as u16);
+        Some(Flow {
+            at,
+            lid: target.lid.0,
+            root,
+        })
+    }
+
+    fn is_local(&self, from: usize, to: usize) -> bool {
+        let leaf = self.hosts.all[from].leaf;
+        leaf == self.hosts.all[to].leaf && self.arrives(leaf, to)
+    }
+
+    fn arrives(&self, leaf: u32, to: usize) -> bool {
+        let lost = self.uses.lost[to].as_ref();
+        lost.is_none_or(|leaves| !leaves.contains(leaf as usize))
+    }
+}

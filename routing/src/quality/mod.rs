@@ -1,0 +1,318 @@
+//! How well forwarding tables spread traffic, from a topology and tables alone.
+//!
+//! The tables may be of any engine, or of another subnet manager. Links are directions of cables
+//! between switches, those to hosts not included: there every path to or from a host meets whatever
+//! the routes are. Traffic to a host goes to its base LID. Hosts are channel adapters and routers.
+//!
+//! - [`Quality::paths`], the edge forwarding index: the paths of all pairs of hosts, link by link;
+//! - [`Quality::all_to_all`]: over all links the most of min(hosts that send over it, hosts that are
+//!   sent to over it), which bounds what any pattern in which each host sends and receives once
+//!   can put on a link;
+//! - patterns phase by phase, in each of which the fullest link counts: shifts, random
+//!   permutations, rings, recursive doubling, double binary trees, all-to-all within rails. On a full
+//!   fat tree 1 is the best there is, on a tapered one the taper;
+//! - [`Quality::bisection`], effective bisection bandwidth: what pairs of two random halves get.
+//!
+//! Results are functions of the arguments, the number of threads never shows.
+
+mod carry;
+mod forest;
+mod order;
+mod patterns;
+mod uses;
+
+pub use patterns::{ALL_SHIFTS_HOSTS, BISECTIONS, PERMUTATIONS, SHIFTS};
+
+use rsm_ids::{Guid, PortNum};
+
+use crate::generate::rng::Rng;
+use crate::tables::Tables;
+use crate::topology::{Destination, SwitchIdx, Topology};
+use crate::verify::fabric::Fabric;
+
+use carry::Carrier;
+use order::Hosts;
+use uses::Uses;
+
+/// How many of the fullest links a report names: enough to see whether they have a switch in common.
+pub const WORST_LINKS: usize = 10;
+
+/// What a judgement is told beside topology and tables.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Where random permutations, bisections and samples start.
+    pub seed: u64,
+    /// The rail of each destination, by its index in [`Topology::destinations`]: ports that hang
+    /// off the same adapter slot of their hosts. Empty where rails are not known; then collective
+    /// patterns run among all hosts.
+    pub rails: Vec<Option<u16>>,
+}
+
+/// How well tables spread traffic.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Quality {
+    /// Ports of channel adapters and routers.
+    pub hosts: usize,
+    /// Directions of cables between two switches.
+    pub links: usize,
+    /// Ordered pairs of hosts whose packets do not arrive; they count in nothing else.
+    pub lost_pairs: u64,
+    /// Paths of all pairs of hosts on the links.
+    pub paths: PathLoad,
+    /// All-to-all congestion risk, in flows.
+    pub all_to_all: u32,
+    /// Everybody sends to the host so many places further on in topological order: all distances, or
+    /// [`SHIFTS`] of them where there are more than [`ALL_SHIFTS_HOSTS`] hosts.
+    pub shift: Contention,
+    /// Random permutations.
+    pub random: Contention,
+    /// Random halves exchange.
+    pub bisection: Bisection,
+    /// Rings in topological order, of all hosts or of each rail, all at the same time.
+    pub ring: Contention,
+    /// Recursive doubling or halving among all hosts, or in each rail at the same time.
+    pub recursive_doubling: Contention,
+    /// Double binary trees over all hosts, or over each rail at the same time.
+    pub double_tree: Contention,
+    /// All-to-all within each rail, shift by shift, all rails at the same time. `None` where rails are not known.
+    pub rail_all_to_all: Option<Contention>,
+    /// The links that take longest for all paths on them, by paths per rate; [`WORST_LINKS`] at most.
+    pub worst: Vec<LinkUse>,
+}
+
+/// How evenly paths lie on links.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct PathLoad {
+    /// Paths on the fullest link.
+    pub max: u64,
+    /// Paths on the mean link, those without any included.
+    pub mean: f64,
+    /// The longest that a link takes for its paths by its rate, over what all links together would
+    /// take for all paths by theirs. With links of one rate that is `max / mean`.
+    pub rate_max_over_mean: f64,
+}
+
+impl PathLoad {
+    /// Paths on the fullest link over those on the mean one; 1 where there are none.
+    pub fn max_over_mean(&self) -> f64 {
+        if self.max == 0 {
+            1.0
+        } else {
+            self.max as f64 / self.mean
+        }
+    }
+}
+
+/// Flows on the fullest link, over phases.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Contention {
+    /// In the worst phase.
+    pub max: u32,
+    /// In the mean phase.
+    pub mean: f64,
+    /// How many phases were tried.
+    pub phases: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+/// What pairs of two halves get, as parts of a link's bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Bisection {
+    /// In the mean bisection: 1 where nobody shares a link.
+    pub mean: f64,
+    /// In the worst one tried.
+    pub min: f64,
+    /// How many were tried.
+    pub samples: usize,
+}
+
+/// One direction of a cable between two switches, and who uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkUse {
+    /// The switch that sends.
+    pub switch: Guid,
+    /// Its port.
+    pub port: PortNum,
+    /// The switch that receives.
+    pub peer: Guid,
+    /// Its port.
+    pub peer_port: PortNum,
+    /// Its rate, in the unit of the topology.
+    pub rate: u32,
+    /// Ordered pairs of hosts whose path it is on.
+    pub paths: u64,
+    /// Hosts that send over it.
+    pub sources: u32,
+    /// Hosts that are sent to over it.
+    pub destinations: u32,
+}
+
+/// Hosts in the order that patterns number them by: those of a leaf by port, leaves that meet low in
+/// the tree next to each other, equals by GUID. What a scheduler should number the ranks of a job by.
+pub fn topological_order(topology: &Topology) -> impl Iterator<Item = &Destination> {
+    let hosts = Hosts::of(topology).all.into_iter();
+    hosts.map(|host| &topology.destinations()[host.destination as usize])
+}
+
+/// Every link and who uses it, in the order of (switch, neighbour, port).
+pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
+    let fabric = Fabric::new(topology);
+    let rows = forest::rows(&fabric, tables);
+    let uses = Uses::of(&fabric, &rows, &Hosts::of(topology));
+    name_links(&fabric, &uses)
+}
+
+/// Judges tables.
+///
+/// `tables` may hold anything, also tables for more or fewer switches: what they lack has no path.
+pub fn judge(topology: &Topology, tables: &Tables, settings: &Settings) -> Quality {
+    let fabric = Fabric::new(topology);
+    let rows = forest::rows(&fabric, tables);
+    let hosts = Hosts::of(topology);
+    let uses = Uses::of(&fabric, &rows, &hosts);
+    let carrier = Carrier {
+        fabric: &fabric,
+        rows: &rows,
+        hosts: &hosts,
+        uses: &uses,
+    };
+    let links = name_links(&fabric, &uses);
+    let mut quality = Quality {
+        hosts: hosts.all.len(),
+        links: links.len(),
+        lost_pairs: uses.lost_pairs,
+        paths: path_load(&links),
+        all_to_all: links
+            .iter()
+            .map(|link| link.sources.min(link.destinations))
+            .max()
+            .unwrap_or(0),
+        bisection: patterns::bisections(&carrier, settings.seed),
+        worst: worst(links),
+        ..Quality::default()
+    };
+    judge_permutations(&mut quality, &carrier, settings.seed);
+    judge_collectives(&mut quality, &carrier, settings);
+    quality
+}
+
+fn judge_permutations(quality: &mut Quality, carrier: &Carrier<'_>, seed: u64) {
+    let count = quality.hosts;
+    let distances = patterns::distances(count, &mut Rng::new(seed));
+    let all = count.saturating_sub(1);
+    quality.shift = patterns::contention(carrier, &distances, all, |phase, &distance| {
+        phase.add(patterns::shift(count, distance));
+    });
+    let seeds: Vec<u64> = (0..patterns::PERMUTATIONS as u64)
+        .map(|sample| seed.wrapping_add(sample))
+        .collect();
+    quality.random = patterns::contention(carrier, &seeds, seeds.len(), |phase, &seed| {
+        phase.add(patterns::permutation(count, seed).into_iter().enumerate());
+    });
+}
+
+fn judge_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &Settings) {
+    let rails = rails(carrier.hosts, settings);
+    let everybody = vec![(0..quality.hosts).collect()];
+    let groups: &[Vec<usize>] = rails.as_deref().unwrap_or(&everybody);
+    let largest = groups.iter().map(Vec::len).max().unwrap_or(0);
+    let shift_all = |phase: &mut carry::Phase<'_>, distance: usize| {
+        for group in groups.iter().filter(|group| distance < group.len()) {
+            let pairs = patterns::shift(group.len(), distance);
+            phase.add(pairs.map(|(from, to)| (group[from], group[to])));
+        }
+    };
+    quality.ring = patterns::contention(carrier, &[1], 1, |phase, &step| shift_all(phase, step));
+    let bits: Vec<u32> = (0..patterns::doubling_phases(largest)).collect();
+    quality.recursive_doubling = patterns::contention(carrier, &bits, bits.len(), |phase, &bit| {
+        groups
+            .iter()
+            .for_each(|group| phase.add(patterns::doubling(group, bit)));
+    });
+    quality.double_tree = patterns::contention(carrier, &[()], 1, |phase, ()| {
+        groups
+            .iter()
+            .for_each(|group| phase.add(patterns::double_tree(group)));
+    });
+    quality.rail_all_to_all = rails.is_some().then(|| {
+        let distances = patterns::distances(largest, &mut Rng::new(settings.seed));
+        let all = largest.saturating_sub(1);
+        patterns::contention(carrier, &distances, all, |phase, &step| {
+            shift_all(phase, step)
+        })
+    });
+}
+
+/// The hosts of each rail in topological order, by their places in it; those without a rail take no part.
+fn rails(hosts: &Hosts, settings: &Settings) -> Option<Vec<Vec<usize>>> {
+    let rail_of = |destination: u32| *settings.rails.get(destination as usize)?;
+    let mut rails = std::collections::BTreeMap::<u16, Vec<usize>>::new();
+    for (place, host) in hosts.all.iter().enumerate() {
+        if let Some(rail) = rail_of(host.destination) {
+            rails.entry(rail).or_default().push(place);
+        }
+    }
+    (!rails.is_empty()).then(|| rails.into_values().collect())
+}
+
+fn name_links(fabric: &Fabric<'_>, uses: &Uses) -> Vec<LinkUse> {
+    let topology = fabric.topology;
+    let guid = |switch: SwitchIdx| topology.switch(switch).guid;
+    let mut links = Vec::with_capacity(2 * topology.link_count());
+    for switch in topology.indices() {
+        for group in topology.groups(switch) {
+            links.extend(group.links.iter().map(|link| {
+                let channel = fabric.channel(switch.index(), link.port.0);
+                LinkUse {
+                    switch: guid(switch),
+                    port: link.port,
+                    peer: guid(group.neighbour),
+                    peer_port: link.peer_port,
+                    rate: link.weight,
+                    paths: uses.paths[channel],
+                    sources: uses.sources[channel],
+                    destinations: uses.destinations[channel],
+                }
+            }));
+        }
+    }
+    links
+}
+
+fn path_load(links: &[LinkUse]) -> PathLoad {
+    let sum: u64 = links.iter().map(|link| link.paths).sum();
+    let rates: u64 = links.iter().map(|link| u64::from(link.rate)).sum();
+    if sum == 0 {
+        return PathLoad {
+            rate_max_over_mean: 1.0,
+            ..PathLoad::default()
+        };
+    }
+    let slowest = links.iter().max_by(|a, b| by_time(a, b));
+    let longest = slowest.map_or(0.0, |link| link.paths as f64 / f64::from(link.rate));
+    PathLoad {
+        max: links.iter().map(|link| link.paths).max().unwrap_or(0),
+        mean: sum as f64 / links.len() as f64,
+        rate_max_over_mean: longest / (sum as f64 / rates as f64),
+    }
+}
+
+/// By the time that a link takes for its paths.
+fn by_time(a: &LinkUse, b: &LinkUse) -> std::cmp::Ordering {
+    // Paths of at most 2^32 pairs, rates of 32 bits: the products fit.
+    let [a, b] = [(a, b), (b, a)].map(|(of, other)| u128::from(of.paths) * u128::from(other.rate));
+    a.cmp(&b)
+}
+
+fn worst(mut links: Vec<LinkUse>) -> Vec<LinkUse> {
+    let order = |a: &LinkUse, b: &LinkUse| {
+        by_time(b, a).then_with(|| (a.switch, a.port).cmp(&(b.switch, b.port)))
+    };
+    if links.len() > WORST_LINKS {
+        links.select_nth_unstable_by(WORST_LINKS, order);
+        links.truncate(WORST_LINKS);
+    }
+    links.sort_unstable_by(order);
+    links
+}

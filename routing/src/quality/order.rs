@@ -1,0 +1,144 @@
+//! Hosts in topological order: those that are near each other in the tree stand next to each other.
+//!
+//! Contention of shift permutations depends on which host comes after which. The order that
+//! published figures assume numbers the hosts of a leaf one after the other, the leaves of a
+//! subtree one after the other, and so on up. Here it comes from cables alone: leaves that meet one
+//! hop above them make a group, groups that meet two hops up make a larger one, and so on.
+
+use rsm_ids::Lid;
+
+use crate::topology::{EndpointKind, SwitchIdx, Topology};
+
+/// A host's port that takes part in traffic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Host {
+    /// The LID that traffic to it uses: the base LID.
+    pub(super) lid: Lid,
+    /// Index into [`Hosts::leaves`].
+    pub(super) leaf: u32,
+    /// Index into [`Topology::destinations`].
+    pub(super) destination: u32,
+    /// The port of its leaf that it hangs off.
+    pub(super) port: u8,
+}
+
+/// A switch that hosts hang off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaf {
+    pub(super) switch: SwitchIdx,
+    /// How many hosts.
+    pub(super) hosts: u32,
+}
+
+/// Every host, by leaf and then port.
+pub(super) struct Hosts {
+    pub(super) all: Vec<Host>,
+    /// In the order in which their hosts stand in `all`.
+    pub(super) leaves: Vec<Leaf>,
+}
+
+impl Hosts {
+    pub(super) fn of(topology: &Topology) -> Hosts {
+        let mut all = Vec::new();
+        let mut leaves = Vec::new();
+        let first = |switch: SwitchIdx| {
+            let destinations = topology.destinations();
+            destinations.partition_point(|destination| destination.switch < switch)
+        };
+        for switch in leaves_in_order(topology) {
+            let start = all.len();
+            let first = first(switch);
+            let destinations = topology.destinations_of(switch).iter().enumerate();
+            let hosts = destinations.filter(|(_, destination)| destination.kind.is_host());
+            all.extend(hosts.map(|(offset, destination)| Host {
+                lid: destination.lid,
+                // Fewer leaves and destinations than LIDs.
+                leaf: leaves.len() as u32,
+                destination: (first + offset) as u32,
+                port: destination.port.0,
+            }));
+            all[start..].sort_unstable_by_key(|host| (host.port, host.lid));
+            leaves.push(Leaf {
+                switch,
+                hosts: (all.len() - start) as u32,
+            });
+        }
+        Hosts { all, leaves }
+    }
+
+    pub(super) fn leaf(&self, host: &Host) -> Leaf {
+        self.leaves[host.leaf as usize]
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Switches with hosts, grouped by where they meet, equals by GUID.
+fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
+    let leaves: Vec<SwitchIdx> = topology
+        .indices()
+        .filter(|&switch| {
+            let destinations = topology.destinations_of(switch);
+            let is_host = |kind: EndpointKind| kind.is_host();
+            destinations.iter().any(|found| is_host(found.kind))
+        })
+        .collect();
+    let mut groups = Groups((0..leaves.len() as u32).collect());
+    // By switch: a leaf of the group that reached it first.
+    let mut reached = vec![NONE; topology.switch_count()];
+    for (leaf, switch) in leaves.iter().enumerate() {
+        reached[switch.index()] = leaf as u32;
+    }
+    // By leaf: the group it is in after each round that joined any.
+    let mut path: Vec<Vec<u32>> = vec![Vec::new(); leaves.len()];
+    let mut frontier = leaves.clone();
+    while !frontier.is_empty() {
+        let mut farther = Vec::new();
+        let mut joined = false;
+        for switch in frontier {
+            let here = reached[switch.index()];
+            for group in topology.groups(switch) {
+                let there = &mut reached[group.neighbour.index()];
+                if *there == NONE {
+                    *there = here;
+                    farther.push(group.neighbour);
+                } else {
+                    joined |= groups.join(here, *there);
+                }
+            }
+        }
+        if joined {
+            for (leaf, path) in path.iter_mut().enumerate() {
+                path.push(groups.find(leaf as u32));
+            }
+        }
+        frontier = farther;
+    }
+    let mut order: Vec<usize> = (0..leaves.len()).collect();
+    order.sort_by(|&a, &b| {
+        let [outer_a, outer_b] = [a, b].map(|leaf| path[leaf].iter().rev());
+        outer_a.cmp(outer_b).then(a.cmp(&b))
+    });
+    order.into_iter().map(|leaf| leaves[leaf]).collect()
+}
+
+/// Disjoint sets of leaves, each named by its lowest member.
+struct Groups(Vec<u32>);
+
+impl Groups {
+    fn find(&mut self, mut leaf: u32) -> u32 {
+        while self.0[leaf as usize] != leaf {
+            let above = self.0[leaf as usize];
+            self.0[leaf as usize] = self.0[above as usize];
+            leaf = above;
+        }
+        leaf
+    }
+
+    /// Makes one of two groups, and says whether they were two.
+    fn join(&mut self, a: u32, b: u32) -> bool {
+        let (a, b) = (self.find(a), self.find(b));
+        self.0[a.max(b) as usize] = a.min(b);
+        a != b
+    }
+}

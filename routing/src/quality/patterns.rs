@@ -1,0 +1,211 @@
+//! Traffic as applications make it, phase by phase.
+
+use rayon::prelude::*;
+
+use crate::generate::rng::Rng;
+
+use super::carry::{Carrier, Phase};
+use super::{Bisection, Contention};
+
+/// Hosts up to which every phase of a shift pattern is tried: with its 16.8 million flows that takes
+/// less than a second. Of more hosts a sample of [`SHIFTS`] is.
+pub const ALL_SHIFTS_HOSTS: usize = 4096;
+
+/// Shifts in a sample: at 45,056 hosts 11.5 million flows.
+pub const SHIFTS: usize = 256;
+
+/// Random permutations: the mean of as many maxima does not move in its second digit any more.
+pub const PERMUTATIONS: usize = 200;
+
+/// Random bisections.
+pub const BISECTIONS: usize = 100;
+
+/// Contention of `phases`, each of which puts its flows on an empty fabric; `of` is how many there
+/// are to choose from.
+pub(super) fn contention<T: Sync>(
+    carrier: &Carrier<'_>,
+    phases: &[T],
+    of: usize,
+    send: impl Fn(&mut Phase<'_>, &T) + Sync,
+) -> Contention {
+    let share = phases.len().div_ceil(rayon::current_num_threads()).max(1);
+    let (max, sum) = phases
+        .par_chunks(share)
+        .map(|phases| {
+            let mut phase = Phase::new(carrier);
+            let (mut max, mut sum) = (0, 0u64);
+            for wanted in phases {
+                phase.clear();
+                send(&mut phase, wanted);
+                max = max.max(phase.fullest());
+                sum += u64::from(phase.fullest());
+            }
+            (max, sum)
+        })
+        .reduce(|| (0, 0), |a, b| (a.0.max(b.0), a.1 + b.1));
+    Contention {
+        max,
+        mean: if phases.is_empty() {
+            0.0
+        } else {
+            sum as f64 / phases.len() as f64
+        },
+        phases: phases.len(),
+        of,
+    }
+}
+
+/// Distances that shift patterns among `hosts` are tried at: each, or a sample.
+pub(super) fn distances(hosts: usize, rng: &mut Rng) -> Vec<usize> {
+    let all = hosts.saturating_sub(1);
+    if hosts <= ALL_SHIFTS_HOSTS {
+        return (1..=all).collect();
+    }
+    let sample = rng.sample(SHIFTS, all);
+    sample.into_iter().map(|distance| distance + 1).collect()
+}
+
+/// Everybody sends to the one `distance` places further on.
+pub(super) fn shift(hosts: usize, distance: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..hosts).map(move |host| (host, (host + distance) % hosts))
+}
+
+/// Everybody sends to somebody else's partner at random: a permutation of its own for each seed.
+pub(super) fn permutation(hosts: usize, seed: u64) -> Vec<usize> {
+    let mut targets: Vec<usize> = (0..hosts).collect();
+    Rng::new(seed).shuffle(&mut targets);
+    targets
+}
+
+/// Effective bisection bandwidth: halves at random, and each host of one exchanges with one of the
+/// other, both ways at the same time.
+pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
+    let hosts = carrier.hosts.all.len();
+    if hosts < 2 {
+        return Bisection::default();
+    }
+    let samples: Vec<u64> = (0..BISECTIONS as u64)
+        .map(|sample| seed.wrapping_add(sample))
+        .collect();
+    let share = samples.len().div_ceil(rayon::current_num_threads()).max(1);
+    let parts: Vec<Vec<f64>> = samples
+        .par_chunks(share)
+        .map(|seeds| {
+            let mut phase = Phase::new(carrier);
+            let bandwidth = |&seed: &u64| bandwidth(&mut phase, &permutation(hosts, seed));
+            seeds.iter().map(bandwidth).collect()
+        })
+        .collect();
+    let all = parts.concat();
+    Bisection {
+        mean: all.iter().sum::<f64>() / all.len() as f64,
+        min: all.iter().copied().fold(f64::INFINITY, f64::min),
+        samples: all.len(),
+    }
+}
+
+/// The mean share of its link that a pair gets when the first half exchanges with the second; with
+/// an odd number of hosts the last one rests.
+fn bandwidth(phase: &mut Phase<'_>, order: &[usize]) -> f64 {
+    let half = order.len() / 2;
+    let there = (0..half).map(|place| (order[place], order[half + place]));
+    let pairs = || there.clone().chain(there.clone().map(|(a, b)| (b, a)));
+    phase.clear();
+    phase.add(pairs());
+    let shares = pairs().map(|(from, to)| match phase.congestion(from, to) {
+        Some(flows) => 1.0 / f64::from(flows),
+        None => 0.0,
+    });
+    shares.sum::<f64>() / (2 * half) as f64
+}
+
+/// Recursive doubling among `ranks`: in phase `bit` everybody exchanges with the rank that differs
+/// in that bit. Who has no partner rests.
+pub(super) fn doubling(ranks: &[usize], bit: u32) -> impl Iterator<Item = (usize, usize)> {
+    let partner = move |rank: usize| ranks.get(rank ^ 1 << bit);
+    (0..ranks.len()).filter_map(move |rank| Some((ranks[rank], *partner(rank)?)))
+}
+
+/// How many phases recursive doubling among so many ranks has.
+pub(super) fn doubling_phases(ranks: usize) -> u32 {
+    ranks.next_power_of_two().trailing_zeros()
+}
+
+/// Both trees of the double binary tree (Sanders, Speck and Träff 2009), values going up and down
+/// both at the same time, as when a reduction and its broadcast are pipelined.
+pub(super) fn double_tree(ranks: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+    let count = ranks.len();
+    // The leaves of the one are inside the other.
+    let other = move |rank: usize| match count % 2 {
+        0 => count - 1 - rank,
+        _ => (rank + 1) % count,
+    };
+    let edges = (1..count).map(move |rank| (rank, tree_parent(rank, count)));
+    edges
+        .flat_map(move |(low, high)| [(low, high), (other(low), other(high))])
+        .flat_map(move |(low, high)| {
+            let (low, high) = (ranks[low], ranks[high]);
+            [(low, high), (high, low)]
+        })
+}
+
+/// The parent of `rank`, which is not 0, in a binary tree of `count` ranks numbered in order, whose
+/// root is 0.
+fn tree_parent(rank: usize, count: usize) -> usize {
+    let bit = rank & rank.wrapping_neg();
+    let above = (rank ^ bit) | bit << 1;
+    if above < count { above } else { rank ^ bit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubling_pairs_whom_there_is() {
+        let ranks = [10, 11, 12, 13, 14];
+        assert_eq!(doubling_phases(5), 3);
+        let phase: Vec<_> = doubling(&ranks, 1).collect();
+        assert_eq!(phase, [(10, 12), (11, 13), (12, 10), (13, 11)]);
+        let phase: Vec<_> = doubling(&ranks, 2).collect();
+        assert_eq!(phase, [(10, 14), (14, 10)]);
+        assert_eq!([0, 1, 2, 4].map(doubling_phases), [0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn each_tree_joins_all_ranks_and_nobody_is_inside_both() {
+        for count in 1..200 {
+            let ranks: Vec<usize> = (0..count).collect();
+            let edges: Vec<_> = double_tree(&ranks).collect();
+            assert_eq!(edges.len(), 4 * (count - 1));
+            let mut depth_max = 0;
+            for mut rank in 1..count {
+                let mut depth = 0;
+                while rank != 0 {
+                    rank = tree_parent(rank, count);
+                    depth += 1;
+                }
+                depth_max = depth_max.max(depth);
+            }
+            assert!(depth_max <= count.next_power_of_two().trailing_zeros() + 1);
+            // Children of each rank: 2 in one tree and 0 in the other, the roots apart.
+            for rank in 0..count {
+                let received = edges.iter().filter(|edge| edge.1 == rank).count();
+                assert!(received <= 4, "{rank} of {count} hears of {received}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sample_of_shifts_has_no_repetition_and_no_standstill() {
+        let sample = distances(10_000, &mut Rng::new(1));
+        assert_eq!(sample.len(), SHIFTS);
+        assert!(sample.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(sample[0] >= 1 && sample[SHIFTS - 1] < 10_000);
+        assert_eq!(distances(4, &mut Rng::new(1)), [1, 2, 3]);
+        assert_eq!(distances(0, &mut Rng::new(1)), [0usize; 0]);
+        let mut targets = permutation(50, 3);
+        targets.sort_unstable();
+        assert!(targets.into_iter().eq(0..50));
+    }
+}
