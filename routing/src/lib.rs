@@ -12,6 +12,7 @@
 //! - [`verify`] proves tables without knowing which engine made them.
 
 pub mod engine;
+pub mod gdr;
 pub mod generate;
 pub mod ibnetdiscover;
 pub mod mcast;
