@@ -14,6 +14,7 @@
 //! - [`quality`] judges how well they spread traffic, and [`picture`] shows it.
 
 pub mod engine;
+pub mod gdr;
 pub mod generate;
 pub mod ibnetdiscover;
 pub mod lanes;

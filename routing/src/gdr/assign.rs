@@ -1,0 +1,157 @@
+//! Which port each GPU uses: a matching of least cost in which nobody gets more than a share.
+
+/// A cost that no pairing of possible ones can reach.
+pub(super) const IMPOSSIBLE: u64 = 1 << 40;
+
+/// The ports of each GPU, best first, by their columns.
+///
+/// With as many GPUs as ports or more, every GPU gets one port, and no port more than
+/// ⌈GPUs/ports⌉ GPUs. With more ports, every port gets one GPU, and no GPU more than
+/// ⌈ports/GPUs⌉ ports. Of all such assignments this is one of least total cost; with costs that
+/// say which of two equal ones is preferred, the only one.
+pub(super) fn assign(
+    gpus: usize,
+    ports: usize,
+    cost: impl Fn(usize, usize) -> u64,
+) -> Vec<Vec<usize>> {
+    let mut out = vec![Vec::new(); gpus];
+    if gpus == 0 || ports == 0 {
+        return out;
+    }
+    if gpus >= ports {
+        let share = gpus.div_ceil(ports);
+        let seats = least(gpus, ports * share, |gpu, seat| cost(gpu, seat / share));
+        for (gpu, seat) in seats.into_iter().enumerate() {
+            out[gpu].push(seat / share);
+        }
+    } else {
+        let share = ports.div_ceil(gpus);
+        let seats = least(ports, gpus * share, |port, seat| cost(seat / share, port));
+        for (port, seat) in seats.into_iter().enumerate() {
+            out[seat / share].push(port);
+        }
+        for (gpu, ports) in out.iter_mut().enumerate() {
+            ports.sort_by_key(|&port| (cost(gpu, port), port));
+        }
+    }
+    out
+}
+
+/// The column of each row in an assignment of least cost: the Hungarian method with potentials, in
+/// rows² × columns steps. There are as many columns as rows, or more.
+fn least(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec<usize> {
+    // Potentials go below zero; costs are bounded by IMPOSSIBLE, so that sums of them fit.
+    let cost = |row: usize, column: usize| cost(row, column).min(IMPOSSIBLE) as i64;
+    let mut of_row = vec![0i64; rows + 1];
+    let mut of_column = vec![0i64; columns + 1];
+    // Column 0 stands for the row that looks for a place.
+    let mut row_at = vec![0usize; columns + 1];
+    let mut from = vec![0usize; columns + 1];
+    for row in 1..=rows {
+        row_at[0] = row;
+        let mut at = 0;
+        let mut least = vec![i64::MAX; columns + 1];
+        let mut done = vec![false; columns + 1];
+        while row_at[at] != 0 {
+            done[at] = true;
+            let current = row_at[at];
+            let (mut step, mut next) = (i64::MAX, 0);
+            for column in 1..=columns {
+                if done[column] {
+                    continue;
+                }
+                let reduced = cost(current - 1, column - 1) - of_row[current] - of_column[column];
+                if reduced < least[column] {
+                    least[column] = reduced;
+                    from[column] = at;
+                }
+                if least[column] < step {
+                    step = least[column];
+                    next = column;
+                }
+            }
+            for column in 0..=columns {
+                if done[column] {
+                    of_row[row_at[column]] += step;
+                    of_column[column] -= step;
+                } else if column > 0 {
+                    least[column] -= step;
+                }
+            }
+            at = next;
+        }
+        while at != 0 {
+            row_at[at] = row_at[from[at]];
+            at = from[at];
+        }
+    }
+    let mut out = vec![0; rows];
+    for column in 1..=columns {
+        if row_at[column] != 0 {
+            out[row_at[column] - 1] = column - 1;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_gpu_gets_the_near_port_even_when_another_wants_it_too() {
+        // GPU 0 can do with either; GPU 1 has only port 0.
+        let cost = [[0, 1], [0, 100]];
+        assert_eq!(assign(2, 2, |gpu, port| cost[gpu][port]), [[1], [0]]);
+    }
+
+    #[test]
+    fn ports_are_shared_evenly() {
+        let out = assign(8, 4, |gpu, port| (gpu / 2).abs_diff(port) as u64);
+        assert_eq!(out, [[0], [0], [1], [1], [2], [2], [3], [3]]);
+        let all_alike = assign(5, 2, |_, _| 7);
+        for port in 0..2 {
+            assert!(all_alike.iter().filter(|ports| ports[0] == port).count() <= 3);
+        }
+    }
+
+    #[test]
+    fn more_ports_than_gpus_are_all_used() {
+        let out = assign(2, 4, |gpu, port| (gpu as u64).abs_diff(port as u64 / 2));
+        assert_eq!(out, [[0, 1], [2, 3]]);
+        assert_eq!(assign(0, 3, |_, _| 0), Vec::<Vec<usize>>::new());
+        assert_eq!(assign(2, 0, |_, _| 0), [Vec::new(), Vec::new()]);
+    }
+
+    #[test]
+    fn the_cost_is_the_least_there_is() {
+        let mut seed = 7u64;
+        for _ in 0..200 {
+            let mut cost = [[0u64; 5]; 5];
+            for cell in cost.iter_mut().flatten() {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *cell = (seed >> 33) % 20;
+            }
+            let found = assign(5, 5, |gpu, port| cost[gpu][port]);
+            let total: u64 = found
+                .iter()
+                .enumerate()
+                .map(|(gpu, ports)| cost[gpu][ports[0]])
+                .sum();
+            assert_eq!(total, best(&cost, 0, [false; 5]));
+        }
+    }
+
+    fn best(cost: &[[u64; 5]; 5], gpu: usize, taken: [bool; 5]) -> u64 {
+        if gpu == 5 {
+            return 0;
+        }
+        let free = (0..5).filter(|&port| !taken[port]);
+        let each = free.map(|port| {
+            let mut taken = taken;
+            taken[port] = true;
+            cost[gpu][port] + best(cost, gpu + 1, taken)
+        });
+        each.min().unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,31 @@
+//! What the operator can say.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+
+use super::roles::Role;
+
+/// What hints and findings depend on beside hosts and fabric.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// What ports are for where the rules would say otherwise, by port GUID.
+    pub roles: BTreeMap<Guid, Role>,
+    /// The service level of collectives, 0 to 15: libraries put it on every queue pair.
+    pub sl: u8,
+    /// An inventory that was seen so many seconds ago is stale. `None`: never.
+    pub max_age: Option<u64>,
+    /// The time, in seconds of the clock that inventories were seen by.
+    pub now: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            roles: BTreeMap::new(),
+            sl: 0,
+            max_age: None,
+            now: 0,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! One host, joined: roles of its ports, and the port of each GPU.
+
+use std::sync::Arc;
+
+use super::assign::{IMPOSSIBLE, assign};
+use super::hosts::Origin;
+use super::inventory::{HostInventory, PciAddress, Tier};
+use super::join::Joined;
+use super::roles::{PortRole, Role};
+
+/// A host as hints see it. Ports and GPUs are named by their places in the inventory.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// What it has.
+    pub inventory: Arc<HostInventory>,
+    /// Whether it told so itself.
+    pub origin: Origin,
+    /// When, in seconds of the caller's clock.
+    pub seen: u64,
+    /// What each port is in the fabric.
+    pub joined: Vec<Joined>,
+    /// What each port is for, and why.
+    pub roles: Vec<PortRole>,
+    /// The compute ports in the order of the GPUs that they serve, whether they work or not: the
+    /// k-th is the host's port on rail k.
+    pub slots: Vec<usize>,
+}
+
+/// Costs of a pairing, from the most to the least important.
+const TIER: u64 = 1 << 24;
+const RAIL: u64 = 1 << 16;
+const ORDER: u64 = 1;
+
+impl Host {
+    /// Numbers the compute ports by the GPUs they serve.
+    pub(super) fn number_slots(&mut self) {
+        let compute = self.compute_ports();
+        let order = self.device_order(&compute);
+        let assigned = self.assign_among(&compute, |_, _| 0);
+        let mut first = vec![(usize::MAX, 0usize); self.inventory.hca_ports.len()];
+        for (gpu, ports) in assigned.iter().enumerate() {
+            for (choice, &port) in ports.iter().enumerate() {
+                first[port] = first[port].min((gpu, choice));
+            }
+        }
+        self.slots = compute.clone();
+        self.slots.sort_by_key(|port| {
+            let place = compute.iter().position(|other| other == port);
+            (first[*port].0, place.map(|place| order[place]))
+        });
+    }
+
+    /// The ports for GPUs, in the order of the inventory.
+    pub fn compute_ports(&self) -> Vec<usize> {
+        let is_compute = |port: &usize| self.roles[*port].0 == Role::Compute;
+        (0..self.roles.len()).filter(is_compute).collect()
+    }
+
+    /// Whether traffic can go through a port, as far as is known.
+    pub fn works(&self, port: usize, has_fabric: bool) -> bool {
+        match has_fabric {
+            true => self
+                .joined
+                .get(port)
+                .is_some_and(|joined| joined.port().is_some()),
+            false => self.inventory.hca_ports[port].active != Some(false),
+        }
+    }
+
+    /// The ports of each GPU among `ports`, best first, `misfit` being what else is wrong with a
+    /// pairing of a GPU and a port (0 or 1).
+    pub(super) fn assign_among(
+        &self,
+        ports: &[usize],
+        misfit: impl Fn(usize, usize) -> u64,
+    ) -> Vec<Vec<usize>> {
+        let gpus = self.inventory.gpus.len();
+        let order = self.device_order(ports);
+        let tier = |gpu, port| {
+            self.inventory
+                .tier(gpu, port)
+                .map_or(5, |tier: Tier| tier as u64)
+        };
+        // Ports in their order to GPUs in theirs, as far as nothing nearer says otherwise: the
+        // square makes two small shifts cheaper than a large one, so that no lines cross.
+        let shift = |gpu: usize, place: usize| {
+            let wanted = (2 * gpu + 1) * ports.len();
+            let got = (2 * order[place] + 1) * gpus;
+            let apart = wanted.abs_diff(got) as u64;
+            apart * apart / (4 * gpus as u64).max(1)
+        };
+        let cost = |gpu: usize, place: usize| {
+            let port = ports[place];
+            let whole = tier(gpu, port) * TIER + misfit(gpu, port).min(1) * RAIL;
+            (whole + shift(gpu, place).min(RAIL - 1) * ORDER).min(IMPOSSIBLE)
+        };
+        let assigned = assign(gpus, ports.len(), cost);
+        assigned
+            .into_iter()
+            .map(|places| places.into_iter().map(|place| ports[place]).collect())
+            .collect()
+    }
+
+    /// The rank of each of these ports in the order of PCI addresses, or of the list where one is missing.
+    fn device_order(&self, ports: &[usize]) -> Vec<usize> {
+        let address = |port: usize| self.inventory.hca_ports[port].pci;
+        let known = ports.iter().all(|&port| address(port).is_some());
+        let mut order: Vec<usize> = (0..ports.len()).collect();
+        if known {
+            order.sort_by_key(|&place| {
+                (
+                    address(ports[place]),
+                    self.inventory.hca_ports[ports[place]].port,
+                )
+            });
+        }
+        let mut rank = vec![0; ports.len()];
+        for (place, &port) in order.iter().enumerate() {
+            rank[port] = place;
+        }
+        rank
+    }
+
+    /// The compute ports in the order of PCI addresses; `None` where an address is missing, or two
+    /// ports have the same place.
+    pub(super) fn pci_order(&self) -> Option<Vec<usize>> {
+        let key = |&port: &usize| -> Option<(PciAddress, u8)> {
+            let entry = &self.inventory.hca_ports[port];
+            Some((entry.pci?, entry.port))
+        };
+        let mut keyed: Vec<((PciAddress, u8), usize)> = self
+            .slots
+            .iter()
+            .map(|port| Some((key(port)?, *port)))
+            .collect::<Option<_>>()?;
+        keyed.sort_unstable();
+        let unique = keyed.windows(2).all(|pair| pair[0].0 != pair[1].0);
+        unique.then(|| keyed.into_iter().map(|(_, port)| port).collect())
+    }
+
+    /// The compute ports in the order in which software counts devices: by name, with numbers in names as numbers.
+    pub(super) fn device_names_order(&self) -> Option<Vec<usize>> {
+        let key = |port: usize| -> Option<(&str, u64, u8)> {
+            let entry = &self.inventory.hca_ports[port];
+            let name = entry.device.as_deref()?;
+            let stem = name.trim_end_matches(|char: char| char.is_ascii_digit());
+            let number = name[stem.len()..].parse().unwrap_or(0);
+            Some((stem, number, entry.port))
+        };
+        let mut keyed: Vec<_> = self
+            .slots
+            .iter()
+            .map(|&port| Some((key(port)?, port)))
+            .collect::<Option<Vec<_>>>()?;
+        keyed.sort_unstable();
+        Some(keyed.into_iter().map(|(_, port)| port).collect())
+    }
+
+    /// The slot of a port, if it is a compute port.
+    pub fn slot(&self, port: usize) -> Option<usize> {
+        self.slots.iter().position(|&other| other == port)
+    }
+}

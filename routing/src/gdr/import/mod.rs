@@ -1,0 +1,109 @@
+//! Readers of what machines say about themselves.
+//!
+//! Every reader is a function from bytes to a [`HostInventory`] that keeps all of its rules, or to
+//! the line and the reason why not. Sizes are bounded, and hostile input costs no more than its length.
+
+mod error;
+mod hwloc;
+mod json;
+mod matrix;
+mod nccl;
+mod pcie;
+mod sysfs;
+mod xml;
+
+use std::str::FromStr;
+
+pub use error::{ImportError, ImportReason};
+pub use json::to_json;
+
+use super::inventory::HostInventory;
+
+/// The most bytes of one file: hwloc's export of the largest machines has about 2 MB.
+pub const MAX_BYTES: usize = 8 << 20;
+
+/// The format of a file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Format {
+    /// What `nvidia-smi topo -m` and `-mp` print, of every driver.
+    NvidiaSmi,
+    /// The topology file of NCCL and RCCL, whole or partial.
+    NcclXml,
+    /// hwloc's export, `lstopo --of xml`, of hwloc 2 and 3.
+    Hwloc,
+    /// `/sys` flattened: one line for each file, its path, a tab, and its content or its link's target.
+    Sysfs,
+    /// rsm's own, as [`to_json`] writes it.
+    Json,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 5] = [
+        Format::NvidiaSmi,
+        Format::NcclXml,
+        Format::Hwloc,
+        Format::Sysfs,
+        Format::Json,
+    ];
+
+    /// The name on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::NvidiaSmi => "nvidia-smi",
+            Format::NcclXml => "nccl-xml",
+            Format::Hwloc => "hwloc",
+            Format::Sysfs => "sysfs",
+            Format::Json => "json",
+        }
+    }
+}
+
+/// The text names no format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a format: expected nvidia-smi, nccl-xml, hwloc, sysfs or json")]
+pub struct ParseFormatError(pub String);
+
+impl FromStr for Format {
+    type Err = ParseFormatError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Format::ALL
+            .into_iter()
+            .find(|format| format.name() == text)
+            .ok_or_else(|| ParseFormatError(text.to_owned()))
+    }
+}
+
+/// The host that a file describes.
+///
+/// # Errors
+/// The first line that cannot be taken, and why.
+pub fn import(format: Format, bytes: &[u8]) -> Result<HostInventory, ImportError> {
+    if bytes.len() > MAX_BYTES {
+        return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        ImportError::new(line_of(before), ImportReason::NotUtf8)
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let host = match format {
+        Format::NvidiaSmi => matrix::read(text),
+        Format::NcclXml => nccl::read(text),
+        Format::Hwloc => hwloc::read(text),
+        Format::Sysfs => sysfs::read(text),
+        Format::Json => json::read(text),
+    }?;
+    host.check()
+        .map_err(|error| ImportError::new(line_of(bytes), error.into()))?;
+    Ok(host)
+}
+
+/// The line that comes after these bytes; a last line break ends the line before it.
+fn line_of(before: &[u8]) -> u32 {
+    let body = before.strip_suffix(b"\n").unwrap_or(before);
+    let breaks = body.iter().filter(|&&byte| byte == b'\n').count();
+    // At most MAX_BYTES.
+    breaks as u32 + 1
+}

@@ -1,0 +1,184 @@
+//! A document as a flat list of elements, each with its line.
+//!
+//! Entities are never defined and declarations never processed: a document type may be named (hwloc
+//! does), but not carry any declaration of its own. What the five predefined entities and character
+//! references stand for is all that is ever expanded.
+
+use quick_xml::errors::Error;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
+
+use super::error::{ImportError, ImportReason};
+
+/// The most elements of a document. hwloc's exports of large machines have about 10,000.
+const MAX_ELEMENTS: usize = 100_000;
+
+/// The deepest nesting. PCIe trees stay below 20.
+const MAX_DEPTH: usize = 64;
+
+/// The most attributes of one element. hwloc's objects have about 20.
+const MAX_ATTRIBUTES: usize = 64;
+
+pub(super) struct Element {
+    pub(super) name: String,
+    pub(super) line: u32,
+    /// The element that it is in; the root has none.
+    pub(super) parent: Option<usize>,
+    attributes: Vec<(String, String)>,
+    /// The text in it, without that of the elements in it.
+    pub(super) text: String,
+}
+
+impl Element {
+    pub(super) fn get(&self, attribute: &str) -> Option<&str> {
+        let found = self.attributes.iter().find(|(name, _)| name == attribute);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn need(&self, attribute: &'static str) -> Result<&str, ImportError> {
+        self.get(attribute).ok_or_else(|| {
+            let element = self.name.clone();
+            ImportError::new(self.line, ImportReason::Missing { element, attribute })
+        })
+    }
+
+    pub(super) fn value_error(&self, value: &str, what: &'static str) -> ImportError {
+        let value = super::error::shown(value);
+        ImportError::new(self.line, ImportReason::Value { value, what })
+    }
+}
+
+/// The elements in the order in which they start; the first is the root.
+pub(super) fn read(text: &str, root: &'static str) -> Result<Vec<Element>, ImportError> {
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().check_end_names = true;
+    let mut lines = Lines {
+        text: text.as_bytes(),
+        at: 0,
+        line: 1,
+    };
+    let mut elements: Vec<Element> = Vec::new();
+    let mut open: Vec<usize> = Vec::new();
+    loop {
+        // An event starts where the one before it has ended.
+        let line = lines.at(reader.buffer_position());
+        let error = |reason| ImportError::new(line, reason);
+        let event = reader
+            .read_event()
+            .map_err(|problem| error(ImportReason::Xml(problem.to_string())))?;
+        match event {
+            Event::Start(ref start) | Event::Empty(ref start) => {
+                if elements.len() == MAX_ELEMENTS || open.len() == MAX_DEPTH {
+                    let (what, limit) = match open.len() {
+                        MAX_DEPTH => ("levels of elements", MAX_DEPTH),
+                        _ => ("elements", MAX_ELEMENTS),
+                    };
+                    return Err(error(ImportReason::TooMany { what, limit }));
+                }
+                if elements.len() > 1 && open.is_empty() {
+                    return Err(error(ImportReason::Xml("a second root element".to_owned())));
+                }
+                let element = element(start, line, open.last().copied())?;
+                if elements.is_empty() && element.name != root {
+                    let (found, expected) = (super::error::shown(&element.name), root);
+                    return Err(error(ImportReason::Root { found, expected }));
+                }
+                if matches!(event, Event::Start(_)) {
+                    open.push(elements.len());
+                }
+                elements.push(element);
+            }
+            Event::End(_) => {
+                open.pop();
+            }
+            Event::Text(ref content) => {
+                if let Some(&inner) = open.last() {
+                    elements[inner].text.push_str(&content.xml10_content());
+                }
+            }
+            Event::DocType(ref declaration) if declaration.contains('[') => {
+                return Err(error(ImportReason::DocumentType));
+            }
+            Event::GeneralRef(ref reference) => {
+                let message = format!("reference `&{};` in text", super::error::shown(reference));
+                return Err(error(ImportReason::Xml(message)));
+            }
+            Event::Eof => break,
+            Event::CData(_)
+            | Event::Comment(_)
+            | Event::Decl(_)
+            | Event::PI(_)
+            | Event::DocType(_) => {}
+        }
+    }
+    let line = super::line_of(text.as_bytes());
+    if let Some(&inner) = open.last() {
+        let message = format!(
+            "`{}` of line {} is not closed",
+            elements[inner].name, elements[inner].line
+        );
+        return Err(ImportError::new(line, ImportReason::Xml(message)));
+    }
+    if elements.is_empty() {
+        let found = "nothing".to_owned();
+        return Err(ImportError::new(
+            line,
+            ImportReason::Root {
+                found,
+                expected: root,
+            },
+        ));
+    }
+    Ok(elements)
+}
+
+fn element(
+    start: &BytesStart<'_>,
+    line: u32,
+    parent: Option<usize>,
+) -> Result<Element, ImportError> {
+    let error = |problem: String| ImportError::new(line, ImportReason::Xml(problem));
+    let mut attributes = Vec::new();
+    for attribute in start.attributes() {
+        let attribute = attribute.map_err(|problem| error(problem.to_string()))?;
+        if attributes.len() == MAX_ATTRIBUTES {
+            let (what, limit) = ("attributes", MAX_ATTRIBUTES);
+            return Err(ImportError::new(
+                line,
+                ImportReason::TooMany { what, limit },
+            ));
+        }
+        let value = attribute
+            .normalized_value(XmlVersion::Implicit1_0)
+            .map_err(|problem: Error| error(problem.to_string()))?;
+        attributes.push((attribute.key.as_ref().to_owned(), value.into_owned()));
+    }
+    Ok(Element {
+        name: start.name().as_ref().to_owned(),
+        line,
+        parent,
+        attributes,
+        text: String::new(),
+    })
+}
+
+/// Counts lines as far as has been read, once over the whole text.
+struct Lines<'a> {
+    text: &'a [u8],
+    at: usize,
+    line: u32,
+}
+
+impl Lines<'_> {
+    fn at(&mut self, position: u64) -> u32 {
+        let end = usize::try_from(position).map_or(self.text.len(), |at| at.min(self.text.len()));
+        if end > self.at {
+            let breaks = self.text[self.at..end]
+                .iter()
+                .filter(|&&byte| byte == b'\n');
+            self.line += breaks.count() as u32;
+            self.at = end;
+        }
+        self.line
+    }
+}

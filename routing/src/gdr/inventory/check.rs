@@ -1,0 +1,117 @@
+use std::collections::BTreeSet;
+
+use super::{HostInventory, MAX_GPUS, MAX_HCA_PORTS, MAX_NAME};
+
+/// A rule of inventories that is broken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InventoryError {
+    /// Nothing in it.
+    #[error("neither a GPU nor a port of a channel adapter")]
+    Empty,
+    /// More GPUs than a host can have.
+    #[error("{0} GPUs; at most {MAX_GPUS} are taken")]
+    TooManyGpus(usize),
+    /// More ports than a host can have.
+    #[error("{0} ports of channel adapters; at most {MAX_HCA_PORTS} are taken")]
+    TooManyHcaPorts(usize),
+    /// Two GPUs with one index.
+    #[error("GPU{0} is there twice")]
+    DuplicateGpu(u16),
+    /// Two ports with one name.
+    #[error("port `{0}` is there twice")]
+    DuplicateHcaPort(String),
+    /// A port number of 0 or 255, which no end port has.
+    #[error("port number {0} of an adapter: expected 1 to 254")]
+    PortNumber(u8),
+    /// A name that is empty, too long, or made of more than letters, digits and `._:-`.
+    #[error("name `{0}`: expected at most {MAX_NAME} letters, digits and `._:-`")]
+    Name(String),
+    /// The matrix does not fit the lists.
+    #[error("a matrix of {found} tiers for {gpus} GPUs and {ports} ports")]
+    TierCount {
+        /// Its entries.
+        found: usize,
+        /// The GPUs.
+        gpus: usize,
+        /// The ports.
+        ports: usize,
+    },
+    /// A link whose ends are not two GPUs in ascending order, without width, or out of order.
+    #[error("links between the GPUs at places {0} and {1}")]
+    Link(u16, u16),
+}
+
+/// Whether a name from outside can go into files that other programs read.
+pub(crate) fn is_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    (1..=MAX_NAME).contains(&text.len())
+        && text.bytes().all(plain)
+        && text.as_bytes()[0].is_ascii_alphanumeric()
+}
+
+impl HostInventory {
+    /// Whether every rule holds: bounds, unique GPUs and ports, names of plain characters, lists that fit together.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn check(&self) -> Result<(), InventoryError> {
+        let (gpus, ports) = (self.gpus.len(), self.hca_ports.len());
+        if gpus == 0 && ports == 0 {
+            return Err(InventoryError::Empty);
+        }
+        if gpus > MAX_GPUS {
+            return Err(InventoryError::TooManyGpus(gpus));
+        }
+        if ports > MAX_HCA_PORTS {
+            return Err(InventoryError::TooManyHcaPorts(ports));
+        }
+        if let Some(pair) = self
+            .gpus
+            .windows(2)
+            .find(|pair| pair[0].index >= pair[1].index)
+        {
+            return Err(InventoryError::DuplicateGpu(pair[1].index));
+        }
+        let mut seen = BTreeSet::new();
+        for port in &self.hca_ports {
+            if port.port == 0 || port.port == u8::MAX {
+                return Err(InventoryError::PortNumber(port.port));
+            }
+            if let Some(device) = &port.device {
+                if !is_name(device) {
+                    return Err(InventoryError::Name(
+                        device.chars().take(MAX_NAME).collect(),
+                    ));
+                }
+                if !seen.insert((device, port.port)) {
+                    return Err(InventoryError::DuplicateHcaPort(port.label()));
+                }
+            }
+        }
+        let uuids = self.gpus.iter().filter_map(|gpu| gpu.uuid.as_deref());
+        let domain = self
+            .domain
+            .as_ref()
+            .map(|domain| domain.cluster_uuid.as_str());
+        if let Some(name) = uuids.chain(domain).find(|name| !is_name(name)) {
+            return Err(InventoryError::Name(name.chars().take(MAX_NAME).collect()));
+        }
+        if self.tiers.len() != gpus * ports {
+            return Err(InventoryError::TierCount {
+                found: self.tiers.len(),
+                gpus,
+                ports,
+            });
+        }
+        let mut last = None;
+        for link in &self.nvlinks {
+            let ends = (link.a, link.b);
+            let inside = link.a < link.b && usize::from(link.b) < gpus && link.links > 0;
+            if !inside || last.is_some_and(|last| last >= ends) {
+                return Err(InventoryError::Link(link.a, link.b));
+            }
+            last = Some(ends);
+        }
+        Ok(())
+    }
+}

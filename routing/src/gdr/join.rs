@@ -1,0 +1,171 @@
+//! Which port of the fabric is which port of a host.
+//!
+//! Keys from the strongest to the weakest: port GUID; node GUID and port; system image GUID and
+//! port; NodeDescription. The strongest that finds a port decides. When a weaker one finds another
+//! port, that is a conflict, which is reported and never settled by guessing.
+
+use rsm_ids::PortNum;
+
+use super::fabric::Fabric;
+use super::inventory::{HcaPort, HostInventory};
+
+/// What a port was found by, strongest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum JoinKey {
+    /// The GUID of the port itself.
+    PortGuid,
+    /// The GUID of the node, and the number of the port.
+    NodeGuid,
+    /// The GUID of the card, which all of its functions share, and the number of the port.
+    SystemImageGuid,
+    /// The name of the host and of the device in NodeDescription.
+    Description,
+}
+
+impl JoinKey {
+    /// The key, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            JoinKey::PortGuid => "port GUID",
+            JoinKey::NodeGuid => "node GUID and port",
+            JoinKey::SystemImageGuid => "system image GUID and port",
+            JoinKey::Description => "node description",
+        }
+    }
+}
+
+/// Why a port of a host has no counterpart in the fabric.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NotJoined {
+    /// It is Ethernet.
+    Ethernet,
+    /// The host says that it is not Active.
+    Down,
+    /// The fabric has nothing with its GUIDs or name.
+    NotInFabric,
+    /// Several ports of the fabric have what is known of it.
+    Ambiguous,
+    /// A host before it in the order of names has the same port.
+    Taken,
+}
+
+/// What became of one port of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Joined {
+    /// It is a port of the fabric.
+    Port {
+        /// By its place in [`Fabric::ports`].
+        fabric: u32,
+        /// Found by this.
+        by: JoinKey,
+    },
+    /// It is none.
+    Not(NotJoined),
+}
+
+impl Joined {
+    /// The place in [`Fabric::ports`].
+    pub const fn port(self) -> Option<u32> {
+        match self {
+            Joined::Port { fabric, .. } => Some(fabric),
+            Joined::Not(_) => None,
+        }
+    }
+}
+
+/// Two keys of one port find different ports of the fabric.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JoinConflict {
+    /// The port, by its place in [`HostInventory::hca_ports`].
+    pub port: usize,
+    /// The key that decided, and the port of the fabric.
+    pub kept: (JoinKey, u32),
+    /// The key that disagrees, and what it finds.
+    pub other: (JoinKey, u32),
+}
+
+/// Joins every port of one host.
+pub(super) fn join(
+    name: &str,
+    host: &HostInventory,
+    fabric: &Fabric,
+) -> (Vec<Joined>, Vec<JoinConflict>) {
+    let mut conflicts = Vec::new();
+    let joined = (0..)
+        .zip(&host.hca_ports)
+        .map(|(at, port)| one(name, at, port, fabric, &mut conflicts))
+        .collect();
+    (joined, conflicts)
+}
+
+fn one(
+    name: &str,
+    at: usize,
+    port: &HcaPort,
+    fabric: &Fabric,
+    conflicts: &mut Vec<JoinConflict>,
+) -> Joined {
+    if !port.may_be_infiniband() {
+        return Joined::Not(NotJoined::Ethernet);
+    }
+    let number = PortNum(port.port);
+    let with_number = |ports: &[u32]| -> Vec<u32> {
+        let same = |&&index: &&u32| fabric.port(index).port == number;
+        ports.iter().filter(same).copied().collect()
+    };
+    let described = match &port.device {
+        Some(device) => with_number(fabric.by_description(name, device)),
+        None => Vec::new(),
+    };
+    let of_card = match port.system_image_guid {
+        Some(guid) => with_number(fabric.by_system(guid)),
+        None => Vec::new(),
+    };
+    // Functions of one card are told apart by the device that their nodes are described as.
+    let of_card = match of_card.iter().find(|index| described.contains(index)) {
+        Some(&both) => vec![both],
+        None => of_card,
+    };
+    let found = [
+        (
+            JoinKey::PortGuid,
+            port.port_guid
+                .and_then(|guid| fabric.by_guid(guid))
+                .into_iter()
+                .collect(),
+        ),
+        (
+            JoinKey::NodeGuid,
+            port.node_guid
+                .and_then(|guid| fabric.by_node(guid, number))
+                .into_iter()
+                .collect(),
+        ),
+        (JoinKey::SystemImageGuid, of_card),
+        (JoinKey::Description, described),
+    ];
+    let mut decided: Option<(JoinKey, u32)> = None;
+    let mut ambiguous = false;
+    for (key, ports) in &found {
+        match (&ports[..], decided) {
+            ([], _) => {}
+            (&[only], None) => decided = Some((*key, only)),
+            (_, None) => ambiguous = true,
+            (_, Some(kept)) if ports.contains(&kept.1) => {}
+            (&[other, ..], Some(kept)) => {
+                let other = (*key, other);
+                conflicts.push(JoinConflict {
+                    port: at,
+                    kept,
+                    other,
+                });
+            }
+        }
+    }
+    match decided {
+        Some((by, fabric)) => Joined::Port { fabric, by },
+        None if ambiguous => Joined::Not(NotJoined::Ambiguous),
+        None if port.active == Some(false) => Joined::Not(NotJoined::Down),
+        None => Joined::Not(NotJoined::NotInFabric),
+    }
+}
