@@ -7,6 +7,7 @@
 
 mod auto;
 mod choose;
+mod fabric_tree;
 mod levels;
 mod minhop;
 mod order;
@@ -17,11 +18,13 @@ mod spread;
 mod updn;
 
 pub use auto::Auto;
+pub use fabric_tree::{Categories, Category, FabricTree};
 pub use minhop::MinHop;
 pub use updn::UpDn;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use rsm_ids::Guid;
 
@@ -38,6 +41,8 @@ pub struct Options {
     /// The ranking of an earlier routing of (nearly) this fabric: kept for as long as it reaches
     /// everything, because tables of one ranking can replace each other with the least change.
     pub previous_ranking: Option<Ranking>,
+    /// What ports are there for, where they are not what is usual for their kind; see [`FabricTree`].
+    pub categories: Categories,
 }
 
 /// Which switch lies above which: the order that up*/down* paths follow.
@@ -52,6 +57,9 @@ pub struct Ranking {
     pub roots: Vec<Guid>,
     /// What it was made from, as part of a sentence.
     pub reason: String,
+    /// The fabric that it was made for, with what has gone since, for engines that give everything back its place when
+    /// it returns.
+    pub known: Option<Arc<Topology>>,
 }
 
 /// What an engine found.
@@ -141,11 +149,18 @@ pub enum EngineKind {
     MinHop,
     /// [`UpDn`].
     UpDn,
+    /// [`FabricTree`].
+    FabricTree,
 }
 
 impl EngineKind {
     /// Every kind, by name.
-    pub const ALL: [EngineKind; 3] = [EngineKind::Auto, EngineKind::MinHop, EngineKind::UpDn];
+    pub const ALL: [EngineKind; 4] = [
+        EngineKind::Auto,
+        EngineKind::MinHop,
+        EngineKind::UpDn,
+        EngineKind::FabricTree,
+    ];
 
     /// Its name in configuration and on the command line.
     pub const fn name(self) -> &'static str {
@@ -153,6 +168,7 @@ impl EngineKind {
             EngineKind::Auto => "auto",
             EngineKind::MinHop => "minhop",
             EngineKind::UpDn => "updn",
+            EngineKind::FabricTree => "fabric-tree",
         }
     }
 
@@ -162,6 +178,7 @@ impl EngineKind {
             EngineKind::Auto => &Auto,
             EngineKind::MinHop => &MinHop,
             EngineKind::UpDn => &UpDn,
+            EngineKind::FabricTree => &FabricTree,
         }
     }
 }
@@ -174,7 +191,7 @@ impl fmt::Display for EngineKind {
 
 /// No engine has the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is not a routing engine: expected auto, minhop or updn")]
+#[error("`{name}` is not a routing engine: expected auto, minhop, updn or fabric-tree")]
 pub struct UnknownEngine {
     /// What was asked for.
     pub name: String,

@@ -27,6 +27,11 @@ impl Lft {
         }
     }
 
+    /// The table with these entries, by LID from LID 0 on.
+    pub fn from_entries(ports: Vec<u8>) -> Lft {
+        Lft { ports }
+    }
+
     /// The output port of `lid`, 0 for the switch's own LIDs, or `None` when packets to it are discarded.
     pub fn port(&self, lid: Lid) -> Option<PortNum> {
         match self.entry(lid) {

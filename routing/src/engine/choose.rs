@@ -15,7 +15,7 @@ const KEY_BITS: usize = 8;
 
 /// A set of ways up that lacks fewer than one in this many is the full set with faults: what the
 /// faults did not hit keeps the port it has without them. A smaller set is how the fabric is built.
-const FAULTY_IN: usize = 4;
+pub(super) const FAULTY_IN: usize = 4;
 
 /// Everything that decides tables.
 pub(super) struct Choice<'a> {

@@ -6,7 +6,9 @@
 )]
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
-use rsm_routing::topology::{EndpointKind, SwitchKey, Topology, TopologyBuilder, TopologyError};
+use rsm_routing::topology::{
+    EndpointKind, SwitchIdx, SwitchKey, Topology, TopologyBuilder, TopologyError,
+};
 
 /// SwitchInfo LinearFDBCap of the switches that are built here.
 pub(crate) const FDB_CAP: u16 = 49_152;
@@ -165,4 +167,40 @@ pub(crate) fn ring(count: usize) -> Topology {
         }
     }
     fabric.build()
+}
+
+/// A topology without some switches, and without what hangs off them.
+pub(crate) fn without_switches(topology: &Topology, gone: &[SwitchIdx]) -> Topology {
+    let mut builder = TopologyBuilder::new();
+    let mut keys = Vec::new();
+    for index in topology.indices() {
+        let switch = topology.switch(index);
+        let of_it = topology.destinations_of(index);
+        let key = (!gone.contains(&index)).then(|| {
+            let own = of_it.iter().find(|d| d.port == PortNum::ZERO).unwrap();
+            let (ports, cap) = (switch.num_ports, switch.linear_fdb_cap);
+            let key = builder
+                .add_switch(switch.guid, ports, own.lid, own.lmc, cap)
+                .unwrap();
+            for end in of_it.iter().filter(|d| d.port != PortNum::ZERO) {
+                builder
+                    .add_endport(key, end.port, end.guid, end.lid, end.lmc, end.kind)
+                    .unwrap();
+            }
+            key
+        });
+        keys.push(key);
+    }
+    for a in topology.indices() {
+        for group in topology.groups(a).filter(|group| group.neighbour > a) {
+            if let (Some(x), Some(y)) = (keys[a.index()], keys[group.neighbour.index()]) {
+                for link in group.links {
+                    builder
+                        .add_link(x, link.port, y, link.peer_port, link.weight)
+                        .unwrap();
+                }
+            }
+        }
+    }
+    builder.build().unwrap()
 }

@@ -187,6 +187,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
             .previous
             .as_ref()
             .and_then(|plan| plan.routing.ranking.clone()),
+        ..Options::default()
     };
     let routing = engine::route(job.policy.engine, &topology, &options, hardware.as_ref())?;
     // Links kept out of the routes carry packets all the same, until no table leads to them.
