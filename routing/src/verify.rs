@@ -13,7 +13,7 @@ mod walk;
 pub use check::{mixture_is_acyclic, verify, verify_with_dependencies};
 pub use dependencies::Dependencies;
 pub use multicast::{MulticastReport, MulticastWitness, verify_multicast};
-pub use transition::{Change, changes, stages, stages_along};
+pub use transition::{Change, carried, changes, stages, stages_along};
 
 use rsm_ids::{Guid, Lid, PortNum};
 

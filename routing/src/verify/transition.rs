@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 
+use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
 use super::dependencies::Dependencies;
@@ -73,6 +75,9 @@ pub fn changes(old: &Tables, new: &Tables) -> Vec<Change> {
     let mut changes = Vec::new();
     for index in 0..old.lfts.len().max(new.lfts.len()) {
         let [was, is] = [old, new].map(|tables| tables.lfts.get(index).unwrap_or(&none));
+        if was.is_shared_with(is) {
+            continue;
+        }
         for block in 0..was.blocks().max(is.blocks()) {
             if was.block_eq(is, block) {
                 continue;
@@ -92,6 +97,38 @@ pub fn changes(old: &Tables, new: &Tables) -> Vec<Change> {
         }
     }
     changes
+}
+
+/// By change: whether packets of hosts meet it, by the new tables. The others serve switches alone, and who asks them.
+pub fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
+    let leaves: Vec<SwitchIdx> = topology
+        .indices()
+        .filter(|&switch| topology.hosts(switch) > 0)
+        .collect();
+    let mut lids: Vec<Lid> = changes.iter().map(|change| change.lid).collect();
+    lids.sort_unstable();
+    lids.dedup();
+    let of_lid = |&lid: &Lid| {
+        let mut passed = FixedBitSet::with_capacity(topology.switch_count());
+        for &leaf in &leaves {
+            let mut switch = leaf;
+            // Who comes to a switch that was passed takes the way that was taken from there.
+            while !passed.put(switch.index()) {
+                let entry = new.lft(switch).entry(lid);
+                match topology.peer(switch, PortNum(entry)) {
+                    Some((next, _)) => switch = next,
+                    None => break,
+                }
+            }
+        }
+        passed
+    };
+    let passed: Vec<FixedBitSet> = lids.par_iter().map(of_lid).collect();
+    let meets = |change: &Change| {
+        let place = lids.partition_point(|&lid| lid < change.lid);
+        passed[place].contains(change.switch.index())
+    };
+    changes.iter().map(meets).collect()
 }
 
 /// As [`stages`], for tables that follow one order: no packet goes up after it went down. Takes as long as there are

@@ -7,7 +7,7 @@
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_routing::topology::{
-    EndpointKind, SwitchIdx, SwitchKey, Topology, TopologyBuilder, TopologyError,
+    Destination, EndpointKind, SwitchIdx, SwitchKey, Topology, TopologyBuilder, TopologyError,
 };
 
 /// SwitchInfo LinearFDBCap of the switches that are built here.
@@ -171,20 +171,33 @@ pub(crate) fn ring(count: usize) -> Topology {
 
 /// A topology without some switches, and without what hangs off them.
 pub(crate) fn without_switches(topology: &Topology, gone: &[SwitchIdx]) -> Topology {
+    rebuilt(
+        topology,
+        |switch| !gone.contains(&switch),
+        |destination| destination.lid,
+    )
+}
+
+/// A topology with those of its switches that `keep` says yes to, and the LIDs that `lid` says.
+pub(crate) fn rebuilt(
+    topology: &Topology,
+    keep: impl Fn(SwitchIdx) -> bool,
+    lid: impl Fn(&Destination) -> Lid,
+) -> Topology {
     let mut builder = TopologyBuilder::new();
     let mut keys = Vec::new();
     for index in topology.indices() {
         let switch = topology.switch(index);
         let of_it = topology.destinations_of(index);
-        let key = (!gone.contains(&index)).then(|| {
+        let key = keep(index).then(|| {
             let own = of_it.iter().find(|d| d.port == PortNum::ZERO).unwrap();
             let (ports, cap) = (switch.num_ports, switch.linear_fdb_cap);
             let key = builder
-                .add_switch(switch.guid, ports, own.lid, own.lmc, cap)
+                .add_switch(switch.guid, ports, lid(own), own.lmc, cap)
                 .unwrap();
             for end in of_it.iter().filter(|d| d.port != PortNum::ZERO) {
                 builder
-                    .add_endport(key, end.port, end.guid, end.lid, end.lmc, end.kind)
+                    .add_endport(key, end.port, end.guid, lid(end), end.lmc, end.kind)
                     .unwrap();
             }
             key
