@@ -78,6 +78,14 @@ fn peak_memory_mb() -> f64 {
 
 fn bench(name: &str, topology: &Topology) {
     let options = Options::default();
+    let (tree, tree_routing) = best(|| route(EngineKind::FabricTree, topology, &options, None));
+    let tree_routing = tree_routing.expect("a tree can be routed");
+    println!(
+        "{name} hosts, {} switches: fabric-tree {tree}",
+        topology.switch_count()
+    );
+    println!("  {}", tree_routing.reason);
+    drop(tree_routing);
     let (minhop, _) = best(|| route(EngineKind::MinHop, topology, &options, None));
     let (updn, routing) = best(|| route(EngineKind::UpDn, topology, &options, None));
     let routing = routing.expect("a tree can be routed");

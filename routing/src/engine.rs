@@ -8,6 +8,7 @@
 mod auto;
 mod choose;
 mod columns;
+mod fabric_tree;
 mod levels;
 mod minhop;
 mod nue;
@@ -21,6 +22,7 @@ mod torus;
 mod updn;
 
 pub use auto::Auto;
+pub use fabric_tree::{Categories, Category, FabricTree};
 pub use minhop::MinHop;
 pub use nue::Nue;
 pub use shape::{Coordinates, NoGrid};
@@ -54,6 +56,8 @@ pub struct Options {
     pub max_vls: Option<u8>,
     /// How many lanes [`Nue`] spreads destinations over; 0 counts as 1.
     pub nue_vls: u8,
+    /// What ports are there for, where they are not what is usual for their kind; see [`FabricTree`].
+    pub categories: Categories,
 }
 
 /// The data VLs of a link of which nothing is known: what switches have had since DDR.
@@ -71,6 +75,9 @@ pub struct Ranking {
     pub roots: Vec<Guid>,
     /// What it was made from, as part of a sentence.
     pub reason: String,
+    /// The fabric that it was made for, with what has gone since, for engines that give everything back its place when
+    /// it returns.
+    pub known: Option<Arc<Topology>>,
 }
 
 /// What an engine found.
@@ -188,14 +195,17 @@ pub enum EngineKind {
     Torus,
     /// [`Nue`].
     Nue,
+    /// [`FabricTree`].
+    FabricTree,
 }
 
 impl EngineKind {
     /// Every kind, by name.
-    pub const ALL: [EngineKind; 6] = [
+    pub const ALL: [EngineKind; 7] = [
         EngineKind::Auto,
-        EngineKind::MinHop,
+        EngineKind::FabricTree,
         EngineKind::UpDn,
+        EngineKind::MinHop,
         EngineKind::Dor,
         EngineKind::Torus,
         EngineKind::Nue,
@@ -210,6 +220,7 @@ impl EngineKind {
             EngineKind::Dor => "dor",
             EngineKind::Torus => "torus",
             EngineKind::Nue => "nue",
+            EngineKind::FabricTree => "fabric-tree",
         }
     }
 
@@ -222,6 +233,7 @@ impl EngineKind {
             EngineKind::Dor => &Dor,
             EngineKind::Torus => &Torus,
             EngineKind::Nue => &Nue,
+            EngineKind::FabricTree => &FabricTree,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Linear forwarding tables (IBA 14.2.5.10, 18.2.4.3.3) as desired state: one byte for each LID.
 
+use std::sync::Arc;
+
 use rsm_ids::{Lid, PortNum};
 
 use crate::topology::SwitchIdx;
@@ -13,18 +15,24 @@ pub const BLOCK_LIDS: usize = 64;
 /// The linear forwarding table of one switch: the output port of each LID.
 ///
 /// Entries past its end are [`NO_PATH`]. Two tables that forward alike are equal, whatever their
-/// length.
+/// length. A clone shares the entries until one of the two changes.
 #[derive(Clone, Debug, Default)]
 pub struct Lft {
-    ports: Vec<u8>,
+    ports: Arc<Vec<u8>>,
 }
 
 impl Lft {
     /// A table without a path, with room for the LIDs `0..lids`.
     pub fn new(lids: usize) -> Lft {
         Lft {
-            ports: vec![NO_PATH; lids],
+            ports: Arc::new(vec![NO_PATH; lids]),
         }
+    }
+
+    /// The table with these entries, by LID from LID 0 on.
+    pub fn from_entries(ports: impl Into<Arc<Vec<u8>>>) -> Lft {
+        let ports: Arc<Vec<u8>> = ports.into();
+        Lft { ports }
     }
 
     /// The output port of `lid`, 0 for the switch's own LIDs, or `None` when packets to it are discarded.
@@ -42,10 +50,11 @@ impl Lft {
 
     /// Sets the table's byte for `lid`, growing the table where needed.
     pub fn set_entry(&mut self, lid: Lid, port: u8) {
-        if lid.index() >= self.ports.len() {
-            self.ports.resize(lid.index() + 1, NO_PATH);
+        let ports = Arc::make_mut(&mut self.ports);
+        if lid.index() >= ports.len() {
+            ports.resize(lid.index() + 1, NO_PATH);
         }
-        self.ports[lid.index()] = port;
+        ports[lid.index()] = port;
     }
 
     /// The highest LID that has a path, or `None` for a table without one: what SwitchInfo's
@@ -78,19 +87,28 @@ impl Lft {
             return;
         }
         let start = index * BLOCK_LIDS;
-        if self.ports.len() < start + BLOCK_LIDS {
-            self.ports.resize(start + BLOCK_LIDS, NO_PATH);
+        let ports = Arc::make_mut(&mut self.ports);
+        if ports.len() < start + BLOCK_LIDS {
+            ports.resize(start + BLOCK_LIDS, NO_PATH);
         }
-        self.ports[start..start + BLOCK_LIDS].copy_from_slice(block);
+        ports[start..start + BLOCK_LIDS].copy_from_slice(block);
     }
 
     /// Whether block `index` forwards as `other`'s does.
     pub fn block_eq(&self, other: &Lft, index: usize) -> bool {
+        if self.is_shared_with(other) {
+            return true;
+        }
         let (mine, theirs) = (self.held(index), other.held(index));
         let shared = mine.len().min(theirs.len());
         mine[..shared] == theirs[..shared]
             && mine[shared..].iter().all(|&port| port == NO_PATH)
             && theirs[shared..].iter().all(|&port| port == NO_PATH)
+    }
+
+    /// Whether the two are one table in memory, and so alike without a look at the entries.
+    pub fn is_shared_with(&self, other: &Lft) -> bool {
+        Arc::ptr_eq(&self.ports, &other.ports)
     }
 
     /// The entries by LID, from LID 0 on.
@@ -100,7 +118,8 @@ impl Lft {
 
     /// The entries by LID, from LID 0 on, for an engine to fill in.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut self.ports
+        let ports: &mut Vec<u8> = Arc::make_mut(&mut self.ports);
+        ports
     }
 
     fn held(&self, index: usize) -> &[u8] {
@@ -112,6 +131,9 @@ impl Lft {
 
 impl PartialEq for Lft {
     fn eq(&self, other: &Self) -> bool {
+        if self.is_shared_with(other) {
+            return true;
+        }
         let shared = self.ports.len().min(other.ports.len());
         self.ports[..shared] == other.ports[..shared]
             && self.ports[shared..].iter().all(|&port| port == NO_PATH)

@@ -113,7 +113,7 @@ const NONE: u32 = u32::MAX;
 ///
 /// Immutable, and built by [`TopologyBuilder`]. A cable from a switch to itself is kept apart
 /// ([`Topology::loopbacks`]): no path can use it. Parts that are not connected are normal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     switches: Vec<Switch>,
     /// Port groups of switch `s`: `groups[group_start[s]..group_start[s + 1]]`.
@@ -149,4 +149,11 @@ pub enum PortUse {
     },
     /// A destination, as an index into [`Topology::destinations`]; port 0 leads to the switch itself.
     Destination(u32),
+}
+
+impl PortUse {
+    /// Whether it leads to nothing that is known.
+    pub const fn is_unused(self) -> bool {
+        matches!(self, PortUse::Unused)
+    }
 }

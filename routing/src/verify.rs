@@ -15,7 +15,7 @@ pub use check::{mixture_is_acyclic, verify, verify_on_lanes, verify_with_depende
 pub use dependencies::Dependencies;
 pub use lanes::{LaneChannel, LaneReport, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, verify_multicast};
-pub use transition::stages;
+pub use transition::{Change, carried, changes, stages, stages_along};
 
 use rsm_ids::{Guid, Lid, PortNum};
 

@@ -68,7 +68,7 @@ fn two_leaves_and_two_spines_are_routed_by_the_book() {
         }
     }
     let topology = fabric.build();
-    for kind in [EngineKind::MinHop, EngineKind::UpDn] {
+    for kind in [EngineKind::MinHop, EngineKind::UpDn, EngineKind::FabricTree] {
         let tables = routed(kind, &topology).tables;
         let rows: Vec<&[u8]> = tables.lfts.iter().map(|lft| &lft.as_slice()[1..]).collect();
         // Ports of leaves: 1 and 2 hosts, 3 and 4 spines. Ports of spines: 1 and 2 leaves.
@@ -176,7 +176,7 @@ fn a_slow_link_carries_less() {
 #[test]
 fn lids_of_one_port_take_different_ways() {
     let topology = pgft(&[2, 4], &[1, 4], &[1, 1], 2);
-    for kind in [EngineKind::MinHop, EngineKind::UpDn] {
+    for kind in [EngineKind::MinHop, EngineKind::UpDn, EngineKind::FabricTree] {
         let tables = routed(kind, &topology).tables;
         verify(&topology, &tables);
         for switch in topology

@@ -9,8 +9,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use rsm_routing::engine::{EngineKind, Options, Routing, route};
 use rsm_routing::ibnetdiscover::{Parsed, WarningKind, parse, write};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, Netlist, NodeKind};
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::verify;
 
 /// A file, and how many nodes and cables it is known to have.
 struct Known {
@@ -196,6 +199,56 @@ fn oddities_are_kept_as_they_are() {
             made,
             "{speed}"
         );
+    }
+}
+
+fn assert_sound(file: &str, topology: &Topology, routing: &Routing) {
+    let report = verify(topology, &routing.tables);
+    assert!(report.loop_free, "{file}: {:?}", report.witnesses);
+    assert!(report.credit_loop_free, "{file}: {:?}", report.witnesses);
+    assert_eq!(report.unreachable_pairs, 0, "{file}: {}", routing.reason);
+}
+
+#[test]
+fn every_fabric_is_routed_as_a_tree_and_mended_without_a_trace() {
+    for known in &FILES {
+        let Some(Parsed { netlist, .. }) = fabric(known.file) else {
+            continue;
+        };
+        let topology = Topology::from_netlist(&netlist).unwrap();
+        let auto = route(EngineKind::Auto, &topology, &Options::default(), None).unwrap();
+        if known.switches > 2 {
+            assert_eq!(
+                auto.engine, "fabric-tree",
+                "{}: {}",
+                known.file, auto.reason
+            );
+        }
+        assert_sound(known.file, &topology, &auto);
+        let tree = route(EngineKind::FabricTree, &topology, &Options::default(), None).unwrap();
+        assert_sound(known.file, &topology, &tree);
+        // One cable in fifty, and every one of a switch.
+        let cables = topology.cables();
+        let mut gone: Vec<_> = cables.iter().step_by(50).map(|cable| cable.a).collect();
+        gone.extend(
+            cables
+                .iter()
+                .filter(|c| c.a.0 == cables[0].a.0)
+                .map(|c| c.a),
+        );
+        let broken = topology.without_cables(&gone);
+        let options = Options {
+            previous_ranking: tree.ranking.clone(),
+            ..Options::default()
+        };
+        let during = route(EngineKind::FabricTree, &broken, &options, None).unwrap();
+        assert_sound(known.file, &broken, &during);
+        let options = Options {
+            previous_ranking: during.ranking,
+            ..Options::default()
+        };
+        let after = route(EngineKind::FabricTree, &topology, &options, None).unwrap();
+        assert!(after.tables == tree.tables, "{}", known.file);
     }
 }
 

@@ -15,7 +15,7 @@ const KEY_BITS: usize = 8;
 
 /// A set of ways up that lacks fewer than one in this many is the full set with faults: what the
 /// faults did not hit keeps the port it has without them. A smaller set is how the fabric is built.
-const FAULTY_IN: usize = 4;
+pub(super) const FAULTY_IN: usize = 4;
 
 /// Everything that decides tables.
 pub(super) struct Choice<'a> {
@@ -71,7 +71,7 @@ struct Filler<'a> {
     in_use: [bool; 256],
     /// By port: whether the new table does.
     now_in_use: [bool; 256],
-    table: Lft,
+    table: Vec<u8>,
 }
 
 /// The choice that some columns share: the groups that cost least.
@@ -113,7 +113,7 @@ impl<'a> Filler<'a> {
             previous,
             in_use,
             now_in_use: [false; 256],
-            table: Lft::new(topology.top_lid().index() + 1),
+            table: vec![NO_PATH; topology.top_lid().index() + 1],
         }
     }
 
@@ -141,14 +141,14 @@ impl<'a> Filler<'a> {
         }
         for destination in self.choice.topology.destinations_of(self.switch) {
             for lid in destination.lids() {
-                self.table.set_entry(lid, destination.port.0);
+                self.table[lid.index()] = destination.port.0;
             }
         }
         let links = self.groups.iter().flat_map(|group| group.links);
         let settled = links
             .map(|link| link.port.index())
             .all(|port| self.now_in_use[port] || !self.in_use[port]);
-        (self.table, settled)
+        (Lft::from_entries(self.table), settled)
     }
 
     /// One bit for each group that is a least-cost choice, by column; gives where a key differs
@@ -235,15 +235,14 @@ impl<'a> Filler<'a> {
             return;
         }
         // Taken out while `self` answers questions; put back below.
-        let mut lft = std::mem::take(&mut self.table);
-        let table = lft.as_mut_slice();
+        let mut table = std::mem::take(&mut self.table);
         if let [port] = class.slots[..] {
             self.now_in_use[usize::from(port)] = true;
             for target in targets {
                 let base = usize::from(target.base);
                 table[base..base + usize::from(target.count)].fill(port);
             }
-            self.table = lft;
+            self.table = table;
             return;
         }
         let mut quotient = first / self.divider;
@@ -276,7 +275,7 @@ impl<'a> Filler<'a> {
                 }
             }
         }
-        self.table = lft;
+        self.table = table;
     }
 
     fn turn_of(&self, number: usize, class: &Class) -> u8 {

@@ -47,6 +47,9 @@ pub(super) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
         .collect()
 }
 
+/// A switch with a smaller share of hosts may be a spine with a storage or management node on it.
+pub(super) const FEW_HOSTS: usize = 4;
+
 /// The share that makes every switch with a host an edge.
 pub(super) const ANY_HOST: usize = usize::MAX;
 

@@ -59,11 +59,10 @@ fn tiles(topology: &Topology, make: impl Fn(usize) -> Tile + Sync) -> Vec<Tile> 
         .collect()
 }
 
-fn own_columns(topology: &Topology, first: usize) -> Vec<Row> {
+fn own_columns(topology: &Topology, columns: impl Iterator<Item = SwitchIdx>) -> Vec<Row> {
     let mut rows = vec![[UNREACHED; TILE]; topology.switch_count()];
-    let width = (rows.len() - first).min(TILE);
-    for column in 0..width {
-        rows[first + column][column] = 0;
+    for (column, switch) in columns.take(TILE).enumerate() {
+        rows[switch.index()][column] = 0;
     }
     rows
 }
@@ -80,24 +79,33 @@ fn one_more(cost: u8) -> u8 {
 
 /// Costs of up*/down* paths: down wherever a path down exists, up to the cheapest neighbour elsewhere.
 pub(super) fn up_down(topology: &Topology, order: &Order) -> Vec<Tile> {
+    let columns: Vec<SwitchIdx> = topology.indices().collect();
+    up_down_between(topology, order, &columns, |_| true)
+}
+
+/// The same with the columns in the order of `columns`, which names every switch once, over those port groups alone that
+/// `is_live` says yes to by their number.
+pub(super) fn up_down_between(
+    topology: &Topology,
+    order: &Order,
+    columns: &[SwitchIdx],
+    is_live: impl Fn(usize) -> bool + Sync,
+) -> Vec<Tile> {
+    let neighbours = Neighbours::new(topology, order, is_live);
     tiles(topology, |first| {
-        let mut down = own_columns(topology, first);
+        let mut down = own_columns(topology, columns[first..].iter().copied());
         for &switch in order.highest_first().iter().rev() {
             let mut row = down[switch.index()];
-            for group in topology.groups(switch) {
-                if order.is_above(switch, group.neighbour) {
-                    lower(&mut row, &down[group.neighbour.index()]);
-                }
+            for &below in neighbours.below(switch) {
+                lower(&mut row, &down[below as usize]);
             }
             down[switch.index()] = row;
         }
         let mut taken = down.clone();
         for &switch in order.highest_first() {
             let mut up = [UNREACHED; TILE];
-            for group in topology.groups(switch) {
-                if order.is_above(group.neighbour, switch) {
-                    lower(&mut up, &taken[group.neighbour.index()]);
-                }
+            for &above in neighbours.above(switch) {
+                lower(&mut up, &taken[above as usize]);
             }
             let row = &mut taken[switch.index()];
             for (cell, &up) in row.iter_mut().zip(&up) {
@@ -109,10 +117,51 @@ pub(super) fn up_down(topology: &Topology, order: &Order) -> Vec<Tile> {
     })
 }
 
+/// The neighbours of each switch, those above it apart from those below.
+struct Neighbours {
+    /// Of switch `s`: `of[start[s]..start[s + 1]]`, from `below[s]` on those below it.
+    of: Vec<u32>,
+    start: Vec<u32>,
+    below: Vec<u32>,
+}
+
+impl Neighbours {
+    fn new(topology: &Topology, order: &Order, is_live: impl Fn(usize) -> bool) -> Neighbours {
+        let mut neighbours = Neighbours {
+            of: Vec::with_capacity(topology.group_count()),
+            start: vec![0],
+            below: Vec::with_capacity(topology.switch_count()),
+        };
+        for switch in topology.indices() {
+            for above in [true, false] {
+                if !above {
+                    neighbours.below.push(neighbours.of.len() as u32);
+                }
+                for group in topology.group_range(switch).filter(|&group| is_live(group)) {
+                    let neighbour = topology.group(group).neighbour;
+                    if order.is_above(neighbour, switch) == above {
+                        neighbours.of.push(neighbour.0);
+                    }
+                }
+            }
+            neighbours.start.push(neighbours.of.len() as u32);
+        }
+        neighbours
+    }
+
+    fn above(&self, switch: SwitchIdx) -> &[u32] {
+        &self.of[self.start[switch.index()] as usize..self.below[switch.index()] as usize]
+    }
+
+    fn below(&self, switch: SwitchIdx) -> &[u32] {
+        &self.of[self.below[switch.index()] as usize..self.start[switch.index() + 1] as usize]
+    }
+}
+
 /// Costs of shortest paths.
 pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
     tiles(topology, |first| {
-        let mut down = own_columns(topology, first);
+        let mut down = own_columns(topology, topology.indices().skip(first));
         let width = (down.len() - first).min(TILE);
         let mut seen = vec![false; down.len()];
         let mut queue = Vec::with_capacity(down.len());

@@ -110,7 +110,8 @@ fn subtree_by_subtree(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     found
 }
 
-fn dividers(topology: &Topology, levels: &[u8]) -> Vec<u32> {
+/// By switch, at least 1: on how many ways a packet can have come up to it.
+pub(super) fn dividers(topology: &Topology, levels: &[u8]) -> Vec<u32> {
     let mut dividers = vec![1u32; topology.switch_count()];
     for &switch in by_level(topology, levels).iter().rev() {
         let is_up = |neighbour: SwitchIdx| levels[neighbour.index()] < levels[switch.index()];

@@ -14,7 +14,7 @@ use super::choose::Choice;
 use super::order::Order;
 use super::paths::{self, Tile};
 use super::spread::Spread;
-use super::{Engine, EngineError, Options, Routing, prepare};
+use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
@@ -77,7 +77,40 @@ impl Engine for UpDn {
     }
 }
 
-fn find_roots(topology: &Topology, options: &Options) -> Result<Vec<SwitchIdx>, EngineError> {
+/// An order of the switches of a fabric.
+pub(super) struct Rank {
+    pub(super) order: Order,
+    /// "ranked …": how it was made.
+    pub(super) made: String,
+    /// The same with what it is worth, for the operator.
+    pub(super) reason: String,
+}
+
+/// The earlier order, where it knows every switch of `topology`, else the one that `updn` would choose.
+pub(super) fn rank(topology: &Topology, roots: &[SwitchIdx], earlier: Option<&Ranking>) -> Rank {
+    if let Some(earlier) = earlier
+        && let Some(fitted) = kept::fit(topology, roots, earlier)
+        && fitted.newcomers == 0
+    {
+        return Rank {
+            made: earlier.reason.clone(),
+            reason: candidates::kept_sentence(topology, &fitted.order, &earlier.reason),
+            order: fitted.order,
+        };
+    }
+    let ranked = candidates::choose(topology, roots, earlier);
+    Rank {
+        order: ranked.order,
+        made: ranked.made,
+        reason: ranked.reason,
+    }
+}
+
+/// The given roots, each once.
+pub(super) fn find_roots(
+    topology: &Topology,
+    options: &Options,
+) -> Result<Vec<SwitchIdx>, EngineError> {
     let mut roots = Vec::with_capacity(options.root_guids.len());
     let mut unknown = Vec::new();
     for &guid in &options.root_guids {

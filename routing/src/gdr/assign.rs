@@ -120,7 +120,7 @@ mod tests {
         let out = assign(2, 4, |gpu, port| (gpu as u64).abs_diff(port as u64 / 2));
         assert_eq!(out, [[0, 1], [2, 3]]);
         assert_eq!(assign(0, 3, |_, _| 0), Vec::<Vec<usize>>::new());
-        assert_eq!(assign(2, 0, |_, _| 0), [Vec::new(), Vec::new()]);
+        assert_eq!(assign(2, 0, |_, _| 0), [Vec::<usize>::new(), Vec::new()]);
     }
 
     #[test]

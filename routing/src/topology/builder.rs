@@ -265,6 +265,83 @@ impl TopologyBuilder {
             .expect("a part of a topology contradicts itself no more than the whole did")
     }
 
+    /// `present` with what `earlier` had beside it, as far as the two do not contradict each other: what is there now wins
+    /// over what was.
+    pub(super) fn joined(present: &Topology, earlier: &Topology) -> Topology {
+        let mut switches = present.switches.clone();
+        let gone = |guid| present.switch_by_guid(guid).is_none();
+        switches.extend(earlier.switches.iter().filter(|s| gone(s.guid)).cloned());
+        if switches.len() > Lid::UNICAST_LAST.index() {
+            return present.clone();
+        }
+        switches.sort_unstable_by_key(|switch| switch.guid);
+        let place = |guid: Guid| {
+            let found = switches.binary_search_by_key(&guid, |switch| switch.guid);
+            // Every switch of both is in the list.
+            found.unwrap_or(usize::MAX) as u32
+        };
+        let places =
+            |of: &Topology| -> Vec<u32> { of.switches.iter().map(|s| place(s.guid)).collect() };
+        let (now, then) = (places(present), places(earlier));
+        // Whether nothing that is there now uses a port of an earlier switch.
+        let is_free = |switch: SwitchIdx, port: PortNum| {
+            let now = present.switch_by_guid(earlier.switch(switch).guid);
+            now.is_none_or(|now| {
+                port.0 <= present.switch(now).num_ports
+                    && present.port_use(now, port) == PortUse::Unused
+            })
+        };
+        let mut links = Vec::with_capacity(earlier.link_count().max(present.link_count()));
+        for (topology, places) in [(present, &now), (earlier, &then)] {
+            let is_now = std::ptr::eq(topology, present);
+            for switch in topology.indices() {
+                for group in topology
+                    .groups(switch)
+                    .filter(|group| group.neighbour > switch)
+                {
+                    for link in group.links {
+                        let ends = [(switch, link.port), (group.neighbour, link.peer_port)];
+                        if is_now || ends.iter().all(|&(switch, port)| is_free(switch, port)) {
+                            links.push(PendingLink {
+                                ends: ends.map(|(switch, port)| (places[switch.index()], port)),
+                                weight: link.weight,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        let at = |places: &[u32], destination: &Destination| Destination {
+            switch: SwitchIdx(places[destination.switch.index()]),
+            ..destination.clone()
+        };
+        let mut destinations: Vec<Destination> =
+            present.destinations.iter().map(|d| at(&now, d)).collect();
+        let mut guids: Vec<Guid> = present.destinations.iter().map(|d| d.guid).collect();
+        guids.sort_unstable();
+        let is_gone = |destination: &&Destination| {
+            let switch_is_gone = gone(earlier.switch(destination.switch).guid);
+            let port_is_free = destination.port == PortNum::ZERO && switch_is_gone
+                || destination.port != PortNum::ZERO
+                    && is_free(destination.switch, destination.port);
+            port_is_free
+                && guids.binary_search(&destination.guid).is_err()
+                && destination
+                    .lids()
+                    .all(|lid| present.destination_of(lid).is_none())
+        };
+        let absent = earlier.destinations.iter().filter(is_gone);
+        destinations.extend(absent.map(|destination| at(&then, destination)));
+        let nothing_has_gone = switches.len() == present.switches.len()
+            && links.len() == present.link_count()
+            && destinations.len() == present.destinations.len();
+        if nothing_has_gone {
+            return present.clone();
+        }
+        assemble(switches, links, destinations)
+            .expect("what would contradict the fabric as it is was left out")
+    }
+
     fn check_port(&self, switch: SwitchKey, port: PortNum) -> Result<(), TopologyError> {
         let Some(found) = self.switches.get(switch.0 as usize) else {
             return Err(TopologyError::UnknownSwitch);

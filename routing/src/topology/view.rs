@@ -81,6 +81,22 @@ impl Topology {
         }
     }
 
+    /// The numbers of a port group's links among those of the whole topology.
+    pub(crate) fn link_range(&self, group: usize) -> std::ops::Range<usize> {
+        self.groups[group].1 as usize..self.groups[group + 1].1 as usize
+    }
+
+    /// How many links all port groups have together: two for each cable.
+    pub(crate) fn half_link_count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// This fabric with what `earlier` had beside it and nothing here contradicts: switches, cables and end ports that have
+    /// gone. What is here wins.
+    pub(crate) fn joined_with(&self, earlier: &Topology) -> Topology {
+        TopologyBuilder::joined(self, earlier)
+    }
+
     /// How many cables join two different switches.
     pub fn link_count(&self) -> usize {
         self.links.len() / 2
@@ -139,6 +155,12 @@ impl Topology {
         let start = self.destination_start[switch.index()] as usize;
         let end = self.destination_start[switch.index() + 1] as usize;
         &self.destinations[start..end]
+    }
+
+    /// The numbers of a switch's destinations among those of the whole topology.
+    pub(crate) fn destination_range(&self, switch: SwitchIdx) -> std::ops::Range<usize> {
+        self.destination_start[switch.index()] as usize
+            ..self.destination_start[switch.index() + 1] as usize
     }
 
     /// Who answers to a LID.

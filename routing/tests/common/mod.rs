@@ -6,7 +6,9 @@
 )]
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
-use rsm_routing::topology::{EndpointKind, SwitchKey, Topology, TopologyBuilder, TopologyError};
+use rsm_routing::topology::{
+    Destination, EndpointKind, SwitchIdx, SwitchKey, Topology, TopologyBuilder, TopologyError,
+};
 
 /// SwitchInfo LinearFDBCap of the switches that are built here.
 pub(crate) const FDB_CAP: u16 = 49_152;
@@ -196,4 +198,53 @@ pub(crate) fn grid(dimensions: &[(usize, bool)], hosts: usize, missing: &[usize]
         }
     }
     fabric.build()
+}
+
+/// A topology without some switches, and without what hangs off them.
+pub(crate) fn without_switches(topology: &Topology, gone: &[SwitchIdx]) -> Topology {
+    rebuilt(
+        topology,
+        |switch| !gone.contains(&switch),
+        |destination| destination.lid,
+    )
+}
+
+/// A topology with those of its switches that `keep` says yes to, and the LIDs that `lid` says.
+pub(crate) fn rebuilt(
+    topology: &Topology,
+    keep: impl Fn(SwitchIdx) -> bool,
+    lid: impl Fn(&Destination) -> Lid,
+) -> Topology {
+    let mut builder = TopologyBuilder::new();
+    let mut keys = Vec::new();
+    for index in topology.indices() {
+        let switch = topology.switch(index);
+        let of_it = topology.destinations_of(index);
+        let key = keep(index).then(|| {
+            let own = of_it.iter().find(|d| d.port == PortNum::ZERO).unwrap();
+            let (ports, cap) = (switch.num_ports, switch.linear_fdb_cap);
+            let key = builder
+                .add_switch(switch.guid, ports, lid(own), own.lmc, cap)
+                .unwrap();
+            for end in of_it.iter().filter(|d| d.port != PortNum::ZERO) {
+                builder
+                    .add_endport(key, end.port, end.guid, lid(end), end.lmc, end.kind)
+                    .unwrap();
+            }
+            key
+        });
+        keys.push(key);
+    }
+    for a in topology.indices() {
+        for group in topology.groups(a).filter(|group| group.neighbour > a) {
+            if let (Some(x), Some(y)) = (keys[a.index()], keys[group.neighbour.index()]) {
+                for link in group.links {
+                    builder
+                        .add_link(x, link.port, y, link.peer_port, link.weight)
+                        .unwrap();
+                }
+            }
+        }
+    }
+    builder.build().unwrap()
 }

@@ -197,10 +197,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         Some(topology::build(&job.fabric, &lids, &BTreeSet::new())?)
     };
     let links = links_apart.as_ref().unwrap_or(&topology);
-    let (proof, waypoint) = rayon::join(
-        || lint::prove(&topology, &routing.tables, routing.engine, &job.policy),
-        || transition::waypoint(&job.fabric, links, &job.hardware, &routing.tables),
-    );
+    let proof = lint::prove(&topology, &routing.tables, routing.engine, &job.policy);
     if let Some(refusal) = proof.refusal {
         return Err(refusal.into());
     }
@@ -209,6 +206,13 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
     let follows_ranking = proof
         .dependencies
         .follows(|high, low| orientation.is_above(high, low));
+    let waypoint = transition::waypoint(
+        &job.fabric,
+        links,
+        &job.hardware,
+        &routing.tables,
+        follows_ranking.then_some(&orientation),
+    );
     let partitions = partitions::assign(&job.fabric, &job.policy);
     let mut findings = lids.findings.clone();
     findings.extend(partitions.findings.iter().cloned());

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
+use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
-use rsm_routing::verify::{Dependencies, stages};
+use rsm_routing::verify::{Dependencies, changes, stages, stages_along};
 
 use super::multicast::masks_by_mlid;
 use super::{Job, Plan};
@@ -28,9 +29,7 @@ pub(super) fn tables(topology: &Topology, held: &[Held]) -> Tables {
     let mut lfts = vec![Lft::default(); topology.switch_count()];
     for switch in held {
         if let Some(index) = topology.switch_by_guid(switch.switch) {
-            let mut lft = Lft::new(switch.entries.len());
-            lft.as_mut_slice().copy_from_slice(&switch.entries);
-            lfts[index.index()] = lft;
+            lfts[index.index()] = Lft::from_entries(switch.entries.clone());
         }
     }
     Tables { lfts }
@@ -39,7 +38,8 @@ pub(super) fn tables(topology: &Topology, held: &[Held]) -> Tables {
 /// What the hardware has to hold everywhere before the first table of the plan is written, so that no mixture of
 /// tables on the way closes a loop; `None` where every mixture of old and new is free of them.
 ///
-/// `topology` has every link that carries packets, those kept out of the routes included. Where old entries lead
+/// `orientation` is the order that the planned tables follow, if they do. `topology` has every link that carries packets,
+/// those kept out of the routes included. Where old entries lead
 /// somewhere that it does not show, no mixture can be judged: then everything that changes discards first, which only
 /// takes dependencies away.
 pub(super) fn waypoint(
@@ -47,6 +47,7 @@ pub(super) fn waypoint(
     topology: &Topology,
     held: &[Held],
     planned: &Tables,
+    orientation: Option<&Orientation>,
 ) -> Option<Tables> {
     let old = tables(topology, held);
     if old == *planned {
@@ -58,7 +59,11 @@ pub(super) fn waypoint(
     if unread || leads_astray(fabric, topology, &old, planned) {
         return Some(discarding(&old, planned));
     }
-    let mut stages = stages(topology, &old, planned);
+    let along = orientation.and_then(|orientation| {
+        let is_above = |high, low| orientation.is_above(high, low);
+        stages_along(topology, is_above, planned, &changes(&old, planned))
+    });
+    let mut stages = along.unwrap_or_else(|| stages(topology, &old, planned));
     (stages.len() > 1).then(|| stages.swap_remove(0))
 }
 

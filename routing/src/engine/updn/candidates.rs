@@ -1,17 +1,13 @@
 //! Rankings to try, and the choice among them.
 
 use super::super::Ranking;
-use super::super::levels::{self, ANY_HOST};
+use super::super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::super::order::Order;
 use super::super::paths;
 use super::crown::{best_leaf, crowned};
 use super::judge::{Population, Reach, Score, judge, reach};
 use super::{Ranked, kept};
 use crate::topology::{SwitchIdx, Topology};
-
-/// A switch with fewer hosts than one in this many of the fullest switch's may be a spine with a
-/// storage or management node on it.
-const FEW_HOSTS: usize = 4;
 
 /// How much worse than the best a kept ranking's fullest link may be, once new switches have come.
 const KEPT_LOAD: f64 = 1.2;
@@ -151,12 +147,19 @@ fn with_crown(topology: &Topology, levels: Vec<u8>, made: String) -> Vec<Candida
     crown.into_iter().chain([plain]).collect()
 }
 
+/// What is to be said of an order that is kept as it is.
+pub(super) fn kept_sentence(topology: &Topology, order: &Order, made: &str) -> String {
+    let (depth, peaks) = (depth(order), order.peaks(topology).len());
+    format!("{made}: {depth} levels, {peaks} at the top (kept)")
+}
+
+fn depth(order: &Order) -> usize {
+    let deepest = order.levels().iter().max();
+    deepest.map_or(0, |deepest| usize::from(*deepest) + 1)
+}
+
 fn sentence(topology: &Topology, order: &Order, made: &str, reach: &Reach) -> String {
-    let levels = order.levels();
-    let depth = levels
-        .iter()
-        .max()
-        .map_or(0, |deepest| usize::from(*deepest) + 1);
+    let depth = depth(order);
     let peaks = order.peaks(topology).len();
     let reached = match (reach.unreached, reach.switches_unreached) {
         (0, 0) => "every connected pair is reached".to_owned(),

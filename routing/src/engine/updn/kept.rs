@@ -107,6 +107,7 @@ pub(super) fn remember(
             .collect(),
         roots: guids(topology, roots),
         reason: ranked.made.clone(),
+        known: None,
     };
     let Some(earlier) = earlier else {
         return ranking;

@@ -1,0 +1,322 @@
+//! `fabric-tree`: closed-form balance on any fabric that has ranks, and repairs that touch only what broke.
+//!
+//! Tables are a function of two things: of the fabric as it is known, with what has gone for the moment, and of what is
+//! there now. The first gives every destination at every switch a port of its own by a closed form
+//! ([`numbering`]); what the second leaves without its port takes a detour that depends on the destination and on the
+//! switch, so that a broken link's load is spread over all others. Nothing else moves, and when the link comes back the
+//! tables are what they were, whatever happened in between.
+//!
+//! Paths are those of up*/down* by one order of all switches, as for [`updn`](super::updn), which makes the order: links
+//! between switches of one rank have a direction too, and no mixture of tables that follow the order can deadlock.
+
+mod fill;
+mod live;
+mod numbering;
+mod turns;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use rsm_ids::Guid;
+
+use self::fill::{Filler, Scratch};
+use self::live::Live;
+use self::numbering::Numbering;
+use self::turns::Turns;
+use super::levels::{self, ANY_HOST, FEW_HOSTS};
+use super::order::Order;
+use super::paths::{self, Tile, UNREACHED};
+use super::updn;
+use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
+use crate::lanes::Lanes;
+use crate::tables::Tables;
+use crate::topology::{SwitchIdx, Topology};
+
+/// What a destination is there for. Each category is numbered, and so balanced, on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    /// What computes: channel adapters of which nothing else is said.
+    Compute,
+    /// What stores, and what leads out of the subnet: routers of which nothing else is said.
+    Storage,
+    /// What manages.
+    Management,
+    /// Reduction engines inside switches.
+    Aggregation,
+    /// Port 0 of switches.
+    Switch,
+}
+
+impl Category {
+    const COUNT: usize = 5;
+}
+
+/// Up*/down* with closed-form balance and least change; see the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FabricTree;
+
+impl Engine for FabricTree {
+    fn name(&self) -> &'static str {
+        "fabric-tree"
+    }
+
+    fn guarantee(&self) -> &'static str {
+        "free of loops and of credit loops on any fabric, on one virtual lane; every connected pair \
+         that starts or ends at a channel adapter or router is reached; on an intact tree with full \
+         bandwidth shifts do not meet; a fault moves only what went through it, and when it is \
+         mended the tables are what they were"
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        options: &Options,
+        _previous: Option<&Tables>,
+    ) -> Result<Routing, EngineError> {
+        prepare::capacities(topology)?;
+        prepare::in_pool(options, || route(topology, options))?
+    }
+}
+
+/// Everything that decides tables. Switches, groups and links have the numbers of the known fabric.
+struct Plan<'a> {
+    known: &'a Topology,
+    present: &'a Topology,
+    live: &'a Live,
+    /// The order that paths follow.
+    order: &'a Order,
+    /// The order that they follow when nothing has gone: mostly the same.
+    usual_order: &'a Order,
+    numbering: &'a Numbering,
+    turns: &'a Turns,
+    /// By position: the LID, or 0 where nobody answers at the moment.
+    lids: &'a [u16],
+    tiles: &'a [Tile],
+    /// Costs with nothing gone, where something has.
+    intact_tiles: Option<&'a [Tile]>,
+}
+
+/// The fabric with what has gone since it was first seen.
+fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live) {
+    let earlier = earlier.and_then(|ranking| ranking.known.as_ref());
+    if let Some(earlier) = earlier
+        && let Some(live) = Live::of(earlier, topology)
+    {
+        return (earlier.clone(), live);
+    }
+    let known = Arc::new(match earlier {
+        None => topology.clone(),
+        Some(earlier) => topology.joined_with(earlier),
+    });
+    let live = Live::of(&known, topology).expect("it was joined with the topology");
+    (known, live)
+}
+
+fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError> {
+    let earlier = options.previous_ranking.as_ref();
+    let (known, live) = known(topology, earlier);
+    let roots = updn::find_roots(&known, options)?;
+    let mut rank = updn::rank(&known, &roots, earlier);
+    let mut numbering = Numbering::new(&known, rank.order.levels(), &options.categories);
+    let is_live = |group: usize| live.groups.contains(group);
+    let mut tiles = paths::up_down_between(&known, &rank.order, &numbering.columns, is_live);
+    let mut around: Option<Order> = None;
+    if !reaches_all(topology, &live, &numbering, &tiles) {
+        let other = updn::rank(topology, &find(topology, &roots, &known), None);
+        if live.is_complete() {
+            // Cables were moved, and what the earlier order was made for is gone for good.
+            rank = other;
+            numbering = Numbering::new(&known, rank.order.levels(), &options.categories);
+            tiles = paths::up_down_between(&known, &rank.order, &numbering.columns, is_live);
+        } else {
+            // What has gone took the only legal path of some pairs with it. Another order has paths for them; levels, and
+            // with them the balance, stay as they are, and the usual order returns with what has gone.
+            let order = on_known(&known, topology, &other.order, &rank.order);
+            tiles = paths::up_down_between(&known, &order, &numbering.columns, is_live);
+            rank.reason = format!("{}; while parts are missing {}", rank.reason, other.reason);
+            around = Some(order);
+        }
+        if !reaches_all(topology, &live, &numbering, &tiles)
+            && let Some(switch) = paths::overlong(topology, &paths::shortest(topology))
+        {
+            return Err(prepare::too_long(topology, switch));
+        }
+    }
+    let intact_tiles = (!live.is_complete())
+        .then(|| paths::up_down_between(&known, &rank.order, &numbering.columns, |_| true));
+    let turns = Turns::new(&numbering, uses(&known, &rank.order, &numbering));
+    let lids = lids(&known, &live, &numbering);
+    let plan = Plan {
+        known: &known,
+        present: topology,
+        live: &live,
+        order: around.as_ref().unwrap_or(&rank.order),
+        usual_order: &rank.order,
+        numbering: &numbering,
+        turns: &turns,
+        lids: &lids,
+        tiles: &tiles,
+        intact_tiles: intact_tiles.as_deref(),
+    };
+    let here: Vec<SwitchIdx> = known
+        .indices()
+        .filter(|switch| live.switches[switch.index()].is_some())
+        .collect();
+    let lfts = here
+        .par_iter()
+        .map_init(
+            || -> Scratch { Box::new([0; 1 << 16]) },
+            |scratch, &switch| Filler::new(&plan, switch).table(scratch),
+        )
+        .collect();
+    let levels = rank.order.levels();
+    Ok(Routing {
+        tables: Tables { lfts },
+        engine: FabricTree.name(),
+        lanes: Lanes::default(),
+        coordinates: None,
+        reason: format!("fabric-tree: {}", rank.reason),
+        ranks: Some(here.iter().map(|switch| levels[switch.index()]).collect()),
+        ranking: Some(Ranking {
+            switches: listed(&known, &rank.order),
+            roots: roots.iter().map(|&root| known.switch(root).guid).collect(),
+            reason: rank.made,
+            known: Some(known.clone()),
+        }),
+    })
+}
+
+fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {
+    let highest_first = order.highest_first().iter();
+    highest_first
+        .map(|&switch| (known.switch(switch).guid, order.levels()[switch.index()]))
+        .collect()
+}
+
+/// Those of some switches of the known fabric that are there.
+fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<SwitchIdx> {
+    let guids = switches.iter().map(|&switch| known.switch(switch).guid);
+    guids
+        .filter_map(|guid| topology.switch_by_guid(guid))
+        .collect()
+}
+
+/// Whether there is a path wherever cables lead from anybody to a port other than a switch's own, and the other way.
+fn reaches_all(topology: &Topology, live: &Live, numbering: &Numbering, tiles: &[Tile]) -> bool {
+    let here = |switch: usize| live.switches[switch];
+    let counts = |switch: SwitchIdx| topology.destinations_of(switch).len() > 1;
+    tiles.iter().all(|tile| {
+        (0..tile.taken.len()).all(|switch| {
+            let row = &tile.taken[switch][..tile.width()];
+            let Some(from) = here(switch) else {
+                return true;
+            };
+            !row.contains(&UNREACHED)
+                || row.iter().enumerate().all(|(column, &cost)| {
+                    let to = here(numbering.columns[tile.first + column].index());
+                    cost != UNREACHED
+                        || to.is_none_or(|to| {
+                            topology.component_of(from) != topology.component_of(to)
+                                || !(counts(from) || counts(to))
+                        })
+                })
+        })
+    })
+}
+
+/// An order of the switches that are there as one of all that are known, with the levels of `usual`.
+fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order) -> Order {
+    let guid = |switch: &SwitchIdx| topology.switch(*switch).guid;
+    let here = order.highest_first().iter().map(guid);
+    let mut listed: Vec<SwitchIdx> = here.filter_map(|guid| known.switch_by_guid(guid)).collect();
+    let is_gone = |switch: &SwitchIdx| {
+        let guid = known.switch(*switch).guid;
+        topology.switch_by_guid(guid).is_none()
+    };
+    listed.extend(known.indices().filter(is_gone));
+    Order::listed(listed, usual.levels().to_vec())
+}
+
+/// How each switch divides, and among how many turns: of all its ways up, and of the links to one neighbour.
+fn uses<'a>(
+    known: &'a Topology,
+    order: &'a Order,
+    numbering: &'a Numbering,
+) -> impl Iterator<Item = (u32, usize)> + 'a {
+    let level = |switch: SwitchIdx| order.levels()[switch.index()];
+    known.indices().flat_map(move |switch| {
+        let divider = numbering.dividers[switch.index()];
+        let up = known
+            .groups(switch)
+            .filter(|group| level(group.neighbour) < level(switch))
+            .map(|group| group.links.len())
+            .sum();
+        let mut parallel: Vec<usize> = known
+            .groups(switch)
+            .map(|group| group.links.len())
+            .collect();
+        parallel.sort_unstable();
+        parallel.dedup();
+        parallel
+            .into_iter()
+            .chain([up])
+            .map(move |turns| (divider, turns))
+    })
+}
+
+fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
+    let lid = |place: &numbering::Place| {
+        let number = place.destination? as usize;
+        let base = known.destinations()[number].lid.0;
+        live.destinations
+            .contains(number)
+            .then_some(base + place.offset)
+    };
+    numbering
+        .places
+        .iter()
+        .map(|place| lid(place).unwrap_or(0))
+        .collect()
+}
+
+/// Whether most links join switches of different ranks: then the fabric is a tree, however irregular, and ranks tell where
+/// paths go up and where down.
+pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
+    // What has gone tells as much of how the fabric is built as what is there.
+    let earlier = options.previous_ranking.as_ref();
+    let fabric = earlier
+        .and_then(|ranking| ranking.known.as_deref())
+        .unwrap_or(topology);
+    let roots: Vec<SwitchIdx> = options
+        .root_guids
+        .iter()
+        .filter_map(|&guid| fabric.switch_by_guid(guid))
+        .collect();
+    let guesses = if roots.is_empty() {
+        [ANY_HOST, FEW_HOSTS]
+            .map(|share| levels::from_edges(fabric, share))
+            .to_vec()
+    } else {
+        vec![levels::from_roots(fabric, &roots)]
+    };
+    guesses.iter().any(|levels| {
+        let (mut links, mut peers) = (0, 0);
+        for switch in fabric.indices() {
+            for group in fabric.groups(switch) {
+                links += group.links.len();
+                if levels[group.neighbour.index()] == levels[switch.index()] {
+                    peers += group.links.len();
+                }
+            }
+        }
+        peers * PEERS_IN <= links
+    })
+}
+
+/// Of the links of a fabric that has ranks, at most one in this many joins switches of the same rank. Dragonflies, whose
+/// groups are joined at the top, have more than one in three; trees have a few mistakes.
+const PEERS_IN: usize = 4;
+
+/// Categories by the GUID of the port, for those that do not have the usual one of their kind.
+pub type Categories = BTreeMap<Guid, Category>;

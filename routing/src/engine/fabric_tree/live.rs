@@ -1,0 +1,110 @@
+//! What of a known fabric is there at the moment.
+
+use fixedbitset::FixedBitSet;
+
+use crate::topology::{Destination, SwitchIdx, Topology};
+
+/// The parts of a known fabric that a topology has, by the numbers of the known fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Live {
+    /// By switch: its number in the topology.
+    pub(super) switches: Vec<Option<SwitchIdx>>,
+    /// By port group: whether one of its links is there.
+    pub(super) groups: FixedBitSet,
+    /// By link.
+    pub(super) links: FixedBitSet,
+    /// By destination.
+    pub(super) destinations: FixedBitSet,
+}
+
+impl Live {
+    /// `None` when the topology has something that is not known, or not known like this.
+    pub(super) fn of(known: &Topology, present: &Topology) -> Option<Live> {
+        let mut live = Live {
+            switches: vec![None; known.switch_count()],
+            groups: FixedBitSet::with_capacity(known.group_count()),
+            links: FixedBitSet::with_capacity(known.half_link_count()),
+            destinations: FixedBitSet::with_capacity(known.destinations().len()),
+        };
+        let mut place = 0;
+        for switch in present.indices() {
+            let wanted = present.switch(switch);
+            while known.switches().get(place)?.guid < wanted.guid {
+                place += 1;
+            }
+            if known.switches()[place].guid != wanted.guid
+                || known.switches()[place].num_ports != wanted.num_ports
+            {
+                return None;
+            }
+            live.switches[place] = Some(switch);
+        }
+        for switch in known.indices() {
+            if let Some(here) = live.switches[switch.index()] {
+                live.add_links(known, switch, present, here)?;
+                live.add_destinations(known, switch, present, here)?;
+            }
+        }
+        Some(live)
+    }
+
+    fn add_links(
+        &mut self,
+        known: &Topology,
+        switch: SwitchIdx,
+        present: &Topology,
+        here: SwitchIdx,
+    ) -> Option<()> {
+        let mut found = 0;
+        let mut groups = present.groups(here).peekable();
+        for group in known.group_range(switch) {
+            let far = self.switches[known.group(group).neighbour.index()];
+            let Some(there) = groups.next_if(|there| Some(there.neighbour) == far) else {
+                continue;
+            };
+            let mut links = there.links.iter().peekable();
+            for (link, number) in known.group(group).links.iter().zip(known.link_range(group)) {
+                if links.next_if_eq(&link).is_some() {
+                    self.links.insert(number);
+                    found += 1;
+                }
+            }
+            self.groups.insert(group);
+        }
+        (found
+            == present
+                .groups(here)
+                .map(|group| group.links.len())
+                .sum::<usize>())
+        .then_some(())
+    }
+
+    fn add_destinations(
+        &mut self,
+        known: &Topology,
+        switch: SwitchIdx,
+        present: &Topology,
+        here: SwitchIdx,
+    ) -> Option<()> {
+        let is_same = |one: &Destination, other: &Destination| {
+            let key = |of: &Destination| (of.lid, of.lmc, of.guid, of.port, of.kind);
+            key(one) == key(other)
+        };
+        let mut there = present.destinations_of(here).iter().peekable();
+        for (destination, number) in known
+            .destinations_of(switch)
+            .iter()
+            .zip(known.destination_range(switch))
+        {
+            if there.next_if(|there| is_same(there, destination)).is_some() {
+                self.destinations.insert(number);
+            }
+        }
+        there.peek().is_none().then_some(())
+    }
+
+    /// Whether all that is known is there.
+    pub(super) fn is_complete(&self) -> bool {
+        self.switches.iter().all(Option::is_some) && self.links.is_full()
+    }
+}

@@ -1,0 +1,228 @@
+//! The numbers that the closed form divides, for all that is known.
+//!
+//! Destinations are numbered leaf by leaf, leaves of one subtree next to each other, each category apart, so that
+//! consecutive numbers taken modulo the number of ways up leave a switch on different ways. One level higher the same
+//! number is first divided by the number of ways below, so that the choices of two levels do not repeat each other
+//! (Gliksberg et al., "Dmodc", arXiv 2211.13101). Nothing here depends on what is there at the moment, and little on
+//! what was missing when the fabric was first seen: subtrees are told by what hangs together, not by single links, and a
+//! leaf that lacks a few of the hosts that its like have is numbered as if it had them.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+
+use super::super::choose::FAULTY_IN;
+use super::super::spread::dividers;
+use super::Category;
+use crate::topology::{EndpointKind, SwitchIdx, Topology};
+
+/// The positions of all LIDs that are known, in the order of their columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Numbering {
+    /// Every switch once: the column of its destinations.
+    pub(super) columns: Vec<SwitchIdx>,
+    /// By switch: its column.
+    pub(super) column_of: Vec<u32>,
+    /// Positions of column `c`: `start[c]..start[c + 1]`.
+    pub(super) start: Vec<u32>,
+    /// By position.
+    pub(super) places: Vec<Place>,
+    /// By switch, at least 1: what it divides numbers by.
+    pub(super) dividers: Vec<u32>,
+}
+
+/// One LID in the numbering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The destination, by its number among those of the known fabric; `None` for a gap.
+    pub(super) destination: Option<u32>,
+    /// The number of the port within its category.
+    pub(super) number: u32,
+    /// Which of the port's LIDs, from 0 on.
+    pub(super) offset: u16,
+}
+
+impl Numbering {
+    /// Numbers for `known`, in which `levels[s]` is the distance of switch `s` from the top.
+    pub(super) fn new(
+        known: &Topology,
+        levels: &[u8],
+        categories: &BTreeMap<Guid, Category>,
+    ) -> Numbering {
+        let columns = subtree_by_subtree(known, levels);
+        let mut column_of = vec![0; columns.len()];
+        for (column, switch) in columns.iter().enumerate() {
+            column_of[switch.index()] = column as u32;
+        }
+        let usual = usual_host_ports(known);
+        let mut next = [0u32; Category::COUNT];
+        let mut numbering = Numbering {
+            start: Vec::with_capacity(columns.len() + 1),
+            places: Vec::with_capacity(known.top_lid().index() + 1),
+            dividers: dividers(known, levels),
+            column_of,
+            columns: Vec::new(),
+        };
+        for &switch in &columns {
+            numbering.start.push(numbering.places.len() as u32);
+            for slot in slots(known, switch, &usual) {
+                let (category, lids) = match slot {
+                    None => (Category::Compute, 1),
+                    Some(number) => {
+                        let found = &known.destinations()[number as usize];
+                        (Category::of(found, categories), found.lmc.lids())
+                    }
+                };
+                let number = &mut next[category as usize];
+                numbering.places.extend((0..lids).map(|offset| Place {
+                    destination: slot,
+                    number: *number,
+                    offset,
+                }));
+                *number += 1;
+            }
+        }
+        numbering.start.push(numbering.places.len() as u32);
+        numbering.columns = columns;
+        numbering
+    }
+}
+
+/// The destinations of a switch in the order of its ports, and gaps where hosts seem to be missing.
+fn slots(known: &Topology, switch: SwitchIdx, usual: &[u8]) -> Vec<Option<u32>> {
+    let range = known.destination_range(switch);
+    let mut slots: Vec<(u8, Option<u32>)> = range
+        .map(|number| {
+            let port = known.destinations()[number].port.0;
+            (port, Some(number as u32))
+        })
+        .collect();
+    if known.hosts(switch) > 0 {
+        let uses = known.port_uses(switch);
+        let missing: Vec<u8> = usual
+            .iter()
+            .copied()
+            .filter(|&port| {
+                uses.get(usize::from(port))
+                    .is_some_and(|port| port.is_unused())
+            })
+            .collect();
+        if missing.len() * FAULTY_IN < usual.len() {
+            slots.extend(missing.into_iter().map(|port| (port, None)));
+        }
+    }
+    slots.sort_unstable();
+    slots.into_iter().map(|(_, slot)| slot).collect()
+}
+
+/// The ports behind which most leaf switches have a host.
+fn usual_host_ports(known: &Topology) -> Vec<u8> {
+    let mut leaves = 0u32;
+    let mut hosts = [0u32; 256];
+    let mut last = None;
+    for destination in known.destinations() {
+        if destination.kind.is_host() {
+            hosts[destination.port.index()] += 1;
+            if last.replace(destination.switch) != Some(destination.switch) {
+                leaves += 1;
+            }
+        }
+    }
+    (0..=u8::MAX)
+        .filter(|&port| hosts[usize::from(port)] * 2 > leaves)
+        .collect()
+}
+
+/// Every switch once, what hangs together below some level next to each other: first what lies deeper.
+fn subtree_by_subtree(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
+    let deepest = levels.iter().copied().max().unwrap_or(0);
+    let mut columns: Vec<SwitchIdx> = known.indices().collect();
+    let mut parts = Parts::new(known.switch_count());
+    // By switch: the part it is in, from the smallest on; each is named by its first edge switch.
+    let mut keys: Vec<Vec<u32>> = vec![Vec::new(); known.switch_count()];
+    for level in (0..=deepest).rev() {
+        let at = |switch: &SwitchIdx| levels[switch.index()] == level;
+        if !columns.iter().any(at) {
+            continue;
+        }
+        for switch in known.indices().filter(at) {
+            for group in known.groups(switch) {
+                if levels[group.neighbour.index()] >= level {
+                    parts.join(switch.0, group.neighbour.0);
+                }
+            }
+        }
+        let mut first_edge: BTreeMap<u32, u32> = BTreeMap::new();
+        let inside = |switch: &SwitchIdx| levels[switch.index()] >= level;
+        for switch in known.indices().filter(inside) {
+            let edge = if known.hosts(switch) > 0 {
+                switch.0
+            } else {
+                u32::MAX
+            };
+            let least = first_edge.entry(parts.find(switch.0)).or_insert(edge);
+            *least = edge.min(*least);
+        }
+        for switch in known.indices().filter(inside) {
+            keys[switch.index()].push(first_edge[&parts.find(switch.0)]);
+        }
+    }
+    columns.sort_by_cached_key(|switch| {
+        let key = &keys[switch.index()];
+        // The largest part first; a switch higher up comes after what hangs off it.
+        let path: Vec<u32> = key.iter().rev().copied().collect();
+        let depth = std::cmp::Reverse(levels[switch.index()]);
+        let rest = u32::MAX;
+        (
+            path.into_iter().chain([rest]).collect::<Vec<u32>>(),
+            depth,
+            *switch,
+        )
+    });
+    columns
+}
+
+/// Switches that hang together so far.
+struct Parts {
+    parent: Vec<u32>,
+}
+
+impl Parts {
+    fn new(count: usize) -> Parts {
+        Parts {
+            parent: (0..count as u32).collect(),
+        }
+    }
+
+    fn find(&mut self, switch: u32) -> u32 {
+        let mut root = switch;
+        while self.parent[root as usize] != root {
+            let above = self.parent[root as usize];
+            self.parent[root as usize] = self.parent[above as usize];
+            root = above;
+        }
+        root
+    }
+
+    fn join(&mut self, one: u32, other: u32) {
+        let (one, other) = (self.find(one), self.find(other));
+        // The lower number stays, so that the result does not depend on the order.
+        self.parent[one.max(other) as usize] = one.min(other);
+    }
+}
+
+impl Category {
+    /// The category of a destination: what the operator says, else by its kind.
+    fn of(
+        destination: &crate::topology::Destination,
+        categories: &BTreeMap<Guid, Category>,
+    ) -> Category {
+        let said = || categories.get(&destination.guid).copied();
+        match destination.kind {
+            EndpointKind::Switch0 => Category::Switch,
+            EndpointKind::AggregationNode => Category::Aggregation,
+            EndpointKind::Ca => said().unwrap_or(Category::Compute),
+            EndpointKind::Router => said().unwrap_or(Category::Storage),
+        }
+    }
+}

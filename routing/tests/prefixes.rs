@@ -1,0 +1,197 @@
+//! While a fabric changes from one set of tables to another, switch by switch and block by block, in whatever order the
+//! answers come: no loop and no credit loop, at no moment.
+
+mod common;
+#[path = "common/random.rs"]
+mod random;
+
+use common::{pgft, without_switches};
+use proptest::prelude::*;
+use rsm_ids::Lid;
+use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
+use rsm_routing::mcast::Orientation;
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::{SwitchIdx, Topology};
+use rsm_routing::verify::{changes, mixture_is_acyclic, stages, stages_along, verify};
+
+fn routed(kind: EngineKind, topology: &Topology, earlier: Option<&Ranking>) -> Routing {
+    let options = Options {
+        previous_ranking: earlier.cloned(),
+        ..Options::default()
+    };
+    route(kind, topology, &options, None).unwrap()
+}
+
+/// What the switches of `after` hold before they are told of it.
+fn held(before: &Topology, tables: &Tables, after: &Topology) -> Tables {
+    let lfts = after
+        .switches()
+        .iter()
+        .map(|switch| match before.switch_by_guid(switch.guid) {
+            Some(index) => tables.lft(index).clone(),
+            None => Default::default(),
+        })
+        .collect();
+    Tables { lfts }
+}
+
+/// Writes the blocks of every stage in a random order, and looks at the fabric now and then.
+fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
+    let mut random = seed | 1;
+    let mut next = move |below: usize| {
+        // Xorshift, 64 bits.
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    let mut now = old.clone();
+    for stage in stages {
+        let mut writes: Vec<(usize, usize)> = (0..stage.lfts.len())
+            .flat_map(|switch| (0..stage.lfts[switch].blocks()).map(move |block| (switch, block)))
+            .filter(|&(switch, block)| !stage.lfts[switch].block_eq(&now.lfts[switch], block))
+            .collect();
+        for place in (1..writes.len()).rev() {
+            writes.swap(place, next(place + 1));
+        }
+        let every = writes.len() / 4 + 1;
+        for (count, (switch, block)) in writes.into_iter().enumerate() {
+            now.lfts[switch].set_block(block, &stage.lfts[switch].block(block));
+            if count % every == every / 2 {
+                let report = verify(topology, &now);
+                assert!(report.loop_free, "{:?}", report.witnesses);
+                assert!(report.credit_loop_free, "{:?}", report.witnesses);
+            }
+        }
+        assert_eq!(&now, stage);
+    }
+}
+
+/// The way to new tables, in all of its prefixes.
+fn assert_safe_way(
+    (before, old): (&Topology, &Routing),
+    (after, new): (&Topology, &Routing),
+    seed: u64,
+) -> usize {
+    let old_tables = held(before, &old.tables, after);
+    let orientation = Orientation::of(after, new.ranking.as_ref().unwrap()).unwrap();
+    let is_above = |high: SwitchIdx, low: SwitchIdx| orientation.is_above(high, low);
+    let follows = rsm_routing::verify::Dependencies::of(after, &new.tables).follows(is_above);
+    let changes = changes(&old_tables, &new.tables);
+    let along = follows
+        .then(|| stages_along(after, is_above, &new.tables, &changes))
+        .flatten();
+    let stages = along.unwrap_or_else(|| stages(after, &old_tables, &new.tables));
+    assert!(stages.len() <= 2);
+    let mut now = &old_tables;
+    for stage in &stages {
+        assert!(mixture_is_acyclic(after, now, stage));
+        now = stage;
+    }
+    assert_eq!(now, &new.tables);
+    replay(after, &old_tables, &stages, seed);
+    stages.len()
+}
+
+#[test]
+fn trees_lose_and_regain_links_and_switches() {
+    for (m, w, p) in [
+        ([4, 4, 4], [1, 4, 4], [1, 1, 1]),
+        ([4, 4, 3], [1, 4, 2], [1, 1, 2]),
+    ] {
+        let whole = pgft(&m, &w, &p, 0);
+        let first = routed(EngineKind::FabricTree, &whole, None);
+        let cables = whole.cables();
+        for seed in 1..40u64 {
+            let gone: Vec<_> = (0..seed % 4 + 1)
+                .map(|number| {
+                    cables[((seed * 7919 + number * 104_729) % cables.len() as u64) as usize].a
+                })
+                .collect();
+            let mut broken = whole.without_cables(&gone);
+            if seed % 3 == 0 {
+                let switch = SwitchIdx((seed % whole.switch_count() as u64) as u32);
+                broken = without_switches(&broken, &[switch]);
+            }
+            let during = routed(EngineKind::FabricTree, &broken, first.ranking.as_ref());
+            assert_safe_way((&whole, &first), (&broken, &during), seed);
+            let other = whole.without_cables(&gone[..gone.len() / 2]);
+            let between = routed(EngineKind::FabricTree, &other, during.ranking.as_ref());
+            assert_safe_way((&broken, &during), (&other, &between), seed);
+            let after = routed(EngineKind::FabricTree, &whole, between.ranking.as_ref());
+            assert_safe_way((&other, &between), (&whole, &after), seed);
+            assert_eq!(after.tables, first.tables);
+        }
+    }
+}
+
+#[test]
+fn what_hosts_use_is_written_at_once() {
+    // Packets of hosts need no entry that has to wait: one broken link is gone around in the first stage.
+    let whole = pgft(&[4, 4, 4], &[1, 4, 4], &[1, 1, 1], 0);
+    let first = routed(EngineKind::FabricTree, &whole, None);
+    let cables = whole.cables();
+    let leaf = |cable: &&rsm_routing::topology::Cable| {
+        whole.hosts(whole.switch_by_guid(cable.a.0).unwrap()) > 0
+    };
+    let cable = cables.iter().filter(leaf).nth(40).unwrap();
+    let broken = whole.without_cables(&[cable.a]);
+    let during = routed(EngineKind::FabricTree, &broken, first.ranking.as_ref());
+    let orientation = Orientation::of(&broken, during.ranking.as_ref().unwrap()).unwrap();
+    let stages = stages_along(
+        &broken,
+        |high, low| orientation.is_above(high, low),
+        &during.tables,
+        &changes(&first.tables, &during.tables),
+    )
+    .unwrap();
+    for from in broken.indices().filter(|&from| broken.hosts(from) > 0) {
+        for to in broken.destinations().iter().filter(|to| to.kind.is_host()) {
+            let [first, last] = [&stages[0], &during.tables]
+                .map(|tables| path(&broken, tables, from, to.lid).unwrap());
+            assert_eq!(first, last, "{:?} {from:?} {to:?}", stages.len());
+        }
+    }
+}
+
+/// The switches that a packet passes; `None` when it does not arrive.
+fn path(topology: &Topology, tables: &Tables, from: SwitchIdx, lid: Lid) -> Option<Vec<SwitchIdx>> {
+    let destination = topology.destination_of(lid)?;
+    let mut passed = vec![from];
+    while passed.last() != Some(&destination.switch) {
+        let &switch = passed.last()?;
+        let port = tables.lft(switch).port(lid)?;
+        passed.push(topology.peer(switch, port)?.0);
+        assert!(passed.len() <= topology.switch_count());
+    }
+    Some(passed)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_fabric_loses_and_regains_parts(
+        plan in random::any_fabric(),
+        dead in prop::collection::vec(any::<prop::sample::Index>(), 1..5),
+        switch in any::<Option<prop::sample::Index>>(),
+        seed in any::<u64>(),
+        tree in any::<bool>(),
+    ) {
+        let kind = if tree { EngineKind::FabricTree } else { EngineKind::UpDn };
+        let whole = plan.build();
+        let cables = whole.cables();
+        prop_assume!(!cables.is_empty());
+        let first = routed(kind, &whole, None);
+        let ends: Vec<_> = dead.iter().map(|dead| cables[dead.index(cables.len())].a).collect();
+        let mut broken = whole.without_cables(&ends);
+        if let Some(switch) = switch {
+            let gone = SwitchIdx(switch.index(whole.switch_count()) as u32);
+            broken = without_switches(&broken, &[gone]);
+        }
+        let during = routed(kind, &broken, first.ranking.as_ref());
+        assert_safe_way((&whole, &first), (&broken, &during), seed);
+        let after = routed(kind, &whole, during.ranking.as_ref());
+        assert_safe_way((&broken, &during), (&whole, &after), seed);
+    }
+}
