@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rsm::core::snapshot::Snapshot;
-use rsm::daemon::administration::{Administering, Administrator, Clock, Multicast};
+use rsm::daemon::administration::{Administering, Administrator, Clock, Surroundings};
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -72,8 +72,8 @@ impl Administered {
             .start(
                 config,
                 Arc::new(transport.administration()),
-                Multicast {
-                    groups: Vec::new(),
+                Surroundings {
+                    remembered: sa::Remembered::default(),
                     core: Box::new(|_| true),
                     save: Box::new(|_| ()),
                 },
