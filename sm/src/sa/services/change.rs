@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, SaStatus, ServiceRecord};
 
-use super::{Id, Registry, Service};
+use super::{Id, Registry, Service, usual_gid};
 use crate::sa::directory::{Directory, EndIx};
 use crate::sa::template::Template;
 use crate::sa::trust::Trust;
@@ -104,7 +104,7 @@ impl Registry {
     ) -> Result<ServiceRecord, Status> {
         let apart = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
         let template = Template::new(record, mask, apart)?;
-        let gid = asker.directory.local_gid(record.service_gid());
+        let gid = usual_gid(asker.directory, record.service_gid());
         let id = |p_key| Id {
             service: record.service_id(),
             gid,
@@ -145,7 +145,7 @@ fn offering_port(
     let port = if record.service_gid().is_multicast() {
         asker.port
     } else {
-        let gid = directory.local_gid(record.service_gid());
+        let gid = usual_gid(directory, record.service_gid());
         record.set_service_gid(gid);
         directory
             .by_gid(gid)

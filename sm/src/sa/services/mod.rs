@@ -77,6 +77,15 @@ impl Service {
     }
 }
 
+/// The GID of a service's port in its usual form. Programs that leave out the prefix mean this subnet, here as elsewhere.
+fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
+    if gid.prefix() == 0 {
+        Gid::new(directory.prefix(), gid.guid())
+    } else {
+        directory.local_gid(gid)
+    }
+}
+
 /// A lease that ends, in seconds, begun ones counted.
 fn seconds(left: Duration) -> u32 {
     let whole = left.as_secs() + u64::from(left.subsec_nanos() > 0);

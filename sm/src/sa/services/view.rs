@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, ServiceRecord};
 
-use super::{Id, Service};
+use super::{Id, Service, usual_gid};
 use crate::sa::directory::{Directory, EndIx};
 use crate::sa::template::Template;
 use crate::sa::trust::Trust;
@@ -126,7 +126,7 @@ impl Query {
         now: Time,
     ) -> Result<Query, Status> {
         let mut record = *record;
-        record.set_service_gid(eyes.directory.local_gid(record.service_gid()));
+        record.set_service_gid(usual_gid(&eyes.directory, record.service_gid()));
         let has = |component| mask.contains(component);
         let service = has(ServiceRecord::SERVICE_ID).then(|| record.service_id());
         let first = Id {

@@ -149,6 +149,15 @@ fn any_component_finds_them_and_one_name_may_be_many() {
     ] {
         assert_eq!(found(&mut world, asker, mask, &by), [11], "{mask:?}");
     }
+    // With the prefix of every subnet, and with none.
+    for prefix in [0xFE80_0000_0000_0000, 0] {
+        let mut by = by;
+        by.set_service_gid(Gid::new(prefix, world.guid(hosts[1])));
+        assert_eq!(
+            found(&mut world, asker, ServiceRecord::SERVICE_GID, &by),
+            [11]
+        );
+    }
     let several = [10, 11, 12, 13];
     for mask in [NAME, P_KEY, ALL, ServiceRecord::SERVICE_DATA8_0] {
         assert_eq!(found(&mut world, asker, mask, &by), several, "{mask:?}");
