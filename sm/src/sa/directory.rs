@@ -170,9 +170,20 @@ impl Directory {
 
     /// The port with this GID, of this subnet or with the prefix that every subnet has for itself.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
-        const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
-        let here = gid.prefix() == self.prefix() || gid.prefix() == LINK_LOCAL;
+        let gid = self.local_gid(gid);
+        let here = gid.prefix() == self.prefix();
         here.then(|| self.by_guid(gid.guid())).flatten()
+    }
+
+    /// The GID by which a port is known here: where it has the prefix that every subnet has for itself, that of this subnet
+    /// instead.
+    pub fn local_gid(&self, gid: Gid) -> Gid {
+        const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
+        if gid.prefix() == LINK_LOCAL {
+            Gid::new(self.prefix(), gid.guid())
+        } else {
+            gid
+        }
     }
 
     /// The upper half of every GID in the subnet.

@@ -8,9 +8,11 @@ mod answer;
 mod directory;
 pub mod mcast;
 mod membership;
+mod memory;
 mod partitions;
 mod path;
 mod query;
+pub mod services;
 mod template;
 mod trust;
 
@@ -23,10 +25,13 @@ use std::time::Duration;
 
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
 pub use directory::{Directory, EndIx, EndPort};
+pub use memory::{Remembered, Unsaved};
 use rsm_mad::Time;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
-use rsm_mad::wire::sa::{CLASS_VERSION, McMemberRecord, Record as _, SaHeader, SaStatus};
+use rsm_mad::wire::sa::{
+    CLASS_VERSION, McMemberRecord, Record as _, SaHeader, SaStatus, ServiceRecord,
+};
 pub use trust::Trust;
 
 use self::mcast::{Registry, SavedGroup, View};
@@ -38,7 +43,7 @@ use crate::plan::groups::GroupSet;
 /// told of together, and nobody waits noticeably.
 const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 
-/// The least time between two times that groups are to be remembered: each costs a write of the disk, and a copy of
+/// The least time between two times that something is to be remembered: each costs a write of the disk, and a copy of
 /// what changes while it is made.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
@@ -137,6 +142,7 @@ pub struct Administration {
     config: Config,
     standing: Standing,
     multicast: Registry,
+    services: services::Registry,
     /// The ports of `standing` were not looked through yet for members that are gone.
     unseen: bool,
     /// When it was last told who takes part in multicast.
@@ -153,6 +159,7 @@ impl Administration {
             config,
             standing: Standing::default(),
             multicast: Registry::new(mcast::Config::default()),
+            services: services::Registry::default(),
             unseen: false,
             told: None,
             saved: None,
@@ -194,15 +201,20 @@ impl Administration {
             && std::mem::take(&mut self.unseen)
         {
             self.multicast.ports_changed(directory.as_ref(), now);
+            self.services.ports_changed(directory, now);
         }
         self.multicast.handle_deadline(now);
+        self.services.handle_deadline(now);
     }
 
     /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for groups.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
-        let save = self.multicast.is_unsaved().then(|| self.next_saving());
-        [groups, save, self.multicast.next_deadline()]
+        let unsaved = self.multicast.is_unsaved() || self.services.is_unsaved();
+        let save = unsaved.then(|| self.next_saving());
+        let of_groups = self.multicast.next_deadline();
+        let of_services = self.services.next_deadline();
+        [groups, save, of_groups, of_services]
             .into_iter()
             .flatten()
             .min()
@@ -226,18 +238,29 @@ impl Administration {
         self.saved.map_or(Time::ZERO, |saved| saved + SAVE_PAUSE)
     }
 
-    /// The multicast groups with their members, if there is something new about them to be remembered.
-    pub fn poll_save(&mut self, now: Time) -> Option<View> {
-        if now < self.next_saving() || !self.multicast.take_unsaved() {
+    /// What there is to be remembered, if anything of it is new.
+    pub fn poll_save(&mut self, now: Time) -> Option<Unsaved> {
+        if now < self.next_saving() {
+            return None;
+        }
+        let groups = self.multicast.take_unsaved();
+        let services = self.services.take_unsaved();
+        let unsaved = Unsaved {
+            groups: groups.then(|| self.multicast.view()),
+            services: services.then(|| self.services.view()),
+        };
+        if unsaved.is_empty() {
             return None;
         }
         self.saved = Some(now);
-        Some(self.multicast.view())
+        Some(unsaved)
     }
 
-    /// Takes back what was remembered, at the start. Returns how many groups and members could not be.
-    pub fn restore(&mut self, groups: Vec<SavedGroup>, now: Time) -> usize {
-        self.multicast.restore(groups, now + RESTORED_FOR)
+    /// Takes back what was remembered, at the start. Returns how many records could not be.
+    pub fn restore(&mut self, remembered: Remembered, now: Time) -> usize {
+        let Remembered { groups, services } = remembered;
+        let groups = self.multicast.restore(groups, now + RESTORED_FOR);
+        groups + self.services.restore(services, now)
     }
 
     /// Groups and their members.
@@ -245,14 +268,19 @@ impl Administration {
         &self.multicast
     }
 
+    /// Services that ports offer.
+    pub fn services(&self) -> &services::Registry {
+        &self.services
+    }
+
     /// What was asked so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Answers `request`. `None` only where the specification has none: for responses, for bytes that are no message of the
+    /// Answers `request`, which arrived at `now`. `None` only where the specification has none: for responses, for bytes that are no message of the
     /// class, and for a wrong SM_Key, which is not to be found out by trying.
-    pub fn handle(&mut self, request: Request<'_>) -> Option<Answer> {
+    pub fn handle(&mut self, request: Request<'_>, now: Time) -> Option<Answer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
             mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
@@ -266,7 +294,7 @@ impl Administration {
         };
         let mad = header.mad();
         self.counters.asked(mad.attribute(), mad.method());
-        let answer = match self.answer(header, data, trust, request.requester) {
+        let answer = match self.answer((header, data), trust, request.requester, now) {
             Ok(body) => Answer::new(request.requester, header, body),
             Err(status) => Answer::refusal(request.requester, header, status),
         };
@@ -276,10 +304,10 @@ impl Administration {
 
     fn answer(
         &mut self,
-        header: &SaHeader,
-        data: &[u8],
+        (header, data): (&SaHeader, &[u8]),
         trust: Trust,
         requester: RemoteAddress,
+        now: Time,
     ) -> Result<answer::Body, Status> {
         let mad = header.mad();
         if mad.base_version() != BASE_VERSION || mad.class_version() != CLASS_VERSION {
@@ -300,11 +328,23 @@ impl Administration {
         let requester = directory
             .by_lid(requester.lid)
             .ok_or(SaStatus::REQ_DENIED)?;
-        if mad.attribute() == McMemberRecord::ID
-            && matches!(mad.method(), Method::SET | Method::DELETE)
-        {
-            let registry = &mut self.multicast;
-            return query::mc_member::change(registry, directory, (header, data), requester, trust);
+        let changes = matches!(mad.method(), Method::SET | Method::DELETE);
+        match mad.attribute() {
+            McMemberRecord::ID if changes => {
+                let registry = &mut self.multicast;
+                let asked = (header, data);
+                return query::mc_member::change(registry, directory, asked, requester, trust);
+            }
+            ServiceRecord::ID if changes => {
+                let asker = services::Asker {
+                    directory,
+                    port: requester,
+                    trust,
+                };
+                let registry = &mut self.services;
+                return query::service::change(registry, (header, data), &asker, now);
+            }
+            _ => {}
         }
         query::answer(&query::Asked {
             header,
@@ -313,6 +353,8 @@ impl Administration {
             requester,
             directory,
             view: &self.multicast.view(),
+            services: &self.services.view(),
+            now,
         })
     }
 }

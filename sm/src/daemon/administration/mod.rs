@@ -29,7 +29,6 @@ pub use self::statistics::{Counts, Statistics};
 use self::worker::Worker;
 use crate::core::snapshot::Snapshot;
 use crate::plan::groups::GroupSet;
-use crate::sa::mcast::{SavedGroup, View};
 use crate::sa::{self, Administration, Standing};
 
 /// What the time is.
@@ -38,16 +37,16 @@ pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 /// Where the core is told who takes part in multicast. Does not wait; whether there was room.
 pub type CoreSink = Box<dyn Fn(Arc<GroupSet>) -> bool + Send>;
 
-/// Where it is told who takes part in multicast, to be remembered. Does not wait.
-pub type SaveSink = Box<dyn Fn(View) + Send>;
+/// Where it is told what is to be remembered. Does not wait.
+pub type SaveSink = Box<dyn Fn(sa::Unsaved) + Send>;
 
-/// What subnet administration has to do with multicast beyond the port.
-pub struct Multicast {
-    /// Who took part before.
-    pub groups: Vec<SavedGroup>,
-    /// Who is told of changes.
+/// What subnet administration has to do with others, beyond the port.
+pub struct Surroundings {
+    /// What was kept before.
+    pub remembered: sa::Remembered,
+    /// Who is told who takes part in multicast.
     pub core: CoreSink,
-    /// Who keeps them.
+    /// Who keeps what is to be kept.
     pub save: SaveSink,
 }
 
@@ -95,19 +94,16 @@ impl Administrator {
         self,
         config: sa::Config,
         port: Arc<dyn AdministrationPort>,
-        multicast: Multicast,
+        surroundings: Surroundings,
     ) -> anyhow::Result<Administering> {
         // Set once: the value is made here and used up here.
         let _ = self.port.set(Arc::downgrade(&port));
         let standing = Arc::new(Mutex::new(None));
         let closing = Arc::new(AtomicBool::new(false));
         let mut administration = Administration::new(config);
-        let left_out = administration.restore(multicast.groups, (self.clock)());
+        let left_out = administration.restore(surroundings.remembered, (self.clock)());
         if left_out > 0 {
-            tracing::warn!(
-                left_out,
-                "multicast groups or members that were remembered make no sense"
-            );
+            tracing::warn!(left_out, "records that were remembered make no sense");
         }
         let worker = Worker {
             administration,
@@ -118,8 +114,8 @@ impl Administrator {
             closing: Arc::clone(&closing),
             statistics: Arc::clone(&self.statistics),
             clock: self.clock,
-            core: multicast.core,
-            save: multicast.save,
+            core: surroundings.core,
+            save: surroundings.save,
             untold: None,
         };
         let worker = Builder::new()

@@ -40,7 +40,7 @@ pub(super) struct Worker {
     pub(super) clock: Clock,
     /// Where it is told who takes part in multicast.
     pub(super) core: CoreSink,
-    /// Where that is remembered.
+    /// Where it is told what is to be remembered.
     pub(super) save: SaveSink,
     /// What the core had no room for.
     pub(super) untold: Option<Arc<GroupSet>>,
@@ -79,8 +79,8 @@ impl Worker {
             }
         }
         // What would have waited for its time is remembered now.
-        if let Some(view) = self.administration.poll_save(Time::MAX) {
-            (self.save)(view);
+        if let Some(unsaved) = self.administration.poll_save(Time::MAX) {
+            (self.save)(unsaved);
         }
     }
 
@@ -127,7 +127,7 @@ impl Worker {
         })
     }
 
-    /// Tells the core, and the store, who takes part in multicast. The core is not waited for: of what it has no room for the last is told later.
+    /// Tells the core who takes part in multicast, and the store what is to be remembered. The core is not waited for: of what it has no room for the last is told later.
     fn tell(&mut self, now: Time) {
         let groups = self.administration.poll_groups(now).or(self.untold.take());
         if let Some(groups) = groups
@@ -135,8 +135,8 @@ impl Worker {
         {
             self.untold = Some(groups);
         }
-        if let Some(view) = self.administration.poll_save(now) {
-            (self.save)(view);
+        if let Some(unsaved) = self.administration.poll_save(now) {
+            (self.save)(unsaved);
         }
     }
 
@@ -169,7 +169,7 @@ impl Worker {
             bytes: &message.bytes,
             requester: message.remote,
         };
-        let Some(answer) = self.administration.handle(request) else {
+        let Some(answer) = self.administration.handle(request, (self.clock)()) else {
             return;
         };
         let (header, remote) = (*answer.header(), answer.remote);

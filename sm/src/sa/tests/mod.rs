@@ -3,5 +3,6 @@ mod isolation;
 mod multicast;
 mod paths;
 mod records;
+mod services;
 mod walk;
 mod world;
