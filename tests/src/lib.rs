@@ -10,6 +10,7 @@
 //! * [`measure`] turns rounds of a bench into medians and ratios.
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
 //! * [`administered`] has hosts that ask subnet administration, on the simulated fabric in real time.
+//! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] decides what a missing program means, [`binaries`] finds rsm's own.
 
@@ -19,6 +20,7 @@ pub mod bringup;
 pub mod clock;
 mod error;
 pub mod fabrics;
+pub mod fuzz;
 pub mod ibsim;
 pub mod measure;
 pub mod parse;
