@@ -3,5 +3,6 @@ mod isolation;
 mod multicast;
 mod paths;
 mod records;
+mod searching;
 mod walk;
 mod world;
