@@ -104,31 +104,7 @@ impl Administered {
     /// When there is no such port, or it is taken.
     #[must_use]
     pub fn host(&self, node: Guid, port: PortNum) -> Host {
-        let (sender, inbox) = channel();
-        let sink: AdministrationSink = Box::new(move |inbound| {
-            // The host may be gone.
-            let _ = sender.send(inbound);
-        });
-        let sinks = Sinks {
-            others: Box::new(|_| ()),
-            administration: Some(sink),
-        };
-        let transport = self.handle.attach(node, port, sinks);
-        let transport = transport.expect("the port is free");
-        let config = RmppConfig {
-            // A host takes what it asked for.
-            max_received: 256 << 20,
-            ..RmppConfig::default()
-        };
-        let port: Arc<dyn AdministrationPort> = Arc::new(transport.administration());
-        Host {
-            messenger: Messenger::new(port, config),
-            inbox,
-            clock: clock(),
-            server: RemoteAddress::gsi(self.lid, 0),
-            tid: 0,
-            _transport: transport,
-        }
+        Host::at(&self.handle, (node, port), self.lid)
     }
 }
 
@@ -189,6 +165,40 @@ pub struct Host {
 }
 
 impl Host {
+    /// A program at an end port that asks subnet administration at the LID `server`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such port, or it is taken.
+    #[must_use]
+    pub fn at(sim: &SimHandle, (node, port): (Guid, PortNum), server: Lid) -> Host {
+        let (sender, inbox) = channel();
+        let sink: AdministrationSink = Box::new(move |inbound| {
+            // The host may be gone.
+            let _ = sender.send(inbound);
+        });
+        let sinks = Sinks {
+            others: Box::new(|_| ()),
+            administration: Some(sink),
+        };
+        let transport = sim.attach(node, port, sinks);
+        let transport = transport.expect("the port is free");
+        let config = RmppConfig {
+            // A host takes what it asked for.
+            max_received: 256 << 20,
+            ..RmppConfig::default()
+        };
+        let port: Arc<dyn AdministrationPort> = Arc::new(transport.administration());
+        Host {
+            messenger: Messenger::new(port, config),
+            inbox,
+            clock: clock(),
+            server: RemoteAddress::gsi(server, 0),
+            tid: 0,
+            _transport: transport,
+        }
+    }
+
     /// Sends a question and does not wait for the answer.
     ///
     /// # Panics

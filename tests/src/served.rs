@@ -93,19 +93,7 @@ impl Served {
     pub fn client(&self, host: &str, program: impl AsRef<Path>) -> Result<Invocation, Error> {
         let number = self.next_client.fetch_add(1, Ordering::Relaxed);
         let directory = self.directory.path().join(format!("client-{number}"));
-        std::fs::create_dir(&directory).map_err(|source| Error::Write {
-            path: directory.clone(),
-            source,
-        })?;
-        let program = program.as_ref();
-        let program = program
-            .to_str()
-            .filter(|name| !name.contains('/'))
-            .map_or_else(|| program.to_owned(), program_path);
-        Ok(Invocation::new(program, directory)
-            .env("LD_PRELOAD", binaries::sim_preload())
-            .env("RSM_SIM_SOCKET", &self.socket)
-            .env("RSM_SIM_NODE", host))
+        client_of(&self.socket, host, program.as_ref(), directory)
     }
 
     /// Runs a diagnostic program to its end, successful or not.
@@ -145,6 +133,27 @@ impl Served {
     pub fn stop(self) -> Result<Finished, Error> {
         self.process.terminate(Duration::from_secs(10))
     }
+}
+
+/// `program` in a new `directory`, at a node of the fabric that is served at `socket`.
+pub(crate) fn client_of(
+    socket: &Path,
+    host: &str,
+    program: &Path,
+    directory: PathBuf,
+) -> Result<Invocation, Error> {
+    std::fs::create_dir(&directory).map_err(|source| Error::Write {
+        path: directory.clone(),
+        source,
+    })?;
+    let program = program
+        .to_str()
+        .filter(|name| !name.contains('/'))
+        .map_or_else(|| program.to_owned(), program_path);
+    Ok(Invocation::new(program, directory)
+        .env("LD_PRELOAD", binaries::sim_preload())
+        .env("RSM_SIM_SOCKET", socket)
+        .env("RSM_SIM_NODE", host))
 }
 
 /// The server in the line that `rsm sim serve` prints when it is ready.

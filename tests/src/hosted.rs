@@ -1,0 +1,148 @@
+//! A fabric that this process simulates and serves: programs reach it through the shim, and this process reaches it directly.
+//!
+//! [`Served`](crate::served::Served) has another process simulate it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_sim::live::{self, LiveError, SimHandle};
+use rsm_sim::{Sim, SimConfig};
+use rsm_sim_host::server::{self, Options, Server};
+use tempfile::TempDir;
+
+use crate::clock::wait_for_every;
+use crate::error::Error;
+use crate::load::Place;
+use crate::process::Invocation;
+use crate::served;
+use crate::virtual_time::first_host;
+
+/// The prefix that both managers give a subnet unless they are told another one.
+const PREFIX: u64 = 0xFE80_0000_0000_0000;
+
+/// How often it is looked whether tables are still written.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A fabric. Dropping it ends it.
+pub struct Hosted {
+    // Dropped in this order: the server cleans up in the directory.
+    _server: Server,
+    /// The fabric, in real time.
+    pub sim: SimHandle,
+    socket: PathBuf,
+    directory: TempDir,
+}
+
+impl Hosted {
+    /// Simulates `netlist` and serves it. Programs are at the first host.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for a socket.
+    ///
+    /// # Panics
+    ///
+    /// When the netlist has no host.
+    pub fn start(netlist: &Netlist) -> Result<Hosted, Box<dyn std::error::Error>> {
+        let directory = tempfile::Builder::new().prefix("rsm-hosted-").tempdir()?;
+        let socket = directory.path().join("fabric.sock");
+        let sim = live::spawn(Sim::new(netlist, SimConfig::default(), 1)?)?;
+        let (node, _) = first_host(netlist);
+        let options = Options {
+            socket: socket.clone(),
+            node,
+        };
+        Ok(Hosted {
+            _server: server::serve(sim.clone(), &options)?,
+            sim,
+            socket,
+            directory,
+        })
+    }
+
+    /// Where files can be put, as long as it is there.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// `program` at the first host.
+    ///
+    /// # Errors
+    ///
+    /// When its directory cannot be made.
+    pub fn client(&self, program: impl AsRef<Path>) -> Result<Invocation, Error> {
+        let directory = self.directory.path().join("manager");
+        served::client_of(&self.socket, "", program.as_ref(), directory)
+    }
+
+    /// The hosts whose ports are active, in the order of their GUIDs, and the LID of the manager.
+    ///
+    /// # Errors
+    ///
+    /// The simulation has stopped.
+    pub fn hosts(&self) -> Result<(Vec<Place>, Lid), LiveError> {
+        self.sim.with(|sim| {
+            let mut manager = Lid(0);
+            let mut places = Vec::new();
+            for (node, kind) in sim.nodes() {
+                if kind != NodeKind::Ca {
+                    continue;
+                }
+                let port = PortNum(1);
+                let (Ok(info), Ok(guid)) = (sim.port_info(node, port), sim.port_guid(node, port))
+                else {
+                    continue;
+                };
+                if info.port_state() == PortState::Active {
+                    manager = info.master_sm_lid();
+                    places.push(Place {
+                        node,
+                        port,
+                        lid: info.lid(),
+                        gid: Gid::new(PREFIX, guid),
+                    });
+                }
+            }
+            places.sort_by_key(|place| place.node);
+            (places, manager)
+        })
+    }
+
+    /// How many blocks of forwarding tables switches were sent so far.
+    ///
+    /// # Errors
+    ///
+    /// The simulation has stopped.
+    pub fn blocks_written(&self) -> Result<u64, LiveError> {
+        self.sim.with(|sim| {
+            let counters = sim.counters();
+            counters.received(AttrId::LINEAR_FORWARDING_TABLE, Method::SET)
+        })
+    }
+
+    /// Waits until no tables have been written for `quiet`; false when `limit` passes first.
+    ///
+    /// # Errors
+    ///
+    /// The simulation has stopped.
+    pub fn wait_quiet(&self, quiet: Duration, limit: Duration) -> Result<bool, LiveError> {
+        let looks = quiet.as_millis().div_ceil(LOOK.as_millis());
+        let (mut before, mut same) = (self.blocks_written()?, 0);
+        let is_quiet = wait_for_every(LOOK, limit, || {
+            let written = self.blocks_written();
+            same = match &written {
+                Ok(written) if *written == before => same + 1,
+                _ => 0,
+            };
+            before = written.unwrap_or(before);
+            (same >= looks).then_some(())
+        });
+        Ok(is_quiet.is_some())
+    }
+}
