@@ -11,7 +11,8 @@ use rsm_mad::ids::{DirectedPath, Tid};
 use rsm_mad::transport::fault::{Chance, FaultPlan, FaultRates, Faults};
 use rsm_mad::transport::trace::{PcapngWriter, Trace};
 use rsm_mad::transport::{
-    Datagram, Inbound, IsSmError, LocalPort, PortEvent, RemoteAddress, SendError, Sink, Transport,
+    Administered, AdministrationPort, Datagram, Inbound, IsSmError, LocalPort, PortEvent,
+    RemoteAddress, SendError, SendFailure, Sink, Transport,
 };
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::{AttrId, Method, Status};
@@ -246,4 +247,89 @@ fn wireshark_reads_a_capture_as_subnet_management() {
         row("1700000000.001000001", "0x81", "0x00000001"),
     ];
     assert_eq!(rows, expected, "{errors}");
+}
+
+/// The sending half of subnet administration.
+impl AdministrationPort for Kept {
+    fn does_rmpp(&self) -> bool {
+        false
+    }
+
+    fn send(&self, bytes: &[u8], remote: &RemoteAddress, _: Duration) -> Result<(), SendError> {
+        let mad = bytes.try_into().expect("it is a datagram");
+        let remote = *remote;
+        self.0.lock().push(Datagram { mad, remote });
+        Ok(())
+    }
+
+    fn local_port(&self) -> LocalPort {
+        Transport::local_port(self)
+    }
+}
+
+#[test]
+fn subnet_administration_suffers_the_same_faults() {
+    let rates = FaultRates {
+        drop_out: Chance::percent(30),
+        drop_in: Chance::percent(20),
+        duplicate_out: Chance::percent(10),
+        duplicate_in: Chance::percent(10),
+        delay_in: Chance::percent(10),
+    };
+    let faults = Faults::new(FaultPlan {
+        seed: 7,
+        by_attribute: Vec::new(),
+        others: rates,
+        hold: 3,
+    });
+    let (sent, came) = (Kept::default(), Kept::default());
+    let port = faults.administration(sent.clone());
+    let mut sink = {
+        let came = came.clone();
+        faults.administration_sink(Box::new(move |inbound| {
+            if let Administered::Datagram(datagram) = inbound {
+                came.0.lock().push(datagram);
+            }
+        }))
+    };
+    const COUNT: u64 = 2000;
+    let remote = RemoteAddress::gsi(Lid(6), 0);
+    for tid in 0..COUNT {
+        let mut mad = [0; 256];
+        mad[8..16].copy_from_slice(&tid.to_be_bytes());
+        port.send(&mad, &remote, Duration::ZERO).unwrap();
+        sink(Administered::Datagram(Datagram { mad, remote }));
+    }
+    let counts = port.counts();
+    assert_eq!((counts.sent, counts.received), (COUNT, COUNT));
+    let left = COUNT - counts.dropped_out + counts.duplicated_out;
+    assert_eq!(sent.tids().len() as u64, left);
+    let arrived = came.tids();
+    let all = COUNT - counts.dropped_in + counts.duplicated_in;
+    // Some of the last ones are still held back.
+    assert!((all - 3..=all).contains(&(arrived.len() as u64)));
+    assert!(arrived.is_sorted_by(|&a, &b| a <= b + 4) && !arrived.is_sorted());
+    for (count, percent) in [
+        (counts.dropped_out, 30),
+        (counts.dropped_in, 20),
+        (counts.delayed, 8),
+    ] {
+        let expected = COUNT * percent / 100;
+        assert!(count.abs_diff(expected) < expected / 3, "{counts:?}");
+    }
+    // That a request was given up is no packet.
+    let failures = Arc::new(AtomicU64::new(0));
+    let mut sink = {
+        let failures = Arc::clone(&failures);
+        faults.administration_sink(Box::new(move |_| {
+            failures.fetch_add(1, Ordering::Relaxed);
+        }))
+    };
+    for _ in 0..100 {
+        sink(Administered::SendFailed {
+            tid: Tid(1),
+            kind: SendFailure::TimedOut,
+        });
+    }
+    assert_eq!(failures.load(Ordering::Relaxed), 100);
 }

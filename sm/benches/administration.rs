@@ -30,9 +30,12 @@ use rsm_mad::client::ClientStats;
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::MadBytes;
-use rsm_mad::wire::attr::{Mtu, NodeType};
+use rsm_mad::wire::attr::{Mtu, NodeInfo, NodeType};
 use rsm_mad::wire::header::Method;
-use rsm_mad::wire::sa::{ComponentMask, NodeRecord, PathRecord, PortInfoRecord, Record, SaMad};
+use rsm_mad::wire::sa::{
+    ComponentMask, LinearForwardingTableRecord, NodeRecord, PathRecord, PortInfoRecord, Record,
+    SaMad,
+};
 
 const FABRICS: [&str; 2] = ["fat-tree:k=12,levels=3", "pgft:3;32,32,44;1,32,16;1,1,2"];
 
@@ -165,6 +168,34 @@ impl Bench {
         );
     }
 
+    /// One record that no LID leads to, the only one with so rare a value, from the question to the answer.
+    fn search<R: Record>(&mut self, name: &str, mask: ComponentMask, record: &R) {
+        let mad = SaMad::request(Method::GET, Tid(1), mask, record);
+        let requester = RemoteAddress::gsi(self.hosts[0].lid, 0);
+        let start = Instant::now();
+        let request = Request {
+            bytes: mad.as_bytes(),
+            requester,
+        };
+        let answer = self.sa.handle(request, Time::ZERO);
+        let mut longest = start.elapsed();
+        let mut answer = answer.expect("every request is answered");
+        loop {
+            let before = Instant::now();
+            let settled = self.sa.go_on(&mut answer);
+            longest = longest.max(before.elapsed());
+            if settled {
+                break;
+            }
+        }
+        println!(
+            "  {name:<28} {} in {:.3} ms, longest turn {:.3} ms",
+            answer.status(),
+            start.elapsed().as_secs_f64() * 1e3,
+            longest.as_secs_f64() * 1e3,
+        );
+    }
+
     /// One table to its end.
     fn table<R: Record>(&mut self, name: &str, mask: ComponentMask, record: &R) {
         let mad = SaMad::request(Method::GET_TABLE, Tid(1), mask, record);
@@ -263,6 +294,7 @@ fn run(spec: &str, links: &str, snapshot: Snapshot) {
         start.elapsed().as_secs_f64() * 1e3
     );
     bench.run("PathRecord by GID, prepared", &gids);
+    searches(&mut bench);
     let mut from = PathRecord::default();
     from.set_sgid(bench.hosts[0].gid);
     bench.table("PathRecord from one", PathRecord::SGID, &from);
@@ -276,6 +308,25 @@ fn run(spec: &str, links: &str, snapshot: Snapshot) {
         ComponentMask::NONE,
         &PortInfoRecord::default(),
     );
+}
+
+/// Gets that name no LID.
+fn searches(bench: &mut Bench) {
+    let last = bench.hosts.last().expect("there are hosts");
+    let guid = last.gid.guid();
+    let mut info = NodeInfo::default();
+    info.set_port_guid(guid);
+    let mut node = NodeRecord::default();
+    node.set_node_info(&info);
+    bench.search("NodeRecord by PortGUID", NodeRecord::PORT_GUID, &node);
+    let mut port = PortInfoRecord::default();
+    port.port_info_mut().set_m_key_lease_period(0xBEEF);
+    let mask = PortInfoRecord::M_KEY_LEASE_PERIOD;
+    bench.search("PortInfoRecord by lease", mask, &port);
+    let mut table = LinearForwardingTableRecord::default();
+    table.set_block_num(1023);
+    let mask = LinearForwardingTableRecord::BLOCK_NUM;
+    bench.search("LFT by block", mask, &table);
 }
 
 fn main() {

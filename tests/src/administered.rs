@@ -104,7 +104,7 @@ impl Administered {
     /// When there is no such port, or it is taken.
     #[must_use]
     pub fn host(&self, node: Guid, port: PortNum) -> Host {
-        Host::at(&self.handle, node, port, self.lid)
+        Host::at(&self.handle, (node, port), self.lid)
     }
 }
 
@@ -165,13 +165,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host at an end port of `fabric`, which asks whoever has the LID `server`.
+    /// A program at an end port that asks subnet administration at the LID `server`.
     ///
     /// # Panics
     ///
     /// When there is no such port, or it is taken.
     #[must_use]
-    pub fn at(fabric: &SimHandle, node: Guid, port: PortNum, server: Lid) -> Host {
+    pub fn at(sim: &SimHandle, (node, port): (Guid, PortNum), server: Lid) -> Host {
         let (sender, inbox) = channel();
         let sink: AdministrationSink = Box::new(move |inbound| {
             // The host may be gone.
@@ -181,7 +181,7 @@ impl Host {
             others: Box::new(|_| ()),
             administration: Some(sink),
         };
-        let transport = fabric.attach(node, port, sinks);
+        let transport = sim.attach(node, port, sinks);
         let transport = transport.expect("the port is free");
         let config = RmppConfig {
             // A host takes what it asked for.

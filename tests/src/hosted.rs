@@ -1,179 +1,150 @@
-//! A real rsm, started with the shim, on a simulated fabric that the test holds: the one can be killed, and the other looked
-//! into while it is gone.
+//! A fabric that this process simulates and serves: programs reach it through the shim, and this process reaches it directly.
+//!
+//! [`Served`](crate::served::Served) has another process simulate it.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
-use rsm_mad::wire::header::{Method, Status};
-use rsm_mad::wire::sa::{ClassPortInfo, ComponentMask};
-use rsm_routing::netlist::NodeKind;
-use rsm_sim::live::{self, SimHandle};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_sim::live::{self, LiveError, SimHandle};
 use rsm_sim::{Sim, SimConfig};
 use rsm_sim_host::server::{self, Options, Server};
 use tempfile::TempDir;
 
-use crate::administered::Host;
-use crate::binaries;
-use crate::bringup::LIMIT;
 use crate::clock::wait_for_every;
-use crate::process::Running;
-use crate::served::client;
+use crate::error::Error;
+use crate::load::Place;
+use crate::process::Invocation;
+use crate::served;
+use crate::virtual_time::first_host;
 
-/// How long a host waits for an answer before it asks again, while nobody may be there to answer.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// The prefix that both managers give a subnet unless they are told another one.
+const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// All masks of one switch, by the attribute's modifier.
-pub type Masks = BTreeMap<u32, [u8; 64]>;
+/// How often it is looked whether tables are still written.
+const LOOK: Duration = Duration::from_millis(250);
 
-/// The fabric. The manager's place is the first host.
+/// A fabric. Dropping it ends it.
 pub struct Hosted {
-    /// The fabric.
-    pub handle: SimHandle,
-    /// The end ports of hosts, in the order of their GUIDs; the first is the manager's.
-    pub hosts: Vec<(Guid, PortNum)>,
-    socket: PathBuf,
+    // Dropped in this order: the server cleans up in the directory.
     _server: Server,
+    /// The fabric, in real time.
+    pub sim: SimHandle,
+    /// Where programs are: the first host.
+    pub place: (Guid, PortNum),
+    socket: PathBuf,
     directory: TempDir,
 }
 
 impl Hosted {
-    /// The fabric of a generator's specification.
+    /// Simulates `netlist` and serves it. Programs are at the first host.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for a socket.
     ///
     /// # Panics
     ///
-    /// When it cannot be simulated or served.
-    #[must_use]
-    pub fn start(spec: &str) -> Hosted {
-        let netlist = rsm::offline::load(spec).expect("the specification is one");
-        let sim = Sim::new(&netlist, SimConfig::default(), 1).expect("it can be simulated");
-        let kinds: BTreeMap<Guid, NodeKind> = sim.nodes().collect();
-        let hosts: Vec<(Guid, PortNum)> = sim
-            .end_ports()
-            .filter(|(node, _)| kinds.get(node) == Some(&NodeKind::Ca))
-            .filter(|&(node, port)| sim.peer(node, port).is_ok_and(|peer| peer.is_some()))
-            .collect();
-        let handle = live::spawn(sim).expect("there is a thread");
-        let directory = tempfile::tempdir().expect("there is room");
+    /// When the netlist has no host.
+    pub fn start(netlist: &Netlist) -> Result<Hosted, Box<dyn std::error::Error>> {
+        let directory = tempfile::Builder::new().prefix("rsm-hosted-").tempdir()?;
         let socket = directory.path().join("fabric.sock");
+        let sim = live::spawn(Sim::new(netlist, SimConfig::default(), 1)?)?;
+        let place = first_host(netlist);
         let options = Options {
             socket: socket.clone(),
-            node: hosts[0].0,
+            node: place.0,
         };
-        let server = server::serve(handle.clone(), &options).expect("it can be served");
-        Hosted {
-            handle,
-            hosts,
+        Ok(Hosted {
+            _server: server::serve(sim.clone(), &options)?,
+            sim,
+            place,
             socket,
-            _server: server,
             directory,
-        }
+        })
     }
 
-    /// Where rsm keeps what survives it.
+    /// Where files can be put, as long as it is there.
     #[must_use]
-    pub fn state(&self) -> PathBuf {
-        self.directory.path().join("state")
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
-    /// Starts rsm at its place, and waits until it answers `host`.
+    /// `program` at the first host.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When it does not.
-    pub fn rsm(&self, host: &mut Host) -> Running {
-        let node = self.hosts[0].0.to_string();
-        let rsm = client(self.directory.path(), &self.socket, &node, binaries::rsm());
-        let rsm = rsm.expect("there is room").args(["--fabric", "umad"]);
-        let rsm = rsm.args(["--listen", "127.0.0.1:0", "--state-dir"]);
-        let running = rsm.arg(self.state()).spawn().expect("it can be started");
-        let answers = wait_for_every(ASK_AGAIN, LIMIT, || {
-            host.ask_lid(self.lid(0));
-            let question = (Method::GET, ComponentMask::NONE, 0);
-            let answer = host.try_ask(ASK_AGAIN, question, &ClassPortInfo::default())?;
-            (answer.status() == Status::OK).then_some(())
-        });
-        assert!(answers.is_some(), "{}", running.stderr_so_far());
-        running
+    /// When its directory cannot be made.
+    pub fn client(&self, program: impl AsRef<Path>) -> Result<Invocation, Error> {
+        served::client(self.directory.path(), &self.socket, "", program)
     }
 
-    /// The host at the place with this number.
+    /// The hosts whose ports are active, in the order of their GUIDs, and the LID of the manager.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When it is taken.
-    #[must_use]
-    pub fn host(&self, number: usize) -> Host {
-        let (node, port) = self.hosts[number];
-        Host::at(&self.handle, node, port, self.lid(0))
+    /// The simulation has stopped.
+    pub fn hosts(&self) -> Result<(Vec<Place>, Lid), LiveError> {
+        self.sim.with(|sim| {
+            let mut manager = Lid(0);
+            let mut places = Vec::new();
+            for (node, kind) in sim.nodes() {
+                if kind != NodeKind::Ca {
+                    continue;
+                }
+                let port = PortNum(1);
+                let (Ok(info), Ok(guid)) = (sim.port_info(node, port), sim.port_guid(node, port))
+                else {
+                    continue;
+                };
+                if info.port_state() == PortState::Active {
+                    manager = info.master_sm_lid();
+                    places.push(Place {
+                        node,
+                        port,
+                        lid: info.lid(),
+                        gid: Gid::new(PREFIX, guid),
+                    });
+                }
+            }
+            places.sort_by_key(|place| place.node);
+            (places, manager)
+        })
     }
 
-    /// The LID of the host at the place with this number, as its port has it.
+    /// How many blocks of forwarding tables switches were sent so far.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When the simulation has ended.
-    #[must_use]
-    pub fn lid(&self, number: usize) -> Lid {
-        let (node, port) = self.hosts[number];
-        let lid = self.handle.with(move |sim| {
-            let info = sim.port_info(node, port);
-            info.expect("it is there").lid()
-        });
-        lid.expect("it runs")
+    /// The simulation has stopped.
+    pub fn blocks_written(&self) -> Result<u64, LiveError> {
+        self.sim.with(|sim| {
+            let counters = sim.counters();
+            counters.received(AttrId::LINEAR_FORWARDING_TABLE, Method::SET)
+        })
     }
 
-    /// The multicast forwarding tables of all switches.
+    /// Waits until no tables have been written for `quiet`; false when `limit` passes first.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When the simulation has ended.
-    #[must_use]
-    pub fn multicast_tables(&self) -> BTreeMap<Guid, Masks> {
-        let tables = self.handle.with(|sim| {
-            let switches = sim.nodes().filter(|&(_, kind)| kind == NodeKind::Switch);
-            let switches: Vec<Guid> = switches.map(|(guid, _)| guid).collect();
-            let masks = |guid| {
-                let blocks = sim.mft(guid).expect("it is a switch");
-                blocks.map(|(modifier, block)| (modifier, *block)).collect()
+    /// The simulation has stopped.
+    pub fn wait_quiet(&self, quiet: Duration, limit: Duration) -> Result<bool, LiveError> {
+        let looks = quiet.as_millis().div_ceil(LOOK.as_millis());
+        let (mut before, mut same) = (self.blocks_written()?, 0);
+        let is_quiet = wait_for_every(LOOK, limit, || {
+            let written = self.blocks_written();
+            same = match &written {
+                Ok(written) if *written == before => same + 1,
+                _ => 0,
             };
-            switches
-                .into_iter()
-                .map(|guid| (guid, masks(guid)))
-                .collect()
+            before = written.unwrap_or(before);
+            (same >= looks).then_some(())
         });
-        tables.expect("it runs")
-    }
-
-    /// Sets that reached agents so far.
-    ///
-    /// # Panics
-    ///
-    /// When the simulation has ended.
-    #[must_use]
-    pub fn sets(&self) -> u64 {
-        let sets = self.handle.with(|sim| sim.counters().sets());
-        sets.expect("it runs")
-    }
-
-    /// Who gets a packet that the host at the place `from` sends to a group, by place; each as often as he gets it.
-    ///
-    /// # Panics
-    ///
-    /// When the simulation has ended, or the packet goes round.
-    #[must_use]
-    pub fn receivers(&self, from: usize, mlid: Lid) -> BTreeMap<usize, u32> {
-        let sender = self.hosts[from];
-        let probe = self
-            .handle
-            .with(move |sim| sim.probe_multicast(sender, mlid, 0));
-        let probe = probe.expect("it runs").expect("it is a port");
-        assert!(!probe.loops, "{mlid:?} from {sender:?}");
-        let place = |at| self.hosts.iter().position(|&host| host == at);
-        let delivered = probe.delivered.into_iter();
-        delivered
-            .filter_map(|(at, count)| Some((place(at)?, count)))
-            .collect()
+        Ok(is_quiet.is_some())
     }
 }

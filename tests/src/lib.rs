@@ -5,13 +5,16 @@
 //!
 //! * [`ibsim`] starts the simulator and its clients, [`tap`] sees every MAD between them.
 //! * [`served`] has `rsm sim serve` simulate a fabric for them, through the shim.
+//! * [`hosted`] simulates one in this process, for them and for [`load`].
 //! * [`sm`] runs a subnet manager, OpenSM or rsm, once or resident.
 //! * [`osmtest`] runs OpenSM's own test program against rsm.
 //! * [`parse`] reads the outputs, [`fabrics`] names the fabrics.
 //! * [`measure`] turns rounds of a bench into medians and ratios.
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
 //! * [`administered`] has hosts that ask subnet administration, on the simulated fabric in real time.
-//! * [`hosted`] has a real rsm manage a simulated fabric that the test itself holds, and hosts that ask it.
+//! * [`managed`] has a real rsm manage such a fabric, and hosts that ask it.
+//! * [`fuzz`] takes any bytes: records, requests, RMPP.
+//! * [`load`] has many of them ask as fast as they are answered.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] decides what a missing program means, [`binaries`] finds rsm's own.
 
@@ -21,8 +24,11 @@ pub mod bringup;
 pub mod clock;
 mod error;
 pub mod fabrics;
+pub mod fuzz;
 pub mod hosted;
 pub mod ibsim;
+pub mod load;
+pub mod managed;
 pub mod measure;
 pub mod osmtest;
 pub mod parse;

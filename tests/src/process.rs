@@ -194,6 +194,19 @@ impl Running {
         self.child.id()
     }
 
+    /// The processor time that its threads have had so far; what ended ones had is not counted. Zero where the kernel does not
+    /// say.
+    #[must_use]
+    pub fn processor_time(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id()));
+        let spent = tasks.into_iter().flatten().flatten().filter_map(|task| {
+            // The first number: nanoseconds on a processor.
+            let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(spent.sum())
+    }
+
     /// The writing end of the child's standard input, once.
     #[must_use]
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {

@@ -11,7 +11,7 @@ use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, Record, Servic
 use rsm_tests::administered::Host;
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::clock::wait_for_every;
-use rsm_tests::hosted::Hosted;
+use rsm_tests::managed::Managed;
 
 /// 20 switches, 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
@@ -40,14 +40,14 @@ const TO_CREATE: ComponentMask = McMemberRecord::Q_KEY
 
 /// A fabric, and a host at each place but the manager's.
 struct World {
-    hosted: Hosted,
+    hosted: Managed,
     hosts: BTreeMap<usize, Host>,
 }
 
 impl World {
     fn gid(&self, place: usize) -> Gid {
         let (node, port) = self.hosted.hosts[place];
-        let guid = self.hosted.handle.with(move |sim| {
+        let guid = self.hosted.fabric.sim.with(move |sim| {
             let guid = sim.port_guid(node, port);
             guid.expect("it is there")
         });
@@ -96,7 +96,7 @@ impl World {
 
 /// A served fabric with hosts, and an rsm that answers.
 fn start() -> (World, rsm_tests::process::Running) {
-    let hosted = Hosted::start(FABRIC);
+    let hosted = Managed::start(FABRIC);
     let mut first = hosted.host(1);
     let rsm = hosted.rsm(&mut first);
     let mut hosts = BTreeMap::from([(1, first)]);

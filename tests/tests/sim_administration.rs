@@ -6,7 +6,9 @@ use std::time::Duration;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::header::{AttrId, Method, Status};
-use rsm_mad::wire::sa::{ComponentMask, NodeRecord, PathRecord, Record};
+use rsm_mad::wire::sa::{
+    ComponentMask, NodeRecord, PathRecord, Record, SaStatus, VlArbitrationTableRecord,
+};
 use rsm_sim::DropReason;
 use rsm_tests::administered::Administered;
 use rsm_tests::clock::wait_for;
@@ -98,6 +100,26 @@ fn before_the_first_snapshot_everybody_is_asked_for_patience() {
         let answer = host.ask(method, PAIR, &path(lid, lid));
         assert_eq!(answer.status(), Status::BUSY);
     }
+    fabric.administering.stop();
+}
+
+#[test]
+fn what_no_lid_leads_to_is_looked_for_while_others_are_answered() {
+    let fabric = Administered::answering("fat-tree:k=8,levels=3", 0);
+    let hosts = hosts(&fabric);
+    let (node, port, lid) = hosts[0];
+    let mut host = fabric.host(node, port);
+    let ready = wait_for(Duration::from_secs(10), || {
+        let answer = host.ask(Method::GET, PAIR, &path(lid, lid));
+        (answer.status() == Status::OK).then_some(())
+    });
+    ready.expect("it answers");
+    // Nobody has such a block; thousands have others.
+    let mut wanted = VlArbitrationTableRecord::default();
+    wanted.set_block_num(77);
+    let mask = VlArbitrationTableRecord::BLOCK_NUM;
+    let answer = host.ask(Method::GET, mask, &wanted);
+    assert_eq!(answer.status(), SaStatus::NO_RECORDS);
     fabric.administering.stop();
 }
 

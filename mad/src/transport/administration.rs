@@ -11,7 +11,7 @@ use crate::ids::Tid;
 use crate::wire::header::{Class, MadHeader};
 
 /// What a transport delivers for subnet administration.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all of them are datagrams; a box each would cost more than the copy"

@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Datagram, Inbound, IsSmError, LocalPort, SendError, Sink, Transport};
-use crate::wire::MadBytes;
 use crate::wire::header::{AttrId, MadHeader};
+
+mod administration;
+
+pub use administration::FaultyAdministration;
 
 /// A chance, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -58,8 +61,7 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    fn rates(&self, mad: &MadBytes) -> FaultRates {
-        let attribute = MadHeader::of(mad).attribute();
+    fn rates(&self, attribute: AttrId) -> FaultRates {
         let own = self.by_attribute.iter().find(|(id, _)| *id == attribute);
         own.map_or(self.others, |&(_, rates)| rates)
     }
@@ -131,14 +133,16 @@ impl Faults {
     }
 
     /// Wraps the receiving half.
-    pub fn sink(&self, sink: Sink) -> Sink {
-        let mut half = InboundHalf {
-            faults: self.clone(),
-            random: Random(!self.plan.seed),
-            held: Vec::new(),
-            sink,
-        };
-        Box::new(move |inbound| half.take(inbound))
+    pub fn sink(&self, mut sink: Sink) -> Sink {
+        let mut half = InboundHalf::new(self);
+        let plan = Arc::clone(&self.plan);
+        Box::new(move |inbound| match inbound {
+            Inbound::Mad(datagram) => {
+                let rates = plan.rates(MadHeader::of(&datagram.mad).attribute());
+                half.take(datagram, rates, |datagram| sink(Inbound::Mad(datagram)));
+            }
+            other => sink(other),
+        })
     }
 
     /// Wraps the sending half.
@@ -147,6 +151,24 @@ impl Faults {
             transport,
             faults: self.clone(),
             random: Random(self.plan.seed),
+        }
+    }
+
+    /// How often what is sent goes.
+    fn copies(&self, attribute: AttrId, random: &mut Random) -> usize {
+        let counters = &self.counters;
+        count(&counters.sent);
+        let rates = self.plan.rates(attribute);
+        let [dropped, duplicated] =
+            [rates.drop_out, rates.duplicate_out].map(|rate| random.hits(rate));
+        if dropped {
+            count(&counters.dropped_out);
+            0
+        } else if duplicated {
+            count(&counters.duplicated_out);
+            2
+        } else {
+            1
         }
     }
 
@@ -165,38 +187,43 @@ impl Faults {
     }
 }
 
-struct InboundHalf {
+/// The receiving half of whatever kind of datagram or message.
+#[derive(Debug)]
+struct InboundHalf<T> {
     faults: Faults,
     random: Random,
     /// Held back, with how many are still to overtake each. Few: each leaves after `hold` others.
-    held: Vec<(u32, Datagram)>,
-    sink: Sink,
+    held: Vec<(u32, T)>,
 }
 
-impl InboundHalf {
-    fn take(&mut self, inbound: Inbound) {
-        let Inbound::Mad(datagram) = inbound else {
-            (self.sink)(inbound);
-            return;
-        };
-        let counters = Arc::clone(&self.faults.counters);
-        let plan = Arc::clone(&self.faults.plan);
+impl<T: Clone> InboundHalf<T> {
+    fn new(faults: &Faults) -> InboundHalf<T> {
+        InboundHalf {
+            faults: faults.clone(),
+            random: Random(!faults.plan.seed),
+            held: Vec::new(),
+        }
+    }
+
+    /// Passes on what came, as the rates for it have it.
+    fn take(&mut self, what: T, rates: FaultRates, mut pass: impl FnMut(T)) {
+        let counters = &self.faults.counters;
         count(&counters.received);
-        let rates = plan.rates(&datagram.mad);
         // All are drawn every time, so that one rate does not change what another does.
         let [dropped, duplicated, delayed] =
             [rates.drop_in, rates.duplicate_in, rates.delay_in].map(|rate| self.random.hits(rate));
+        let hold = self.faults.plan.hold;
         if dropped {
             count(&counters.dropped_in);
-        } else if delayed && plan.hold > 0 {
+        } else if delayed && hold > 0 {
             count(&counters.delayed);
-            self.held.push((plan.hold + 1, datagram));
+            self.held.push((hold + 1, what));
         } else {
             if duplicated {
                 count(&counters.duplicated_in);
-                (self.sink)(Inbound::Mad(datagram));
+                pass(what.clone());
             }
-            (self.sink)(Inbound::Mad(datagram));
+            pass(what);
         }
         for (overtaking, _) in &mut self.held {
             *overtaking -= 1;
@@ -206,8 +233,7 @@ impl InboundHalf {
             .first()
             .is_some_and(|&(overtaking, _)| overtaking == 0)
         {
-            let (_, datagram) = self.held.remove(0);
-            (self.sink)(Inbound::Mad(datagram));
+            pass(self.held.remove(0).1);
         }
     }
 }
@@ -235,20 +261,11 @@ impl<T> Faulty<T> {
 impl<T: Transport> Transport for Faulty<T> {
     /// A datagram that vanishes counts as sent, and no [`Inbound::SendFailed`] follows: the sender's own timeouts tell.
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
-        let counters = &self.faults.counters;
-        count(&counters.sent);
-        let rates = self.faults.plan.rates(&datagram.mad);
-        let [dropped, duplicated] =
-            [rates.drop_out, rates.duplicate_out].map(|rate| self.random.hits(rate));
-        if dropped {
-            count(&counters.dropped_out);
-            return Ok(());
-        }
-        if duplicated {
-            count(&counters.duplicated_out);
+        let attribute = MadHeader::of(&datagram.mad).attribute();
+        for _ in 0..self.faults.copies(attribute, &mut self.random) {
             self.transport.send(datagram, timeout)?;
         }
-        self.transport.send(datagram, timeout)
+        Ok(())
     }
 
     fn local_port(&self) -> LocalPort {

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
+#[cfg(test)]
+use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{Method, Status};
+#[cfg(test)]
+use rsm_mad::wire::sa::NodeRecord;
 use rsm_mad::wire::sa::{Record, SA_DATA_LEN, SaHeader, SaMad, SaStatus, TraceRecord};
 
 /// How many candidates one [`Answer::pull`] looks at before it comes back: so few that it takes less than a millisecond,
@@ -23,8 +27,26 @@ pub struct Answer {
 pub(super) enum Body {
     /// One record.
     Record([u8; SA_DATA_LEN]),
+    /// One record that is still looked for.
+    Search(Search<Box<dyn Source>>),
     /// Any number of records, produced while they are taken.
     Table(Table),
+}
+
+/// Looks for the one record that a Get is answered with.
+pub(super) struct Search<S> {
+    source: S,
+    wanted: Wanted,
+    found: Option<[u8; SA_DATA_LEN]>,
+}
+
+/// Which record a Get is answered with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wanted {
+    /// The only one: there must be no other.
+    Only,
+    /// The first one.
+    First,
 }
 
 /// The records of a table.
@@ -40,12 +62,12 @@ pub(super) struct Table {
 }
 
 /// Looks at one candidate after the other.
-trait Source: Send {
+pub(super) trait Source: Send {
     /// Puts the next candidate's record into `out`, if there is one to put.
     fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> Step;
 }
 
-enum Step {
+pub(super) enum Step {
     /// The candidate is part of the answer.
     Record,
     /// It is not.
@@ -66,6 +88,31 @@ impl<R: Record, I: Iterator<Item = Option<R>> + Send> Source for Candidates<I> {
             Some(None) => Step::Nothing,
             None => Step::End,
         }
+    }
+}
+
+impl Source for Box<dyn Source> {
+    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> Step {
+        (**self).step(out)
+    }
+}
+
+impl<S: Source> Search<S> {
+    /// Looks at [`WORK_PER_PULL`] candidates. `None` while there are more to look at.
+    fn go_on(&mut self) -> Option<Result<[u8; SA_DATA_LEN], Status>> {
+        for _ in 0..WORK_PER_PULL {
+            let mut record = [0; SA_DATA_LEN];
+            match self.source.step(&mut record) {
+                Step::Nothing => {}
+                Step::Record if self.wanted == Wanted::First => return Some(Ok(record)),
+                Step::Record if self.found.is_some() => {
+                    return Some(Err(SaStatus::TOO_MANY_RECORDS));
+                }
+                Step::Record => self.found = Some(record),
+                Step::End => return Some(self.found.ok_or(SaStatus::NO_RECORDS)),
+            }
+        }
+        None
     }
 }
 
@@ -93,6 +140,31 @@ impl Body {
         let mut data = [0; SA_DATA_LEN];
         data[..R::LEN].copy_from_slice(record.as_bytes());
         Body::Record(data)
+    }
+
+    /// The wanted one of the records among `candidates`. Where it is not known after the first [`WORK_PER_PULL`] of them,
+    /// the rest is looked at later.
+    ///
+    /// # Errors
+    /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, where it is known.
+    pub(super) fn search<R, I>(candidates: I, wanted: Wanted) -> Result<Body, Status>
+    where
+        R: Record,
+        I: Iterator<Item = Option<R>> + Send + 'static,
+    {
+        let mut search = Search {
+            source: Candidates(candidates),
+            wanted,
+            found: None,
+        };
+        match search.go_on() {
+            Some(result) => result.map(Body::Record),
+            None => Ok(Body::Search(Search {
+                source: Box::new(search.source),
+                wanted,
+                found: search.found,
+            })),
+        }
     }
 
     /// The records among `candidates`, in their order.
@@ -170,12 +242,35 @@ impl Answer {
         &self.header
     }
 
-    /// How it went.
+    /// How it went; of an answer that is [open](Answer::is_open) how it goes.
     pub fn status(&self) -> Status {
         self.header.mad().status()
     }
 
-    /// The whole answer, where it is one datagram without RMPP; `None` for a table.
+    /// Whether its record is still looked for: call [`Administration::go_on`](super::Administration::go_on), after others had
+    /// their turn.
+    pub fn is_open(&self) -> bool {
+        matches!(self.body, Body::Search(_))
+    }
+
+    /// Looks at [`WORK_PER_PULL`] more candidates for the record. Whether there is nothing more to look for.
+    pub(super) fn go_on(&mut self) -> bool {
+        let Body::Search(search) = &mut self.body else {
+            return true;
+        };
+        let Some(result) = search.go_on() else {
+            return false;
+        };
+        let record = result.unwrap_or_else(|status| {
+            self.header.mad_mut().set_status(status);
+            [0; SA_DATA_LEN]
+        });
+        self.body = Body::Record(record);
+        true
+    }
+
+    /// The whole answer, where it is one datagram without RMPP; `None` for a table, and while the answer is
+    /// [open](Answer::is_open).
     pub fn datagram(&self) -> Option<MadBytes> {
         match &self.body {
             Body::Record(data) => {
@@ -185,7 +280,7 @@ impl Answer {
                 };
                 Some(*mad.as_bytes())
             }
-            Body::Table(_) => None,
+            Body::Search(_) | Body::Table(_) => None,
         }
     }
 
@@ -194,7 +289,7 @@ impl Answer {
     pub fn pull(&mut self, out: &mut [u8]) -> Pulled {
         match &mut self.body {
             Body::Table(table) => table.pull(out),
-            Body::Record(_) => Pulled {
+            Body::Search(_) | Body::Record(_) => Pulled {
                 bytes: 0,
                 ended: true,
             },
@@ -207,6 +302,7 @@ impl Answer {
     /// [`TooLong`] as soon as it is longer than `limit` bytes; see [`Answer::too_long`].
     pub fn into_message(mut self, limit: usize) -> Result<Vec<u8>, TooLong> {
         const CHUNK: usize = 64 * 1024;
+        while !self.go_on() {}
         let mut message = self.header.as_bytes().to_vec();
         if let Body::Record(data) = &self.body {
             message.extend_from_slice(data);
@@ -241,5 +337,18 @@ impl Answer {
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} to {:?}", self.header, self.remote)
+    }
+}
+
+#[cfg(test)]
+impl Answer {
+    /// An answer to a Get for which so many candidates have to be looked at, in vain.
+    pub(crate) fn searched(remote: RemoteAddress, tid: Tid, candidates: usize) -> Answer {
+        let request = SaHeader::request::<NodeRecord>(Method::GET, tid);
+        let candidates = std::iter::repeat_n(None::<NodeRecord>, candidates);
+        match Body::search(candidates, Wanted::Only) {
+            Ok(body) => Answer::new(remote, &request, body),
+            Err(status) => Answer::refusal(remote, &request, status),
+        }
     }
 }

@@ -278,7 +278,8 @@ impl Administration {
         &self.counters
     }
 
-    /// Answers `request`, which arrived at `now`. `None` only where the specification has none: for responses, for bytes that are no message of the
+    /// Answers `request`, which arrived at `now`, in bounded time: what takes longer is [open](Answer::is_open), or a table.
+    /// `None` only where the specification has none: for responses, for bytes that are no message of the
     /// class, and for a wrong SM_Key, which is not to be found out by trying.
     pub fn handle(&mut self, request: Request<'_>, now: Time) -> Option<Answer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
@@ -298,8 +299,26 @@ impl Administration {
             Ok(body) => Answer::new(request.requester, header, body),
             Err(status) => Answer::refusal(request.requester, header, status),
         };
-        *self.counters.answers.entry(answer.status()).or_default() += 1;
+        self.count(&answer);
         Some(answer)
+    }
+
+    /// Goes on looking for the record of an answer that is [open](Answer::is_open), for as long as [`Answer::pull`] takes.
+    /// Whether there is nothing more to look for.
+    pub fn go_on(&mut self, answer: &mut Answer) -> bool {
+        let was_open = answer.is_open();
+        let settled = answer.go_on();
+        if was_open {
+            self.count(answer);
+        }
+        settled
+    }
+
+    /// Counts an answer by its status, once that is known.
+    fn count(&mut self, answer: &Answer) {
+        if !answer.is_open() {
+            *self.counters.answers.entry(answer.status()).or_default() += 1;
+        }
     }
 
     fn answer(

@@ -1,5 +1,7 @@
 //! Arguments the benches share.
 
+#![allow(dead_code, reason = "each bench uses a part of it")]
+
 use std::path::{Path, PathBuf};
 
 use rsm_tests::{Error, fabrics};
@@ -46,6 +48,11 @@ impl Options {
             Some(net) => Ok(net.clone()),
             None => fabrics::generate(self.spec.as_deref().unwrap_or(default_spec), directory),
         }
+    }
+
+    /// The specification, or that of the bench.
+    pub(crate) fn spec<'a>(&'a self, default: &'a str) -> &'a str {
+        self.spec.as_deref().unwrap_or(default)
     }
 
     /// Rounds per contender.

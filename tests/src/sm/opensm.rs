@@ -122,6 +122,16 @@ impl OpenSm {
             .unwrap_or_default()
     }
 
+    /// Has it sweep the whole subnet again (SIGHUP).
+    pub fn hang_up(&self) {
+        self.process.hang_up();
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Running {
+        &mut self.process
+    }
+
     /// Its working directory, with its dumps.
     #[must_use]
     pub fn directory(&self) -> &Path {

@@ -161,7 +161,27 @@ impl Rsm {
         arguments: &[&str],
         limit: Duration,
     ) -> Result<Self, Error> {
-        let mut rsm = Self::spawn_with(ibsim, tap, host, state, arguments)?;
+        Self::spawn_with(ibsim, tap, host, state, arguments)?.converged(limit)
+    }
+
+    /// As [`Rsm::start_with`], as whatever client `rsm` is: a program that runs rsm, without arguments.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rsm::start_with`].
+    pub fn run(
+        rsm: Invocation,
+        state: &Path,
+        arguments: &[&str],
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        let rsm = rsm.args(["--fabric", "umad"]);
+        Self::spawn_as(rsm, state, arguments)?.converged(limit)
+    }
+
+    /// Waits until the history names a convergence.
+    fn converged(self, limit: Duration) -> Result<Self, Error> {
+        let mut rsm = self;
         let converged = wait_for_every(HISTORY_INTERVAL, limit, || {
             let up = rsm.history().is_ok_and(|history| !history.is_empty());
             (up || !rsm.process.is_running()).then_some(up)
@@ -202,7 +222,10 @@ impl Rsm {
         state: &Path,
         arguments: &[&str],
     ) -> Result<Self, Error> {
-        let invocation = invocation(ibsim, tap, host)?;
+        Self::spawn_as(invocation(ibsim, tap, host)?, state, arguments)
+    }
+
+    fn spawn_as(invocation: Invocation, state: &Path, arguments: &[&str]) -> Result<Self, Error> {
         let dumps = invocation.directory().join("dumps");
         let process = invocation
             .arg("--state-dir")

@@ -4,12 +4,14 @@
 //!   function of the netlist, the [`Settings`] and the calls, so that a failing run can be repeated by its seed.
 //! * [`expect`] says what has to hold once a subnet is quiet: ports Active, pairs reachable.
 //! * [`partitions`] says whether the hardware holds the P_Keys that were planned.
+//! * [`hosts`] has hosts ask subnet administration, through faults.
 //! * [`watch`] looks at every state that was ever on the wire: credit loops, moved LIDs.
 //! * [`seeds`] runs a scenario for many seeds and says how to repeat the one that fails.
 
 mod dice;
 pub mod expect;
 mod foreign;
+pub mod hosts;
 mod ledger;
 mod manager;
 pub mod partitions;

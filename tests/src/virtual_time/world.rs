@@ -324,8 +324,14 @@ impl World {
             let members = Arc::new(Members { ports });
             self.groups.by_mlid.insert(mlid, members);
         }
+        self.tell_groups(Arc::new(self.groups.clone()));
+    }
+
+    /// Tells the first subnet manager who takes part in multicast, in place of what it was told before.
+    pub fn tell_groups(&mut self, groups: Arc<GroupSet>) {
+        self.groups = GroupSet::clone(&groups);
         let now = self.now;
-        self.managers[0].regroup(Arc::new(self.groups.clone()), now);
+        self.managers[0].regroup(groups, now);
     }
 
     /// Nobody remembers who takes part in multicast; subnet managers that start from now on are not told.

@@ -9,6 +9,8 @@
 
 mod admission;
 mod gate;
+mod outgoing;
+mod searches;
 mod statistics;
 mod worker;
 
@@ -25,6 +27,8 @@ use rsm_mad::transport::{AdministrationPort, AdministrationSink, Messenger};
 use tokio::sync::watch;
 
 use self::gate::{Call, Gate, INBOX};
+pub use self::outgoing::outgoing;
+use self::searches::Searches;
 pub use self::statistics::{Counts, Statistics};
 use self::worker::Worker;
 use crate::core::snapshot::Snapshot;
@@ -108,6 +112,7 @@ impl Administrator {
         let worker = Worker {
             administration,
             messenger: Messenger::new(port, RmppConfig::default()),
+            searches: Searches::default(),
             inbox: self.calls,
             waiting: self.waiting,
             standing: Arc::clone(&standing),

@@ -8,13 +8,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::Refused;
-use rsm_mad::transport::{
-    Delivery, Filled, Left, Message, Messenger, NotSent, Outgoing, SendError, Source, Streamed,
-};
+use rsm_mad::transport::{Delivery, Left, Message, Messenger, NotSent, SendError};
 use rsm_mad::wire::header::{AttrId, MadHeader, Status};
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 
 use super::gate::{Arrival, Call, refusal};
+use super::outgoing::outgoing;
+use super::searches::{Searches, Taken};
 use super::statistics::Statistics;
 use super::{Clock, CoreSink, SaveSink};
 use crate::plan::groups::GroupSet;
@@ -31,6 +31,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 pub(super) struct Worker {
     pub(super) administration: Administration,
     pub(super) messenger: Messenger,
+    pub(super) searches: Searches,
     pub(super) inbox: Receiver<Call>,
     pub(super) waiting: Arc<AtomicUsize>,
     /// What to answer from, when there is something new.
@@ -61,6 +62,9 @@ impl Worker {
             self.administration.handle_deadline(now);
             self.messenger.handle_deadline(now);
             self.deliver(now);
+            if let Some((answer, at)) = self.searches.go_on(&mut self.administration) {
+                self.send(answer, at);
+            }
             self.tell((self.clock)());
             let left = match self.messenger.transmit(AT_ONCE, now) {
                 Ok(left) => left,
@@ -73,6 +77,10 @@ impl Worker {
                     tracing::debug!(error, "nothing can be sent");
                     Left::Nothing
                 }
+            };
+            let left = match left {
+                Left::Nothing if !self.searches.is_empty() => Left::More,
+                left => left,
             };
             if !self.receive(left) {
                 return;
@@ -172,9 +180,23 @@ impl Worker {
         let Some(answer) = self.administration.handle(request, (self.clock)()) else {
             return;
         };
-        let (header, remote) = (*answer.header(), answer.remote);
         let asked = message.header().map_or(AttrId(0), MadHeader::attribute);
         self.statistics.question(asked);
+        if !answer.is_open() {
+            return self.send(answer, at);
+        }
+        match self.searches.take(answer, at) {
+            Taken::Taken | Taken::Again => {}
+            Taken::Refused(answer) => {
+                self.statistics.busy();
+                self.refuse(Some(*answer.header()), answer.remote, Status::BUSY);
+            }
+        }
+    }
+
+    /// Sends the answer to a question that came at `at`.
+    fn send(&mut self, answer: Answer, at: Time) {
+        let (header, remote) = (*answer.header(), answer.remote);
         let now = (self.clock)();
         match self.messenger.send(outgoing(answer), Duration::ZERO, now) {
             Ok(()) => self.statistics.answered((self.clock)().since(at)),
@@ -211,39 +233,5 @@ impl Worker {
         if self.messenger.send(message, Duration::ZERO, now).is_err() {
             self.statistics.failed();
         }
-    }
-}
-
-/// An answer as it is sent: a datagram, or a table that is made meanwhile.
-fn outgoing(answer: Answer) -> Outgoing {
-    let remote = answer.remote;
-    match answer.datagram() {
-        Some(mad) => Outgoing::Whole(Message {
-            bytes: mad.to_vec(),
-            remote,
-        }),
-        None => Outgoing::Streamed(Streamed {
-            header: *answer.header().as_bytes(),
-            data: Box::new(Table(answer)),
-            remote,
-        }),
-    }
-}
-
-/// The records of an answer.
-struct Table(Answer);
-
-impl Source for Table {
-    fn fill(&mut self, room: &mut [u8]) -> Filled {
-        let pulled = self.0.pull(room);
-        Filled {
-            bytes: pulled.bytes,
-            ended: pulled.ended,
-        }
-    }
-
-    /// How many there are is known when the last one was made.
-    fn remaining(&self) -> Option<u64> {
-        None
     }
 }

@@ -1,6 +1,6 @@
 //! Joining a group, and making it where there is none (IBA 15.2.5.17.2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::Lid;
@@ -183,14 +183,12 @@ impl Registry {
 
     fn check_room(&self, mgid: Gid, port: &Port<'_>) -> Result<(), Status> {
         let group = self.groups.get(&mgid);
-        let aliases = group.map_or(0, |group| {
-            let members = group.members.values();
-            members.filter(|member| member.port == port.guid).count()
-        });
         let is_member = group.is_some_and(|group| group.members.contains_key(&port.gid.guid()));
         let groups = self.by_port.get(&port.guid);
-        let is_full = groups
-            .is_some_and(|groups| groups.len() >= MAX_GROUPS_PER_PORT && !groups.contains(&mgid));
+        let aliases = groups.and_then(|groups| groups.get(&mgid));
+        let is_full =
+            aliases.is_none() && groups.is_some_and(|groups| groups.len() >= MAX_GROUPS_PER_PORT);
+        let aliases = aliases.map_or(0, BTreeSet::len);
         let no_room = !is_member
             && (self.members >= MAX_MEMBERS || is_full || aliases >= MAX_ALIASES_PER_GROUP);
         if no_room {
@@ -254,7 +252,7 @@ impl Registry {
         }
         if is_new {
             self.members += 1;
-            self.by_port.entry(port.guid).or_default().insert(mgid);
+            self.note_membership(port.guid, mgid, port.gid.guid());
         }
     }
 }

@@ -25,13 +25,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lid};
-use rsm_mad::Time;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::Rate;
 
 pub use self::group::{Group, Member, Parameters};
 use self::mlid::Mlids;
+use self::presence::Gone;
 pub(in crate::sa) use self::realize::is_meaningful;
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, Eyes, View};
@@ -127,12 +127,12 @@ pub struct Registry {
     /// Shared with views, and copied where one is still looked at when something changes.
     groups: Arc<BTreeMap<Gid, Arc<Group>>>,
     mlids: Mlids,
-    /// By port GUID: the groups that it takes part in, by whichever of its GIDs.
-    by_port: BTreeMap<Guid, BTreeSet<Gid>>,
+    /// By port GUID: the groups that it takes part in, and by which of its GUIDs.
+    by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
     /// Memberships in all groups.
     members: usize,
     /// Ports with memberships that are gone, and when they lose them.
-    gone: BTreeMap<Guid, Time>,
+    gone: Gone,
     /// Counts multicast GIDs that were assigned.
     assigned: u32,
     /// What was last said of who is to be reached.
@@ -154,7 +154,7 @@ impl Registry {
             mlids: Mlids::default(),
             by_port: BTreeMap::new(),
             members: 0,
-            gone: BTreeMap::new(),
+            gone: Gone::default(),
             assigned: 0,
             group_set: Arc::default(),
             stale: BTreeSet::new(),
@@ -284,16 +284,10 @@ impl Registry {
         let Some(member) = group.members.remove(&alias) else {
             return;
         };
-        let takes_part = group
-            .members
-            .values()
-            .any(|other| other.port == member.port);
         self.stale.insert(group.mlid);
         self.members -= 1;
         self.unsaved = true;
-        if !takes_part {
-            self.forget_membership(member.port, mgid);
-        }
+        self.forget_membership(member.port, mgid, alias);
         self.end_if_over(mgid);
     }
 
@@ -305,8 +299,8 @@ impl Registry {
         }
         if let Some(group) = Arc::make_mut(&mut self.groups).remove(&mgid) {
             self.members -= group.members.len();
-            for member in group.members.values() {
-                self.forget_membership(member.port, mgid);
+            for (&alias, member) in &group.members {
+                self.forget_membership(member.port, mgid, alias);
             }
             self.stale.insert(group.mlid);
             self.mlids.release(group.mlid, mgid);
@@ -315,13 +309,24 @@ impl Registry {
         }
     }
 
-    fn forget_membership(&mut self, port: Guid, mgid: Gid) {
-        if let Some(groups) = self.by_port.get_mut(&port) {
-            groups.remove(&mgid);
-            if groups.is_empty() {
-                self.by_port.remove(&port);
-                self.gone.remove(&port);
+    fn note_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
+        let groups = self.by_port.entry(port).or_default();
+        groups.entry(mgid).or_default().insert(alias);
+    }
+
+    fn forget_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
+        let Some(groups) = self.by_port.get_mut(&port) else {
+            return;
+        };
+        if let Some(aliases) = groups.get_mut(&mgid) {
+            aliases.remove(&alias);
+            if aliases.is_empty() {
+                groups.remove(&mgid);
             }
+        }
+        if groups.is_empty() {
+            self.by_port.remove(&port);
+            self.gone.remove(port);
         }
     }
 }

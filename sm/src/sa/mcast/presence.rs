@@ -1,10 +1,52 @@
 //! Ports that come and go.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
 
 use super::{Ports, Registry};
+
+/// Ports that are gone, and until when they keep what they have.
+#[derive(Default, Debug)]
+pub(super) struct Gone {
+    until: BTreeMap<Guid, Time>,
+    by_time: BTreeSet<(Time, Guid)>,
+}
+
+impl Gone {
+    /// A port is gone, and keeps what it has until then.
+    pub(super) fn insert(&mut self, port: Guid, until: Time) {
+        self.remove(port);
+        self.until.insert(port, until);
+        self.by_time.insert((until, port));
+    }
+
+    pub(super) fn remove(&mut self, port: Guid) {
+        if let Some(until) = self.until.remove(&port) {
+            self.by_time.remove(&(until, port));
+        }
+    }
+
+    fn contains(&self, port: Guid) -> bool {
+        self.until.contains_key(&port)
+    }
+
+    fn next(&self) -> Option<Time> {
+        self.by_time.first().map(|&(until, _)| until)
+    }
+
+    /// A port whose time is over, which is forgotten.
+    fn take_due(&mut self, now: Time) -> Option<Guid> {
+        let &(until, port) = self.by_time.first()?;
+        if until > now {
+            return None;
+        }
+        self.remove(port);
+        Some(port)
+    }
+}
 
 impl Registry {
     /// The subnet has changed: ports that are gone lose their memberships when they do not come back in time; those that
@@ -13,16 +55,16 @@ impl Registry {
         let mut expelled: Vec<(Gid, Guid)> = Vec::new();
         for (&guid, groups) in &self.by_port {
             let Some(port) = ports.by_guid(guid) else {
-                let until = now + self.config.keep;
-                self.gone.entry(guid).or_insert(until);
+                if !self.gone.contains(guid) {
+                    self.gone.insert(guid, now + self.config.keep);
+                }
                 continue;
             };
-            self.gone.remove(&guid);
-            for group in groups.iter().filter_map(|mgid| self.groups.get(mgid)) {
-                if !port.is_in(group.parameters.p_key) {
-                    let members = group.members.iter();
-                    let own = members.filter(|(_, member)| member.port == guid);
-                    expelled.extend(own.map(|(&alias, _)| (group.parameters.mgid, alias)));
+            self.gone.remove(guid);
+            for (&mgid, aliases) in groups {
+                let group = self.groups.get(&mgid);
+                if group.is_some_and(|group| !port.is_in(group.parameters.p_key)) {
+                    expelled.extend(aliases.iter().map(|&alias| (mgid, alias)));
                 }
             }
         }
@@ -33,32 +75,20 @@ impl Registry {
 
     /// Takes the memberships of ports that have been gone for too long.
     pub fn handle_deadline(&mut self, now: Time) {
-        let lost: Vec<Guid> = self
-            .gone
-            .iter()
-            .filter(|&(_, &until)| until <= now)
-            .map(|(&guid, _)| guid)
-            .collect();
-        for guid in lost {
-            self.gone.remove(&guid);
+        while let Some(guid) = self.gone.take_due(now) {
             self.expel(guid);
         }
     }
 
     /// When [`Registry::handle_deadline`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.gone.values().copied().min()
+        self.gone.next()
     }
 
     /// Takes all memberships of a port.
     fn expel(&mut self, guid: Guid) {
-        for mgid in self.by_port.get(&guid).cloned().unwrap_or_default() {
-            let Some(group) = self.groups.get(&mgid) else {
-                continue;
-            };
-            let members = group.members.iter();
-            let own = members.filter(|(_, member)| member.port == guid);
-            let aliases: Vec<Guid> = own.map(|(&alias, _)| alias).collect();
+        let groups = self.by_port.get(&guid).cloned().unwrap_or_default();
+        for (mgid, aliases) in groups {
             for alias in aliases {
                 self.remove_member(mgid, alias);
             }

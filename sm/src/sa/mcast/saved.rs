@@ -94,7 +94,7 @@ impl Registry {
                     continue;
                 }
                 self.members += 1;
-                self.by_port.entry(member.port).or_default().insert(mgid);
+                self.note_membership(member.port, mgid, member.gid.guid());
                 self.gone.insert(member.port, until);
                 members.insert(
                     member.gid.guid(),

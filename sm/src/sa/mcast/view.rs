@@ -55,8 +55,12 @@ impl View {
 
     /// Whether the port with this GUID takes part in a group.
     pub fn is_member(&self, mgid: Gid, port: Guid) -> bool {
-        let group = self.group(mgid);
-        group.is_some_and(|group| group.members.values().any(|member| member.port == port))
+        let members = self.group(mgid).map(|group| &group.members);
+        members.is_some_and(|members| {
+            // Nearly all take part by the GUID of the port itself.
+            members.get(&port).is_some_and(|own| own.port == port)
+                || members.values().any(|member| member.port == port)
+        })
     }
 
     /// The next record after `cursor` that Get or GetTable with `record` and `mask` asks for. At most `work` groups and

@@ -20,7 +20,7 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
 
 use self::pairs::{Ends, Pairs};
 use self::wishes::Wishes;
-use super::answer::Body;
+use super::answer::{Body, Wanted};
 use super::directory::{Directory, EndIx};
 use super::query::Asked;
 
@@ -51,8 +51,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let most = if get { Some(1) } else { wishes.numb_path };
     let pairs = Pairs::new(finder, from.ends, to.ends, most.map(usize::from));
     if get {
-        let path = pairs.flatten().next().ok_or(SaStatus::NO_RECORDS)?;
-        return Ok(Body::record(&path));
+        return Body::search(pairs, Wanted::First);
     }
     Ok(Body::table(pairs))
 }

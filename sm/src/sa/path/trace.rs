@@ -1,11 +1,14 @@
 //! TraceRecord: the nodes along a path.
 
+use std::sync::Arc;
+
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{PathRecord, SaStatus, TraceRecord};
 use rsm_routing::topology::PortUse;
 
+use super::pairs::Pairs;
 use super::wishes::Wishes;
 use super::{Body, DESTINATION, Finder, SOURCE, end};
 use crate::sa::directory::{Directory, EndIx};
@@ -31,13 +34,43 @@ pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
         wishes,
     };
-    let mut pairs = super::pairs::Pairs::new(finder, from.ends, to.ends, Some(1)).flatten();
-    let nodes = pairs.next().and_then(|path| {
-        let source = directory.by_lid(path.slid())?;
-        let target = directory.by_lid(path.dlid())?;
-        trace(directory, source, target, path.dlid())
-    });
-    Ok(Body::table(nodes.unwrap_or_default().into_iter().map(Some)))
+    Ok(Body::table(Hops {
+        directory: directory.clone(),
+        pairs: Some(Pairs::new(finder, from.ends, to.ends, Some(1))),
+        nodes: Vec::new().into_iter(),
+    }))
+}
+
+/// The nodes along the first of some paths, once it is found.
+struct Hops {
+    directory: Arc<Directory>,
+    /// What is left of the paths, until one is found.
+    pairs: Option<Pairs>,
+    /// What is left of the nodes along it.
+    nodes: std::vec::IntoIter<TraceRecord>,
+}
+
+impl Iterator for Hops {
+    type Item = Option<TraceRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(pairs) = &mut self.pairs else {
+            return self.nodes.next().map(Some);
+        };
+        if let Some(path) = pairs.next()? {
+            self.nodes = along(&self.directory, &path)
+                .unwrap_or_default()
+                .into_iter();
+            self.pairs = None;
+        }
+        Some(None)
+    }
+}
+
+fn along(directory: &Directory, path: &PathRecord) -> Option<Vec<TraceRecord>> {
+    let source = directory.by_lid(path.slid())?;
+    let target = directory.by_lid(path.dlid())?;
+    trace(directory, source, target, path.dlid())
 }
 
 /// The nodes that packets from `source` to the LID `dlid` of `target` pass; `None` where they do not arrive.

@@ -29,7 +29,7 @@ use rsm_mad::wire::sa::{
     SwitchInfoRecord, TraceRecord, VlArbitrationTableRecord,
 };
 
-use super::answer::Body;
+use super::answer::{Body, Wanted};
 use super::directory::{Directory, EndIx};
 use super::mcast::View;
 use super::path;
@@ -178,7 +178,7 @@ impl Asked<'_> {
     /// The answer that has those of `candidates` that there are: for a Get the only one.
     ///
     /// # Errors
-    /// For a Get ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS; a table may be empty.
+    /// For a Get ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, where it is known at once; a table may be empty.
     pub(super) fn read<R, I>(&self, candidates: I) -> Result<Body, Status>
     where
         R: Record,
@@ -187,12 +187,7 @@ impl Asked<'_> {
         if self.header.mad().method() != Method::GET {
             return Ok(Body::table(candidates));
         }
-        let mut matching = candidates.flatten();
-        let only = matching.next().ok_or(SaStatus::NO_RECORDS)?;
-        match matching.next() {
-            None => Ok(Body::record(&only)),
-            Some(_) => Err(SaStatus::TOO_MANY_RECORDS),
-        }
+        Body::search(candidates, Wanted::Only)
     }
 }
 
@@ -289,10 +284,8 @@ where
 {
     let query = Arc::new(query);
     ends.map(EndIx).flat_map(move |ix| {
-        let visible = query.may_see(ix);
-        // A port that is hidden is looked at all the same, which takes its time.
-        let hidden = (!visible).then_some(None);
-        let seen = visible.then(|| of_end(&query, ix));
-        hidden.into_iter().chain(seen.into_iter().flatten())
+        let seen = query.may_see(ix).then(|| of_end(&query, ix));
+        // To look at a port takes its time, also where it is hidden or has nothing of the kind.
+        std::iter::once(None).chain(seen.into_iter().flatten())
     })
 }

@@ -3,6 +3,7 @@ mod isolation;
 mod multicast;
 mod paths;
 mod records;
+mod searching;
 mod services;
 mod walk;
 mod world;

@@ -202,9 +202,10 @@ impl World {
     ) -> Result<Vec<A>, Status> {
         let mut mad = SaMad::request(method, Tid(77), mask, record);
         change(&mut mad.header);
-        let answer = self
+        let mut answer = self
             .handle(mad.as_bytes())
             .expect("every request is answered");
+        while !self.sa.go_on(&mut answer) {}
         assert_eq!(answer.header().mad().tid(), Tid(77));
         assert!(answer.header().mad().method().is_response());
         records(answer)

@@ -1,0 +1,76 @@
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use zerocopy::FromBytes as _;
+
+use super::{FaultCounts, Faults, InboundHalf, Random};
+use crate::transport::{
+    AdministrationPort, AdministrationSink, LocalPort, RemoteAddress, SendError,
+};
+use crate::wire::header::{AttrId, MadHeader};
+
+impl Faults {
+    /// Wraps the receiving half of subnet administration. That a request was given up is always told.
+    pub fn administration_sink(&self, mut sink: AdministrationSink) -> AdministrationSink {
+        let mut half = InboundHalf::new(self);
+        let faults = self.clone();
+        Box::new(move |inbound| match inbound.header() {
+            None => sink(inbound),
+            Some(header) => {
+                let rates = faults.plan.rates(header.attribute());
+                half.take(inbound, rates, &mut sink);
+            }
+        })
+    }
+
+    /// Wraps the sending half of subnet administration.
+    pub fn administration<P: AdministrationPort>(&self, port: P) -> FaultyAdministration<P> {
+        FaultyAdministration {
+            port,
+            faults: self.clone(),
+            random: Mutex::new(Random(self.plan.seed)),
+        }
+    }
+}
+
+/// A sending half of subnet administration that loses and doubles what it sends.
+#[derive(Debug)]
+pub struct FaultyAdministration<P> {
+    port: P,
+    faults: Faults,
+    /// It is sent from any thread.
+    random: Mutex<Random>,
+}
+
+impl<P> FaultyAdministration<P> {
+    /// How often what happened so far, in both halves.
+    pub fn counts(&self) -> FaultCounts {
+        self.faults.counts()
+    }
+}
+
+impl<P: AdministrationPort> AdministrationPort for FaultyAdministration<P> {
+    fn does_rmpp(&self) -> bool {
+        self.port.does_rmpp()
+    }
+
+    /// What vanishes counts as sent: the sender's own timeouts tell.
+    fn send(
+        &self,
+        bytes: &[u8],
+        remote: &RemoteAddress,
+        timeout: Duration,
+    ) -> Result<(), SendError> {
+        let header = MadHeader::ref_from_prefix(bytes).ok();
+        let attribute = header.map_or(AttrId(0), |(header, _)| header.attribute());
+        let copies = self.faults.copies(attribute, &mut self.random.lock());
+        for _ in 0..copies {
+            self.port.send(bytes, remote, timeout)?;
+        }
+        Ok(())
+    }
+
+    fn local_port(&self) -> LocalPort {
+        self.port.local_port()
+    }
+}

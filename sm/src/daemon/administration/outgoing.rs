@@ -1,0 +1,39 @@
+//! Answers as they are sent.
+
+use rsm_mad::transport::{Filled, Message, Outgoing, Source, Streamed};
+
+use crate::sa::Answer;
+
+/// An answer as it is sent: a datagram, or a table that is made meanwhile. It must not be [open](Answer::is_open) any more.
+pub fn outgoing(answer: Answer) -> Outgoing {
+    let remote = answer.remote;
+    match answer.datagram() {
+        Some(mad) => Outgoing::Whole(Message {
+            bytes: mad.to_vec(),
+            remote,
+        }),
+        None => Outgoing::Streamed(Streamed {
+            header: *answer.header().as_bytes(),
+            data: Box::new(Table(answer)),
+            remote,
+        }),
+    }
+}
+
+/// The records of an answer.
+struct Table(Answer);
+
+impl Source for Table {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
+        let pulled = self.0.pull(room);
+        Filled {
+            bytes: pulled.bytes,
+            ended: pulled.ended,
+        }
+    }
+
+    /// How many there are is known when the last one was made.
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,145 @@
+//! Gets whose record is not found at once, because they name no LID: each has its turn.
+
+use std::collections::VecDeque;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+
+use crate::sa::{Administration, Answer};
+
+/// How many there are at once. Each looks at a thousand candidates in its turn and at some hundred thousand altogether, so that
+/// the last one of so many is answered within seconds, about as long as a host waits.
+const MAX_SEARCHES: usize = 64;
+
+/// How many of them from one LID: what is left is for others.
+const MAX_PER_CLIENT: usize = 8;
+
+/// An answer that is not found yet.
+#[derive(Debug)]
+struct Search {
+    answer: Answer,
+    /// When the question came.
+    at: Time,
+}
+
+/// The answers that are looked for, in turn.
+#[derive(Debug, Default)]
+pub(super) struct Searches(VecDeque<Search>);
+
+/// What became of an answer that was to be looked for.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// It has its turn from now on.
+    Taken,
+    /// The question came before, and its answer is looked for already.
+    Again,
+    /// There is no room.
+    Refused(Answer),
+}
+
+impl Searches {
+    /// Whether there is nothing to look for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes an answer that is open, to a question that came at `at`.
+    pub(super) fn take(&mut self, answer: Answer, at: Time) -> Taken {
+        let remote = answer.remote;
+        let tid = answer.header().mad().tid();
+        let same = |other: &Search| {
+            let (lid, qpn) = (other.answer.remote.lid, other.answer.remote.qpn);
+            (lid, qpn) == (remote.lid, remote.qpn) && other.answer.header().mad().tid() == tid
+        };
+        if self.0.iter().any(same) {
+            return Taken::Again;
+        }
+        if self.0.len() >= MAX_SEARCHES || self.of(remote.lid) >= MAX_PER_CLIENT {
+            return Taken::Refused(answer);
+        }
+        self.0.push_back(Search { answer, at });
+        Taken::Taken
+    }
+
+    fn of(&self, lid: Lid) -> usize {
+        let searches = self.0.iter();
+        searches
+            .filter(|search| search.answer.remote.lid == lid)
+            .count()
+    }
+
+    /// Goes on with the one whose turn it is. The answer, if that is known then, and when its question came.
+    pub(super) fn go_on(&mut self, administration: &mut Administration) -> Option<(Answer, Time)> {
+        let Search { mut answer, at } = self.0.pop_front()?;
+        if administration.go_on(&mut answer) {
+            return Some((answer, at));
+        }
+        self.0.push_back(Search { answer, at });
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_mad::ids::Tid;
+    use rsm_mad::transport::RemoteAddress;
+    use rsm_mad::wire::sa::SaStatus;
+
+    use super::*;
+    use crate::sa::{Config, WORK_PER_PULL};
+
+    fn open(lid: u16, tid: u64, turns: usize) -> Answer {
+        let remote = RemoteAddress::gsi(Lid(lid), 0);
+        let answer = Answer::searched(remote, Tid(tid), (turns + 1) * WORK_PER_PULL - 1);
+        assert!(answer.is_open());
+        answer
+    }
+
+    #[test]
+    fn all_have_their_turn_and_the_short_ones_are_not_held_up() {
+        let mut administration = Administration::new(Config { sm_key: 0 });
+        let mut searches = Searches::default();
+        for (lid, turns) in [(1, 3), (2, 1), (3, 2)] {
+            let taken = searches.take(open(lid, 7, turns), Time::from_nanos(lid.into()));
+            assert!(matches!(taken, Taken::Taken));
+        }
+        let mut order = Vec::new();
+        let mut turns = 0;
+        while !searches.is_empty() {
+            turns += 1;
+            if let Some((answer, at)) = searches.go_on(&mut administration) {
+                assert_eq!(answer.status(), SaStatus::NO_RECORDS);
+                assert!(answer.datagram().is_some());
+                assert_eq!(at, Time::from_nanos(answer.remote.lid.0.into()));
+                order.push(answer.remote.lid.0);
+            }
+        }
+        assert_eq!((order, turns), (vec![2, 3, 1], 6));
+        let counted = administration.counters().answers.get(&SaStatus::NO_RECORDS);
+        assert_eq!(counted, Some(&3));
+    }
+
+    #[test]
+    fn there_is_room_for_some_of_each_and_so_many_altogether() {
+        let mut searches = Searches::default();
+        let mut taken = 0;
+        for tid in 0..100 {
+            match searches.take(open(1, tid, 9), Time::ZERO) {
+                Taken::Taken => taken += 1,
+                Taken::Refused(answer) => assert_eq!(answer.header().mad().tid(), Tid(tid)),
+                Taken::Again => panic!("{tid} is new"),
+            }
+        }
+        assert_eq!(taken, MAX_PER_CLIENT);
+        // It is asked again before it is answered.
+        let again = searches.take(open(1, 0, 9), Time::ZERO);
+        assert!(matches!(again, Taken::Again));
+        for lid in 2..100 {
+            let is_full = taken == MAX_SEARCHES;
+            let took = searches.take(open(lid, 0, 9), Time::ZERO);
+            assert_eq!(matches!(took, Taken::Refused(_)), is_full);
+            taken += usize::from(!is_full);
+        }
+        assert_eq!(taken, MAX_SEARCHES);
+    }
+}

@@ -1,0 +1,355 @@
+//! Questions to subnet administration: rsm next to OpenSM, at rest and while they route.
+//!
+//! `cargo bench -p rsm-tests --bench sa_queries [-- [--spec SPEC] [--rounds N] [--only NAME]]`. Each manager runs resident on a
+//! fabric of its own, which this process simulates, and reaches it through the shim; hosts ask as fast as they are answered, on
+//! the simulation's thread. In each round every question is put to one manager after the other. While "re-routing", links
+//! between switches go down and come back all the time, each only once, and OpenSM is told to sweep (SIGHUP) every second.
+//!
+//! Simulation, shim and hosts take processors from the manager, from each as much: `cpu_us` is the processor time that the
+//! manager itself had for an answer, routing included.
+
+mod options;
+
+use std::io::Write;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ComponentMask, NodeRecord, Record};
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_tests::administered::Host;
+use rsm_tests::binaries;
+use rsm_tests::hosted::Hosted;
+use rsm_tests::load::{Load, Outcome, Place, Question};
+use rsm_tests::measure::{Comparison, milliseconds};
+
+use rsm_tests::sm::{OpenSm, Rsm};
+
+use options::Options;
+
+/// The fabric of the comparison: 3,456 hosts and 720 switches.
+const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
+
+/// Longest a contender may take to bring the subnet up, or to calm down.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// How long no table is written before a manager counts as idle.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// How long each is asked in a round.
+const SPAN: Duration = Duration::from_millis(1500);
+
+/// How long a link is down, and how long it is until the next one goes.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How often OpenSM is told to sweep.
+const SWEEPS: Duration = Duration::from_secs(1);
+
+type Failure = Box<dyn std::error::Error>;
+
+/// What is asked, by how many, with how many questions under way for each.
+struct Scenario {
+    name: &'static str,
+    question: Question,
+    clients: usize,
+    outstanding: usize,
+    routes: bool,
+}
+
+const fn scenario(
+    name: &'static str,
+    question: Question,
+    clients: usize,
+    outstanding: usize,
+    routes: bool,
+) -> Scenario {
+    Scenario {
+        name,
+        question,
+        clients,
+        outstanding,
+        routes,
+    }
+}
+
+const SCENARIOS: [Scenario; 8] = [
+    scenario("path, 1 client, 1 at a time", Question::Path, 1, 1, false),
+    scenario("path, 1 client, 16 at once", Question::Path, 1, 16, false),
+    scenario("path, 16 clients, 4 at once", Question::Path, 16, 4, false),
+    scenario("port, 1 client, 16 at once", Question::Port, 1, 16, false),
+    scenario("port, 16 clients, 4 at once", Question::Port, 16, 4, false),
+    scenario(
+        "path, 1 client, 1 at a time, re-routing",
+        Question::Path,
+        1,
+        1,
+        true,
+    ),
+    scenario(
+        "path, 1 client, 16 at once, re-routing",
+        Question::Path,
+        1,
+        16,
+        true,
+    ),
+    scenario(
+        "path, 16 clients, 4 at once, re-routing",
+        Question::Path,
+        16,
+        4,
+        true,
+    ),
+];
+
+/// A subnet manager that stays.
+enum Resident {
+    Rsm(Rsm),
+    OpenSm(OpenSm),
+}
+
+/// One that takes part, and its fabric.
+struct Contender {
+    name: &'static str,
+    // Dropped before its fabric.
+    resident: Resident,
+    fabric: Hosted,
+    hosts: Vec<Place>,
+    server: Lid,
+    /// Links between switches that were not down yet.
+    links: Vec<(Guid, PortNum)>,
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::from_arguments(3)?;
+    let spec = options.spec(DEFAULT_SPEC);
+    let netlist = rsm::offline::load(spec)?;
+    let mut out = std::io::stdout();
+    let mut contenders = Vec::new();
+    for name in ["rsm", "opensm"] {
+        if options.takes_part(name) {
+            let started = now();
+            let contender = Contender::start(name, &netlist)?;
+            let took = started.elapsed().as_secs_f64();
+            let hosts = contender.hosts.len();
+            writeln!(out, "{name}: {spec}, {hosts} hosts up after {took:.1} s")?;
+            contenders.push(contender);
+        }
+    }
+    let mut comparisons: Vec<Comparison> =
+        SCENARIOS.iter().map(|_| Comparison::default()).collect();
+    let mut tables = Comparison::default();
+    for _ in 0..options.rounds() {
+        for (scenario, comparison) in SCENARIOS.iter().zip(&mut comparisons) {
+            for contender in &mut contenders {
+                contender.measure(scenario, comparison)?;
+            }
+        }
+        for contender in &mut contenders {
+            contender.fetch_table(&mut tables)?;
+        }
+    }
+    for (scenario, comparison) in SCENARIOS.iter().zip(&comparisons) {
+        writeln!(out, "\n{}\n{}", scenario.name, comparison.table())?;
+        writeln!(out, "{}", comparison.json(scenario.name, "rsm"))?;
+    }
+    writeln!(out, "\nall NodeRecords\n{}", tables.table())?;
+    writeln!(out, "{}", tables.json("all NodeRecords", "rsm"))?;
+    Ok(())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a bench is where the clock is read"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Contender {
+    fn start(name: &'static str, netlist: &Netlist) -> Result<Contender, Failure> {
+        let fabric = Hosted::start(netlist)?;
+        // Neither sweeps by the clock: what is routed is what a scenario has routed.
+        let resident = match name {
+            "rsm" => {
+                let (state, config) = (
+                    fabric.directory().join("state"),
+                    fabric.directory().join("rsm.toml"),
+                );
+                std::fs::write(&config, "[sweep]\nlight_interval_ms = 0\n")?;
+                let config = config.to_string_lossy().into_owned();
+                let client = fabric.client(binaries::rsm())?;
+                Resident::Rsm(Rsm::run(client, &state, &["--config", &config], LIMIT)?)
+            }
+            _ => {
+                let client = fabric.client("opensm")?;
+                Resident::OpenSm(OpenSm::run(client, &["-s", "0"], LIMIT)?)
+            }
+        };
+        if !fabric.wait_quiet(QUIET, LIMIT)? {
+            return Err(format!("{name} does not calm down").into());
+        }
+        let (hosts, server) = fabric.hosts()?;
+        let contender = Contender {
+            name,
+            resident,
+            fabric,
+            hosts,
+            server,
+            links: links_between_switches(netlist),
+        };
+        contender.wait_until_it_answers()?;
+        Ok(contender)
+    }
+
+    /// The hosts that ask: not the manager's, and spread over the fabric.
+    fn clients(&self, count: usize) -> Vec<Place> {
+        let others: Vec<Place> = self
+            .hosts
+            .iter()
+            .filter(|host| host.lid != self.server)
+            .copied()
+            .collect();
+        (0..count)
+            .map(|index| others[index * others.len() / count])
+            .collect()
+    }
+
+    fn wait_until_it_answers(&self) -> Result<(), Failure> {
+        let load = self.load(Question::Path, 1, 1);
+        let last = now() + LIMIT;
+        while now() < last {
+            let outcome = load.run(&self.fabric.sim, Duration::from_millis(100))?;
+            if outcome.answered > 0 && outcome.busy == 0 && outcome.refused == 0 {
+                return Ok(());
+            }
+        }
+        Err(format!("{} does not answer", self.name).into())
+    }
+
+    fn load(&self, question: Question, clients: usize, outstanding: usize) -> Load {
+        Load {
+            clients: self.clients(clients),
+            outstanding,
+            question,
+            targets: Arc::from(&self.hosts[..]),
+            server: self.server,
+        }
+    }
+
+    fn measure(&mut self, scenario: &Scenario, comparison: &mut Comparison) -> Result<(), Failure> {
+        let load = self.load(scenario.question, scenario.clients, scenario.outstanding);
+        let (blocks, spent) = (self.fabric.blocks_written()?, self.processor_time());
+        let outcome = if scenario.routes {
+            self.while_routing(&load)?
+        } else {
+            load.run(&self.fabric.sim, SPAN)?
+        };
+        let spent = self.processor_time().saturating_sub(spent);
+        let blocks = self.fabric.blocks_written()? - blocks;
+        if scenario.routes {
+            self.fabric.wait_quiet(QUIET, LIMIT)?;
+        }
+        let figures = comparison.of(self.name);
+        let micros = |share| outcome.quantile(share).as_secs_f64() * 1e6;
+        figures.add("answers_per_s", outcome.rate());
+        figures.add("p50_us", micros(0.5));
+        figures.add("p99_us", micros(0.99));
+        figures.add("max_us", micros(1.0));
+        let answers = outcome.answered.max(1) as f64;
+        figures.add("cpu_us", spent.as_secs_f64() * 1e6 / answers);
+        figures.add("busy", outcome.busy as f64);
+        figures.add("refused", outcome.refused as f64);
+        figures.add("unanswered", outcome.unanswered as f64);
+        figures.add("blocks_written", blocks as f64);
+        Ok(())
+    }
+
+    /// Asks while links go down and come back.
+    fn while_routing(&mut self, load: &Load) -> Result<Outcome, Failure> {
+        let going = AtomicBool::new(true);
+        let (links, sim) = (&mut self.links, &self.fabric.sim);
+        let resident = &self.resident;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while going.load(Ordering::Relaxed) {
+                    let Some((switch, port)) = links.pop() else {
+                        return;
+                    };
+                    // Where the simulation has stopped, asking says so.
+                    let _ = sim.with(move |sim| sim.unlink(switch, port));
+                    std::thread::sleep(PAUSE);
+                    let _ = sim.with(move |sim| sim.relink(switch, port));
+                    std::thread::sleep(PAUSE);
+                }
+            });
+            scope.spawn(|| {
+                let mut due = now();
+                while going.load(Ordering::Relaxed) {
+                    if let Resident::OpenSm(opensm) = resident
+                        && now() >= due
+                    {
+                        opensm.hang_up();
+                        due += SWEEPS;
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+            });
+            let outcome = load.run(sim, SPAN);
+            going.store(false, Ordering::Relaxed);
+            Ok(outcome?)
+        })
+    }
+
+    /// Asks for all nodes, a table of many segments.
+    fn fetch_table(&mut self, comparison: &mut Comparison) -> Result<(), Failure> {
+        let place = self.clients(1)[0];
+        let mut host = Host::at(&self.fabric.sim, (place.node, place.port), self.server);
+        let started = now();
+        let answer = host.ask(
+            Method::GET_TABLE,
+            ComponentMask::NONE,
+            &NodeRecord::default(),
+        );
+        let took = started.elapsed();
+        if answer.status() != Status::OK {
+            return Err(format!("{}: {} for a table", self.name, answer.status()).into());
+        }
+        let records: Vec<NodeRecord> = answer.records();
+        let figures = comparison.of(self.name);
+        figures.add("wall_ms", milliseconds(took));
+        figures.add("records", records.len() as f64);
+        figures.add("kib", (records.len() * NodeRecord::LEN) as f64 / 1024.0);
+        Ok(())
+    }
+
+    fn processor_time(&mut self) -> Duration {
+        match &mut self.resident {
+            Resident::Rsm(rsm) => rsm.process().processor_time(),
+            Resident::OpenSm(opensm) => opensm.process().processor_time(),
+        }
+    }
+}
+
+/// One end of each link between two switches, spread over the fabric.
+fn links_between_switches(netlist: &Netlist) -> Vec<(Guid, PortNum)> {
+    let is_switch = |node: usize| netlist.nodes()[node].kind == NodeKind::Switch;
+    let cables = netlist.cables().iter();
+    let ends = cables
+        .map(|cable| (cable.a, cable.b))
+        .filter(|(a, b)| is_switch(a.0) && is_switch(b.0));
+    let mut links: Vec<(Guid, PortNum)> = ends
+        .map(|((node, port), _)| (netlist.nodes()[node].guid, port))
+        .collect();
+    // A stride that is prime reaches all of them, each once.
+    const STRIDE: usize = 7919;
+    let count = links.len();
+    if count % STRIDE != 0 {
+        links = (0..count)
+            .map(|index| links[index * STRIDE % count])
+            .collect();
+    }
+    links
+}

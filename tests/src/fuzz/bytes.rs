@@ -1,0 +1,38 @@
+//! An input, taken apart from the front.
+
+/// What is left of an input.
+pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    /// The next byte; `None` at the end.
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(byte)
+    }
+
+    /// The next number of 16 bits, the most significant byte first.
+    pub(super) fn number(&mut self) -> Option<u16> {
+        let (&bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u16::from_be_bytes(bytes))
+    }
+
+    /// The next `count` bytes, or what is left where that is less.
+    pub(super) fn up_to(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    /// The next `N` bytes, with zeroes where there are fewer; `None` at the end.
+    pub(super) fn padded<const N: usize>(&mut self) -> Option<[u8; N]> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let taken = self.up_to(N);
+        let mut padded = [0; N];
+        padded[..taken.len()].copy_from_slice(taken);
+        Some(padded)
+    }
+}

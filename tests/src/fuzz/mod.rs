@@ -1,0 +1,122 @@
+//! What is fuzzed: functions that take any bytes, and panic where what they found is not as it has to be.
+//!
+//! Each has a corpus of files below `tests/fuzz/corpus`. `cargo test` replays all of them, and mutants of them that a seed
+//! decides ([`mutant`]); the crate in `tests/fuzz` hands the same functions to cargo-fuzz. An input that has failed joins the
+//! corpus with the repair.
+
+mod administration;
+mod bytes;
+mod mutant;
+mod records;
+mod rmpp;
+mod rmpp_link;
+
+use std::path::PathBuf;
+
+pub use mutant::mutant;
+
+/// The longest input that is worth its while, in bytes: dozens of datagrams. What is behind is not looked at.
+pub const MAX_INPUT: usize = 16 << 10;
+
+/// A function that is fuzzed.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of the folder of its corpus.
+    pub name: &'static str,
+    run: fn(&[u8]),
+    seeds: fn() -> Vec<Seed>,
+}
+
+/// An input to begin with: well-formed, for mutants to be not quite.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    /// The name of its file.
+    pub name: String,
+    /// The input.
+    pub bytes: Vec<u8>,
+}
+
+impl Seed {
+    fn new(name: impl Into<String>, bytes: Vec<u8>) -> Seed {
+        let name = name.into();
+        Seed { name, bytes }
+    }
+}
+
+/// The views of every record of subnet administration.
+pub const RECORDS: Target = Target {
+    name: "records",
+    run: records::run,
+    seeds: records::seeds,
+};
+
+/// Requests to subnet administration.
+pub const ADMINISTRATION: Target = Target {
+    name: "administration",
+    run: administration::run,
+    seeds: administration::seeds,
+};
+
+/// Packets of any kind to one end of RMPP.
+pub const RMPP: Target = Target {
+    name: "rmpp",
+    run: rmpp::run,
+    seeds: rmpp::seeds,
+};
+
+/// Both ends of RMPP, with any fate of each packet between them.
+pub const RMPP_LINK: Target = Target {
+    name: "rmpp_link",
+    run: rmpp_link::run,
+    seeds: rmpp_link::seeds,
+};
+
+/// All of them.
+pub const TARGETS: [Target; 4] = [RECORDS, ADMINISTRATION, RMPP, RMPP_LINK];
+
+impl Target {
+    /// Takes any bytes.
+    ///
+    /// # Panics
+    ///
+    /// When something is wrong with what is fuzzed.
+    pub fn run(&self, input: &[u8]) {
+        (self.run)(&input[..input.len().min(MAX_INPUT)]);
+    }
+
+    /// What the corpus began with.
+    #[must_use]
+    pub fn seeds(&self) -> Vec<Seed> {
+        (self.seeds)()
+    }
+
+    /// Where the corpus is.
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus");
+        PathBuf::from(corpus).join(self.name)
+    }
+
+    /// The corpus, by the names of its files.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be read.
+    #[must_use]
+    pub fn corpus(&self) -> Vec<Seed> {
+        let folder = self.folder();
+        let entries = std::fs::read_dir(&folder);
+        let entries = entries.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let mut corpus: Vec<Seed> = entries
+            .map(|entry| {
+                let path = entry.expect("the folder can be read").path();
+                let bytes = std::fs::read(&path);
+                let bytes = bytes.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                Seed::new(name, bytes)
+            })
+            .collect();
+        corpus.sort_by(|a, b| a.name.cmp(&b.name));
+        corpus
+    }
+}

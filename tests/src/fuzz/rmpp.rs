@@ -1,0 +1,221 @@
+//! One end of RMPP, and any packets: nothing panics, nothing grows, everything ends.
+//!
+//! An input is a row of steps of 16 bytes: what is done, whose it is, and numbers for it.
+
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::{MAX_SEND_WINDOW, Rmpp, RmppConfig};
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{
+    Datagram, Message, Outgoing, Records, RemoteAddress, SA_HEADER_LEN, Streamed,
+};
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::rmpp::{RmppFlags, RmppHeader, RmppStatus, RmppType};
+use rsm_mad::wire::sa::{PathRecord, SaHeader, SaMad};
+
+use super::Seed;
+use super::bytes::Bytes;
+
+/// Few, so that the bounds are met.
+const MAX_TRANSACTIONS: usize = 5;
+const MAX_PER_CLIENT: usize = 3;
+const MAX_RECEIVED: usize = 2000;
+
+/// Far more often than anything is to be done once nothing comes any more: attempts of every transfer and their ends.
+const MOST_DEADLINES: usize = 1000;
+
+const PACKET: u8 = 0;
+const NOISE: u8 = 1;
+const ANSWER: u8 = 2;
+const STREAM: u8 = 3;
+const ASK: u8 = 4;
+const WAIT: u8 = 5;
+const KINDS: u8 = 6;
+
+pub(super) fn run(input: &[u8]) {
+    let config = RmppConfig {
+        max_transactions: MAX_TRANSACTIONS,
+        max_per_client: MAX_PER_CLIENT,
+        max_received: MAX_RECEIVED,
+        ..RmppConfig::default()
+    };
+    let mut rmpp = Rmpp::new(config.clone());
+    let mut now = Time::ZERO;
+    let mut input = Bytes(input);
+    while let Some(step) = input.padded::<16>() {
+        take(&mut rmpp, &step, &mut now);
+        assert!(rmpp.stats().transactions <= MAX_TRANSACTIONS);
+        drain(&mut rmpp, now);
+    }
+    // Left alone, everything ends, as soon as it is said to.
+    let all = config.total_time + config.linger + Duration::from_secs(1);
+    let last = now + all;
+    for _ in 0..MOST_DEADLINES {
+        let Some(next) = rmpp.next_deadline() else {
+            assert_eq!(rmpp.stats().transactions, 0);
+            return;
+        };
+        assert!(next > now, "the same moment again");
+        assert!(next <= last, "{next:?} is long after {now:?}");
+        now = next;
+        rmpp.handle_deadline(now);
+        drain(&mut rmpp, now);
+    }
+    panic!("it goes on for ever");
+}
+
+fn take(rmpp: &mut Rmpp, step: &[u8; 16], now: &mut Time) {
+    let remote = RemoteAddress::gsi(Lid(u16::from(step[1] % 4) + 1), 0);
+    let tid = Tid(u64::from(step[1] >> 4 & 3));
+    let method = [
+        Method::GET_TABLE,
+        Method::GET_MULTI,
+        Method::GET_TABLE_RESPONSE,
+        Method::GET_MULTI_RESPONSE,
+    ][usize::from(step[2] % 4)];
+    let length = usize::from(u16::from_be_bytes([step[14], step[15]])) % 40_000;
+    match step[0] % KINDS {
+        PACKET | NOISE => {
+            let mad = if step[0] % KINDS == PACKET {
+                packet(step, method, tid)
+            } else {
+                std::array::from_fn(|at| step[at % 16] ^ (at / 16) as u8)
+            };
+            rmpp.handle(&Datagram { mad, remote }, *now);
+        }
+        kind @ (ANSWER | STREAM | ASK) => {
+            let mut header = SaHeader::request::<PathRecord>(method, tid);
+            let by_rmpp = kind != ASK || step[3] & 1 == 0;
+            if by_rmpp {
+                header.rmpp_mut().set_flags(RmppFlags::ACTIVE);
+            }
+            let patience = Duration::from_millis(u64::from(step[4]) * 100);
+            let outgoing = if kind == STREAM {
+                Outgoing::Streamed(Streamed {
+                    header: *header.as_bytes(),
+                    data: Box::new(Records::new((0..length as u64).map(u64::to_be_bytes))),
+                    remote,
+                })
+            } else {
+                let mut bytes = header.as_bytes().to_vec();
+                bytes.resize(SA_HEADER_LEN + length, step[5]);
+                Message { bytes, remote }.into()
+            };
+            // There may be no room, or it may be no message: either is said.
+            let _ = rmpp.send(outgoing, patience, *now);
+        }
+        _ => {
+            *now += Duration::from_millis(length as u64);
+            rmpp.handle_deadline(*now);
+            assert!(rmpp.next_deadline().is_none_or(|next| next > *now));
+        }
+    }
+}
+
+fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
+    let number =
+        |at: usize| u32::from_be_bytes([step[at], step[at + 1], step[at + 2], step[at + 3]]);
+    let mut mad = SaMad::from_bytes(&[0xA5; 256]).to_owned();
+    mad.header = SaHeader::request::<PathRecord>(method, tid);
+    mad.header
+        .rmpp_mut()
+        // The version is seldom another.
+        .set_version(step[3].wrapping_add(1))
+        .set_rmpp_type(RmppType::from_code(step[4]))
+        .set_flags(RmppFlags(step[5]))
+        .set_status(RmppStatus::from_code(step[6]))
+        .set_segment_number(number(8))
+        .set_payload_length(number(12));
+    *mad.as_bytes()
+}
+
+fn drain(rmpp: &mut Rmpp, now: Time) {
+    // Everything that is under way is no more than a window each, and a packet besides.
+    let most = MAX_TRANSACTIONS * (MAX_SEND_WINDOW as usize + 1);
+    let mut sent = 0;
+    while let Some(transmit) = rmpp.poll_transmit(now) {
+        assert!(
+            !SaMad::from_bytes(&transmit.datagram.mad)
+                .header
+                .rmpp()
+                .is_active()
+                || RmppHeader::of(&transmit.datagram.mad).version() == 1
+        );
+        sent += 1;
+        assert!(sent <= most, "{sent} datagrams at once");
+    }
+    while let Some(message) = rmpp.poll_message() {
+        assert!(message.data().len() <= MAX_RECEIVED);
+    }
+    while rmpp.poll_failure().is_some() {}
+}
+
+/// A step with a packet.
+fn of_packet(who: u8, method: u8, kind: u8, flags: u8, numbers: [u32; 2]) -> [u8; 16] {
+    let mut step = [0; 16];
+    step[..6].copy_from_slice(&[PACKET, who, method, 0, kind, flags]);
+    step[8..12].copy_from_slice(&numbers[0].to_be_bytes());
+    step[12..].copy_from_slice(&numbers[1].to_be_bytes());
+    step
+}
+
+/// A step with a length or a time.
+fn of_length(kind: u8, who: u8, method: u8, length: u16) -> [u8; 16] {
+    let mut step = [0; 16];
+    step[..5].copy_from_slice(&[kind, who, method, 0, 100]);
+    step[14..].copy_from_slice(&length.to_be_bytes());
+    step
+}
+
+pub(super) fn seeds() -> Vec<Seed> {
+    const ACTIVE: u8 = RmppFlags::ACTIVE.0;
+    const FIRST: u8 = RmppFlags::FIRST.0;
+    const LAST: u8 = RmppFlags::LAST.0;
+    let [data, ack] = [RmppType::Data, RmppType::Ack].map(RmppType::code);
+    let [stop, abort] = [RmppType::Stop, RmppType::Abort].map(RmppType::code);
+    let question = [
+        of_packet(1, 1, data, ACTIVE | FIRST, [1, 0]),
+        of_packet(1, 1, data, ACTIVE, [2, 0]),
+        of_packet(1, 1, data, ACTIVE | LAST, [3, 60]),
+        of_packet(1, 1, ack, ACTIVE, [0, 32]),
+        of_length(ANSWER, 1, 3, 900),
+        of_packet(1, 1, ack, ACTIVE, [5, 37]),
+    ];
+    let table = [
+        of_length(STREAM, 2, 2, 700),
+        of_packet(2, 0, ack, ACTIVE, [1, 33]),
+        of_packet(2, 0, ack, ACTIVE, [16, 48]),
+        of_packet(2, 0, ack, ACTIVE, [16, 48]),
+        of_packet(2, 0, ack, ACTIVE, [28, 60]),
+    ];
+    let asked = [
+        of_length(ASK, 3, 1, 500),
+        of_packet(3, 3, ack, ACTIVE, [3, 3]),
+        of_packet(3, 3, data, ACTIVE | FIRST, [1, 0]),
+        of_packet(3, 3, data, ACTIVE | LAST, [2, 100]),
+    ];
+    let given_up = [
+        of_length(STREAM, 1, 2, 9000),
+        of_packet(1, 0, stop, ACTIVE, [0, 0]),
+        of_length(ASK, 2, 1, 0),
+        of_packet(2, 3, abort, ACTIVE, [0, 0]),
+        of_packet(3, 1, data, ACTIVE | FIRST, [1, 0]),
+        of_length(WAIT, 0, 0, 39_999),
+    ];
+    let crowd: Vec<[u8; 16]> = (0..16)
+        .map(|who| of_packet(who << 4 | who, 1, data, ACTIVE | FIRST, [1, 0]))
+        .chain((0..16).map(|who| of_length(STREAM, who << 4 | who, 2, 5000)))
+        .collect();
+    [
+        ("question-of-many-segments", &question[..]),
+        ("table-with-a-gap", &table),
+        ("asked-by-many-segments", &asked),
+        ("given-up", &given_up),
+        ("crowd", &crowd),
+    ]
+    .map(|(name, steps)| Seed::new(name, steps.concat()))
+    .into()
+}

@@ -1,0 +1,287 @@
+//! Both ends of RMPP, and any fate of the packets between them: a message arrives whole and once, or somebody is told that it
+//! does not, and both ends forget about it.
+//!
+//! An input is a head of six bytes (what is asked and how long the answer is) and one byte for each packet: whether it is
+//! lost, comes twice, comes late, or changes on its way. What comes after the last byte arrives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::{Rmpp, RmppConfig};
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{
+    Datagram, Message, Outgoing, Records, RemoteAddress, SA_HEADER_LEN, Streamed,
+};
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::rmpp::RmppFlags;
+use rsm_mad::wire::sa::{PathRecord, SaHeader};
+
+use super::Seed;
+use super::bytes::Bytes;
+
+const CLIENT: Lid = Lid(1);
+const SERVER: Lid = Lid(2);
+
+/// How long the client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const LATENCY: Duration = Duration::from_micros(10);
+
+/// Far more packets and deadlines than the longest message takes with every attempt at each segment.
+const MOST_STEPS: usize = 200_000;
+
+/// What becomes of a packet, by the low bits of its byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Arrives,
+    IsLost,
+    ComesTwice,
+    ComesLate,
+    Changes,
+}
+
+impl Fate {
+    fn of(byte: u8) -> Fate {
+        match byte & 0x0F {
+            1 | 2 => Fate::IsLost,
+            3 => Fate::ComesTwice,
+            4 | 5 => Fate::ComesLate,
+            6 => Fate::Changes,
+            _ => Fate::Arrives,
+        }
+    }
+}
+
+struct Link<'a> {
+    now: Time,
+    ends: BTreeMap<Lid, Rmpp>,
+    fates: Bytes<'a>,
+    /// By when it arrives; of several at one moment in the order in which they were sent.
+    flights: BTreeMap<(Time, usize), (Lid, Lid, MadBytes)>,
+    sent: usize,
+    /// Something changed on its way, so that ends may be told what nobody has said.
+    lied: bool,
+}
+
+pub(super) fn run(input: &[u8]) {
+    let mut input = Bytes(input);
+    let Some([kind, window, q1, q0, a1, a0]) = input.padded::<6>() else {
+        return;
+    };
+    let question = usize::from(u16::from_be_bytes([q1, q0])) % 5000;
+    let answer = usize::from(u16::from_be_bytes([a1, a0]));
+    let config = RmppConfig {
+        window: u32::from(window).max(1),
+        ..RmppConfig::default()
+    };
+    let mut link = Link {
+        now: Time::ZERO,
+        ends: [CLIENT, SERVER]
+            .map(|lid| (lid, Rmpp::new(config.clone())))
+            .into(),
+        fates: input,
+        flights: BTreeMap::new(),
+        sent: 0,
+        lied: false,
+    };
+    let by_rmpp = kind & 1 != 0;
+    let method = if by_rmpp {
+        Method::GET_MULTI
+    } else {
+        Method::GET_TABLE
+    };
+    let length = if by_rmpp { question } else { question % 201 };
+    let asked = message(method, by_rmpp, &pattern(length), SERVER);
+    let client = link.ends.get_mut(&CLIENT).expect("it is there");
+    let sent = client.send(asked, PATIENCE, link.now);
+    sent.expect("there is room for one question");
+    let is_streamed = kind & 2 != 0;
+    let (mut answers, mut failures) = (0, 0);
+    while let Some((end, event)) = link.next() {
+        match event {
+            Event::Message(arrived) if end == SERVER => {
+                if !link.lied && by_rmpp {
+                    assert_eq!(arrived.data(), pattern(length));
+                }
+                link.answer(&arrived, answer, is_streamed);
+            }
+            Event::Message(arrived) => {
+                answers += 1;
+                assert!(link.lied || arrived.data() == pattern(answer));
+            }
+            Event::Failed(answers) if end == CLIENT && !answers => failures += 1,
+            Event::Failed(_) => {}
+        }
+    }
+    assert!(
+        link.lied || answers + failures == 1,
+        "{answers} answers and {failures} failures"
+    );
+    for (lid, end) in &link.ends {
+        assert_eq!(end.stats().transactions, 0, "{lid}");
+    }
+}
+
+enum Event {
+    Message(Message),
+    /// Of a transfer in which this end asks, or answers.
+    Failed(bool),
+}
+
+impl Link<'_> {
+    /// Runs until one end has something to say, or everything is at an end.
+    fn next(&mut self) -> Option<(Lid, Event)> {
+        for _ in 0..MOST_STEPS {
+            for (&lid, end) in &mut self.ends {
+                if let Some(message) = end.poll_message() {
+                    return Some((lid, Event::Message(message)));
+                }
+                if let Some(failed) = end.poll_failure() {
+                    return Some((lid, Event::Failed(failed.key.answers)));
+                }
+            }
+            self.transmit();
+            let arrival = self.flights.keys().next().map(|&(at, _)| at);
+            let deadline = self.ends.values().filter_map(Rmpp::next_deadline).min();
+            let next = arrival.into_iter().chain(deadline).min()?;
+            self.now = self.now.max(next);
+            match self.flights.first_entry() {
+                Some(flight) if flight.key().0 <= next => {
+                    let (from, to, mad) = flight.remove();
+                    let remote = RemoteAddress::gsi(from, 0);
+                    let end = self.ends.get_mut(&to).expect("there are two");
+                    end.handle(&Datagram { mad, remote }, self.now);
+                }
+                _ => {
+                    for end in self.ends.values_mut() {
+                        end.handle_deadline(self.now);
+                    }
+                }
+            }
+        }
+        panic!("it goes on for ever");
+    }
+
+    fn transmit(&mut self) {
+        for from in [CLIENT, SERVER] {
+            let end = self.ends.get_mut(&from).expect("there are two");
+            let sent: Vec<Datagram> = std::iter::from_fn(|| end.poll_transmit(self.now))
+                .map(|transmit| transmit.datagram)
+                .collect();
+            for datagram in sent {
+                self.launch(from, datagram);
+            }
+        }
+    }
+
+    fn launch(&mut self, from: Lid, datagram: Datagram) {
+        let byte = self.fates.byte().unwrap_or(0);
+        let (mut mad, to) = (datagram.mad, datagram.remote.lid);
+        let mut due = self.now + LATENCY;
+        let copies = match Fate::of(byte) {
+            Fate::Arrives => 1,
+            Fate::IsLost => 0,
+            Fate::ComesTwice => 2,
+            Fate::ComesLate => {
+                due += LATENCY * 4 * u32::from(byte >> 4);
+                1
+            }
+            Fate::Changes => {
+                self.lied = true;
+                // Somewhere in the RMPP header or before it.
+                mad[usize::from(byte >> 4) + 20] ^= byte;
+                1
+            }
+        };
+        for _ in 0..copies {
+            self.sent += 1;
+            self.flights.insert((due, self.sent), (from, to, mad));
+        }
+    }
+
+    fn answer(&mut self, question: &Message, length: usize, is_streamed: bool) {
+        let header = question.header().expect("it has arrived");
+        let Some(method) = header.method().response() else {
+            return;
+        };
+        let mut answer = message(method, true, &pattern(length), question.remote.lid);
+        answer.bytes[8..16].copy_from_slice(&header.tid().0.to_be_bytes());
+        let outgoing = if is_streamed {
+            let headers = answer.bytes.first_chunk().expect("it has headers");
+            let records: Vec<[u8; 1]> = answer.data().iter().map(|&byte| [byte]).collect();
+            Outgoing::Streamed(Streamed {
+                header: *headers,
+                data: Box::new(Records::new(records.into_iter())),
+                remote: answer.remote,
+            })
+        } else {
+            answer.into()
+        };
+        // To a question that comes again the answer is on its way.
+        let server = self.ends.get_mut(&SERVER).expect("there are two");
+        let _ = server.send(outgoing, Duration::ZERO, self.now);
+    }
+}
+
+/// Data of which no two stretches are alike.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|at| (at ^ ((at >> 8) * 31)) as u8)
+        .collect()
+}
+
+fn message(method: Method, by_rmpp: bool, data: &[u8], lid: Lid) -> Message {
+    let mut header = SaHeader::request::<PathRecord>(method, Tid(0x77));
+    if by_rmpp {
+        header.rmpp_mut().set_flags(RmppFlags::ACTIVE);
+    }
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.extend_from_slice(data);
+    debug_assert!(bytes.len() >= SA_HEADER_LEN);
+    Message {
+        bytes,
+        remote: RemoteAddress::gsi(lid, 0),
+    }
+}
+
+pub(super) fn seeds() -> Vec<Seed> {
+    let head = |kind: u8, window: u8, question: u16, answer: u16| -> Vec<u8> {
+        let mut head = vec![kind, window];
+        head.extend_from_slice(&question.to_be_bytes());
+        head.extend_from_slice(&answer.to_be_bytes());
+        head
+    };
+    let with = |mut head: Vec<u8>, fates: &[u8]| {
+        head.extend_from_slice(fates);
+        head
+    };
+    [
+        ("quiet", head(0, 32, 64, 3000)),
+        ("streamed", head(2, 32, 64, 9000)),
+        ("both-ways", head(3, 8, 3000, 9000)),
+        (
+            "loss",
+            with(head(1, 32, 900, 2000), &[0, 1, 0, 0, 1, 0, 2, 0, 1]),
+        ),
+        (
+            "late",
+            with(
+                head(3, 4, 2000, 2000),
+                &[0x44, 0, 0x24, 3, 0x84, 0xF5, 0, 3, 3],
+            ),
+        ),
+        (
+            "lies",
+            with(
+                head(3, 4, 2000, 2000),
+                &[0, 0, 0x66, 0, 0, 0x76, 0, 0x86, 0x96, 0xA6],
+            ),
+        ),
+        ("dead", with(head(3, 32, 2000, 2000), &[1; 300])),
+    ]
+    .map(|(name, bytes)| Seed::new(name, bytes))
+    .into()
+}

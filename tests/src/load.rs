@@ -1,0 +1,289 @@
+//! Hosts of a simulated fabric that ask subnet administration as fast as they are answered.
+//!
+//! What a host does it does on the simulation's thread, in the moment in which an answer reaches it: there is no thread, no
+//! socket and no system call of the hosts' own between an answer and the next question.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::{
+    Administered, AdministrationPort as _, AdministrationSink, RemoteAddress, Sinks,
+};
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{MadHeader, Method, Status};
+use rsm_mad::wire::sa::{ComponentMask, PathRecord, PortInfoRecord, SaMad};
+use rsm_sim::live::{LiveError, SimAdministration, SimHandle, SimTransport};
+
+use crate::virtual_time::Dice;
+
+/// When a question without an answer is asked again: what IP over InfiniBand waits.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the last answers are waited for.
+const END: Duration = Duration::from_secs(5);
+
+/// A port that asks, or that is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The node.
+    pub node: Guid,
+    /// The port.
+    pub port: PortNum,
+    /// Its LID.
+    pub lid: Lid,
+    /// Its GID.
+    pub gid: Gid,
+}
+
+/// What is asked, always with Get and of another port each time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// PathRecord by GIDs and P_Key, as IP over InfiniBand does.
+    Path,
+    /// PortInfoRecord by LID.
+    Port,
+}
+
+/// Who asks how.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Where clients are.
+    pub clients: Vec<Place>,
+    /// How many questions each has under way at once.
+    pub outstanding: usize,
+    /// What is asked.
+    pub question: Question,
+    /// What is asked about.
+    pub targets: Arc<[Place]>,
+    /// Subnet administration.
+    pub server: Lid,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Answers with status 0, in the time that was measured.
+    pub answered: u64,
+    /// Answers with status BUSY.
+    pub busy: u64,
+    /// Answers with another status.
+    pub refused: u64,
+    /// Questions that were not answered in time.
+    pub unanswered: u64,
+    /// How long it was measured.
+    pub elapsed: Duration,
+    /// How long each answer took, sorted.
+    pub latencies: Vec<Duration>,
+}
+
+impl Outcome {
+    /// Answers a second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.answered as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// What `share` of the answers, 0 to 1, took at most; zero without answers.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Duration {
+        let last = self.latencies.len().saturating_sub(1);
+        let index = (self.latencies.len() as f64 * share) as usize;
+        self.latencies
+            .get(index.min(last))
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    going: AtomicBool,
+    under_way: AtomicUsize,
+    busy: AtomicU64,
+    refused: AtomicU64,
+    unanswered: AtomicU64,
+    latencies: Mutex<Vec<Duration>>,
+}
+
+/// A client, on the simulation's thread.
+struct Client {
+    port: Arc<OnceLock<SimAdministration>>,
+    shared: Arc<Shared>,
+    load: Load,
+    dice: Dice,
+    own: Place,
+    /// When the question of each transaction under way was asked, by the low bits of its number.
+    asked: Vec<Instant>,
+    latencies: Vec<Duration>,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is what measures how long answers take"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Client {
+    /// Asks by the transaction `slot`.
+    fn ask(&mut self, slot: usize) {
+        let target = self.load.targets[self.dice.below(self.load.targets.len())];
+        let tid = Tid(slot as u64 + 1);
+        let mad = match self.load.question {
+            Question::Path => {
+                let mut path = PathRecord::default();
+                path.set_sgid(self.own.gid)
+                    .set_dgid(target.gid)
+                    .set_p_key(PKey::DEFAULT_FULL)
+                    .set_numb_path(1);
+                let mask =
+                    PathRecord::SGID | PathRecord::DGID | PathRecord::P_KEY | PathRecord::NUMB_PATH;
+                SaMad::request(Method::GET, tid, mask, &path)
+            }
+            Question::Port => {
+                let mut port = PortInfoRecord::default();
+                port.set_end_port_lid(target.lid);
+                let mask: ComponentMask = PortInfoRecord::END_PORT_LID;
+                SaMad::request(Method::GET, tid, mask, &port)
+            }
+        };
+        self.asked[slot] = now();
+        let server = RemoteAddress::gsi(self.load.server, 0);
+        let sent = self
+            .port
+            .get()
+            .is_some_and(|port| port.send(mad.as_bytes(), &server, PATIENCE).is_ok());
+        if !sent {
+            self.shared.unanswered.fetch_add(1, Ordering::Relaxed);
+            self.shared.under_way.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn take(&mut self, inbound: &Administered) {
+        let (tid, status) = match inbound {
+            Administered::Datagram(datagram) => {
+                let header = MadHeader::of(&datagram.mad);
+                (header.tid(), Some(header.status()))
+            }
+            Administered::SendFailed { tid, .. } => (*tid, None),
+            Administered::Message(_) => return,
+        };
+        let slot = (tid.0 as u32 as usize).wrapping_sub(1);
+        let Some(asked) = self.asked.get(slot) else {
+            return;
+        };
+        let took = now() - *asked;
+        match status {
+            Some(Status::OK) => self.latencies.push(took),
+            Some(Status::BUSY) => {
+                self.shared.busy.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(_) => {
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            }
+            None => {
+                self.shared.unanswered.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if self.shared.going.load(Ordering::Relaxed) {
+            self.ask(slot);
+        } else {
+            let mut latencies = self.shared.latencies.lock();
+            latencies.append(&mut self.latencies);
+            drop(latencies);
+            self.shared.under_way.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+impl Load {
+    /// Lets the clients ask for `duration`, and waits for the last answers.
+    ///
+    /// # Errors
+    ///
+    /// The fabric has stopped, or a port has a client already.
+    pub fn run(&self, sim: &SimHandle, duration: Duration) -> Result<Outcome, LiveError> {
+        let shared = Arc::new(Shared::default());
+        shared.going.store(true, Ordering::Relaxed);
+        let attached: Vec<SimTransport> = self
+            .clients
+            .iter()
+            .enumerate()
+            .map(|(index, &place)| self.attach(sim, index as u64, place, &shared))
+            .collect::<Result<_, _>>()?;
+        let started = now();
+        for transport in &attached {
+            self.begin(transport, &shared);
+        }
+        std::thread::sleep(duration);
+        shared.going.store(false, Ordering::Relaxed);
+        let elapsed = started.elapsed();
+        let last = now() + END;
+        while shared.under_way.load(Ordering::Acquire) > 0 && now() < last {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut latencies = std::mem::take(&mut *shared.latencies.lock());
+        latencies.sort_unstable();
+        Ok(Outcome {
+            answered: latencies.len() as u64,
+            busy: shared.busy.load(Ordering::Relaxed),
+            refused: shared.refused.load(Ordering::Relaxed),
+            unanswered: shared.unanswered.load(Ordering::Relaxed),
+            elapsed,
+            latencies,
+        })
+    }
+
+    fn attach(
+        &self,
+        sim: &SimHandle,
+        seed: u64,
+        place: Place,
+        shared: &Arc<Shared>,
+    ) -> Result<SimTransport, LiveError> {
+        shared
+            .under_way
+            .fetch_add(self.outstanding, Ordering::Relaxed);
+        let port = Arc::new(OnceLock::new());
+        let mut client = Client {
+            port: Arc::clone(&port),
+            shared: Arc::clone(shared),
+            load: self.clone(),
+            dice: Dice::new(seed),
+            own: place,
+            asked: vec![now(); self.outstanding],
+            latencies: Vec::new(),
+        };
+        let sink: AdministrationSink = Box::new(move |inbound| client.take(&inbound));
+        let sinks = Sinks {
+            others: Box::new(|_| ()),
+            administration: Some(sink),
+        };
+        let transport = sim.attach(place.node, place.port, sinks)?;
+        // Set once: it was made above.
+        let _ = port.set(transport.administration());
+        Ok(transport)
+    }
+
+    /// Sends a first question by each transaction; the answers, whatever they say, are followed by the next ones.
+    fn begin(&self, transport: &SimTransport, shared: &Shared) {
+        let port = transport.administration();
+        let server = RemoteAddress::gsi(self.server, 0);
+        for slot in 0..self.outstanding {
+            let mut record = PortInfoRecord::default();
+            record.set_end_port_lid(self.server);
+            let tid = Tid(slot as u64 + 1);
+            let mask = PortInfoRecord::END_PORT_LID;
+            let mad = SaMad::request(Method::GET, tid, mask, &record);
+            if port.send(mad.as_bytes(), &server, PATIENCE).is_err() {
+                shared.unanswered.fetch_add(1, Ordering::Relaxed);
+                shared.under_way.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A real rsm, started with the shim, on a simulated fabric that the test holds: the one can be killed, and the other looked
+//! into while it is gone.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ClassPortInfo, ComponentMask};
+use rsm_routing::netlist::NodeKind;
+
+use crate::administered::Host;
+use crate::binaries;
+use crate::bringup::LIMIT;
+use crate::clock::wait_for_every;
+use crate::hosted::Hosted;
+use crate::process::Running;
+
+/// How long a host waits for an answer before it asks again, while nobody may be there to answer.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// All masks of one switch, by the attribute's modifier.
+pub type Masks = BTreeMap<u32, [u8; 64]>;
+
+/// The fabric. The manager's place is the first host.
+pub struct Managed {
+    /// The fabric, and how programs reach it.
+    pub fabric: Hosted,
+    /// The cabled end ports of hosts in the order of their GUIDs, the manager's before all others.
+    pub hosts: Vec<(Guid, PortNum)>,
+}
+
+impl Managed {
+    /// The fabric of a generator's specification.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be simulated or served.
+    #[must_use]
+    pub fn start(spec: &str) -> Managed {
+        let netlist = rsm::offline::load(spec).expect("the specification is one");
+        let fabric = Hosted::start(&netlist).expect("it can be simulated and served");
+        let place = fabric.place;
+        let hosts = fabric.sim.with(move |sim| {
+            let kinds: BTreeMap<Guid, NodeKind> = sim.nodes().collect();
+            let mut hosts: Vec<(Guid, PortNum)> = sim
+                .end_ports()
+                .filter(|(node, _)| kinds.get(node) == Some(&NodeKind::Ca))
+                .filter(|&(node, port)| sim.peer(node, port).is_ok_and(|peer| peer.is_some()))
+                .collect();
+            hosts.sort_by_key(|&host| (host != place, host));
+            hosts
+        });
+        Managed {
+            fabric,
+            hosts: hosts.expect("it runs"),
+        }
+    }
+
+    /// Where rsm keeps what survives it.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.fabric.directory().join("state")
+    }
+
+    /// Starts rsm at its place, and waits until it answers `host`.
+    ///
+    /// # Panics
+    ///
+    /// When it does not.
+    pub fn rsm(&self, host: &mut Host) -> Running {
+        let rsm = self.fabric.client(binaries::rsm());
+        let rsm = rsm.expect("there is room").args(["--fabric", "umad"]);
+        let rsm = rsm.args(["--listen", "127.0.0.1:0", "--state-dir"]);
+        let running = rsm.arg(self.state()).spawn().expect("it can be started");
+        let answers = wait_for_every(ASK_AGAIN, LIMIT, || {
+            host.ask_lid(self.lid(0));
+            let question = (Method::GET, ComponentMask::NONE, 0);
+            let answer = host.try_ask(ASK_AGAIN, question, &ClassPortInfo::default())?;
+            (answer.status() == Status::OK).then_some(())
+        });
+        assert!(answers.is_some(), "{}", running.stderr_so_far());
+        running
+    }
+
+    /// The host at the place with this number.
+    ///
+    /// # Panics
+    ///
+    /// When it is taken.
+    #[must_use]
+    pub fn host(&self, number: usize) -> Host {
+        let (node, port) = self.hosts[number];
+        Host::at(&self.fabric.sim, (node, port), self.lid(0))
+    }
+
+    /// The LID of the host at the place with this number, as its port has it.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn lid(&self, number: usize) -> Lid {
+        let (node, port) = self.hosts[number];
+        let lid = self.fabric.sim.with(move |sim| {
+            let info = sim.port_info(node, port);
+            info.expect("it is there").lid()
+        });
+        lid.expect("it runs")
+    }
+
+    /// The multicast forwarding tables of all switches.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn multicast_tables(&self) -> BTreeMap<Guid, Masks> {
+        let tables = self.fabric.sim.with(|sim| {
+            let switches = sim.nodes().filter(|&(_, kind)| kind == NodeKind::Switch);
+            let switches: Vec<Guid> = switches.map(|(guid, _)| guid).collect();
+            let masks = |guid| {
+                let blocks = sim.mft(guid).expect("it is a switch");
+                blocks.map(|(modifier, block)| (modifier, *block)).collect()
+            };
+            switches
+                .into_iter()
+                .map(|guid| (guid, masks(guid)))
+                .collect()
+        });
+        tables.expect("it runs")
+    }
+
+    /// Sets that reached agents so far.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn sets(&self) -> u64 {
+        let sets = self.fabric.sim.with(|sim| sim.counters().sets());
+        sets.expect("it runs")
+    }
+
+    /// Who gets a packet that the host at the place `from` sends to a group, by place; each as often as he gets it.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended, or the packet goes round.
+    #[must_use]
+    pub fn receivers(&self, from: usize, mlid: Lid) -> BTreeMap<usize, u32> {
+        let sender = self.hosts[from];
+        let probe = self
+            .fabric
+            .sim
+            .with(move |sim| sim.probe_multicast(sender, mlid, 0));
+        let probe = probe.expect("it runs").expect("it is a port");
+        assert!(!probe.loops, "{mlid:?} from {sender:?}");
+        let place = |at| self.hosts.iter().position(|&host| host == at);
+        let delivered = probe.delivered.into_iter();
+        delivered
+            .filter_map(|(at, count)| Some((place(at)?, count)))
+            .collect()
+    }
+}

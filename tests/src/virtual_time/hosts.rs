@@ -1,0 +1,366 @@
+//! Subnet administration and hosts that ask it, in virtual time.
+//!
+//! The fabric has been brought up and stays as it is. At the manager's port there is subnet administration instead, behind
+//! faults; at the ports of hosts are programs. Whatever takes no time in the simulation takes none here: answers are made in
+//! the moment in which questions come, a turn's worth of work at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rsm::daemon::administration::outgoing;
+use rsm::sa::{Administration, Answer, Config, Request};
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::{Refused, RmppConfig, RmppStats};
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::fault::{FaultCounts, FaultPlan, Faults};
+use rsm_mad::transport::{
+    Administered, AdministrationPort, AdministrationSink, Datagram, Delivery, Inbound, Left,
+    LocalPort, Message, Messenger, NotSent, RemoteAddress, SendError,
+};
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::rmpp::RmppHeader;
+use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};
+use rsm_sim::{AttachId, Sim};
+
+use super::World;
+
+/// How long a host waits for an answer, as IP over InfiniBand does.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How many datagrams an end sends before others have their turn.
+const AT_ONCE: usize = 64;
+
+/// Steps at one moment after which a run counts as stuck.
+const IDLE_STEPS: usize = 1_000_000;
+
+/// What an end sends, until it is on the wire.
+#[derive(Debug)]
+struct Way {
+    outbox: Mutex<VecDeque<Datagram>>,
+    local: LocalPort,
+}
+
+impl AdministrationPort for Way {
+    fn does_rmpp(&self) -> bool {
+        false
+    }
+
+    fn send(&self, bytes: &[u8], remote: &RemoteAddress, _: Duration) -> Result<(), SendError> {
+        let mad = bytes.try_into().map_err(|_| SendError::Closed)?;
+        let remote = *remote;
+        self.outbox.lock().push_back(Datagram { mad, remote });
+        Ok(())
+    }
+
+    fn local_port(&self) -> LocalPort {
+        self.local.clone()
+    }
+}
+
+/// Somebody at a port.
+struct End {
+    client: AttachId,
+    way: Arc<Way>,
+    messenger: Messenger,
+    sink: AdministrationSink,
+    inbox: Arc<Mutex<VecDeque<Administered>>>,
+    /// It takes no notice of what comes.
+    deaf: bool,
+    /// Counts questions.
+    asked: u64,
+}
+
+impl End {
+    fn new(sim: &mut Sim, (node, port): (Guid, PortNum), faults: Option<&Faults>) -> End {
+        let client = sim.attach(node, port).expect("the port is free");
+        let way = Arc::new(Way {
+            outbox: Mutex::default(),
+            local: sim.local_port(client).expect("it was attached just now"),
+        });
+        let inbox: Arc<Mutex<VecDeque<Administered>>> = Arc::default();
+        let arrived = Arc::clone(&inbox);
+        let mut sink: AdministrationSink = Box::new(move |what| arrived.lock().push_back(what));
+        let mut port: Arc<dyn AdministrationPort> = Arc::clone(&way) as _;
+        let mut config = RmppConfig::default();
+        match faults {
+            Some(faults) => {
+                sink = faults.administration_sink(sink);
+                port = Arc::new(faults.administration(port));
+            }
+            // A host takes what it asked for.
+            None => config.max_received = 256 << 20,
+        }
+        End {
+            client,
+            way,
+            messenger: Messenger::new(port, config),
+            sink,
+            inbox,
+            deaf: false,
+            asked: 0,
+        }
+    }
+
+    fn take(&mut self, datagram: Datagram, now: Time) {
+        if self.deaf {
+            return;
+        }
+        (self.sink)(Administered::Datagram(datagram));
+        while let Some(what) = self.inbox.lock().pop_front() {
+            self.messenger.handle(what, now);
+        }
+    }
+
+    /// Sends what it can. Whether there is more without anything else happening.
+    fn transmit(&mut self, sim: &mut Sim, now: Time) -> bool {
+        let left = self.messenger.transmit(AT_ONCE, now);
+        for datagram in self.way.outbox.lock().drain(..) {
+            sim.send(self.client, &datagram, now);
+        }
+        left.expect("it is never closed") == Left::More
+    }
+}
+
+/// Subnet administration and its hosts.
+pub struct Hosts {
+    /// The fabric.
+    pub sim: Sim,
+    /// Subnet administration.
+    pub administration: Administration,
+    now: Time,
+    server: End,
+    lid: Lid,
+    faults: Faults,
+    /// Answers whose record is still looked for.
+    open: VecDeque<Answer>,
+    hosts: Vec<End>,
+    places: Vec<(Guid, Lid)>,
+}
+
+impl Hosts {
+    /// The fabric of a world that is up, with everybody but the manager's host as hosts.
+    ///
+    /// # Panics
+    ///
+    /// When the world is not up.
+    #[must_use]
+    pub fn of(world: &World, config: Config, plan: FaultPlan) -> Hosts {
+        let manager = world.manager();
+        let snapshot = manager.snapshot().expect("it is up");
+        let place = manager.local(&world.sim).expect("it has a port");
+        let mut sim = world.sim.clone();
+        sim.detach(manager.attachment());
+        let faults = Faults::new(plan);
+        let server = End::new(&mut sim, place, Some(&faults));
+        let mut administration = Administration::new(config);
+        administration.replace(snapshot);
+        let fabric = &snapshot.fabric;
+        let mut hosts = Vec::new();
+        let mut places = Vec::new();
+        for (at, port) in fabric.end_ports() {
+            let node = fabric.node(at.node);
+            if node.is_switch() || port.guid == snapshot.own_guid {
+                continue;
+            }
+            hosts.push(End::new(&mut sim, (node.guid, at.port), None));
+            places.push((port.guid, port.lid()));
+        }
+        Hosts {
+            lid: sim.port_info(place.0, place.1).expect("it is there").lid(),
+            now: sim.now(),
+            sim,
+            administration,
+            server,
+            faults,
+            open: VecDeque::new(),
+            hosts,
+            places,
+        }
+    }
+
+    /// GUIDs and LIDs of the ports of hosts.
+    #[must_use]
+    pub fn places(&self) -> &[(Guid, Lid)] {
+        &self.places
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What subnet administration has under way.
+    #[must_use]
+    pub fn stats(&self) -> RmppStats {
+        self.server.messenger.stats()
+    }
+
+    /// What the faults did.
+    #[must_use]
+    pub fn faults(&self) -> FaultCounts {
+        self.faults.counts()
+    }
+
+    /// From now on a host takes no notice of anything that it is sent.
+    pub fn deafen(&mut self, host: usize) {
+        self.hosts[host].deaf = true;
+    }
+
+    /// Has a host ask; the answer comes by [`Hosts::next`].
+    ///
+    /// # Panics
+    ///
+    /// When the host has no room for another question.
+    pub fn ask<R: Record>(
+        &mut self,
+        host: usize,
+        method: Method,
+        mask: ComponentMask,
+        record: &R,
+    ) -> Tid {
+        let end = &mut self.hosts[host];
+        end.asked += 1;
+        let tid = Tid(end.asked);
+        let mut header = SaHeader::request::<R>(method, tid);
+        header.set_component_mask(mask);
+        let mut bytes = header.as_bytes().to_vec();
+        bytes.extend_from_slice(record.as_bytes());
+        let remote = RemoteAddress::gsi(self.lid, 0);
+        let sent = end
+            .messenger
+            .send(Message { bytes, remote }, PATIENCE, self.now);
+        sent.expect("there is room for it");
+        tid
+    }
+
+    /// Has a host send a datagram as it is.
+    pub fn send(&mut self, host: usize, mad: &MadBytes) {
+        let remote = RemoteAddress::gsi(self.lid, 0);
+        let datagram = Datagram { mad: *mad, remote };
+        self.sim.send(self.hosts[host].client, &datagram, self.now);
+    }
+
+    /// Runs until something has reached a host, and says what and whom; `None` when `until` comes first.
+    ///
+    /// # Panics
+    ///
+    /// When nothing comes to an end.
+    pub fn next(&mut self, until: Time) -> Option<(usize, Delivery)> {
+        let mut idle = 0;
+        loop {
+            for (index, host) in self.hosts.iter_mut().enumerate() {
+                if let Some(delivery) = host.messenger.poll() {
+                    return Some((index, delivery));
+                }
+            }
+            let before = self.now;
+            if !self.step(until) {
+                return None;
+            }
+            idle = if self.now > before { 0 } else { idle + 1 };
+            assert!(idle < IDLE_STEPS, "it goes on for ever at {before:?}");
+        }
+    }
+
+    /// Lets `duration` pass. What reaches hosts meanwhile is handed to `each`.
+    pub fn run_for(&mut self, duration: Duration, mut each: impl FnMut(usize, Delivery)) {
+        let until = self.now + duration;
+        while let Some((host, delivery)) = self.next(until) {
+            each(host, delivery);
+        }
+    }
+
+    /// Does what is to be done now, or lets time pass. Whether it is not `until` yet.
+    fn step(&mut self, until: Time) -> bool {
+        let mut more = self.serve();
+        for host in &mut self.hosts {
+            host.messenger.handle_deadline(self.now);
+            more |= host.transmit(&mut self.sim, self.now);
+        }
+        let ends = self.hosts.iter().chain([&self.server]);
+        let deadlines = ends.filter_map(|end| end.messenger.next_deadline());
+        let next = deadlines
+            .chain(self.administration.next_deadline())
+            .chain(self.sim.next_event())
+            .min();
+        let limit = match next {
+            _ if more => self.now,
+            Some(next) => next.clamp(self.now, until),
+            None => until,
+        };
+        match self.sim.poll(limit) {
+            Some((client, Inbound::Mad(datagram))) => {
+                self.now = self.sim.now().max(self.now);
+                let mut ends = self.hosts.iter_mut().chain([&mut self.server]);
+                if let Some(end) = ends.find(|end| end.client == client) {
+                    end.take(datagram, self.now);
+                }
+                true
+            }
+            Some(_) => true,
+            None => {
+                let is_over = !more && limit >= until && next.is_none_or(|next| next > until);
+                self.now = limit;
+                !is_over
+            }
+        }
+    }
+
+    /// A turn of subnet administration. Whether it has more to do at once.
+    fn serve(&mut self) -> bool {
+        let now = self.now;
+        self.administration.handle_deadline(now);
+        self.server.messenger.handle_deadline(now);
+        // Nobody plans for groups or remembers them here.
+        let _ = self.administration.poll_groups(now);
+        let _ = self.administration.poll_save(now);
+        while let Some(delivery) = self.server.messenger.poll() {
+            let Delivery::Message(message) = delivery else {
+                continue;
+            };
+            let request = Request {
+                bytes: &message.bytes,
+                requester: message.remote,
+            };
+            let answer = self.administration.handle(request, now);
+            self.open.extend(answer);
+        }
+        for _ in 0..self.open.len().min(AT_ONCE) {
+            let Some(mut answer) = self.open.pop_front() else {
+                break;
+            };
+            if self.administration.go_on(&mut answer) {
+                self.send_answer(answer);
+            } else {
+                self.open.push_back(answer);
+            }
+        }
+        self.server.transmit(&mut self.sim, now) || !self.open.is_empty()
+    }
+
+    fn send_answer(&mut self, answer: Answer) {
+        let (header, remote) = (*answer.header(), answer.remote);
+        let messenger = &mut self.server.messenger;
+        match messenger.send(outgoing(answer), Duration::ZERO, self.now) {
+            Ok(()) | Err(NotSent::Refused(Refused::UnderWay)) => {}
+            Err(NotSent::Refused(_)) => {
+                let mut header = header;
+                *header.rmpp_mut() = RmppHeader::default();
+                header
+                    .set_attribute_offset(0)
+                    .mad_mut()
+                    .set_status(Status::BUSY);
+                let mut bytes = header.as_bytes().to_vec();
+                bytes.resize(bytes.len() + SA_DATA_LEN, 0);
+                let busy = messenger.send(Message { bytes, remote }, Duration::ZERO, self.now);
+                busy.expect("there is room for a datagram");
+            }
+            Err(NotSent::Transport(error)) => panic!("{error}"),
+        }
+    }
+}

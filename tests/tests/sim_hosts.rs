@@ -1,0 +1,342 @@
+//! Hosts that ask through a lossy fabric, and hosts that mean no good, in virtual time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rsm::sa::Config;
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::RmppConfig;
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::fault::{Chance, FaultPlan, FaultRates};
+use rsm_mad::transport::{Delivery, Message};
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::rmpp::{RMPP_VERSION, RmppFlags, RmppType};
+use rsm_mad::wire::sa::{
+    ComponentMask, JoinState, McMemberRecord, MultiPathRecord, NodeRecord, PathRecord, Record,
+    SA_HEADER_LEN, SaHeader, SaMad,
+};
+use rsm_tests::virtual_time::hosts::Hosts;
+use rsm_tests::virtual_time::{Settings, World, seeds};
+
+const SPEC: &str = "fat-tree:k=4,levels=3";
+
+/// 20 switches and 16 hosts, one of them the manager's.
+const NODES: usize = 36;
+const HOSTS: usize = 15;
+
+const SM_KEY: u64 = 0x5EC2_E75E_C2E7;
+
+/// ff12:401b:ffff::ffff:ffff
+const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
+
+const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
+
+fn subnet(plan: FaultPlan) -> Hosts {
+    let world = World::brought_up(SPEC, Settings::default());
+    Hosts::of(&world, Config { sm_key: SM_KEY }, plan)
+}
+
+fn path(from: Lid, to: Lid) -> PathRecord {
+    let mut record = PathRecord::default();
+    record.set_slid(from).set_dlid(to);
+    record
+}
+
+/// Every path there is.
+fn ask_for_everything(subnet: &mut Hosts, host: usize) -> Tid {
+    subnet.ask(
+        host,
+        Method::GET_TABLE,
+        ComponentMask::NONE,
+        &PathRecord::default(),
+    )
+}
+
+fn status(message: &Message) -> Status {
+    message.header().unwrap().status()
+}
+
+/// How far a host is that starts: it joins the broadcast group, asks for a path, and for all nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wants {
+    Group,
+    Path,
+    Nodes,
+    Nothing,
+}
+
+/// Has a host ask for what it wants.
+fn ask(subnet: &mut Hosts, host: usize, wants: Wants) {
+    let (guid, lid) = subnet.places()[host];
+    let (_, other) = subnet.places()[(host + 1) % HOSTS];
+    match wants {
+        Wants::Group => {
+            let mut record = McMemberRecord::default();
+            record
+                .set_mgid(BROADCAST)
+                .set_port_gid(Gid::new(0xFE80_0000_0000_0000, guid))
+                .set_p_key(PKey::DEFAULT_FULL)
+                .set_join_state(JoinState::FULL_MEMBER);
+            let mask = McMemberRecord::MGID
+                | McMemberRecord::PORT_GID
+                | McMemberRecord::P_KEY
+                | McMemberRecord::JOIN_STATE;
+            subnet.ask(host, Method::SET, mask, &record);
+        }
+        Wants::Path => {
+            subnet.ask(host, Method::GET, PAIR, &path(lid, other));
+        }
+        Wants::Nodes => {
+            subnet.ask(
+                host,
+                Method::GET_TABLE,
+                ComponentMask::NONE,
+                &NodeRecord::default(),
+            );
+        }
+        Wants::Nothing => {}
+    }
+}
+
+/// Takes what `wants` was answered with.
+fn check(subnet: &Hosts, host: usize, wants: Wants, message: &Message) {
+    assert_eq!(status(message), Status::OK);
+    match wants {
+        Wants::Group => {
+            let record = McMemberRecord::from_prefix(message.data()).unwrap();
+            assert_eq!(record.port_gid().guid(), subnet.places()[host].0);
+        }
+        Wants::Path => {
+            let record = PathRecord::from_prefix(message.data()).unwrap();
+            let (_, lid) = subnet.places()[host];
+            let (_, other) = subnet.places()[(host + 1) % HOSTS];
+            assert_eq!((record.slid(), record.dlid()), (lid, other));
+        }
+        Wants::Nodes => {
+            let records = message.data().chunks_exact(NodeRecord::LEN);
+            let guids = records.map(|record| NodeRecord::from_prefix(record).unwrap().lid());
+            assert_eq!(guids.collect::<BTreeSet<_>>().len(), NODES);
+        }
+        Wants::Nothing => {}
+    }
+}
+
+/// All hosts start at once. Returns how many questions had to be asked again.
+fn start_all(subnet: &mut Hosts, limit: Duration) -> usize {
+    let mut wants = [Wants::Group; HOSTS];
+    for (host, &wants) in wants.iter().enumerate() {
+        ask(subnet, host, wants);
+    }
+    let until = subnet.now() + limit;
+    let mut again = 0;
+    while wants.iter().any(|&wants| wants != Wants::Nothing) {
+        let Some((host, delivery)) = subnet.next(until) else {
+            panic!("after {limit:?} somebody is still waiting: {wants:?}");
+        };
+        match delivery {
+            Delivery::Message(message) => {
+                let attribute = message.header().unwrap().attribute();
+                let wanted = match wants[host] {
+                    Wants::Group => McMemberRecord::ID,
+                    Wants::Path => PathRecord::ID,
+                    Wants::Nodes => NodeRecord::ID,
+                    Wants::Nothing => continue,
+                };
+                // An answer that comes twice is none the second time.
+                if attribute != wanted {
+                    continue;
+                }
+                check(subnet, host, wants[host], &message);
+                wants[host] = match wants[host] {
+                    Wants::Group => Wants::Path,
+                    Wants::Path => Wants::Nodes,
+                    _ => Wants::Nothing,
+                };
+            }
+            Delivery::Unanswered { .. } => again += 1,
+            Delivery::TooLong { .. } => panic!("hosts send nothing long"),
+        }
+        ask(subnet, host, wants[host]);
+    }
+    again
+}
+
+#[test]
+fn through_loss_everybody_joins_and_has_a_path() {
+    let rates = FaultRates {
+        drop_out: Chance::percent(5),
+        drop_in: Chance::percent(5),
+        duplicate_out: Chance::percent(2),
+        duplicate_in: Chance::percent(2),
+        delay_in: Chance::percent(5),
+    };
+    seeds::run("through_loss_everybody_joins", 50, |seed| {
+        let plan = FaultPlan {
+            seed,
+            others: rates,
+            hold: 3,
+            ..FaultPlan::default()
+        };
+        let mut subnet = subnet(plan);
+        let again = start_all(&mut subnet, Duration::from_secs(60));
+        let faults = subnet.faults();
+        assert!(faults.dropped_in > 0 && faults.dropped_out > 0 && faults.delayed > 0);
+        assert!(again < 3 * HOSTS, "{again} questions again");
+        assert_eq!(subnet.administration.multicast().members(), HOSTS);
+    });
+}
+
+#[test]
+fn without_faults_nobody_asks_twice() {
+    let mut subnet = subnet(FaultPlan::default());
+    assert_eq!(start_all(&mut subnet, Duration::from_secs(1)), 0);
+    assert_eq!(subnet.administration.multicast().members(), HOSTS);
+}
+
+/// The time by which a host is answered that asks for a path now.
+fn answered(subnet: &mut Hosts, host: usize) -> Time {
+    let (_, lid) = subnet.places()[host];
+    let (_, other) = subnet.places()[(host + 1) % HOSTS];
+    let tid = subnet.ask(host, Method::GET, PAIR, &path(lid, other));
+    let until = subnet.now() + Duration::from_millis(100);
+    while let Some((who, delivery)) = subnet.next(until) {
+        if let Delivery::Message(message) = delivery
+            && who == host
+            && message.header().unwrap().tid() == tid
+        {
+            assert_eq!(status(&message), Status::OK);
+            return subnet.now();
+        }
+    }
+    panic!("{lid} is not answered");
+}
+
+#[test]
+fn who_never_acknowledges_holds_no_more_than_its_share_and_not_for_long() {
+    let config = RmppConfig::default();
+    let mut subnet = subnet(FaultPlan::default());
+    subnet.deafen(0);
+    // As raw datagrams: a program would have run out of room of its own.
+    for tid in 0..200 {
+        let mad = SaMad::request(
+            Method::GET_TABLE,
+            Tid(tid),
+            ComponentMask::NONE,
+            &PathRecord::default(),
+        );
+        subnet.send(0, mad.as_bytes());
+    }
+    let mut most = 0;
+    for host in 1..HOSTS {
+        answered(&mut subnet, host);
+        most = most.max(subnet.stats().transactions);
+    }
+    assert_eq!(most, config.max_per_client);
+    // Another one still has its table, whole.
+    ask_for_everything(&mut subnet, 3);
+    let until = subnet.now() + Duration::from_secs(1);
+    let (host, delivery) = subnet.next(until).expect("it is answered");
+    let Delivery::Message(table) = delivery else {
+        panic!("{delivery:?}");
+    };
+    assert_eq!(host, 3);
+    assert_eq!(table.data().len(), NODES * NODES * PathRecord::LEN);
+    // Five attempts, and then nothing is left of it.
+    subnet.run_for(Duration::from_secs(60), |_, _| ());
+    assert_eq!(subnet.stats().transactions, 0);
+}
+
+#[test]
+fn who_asks_for_everything_again_and_again_does_not_hold_up_others() {
+    let mut subnet = subnet(FaultPlan::default());
+    let greedy = 5;
+    let mut tables = BTreeMap::new();
+    for _ in 0..40 {
+        for host in 0..greedy {
+            let under_way: &mut BTreeSet<Tid> = tables.entry(host).or_default();
+            while under_way.len() < 10 {
+                under_way.insert(ask_for_everything(&mut subnet, host));
+            }
+        }
+        // While dozens of tables of thousands of records are made, a question takes no longer than the wire.
+        let start = subnet.now();
+        let modest = HOSTS - 1;
+        let (_, lid) = subnet.places()[modest];
+        let tid = subnet.ask(modest, Method::GET, PAIR, &path(lid, lid));
+        loop {
+            let until = start + Duration::from_millis(100);
+            let (host, delivery) = subnet.next(until).expect("it is answered");
+            let Delivery::Message(message) = delivery else {
+                panic!("{delivery:?}");
+            };
+            let answered = message.header().unwrap().tid();
+            if host == modest {
+                assert_eq!((answered, status(&message)), (tid, Status::OK));
+                break;
+            }
+            assert!(tables.get_mut(&host).unwrap().remove(&answered));
+            let records = message.data().len() / PathRecord::LEN;
+            assert!(status(&message) == Status::BUSY || records == NODES * NODES);
+        }
+        let most = greedy * 10;
+        assert!(subnet.stats().transactions <= most);
+    }
+}
+
+/// A segment of a GetMulti that goes on.
+fn fragment(tid: u64, number: u32) -> [u8; 256] {
+    let mut header = SaHeader::request::<MultiPathRecord>(Method::GET_MULTI, Tid(tid));
+    let flags = if number == 1 {
+        RmppFlags::ACTIVE | RmppFlags::FIRST
+    } else {
+        RmppFlags::ACTIVE
+    };
+    header
+        .rmpp_mut()
+        .set_version(RMPP_VERSION)
+        .set_rmpp_type(RmppType::Data)
+        .set_flags(flags)
+        .set_segment_number(number);
+    let mut mad = [0; 256];
+    mad[..SA_HEADER_LEN].copy_from_slice(header.as_bytes());
+    mad
+}
+
+#[test]
+fn fragments_for_ever_are_stopped() {
+    let config = RmppConfig::default();
+    let mut subnet = subnet(FaultPlan::default());
+    subnet.deafen(0);
+    // One message without an end: more than may be received is not.
+    let segments = config.max_received / 200 + 100;
+    for number in 1..=segments as u32 {
+        subnet.send(0, &fragment(1, number));
+        subnet.run_for(Duration::from_micros(20), |_, _| ());
+        assert!(subnet.stats().transactions <= 1);
+    }
+    assert_eq!(subnet.stats().transactions, 0);
+    let failed = subnet.stats().failed;
+    assert!(failed >= 1);
+    // Many messages that only begin: there is room for some, and the rest is told so.
+    for tid in 100..1_100 {
+        subnet.send(0, &fragment(tid, 1));
+    }
+    for host in 1..HOSTS {
+        answered(&mut subnet, host);
+        assert!(subnet.stats().transactions <= config.max_per_client);
+    }
+    subnet.run_for(Duration::from_millis(10), |_, _| ());
+    assert!(subnet.stats().stopped >= 1_000 - config.max_per_client as u64);
+    // From everybody at once: others' room is not touched.
+    for host in 1..HOSTS {
+        for tid in 100..200 {
+            subnet.send(host, &fragment(tid, 1));
+        }
+    }
+    answered(&mut subnet, 7);
+    assert!(subnet.stats().transactions <= HOSTS * config.max_per_client);
+    subnet.run_for(Duration::from_secs(60), |_, _| ());
+    assert_eq!(subnet.stats().transactions, 0);
+}
