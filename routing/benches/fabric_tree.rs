@@ -17,7 +17,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use rsm_ids::Lid;
-use rsm_routing::engine::{EngineKind, Options, route};
+use rsm_routing::engine::{EngineKind, Options, Ranking, replan, route};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{carried, changes};
@@ -53,12 +53,12 @@ fn median<T>(mut work: impl FnMut() -> T) -> (String, T) {
     (text, made.expect("at least one run"))
 }
 
-/// The LIDs of a fabric that has them leaf by leaf, given out anew.
+/// In which order ports get LIDs, behind the switches and from a whole block on.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// Leaf by leaf, as they are.
+    /// Leaf by leaf.
     ByLeaf,
-    /// The first port of every leaf, then the second of every leaf, and so on, behind the switches and on a whole block.
+    /// The first port of every leaf, then the second of every leaf, and so on.
     ByIndex,
     /// In any order.
     Scattered,
@@ -66,24 +66,31 @@ enum Layout {
 
 fn laid_out(topology: &Topology, layout: Layout) -> Topology {
     let mut ports: Vec<(usize, Lid)> = Vec::new();
+    let mut lids: Vec<Lid> = (0..=topology.top_lid().0).map(Lid).collect();
     for switch in topology.indices() {
-        let hosts = topology.destinations_of(switch).iter();
-        let hosts = hosts.filter(|destination| destination.kind.is_host());
-        ports.extend(hosts.enumerate().map(|(place, host)| (place, host.lid)));
-    }
-    let first = match layout {
-        Layout::ByLeaf => return topology.clone(),
-        Layout::ByIndex => {
-            ports.sort_unstable();
-            (topology.switch_count() + 1).next_multiple_of(64)
+        let (own, hosts): (Vec<_>, Vec<_>) = topology
+            .destinations_of(switch)
+            .iter()
+            .partition(|destination| !destination.kind.is_host());
+        for own in own {
+            lids[own.lid.index()] = Lid(switch.0 as u16 + 1);
         }
+        ports.extend(
+            hosts
+                .iter()
+                .enumerate()
+                .map(|(place, host)| (place, host.lid)),
+        );
+    }
+    match layout {
+        Layout::ByLeaf => {}
+        Layout::ByIndex => ports.sort_by_key(|&(place, _)| place),
         Layout::Scattered => {
             let mixed = |lid: Lid| u64::from(lid.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             ports.sort_unstable_by_key(|&(_, lid)| mixed(lid));
-            topology.switch_count() + 1
         }
-    };
-    let mut lids: Vec<Lid> = (0..=topology.top_lid().0).map(Lid).collect();
+    }
+    let first = (topology.switch_count() + 1).next_multiple_of(64);
     for (number, (_, lid)) in ports.into_iter().enumerate() {
         lids[lid.index()] = Lid((first + number) as u16);
     }
@@ -115,7 +122,8 @@ fn faults(topology: &Topology) {
             .iter()
             .filter(|cable| wanted(at(cable.a.0)))
             .collect();
-        found[found.len() / 2].a
+        // Not the one whose place among its like is that of the leaf, which carries what leads to the leaf itself too.
+        found[found.len() / 2 + 5].a
     };
     let mid = middle(&next_to_leaf);
     let core = middle(&|switch| !leaf(switch) && !next_to_leaf(switch));
@@ -176,8 +184,33 @@ fn bench(name: &str, topology: &Topology) {
         previous_ranking: routing.ranking.clone(),
         ..Options::default()
     };
-    let (taken, _) = median(|| route(EngineKind::FabricTree, topology, &kept, None));
-    println!("  full, nothing new {taken}");
+    let unprepared = Options {
+        previous_ranking: routing.ranking.clone().map(Ranking::unprepared),
+        ..Options::default()
+    };
+    let (taken, _) = median(|| route(EngineKind::FabricTree, topology, &unprepared, None));
+    println!("  full, by a known order {taken}");
+    let one_link = topology.without_cables(&[topology.cables()[topology.link_count() / 3].a]);
+    let core = topology.indices().last().expect("it has switches");
+    let one_switch = common::without_switches(topology, &[core]);
+    for (name, broken) in [("one link", &one_link), ("one core switch", &one_switch)] {
+        let (taken, again) = median(|| replan(broken, &kept).expect("only parts of it have gone"));
+        println!(
+            "  {name} less: replan {taken}, {} entries",
+            again.changes().len()
+        );
+        let (taken, again) = median(|| {
+            let again = replan(broken, &kept).expect("only parts of it have gone");
+            again.into_routing()
+        });
+        println!("    with tables {taken}");
+        let back = Options {
+            previous_ranking: again.ranking.clone(),
+            ..Options::default()
+        };
+        let (taken, _) = median(|| replan(topology, &back).expect("all of it is known"));
+        println!("    and back {taken}");
+    }
     drop(routing);
     for (name, layout) in [
         ("leaf by leaf", Layout::ByLeaf),

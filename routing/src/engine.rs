@@ -22,7 +22,7 @@ mod torus;
 mod updn;
 
 pub use auto::Auto;
-pub use fabric_tree::{Categories, Category, FabricTree};
+pub use fabric_tree::{Categories, Category, FabricTree, Prepared, Replan, replan};
 pub use minhop::MinHop;
 pub use nue::Nue;
 pub use shape::{Coordinates, NoGrid};
@@ -78,6 +78,18 @@ pub struct Ranking {
     /// The fabric that it was made for, with what has gone since, for engines that give everything back its place when
     /// it returns.
     pub known: Option<Arc<Topology>>,
+    /// What an engine computed on the way, for the next time.
+    pub prepared: Prepared,
+}
+
+impl Ranking {
+    /// The same without what was computed on the way: what comes of it is the same, and takes longer.
+    pub fn unprepared(self) -> Ranking {
+        Ranking {
+            prepared: Prepared::default(),
+            ..self
+        }
+    }
 }
 
 /// What an engine found.
@@ -282,6 +294,13 @@ pub fn levels_from_hosts(topology: &Topology) -> Vec<u8> {
 pub(crate) fn by_distance_from_hosts(topology: &Topology) -> Vec<SwitchIdx> {
     let levels = levels::from_edges(topology, levels::ANY_HOST);
     order::Order::new(levels, &[]).highest_first().to_vec()
+}
+
+/// Every switch, what hangs together below some level of the tree next to each other: leaf switches of one pod, pods of one
+/// building; a switch comes after all that hangs off it.
+pub fn by_subtree(topology: &Topology) -> Vec<SwitchIdx> {
+    let levels = levels::from_edges(topology, levels::ANY_HOST);
+    fabric_tree::by_subtree(topology, &levels)
 }
 
 /// Computes tables with an engine; see [`Engine::route`].

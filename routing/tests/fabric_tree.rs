@@ -14,11 +14,20 @@ use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
 use rsm_routing::verify::verify;
 
 fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
-    let options = Options {
-        previous_ranking: earlier.cloned(),
-        ..Options::default()
+    let with = |ranking: Option<Ranking>| {
+        let options = Options {
+            previous_ranking: ranking,
+            ..Options::default()
+        };
+        route(EngineKind::FabricTree, topology, &options, None).unwrap()
     };
-    route(EngineKind::FabricTree, topology, &options, None).unwrap()
+    let routing = with(earlier.cloned());
+    // From what the earlier routing computed, or from nothing: the same, byte for byte.
+    let anew = with(earlier.cloned().map(Ranking::unprepared));
+    assert_eq!(routing.tables, anew.tables);
+    assert_eq!(routing.ranks, anew.ranks);
+    assert_eq!(routing.ranking, anew.ranking);
+    routing
 }
 
 fn assert_sound(topology: &Topology, tables: &Tables) {

@@ -12,6 +12,7 @@
 mod fill;
 mod live;
 mod numbering;
+mod replan;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ use rsm_ids::Guid;
 use self::fill::{Filler, Scratch};
 use self::live::Live;
 use self::numbering::Numbering;
+pub(super) use self::numbering::by_subtree;
+use self::replan::State;
+pub use self::replan::{Prepared, Replan, replan};
 use self::turns::Turns;
 use super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::order::Order;
@@ -75,7 +79,10 @@ impl Engine for FabricTree {
         _previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
         prepare::capacities(topology)?;
-        prepare::in_pool(options, || route(topology, options))?
+        prepare::in_pool(options, || match replan(topology, options) {
+            Some(replan) => Ok(replan.into_routing()),
+            None => route(topology, options),
+        })?
     }
 }
 
@@ -92,9 +99,9 @@ struct Plan<'a> {
     turns: &'a Turns,
     /// By position: the LID, or 0 where nobody answers at the moment.
     lids: &'a [u16],
-    tiles: &'a [Tile],
+    tiles: &'a [Arc<Tile>],
     /// Costs with nothing gone, where something has.
-    intact_tiles: Option<&'a [Tile]>,
+    intact_tiles: Option<&'a [Arc<Tile>]>,
 }
 
 /// The fabric with what has gone since it was first seen.
@@ -119,8 +126,12 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
     let roots = updn::find_roots(&known, options)?;
     let mut rank = updn::rank(&known, &roots, earlier);
     let mut numbering = Numbering::new(&known, rank.order.levels(), &options.categories);
-    let is_live = |group: usize| live.groups.contains(group);
-    let mut tiles = paths::up_down_between(&known, &rank.order, &numbering.columns, is_live);
+    let costs = |order: &Order, numbering: &Numbering| -> Vec<Arc<Tile>> {
+        let is_live = |group: usize| live.groups.contains(group);
+        let tiles = paths::up_down_between(&known, order, &numbering.columns, is_live);
+        tiles.into_iter().map(Arc::new).collect()
+    };
+    let mut tiles = costs(&rank.order, &numbering);
     let mut around: Option<Order> = None;
     if !reaches_all(topology, &live, &numbering, &tiles) {
         let other = updn::rank(topology, &find(topology, &roots, &known), None);
@@ -128,12 +139,12 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
             // Cables were moved, and what the earlier order was made for is gone for good.
             rank = other;
             numbering = Numbering::new(&known, rank.order.levels(), &options.categories);
-            tiles = paths::up_down_between(&known, &rank.order, &numbering.columns, is_live);
+            tiles = costs(&rank.order, &numbering);
         } else {
             // What has gone took the only legal path of some pairs with it. Another order has paths for them; levels, and
             // with them the balance, stay as they are, and the usual order returns with what has gone.
             let order = on_known(&known, topology, &other.order, &rank.order);
-            tiles = paths::up_down_between(&known, &order, &numbering.columns, is_live);
+            tiles = costs(&order, &numbering);
             rank.reason = format!("{}; while parts are missing {}", rank.reason, other.reason);
             around = Some(order);
         }
@@ -143,8 +154,12 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
             return Err(prepare::too_long(topology, switch));
         }
     }
-    let intact_tiles = (!live.is_complete())
-        .then(|| paths::up_down_between(&known, &rank.order, &numbering.columns, |_| true));
+    let intact = if live.is_complete() {
+        tiles.clone()
+    } else {
+        let tiles = paths::up_down_between(&known, &rank.order, &numbering.columns, |_| true);
+        tiles.into_iter().map(Arc::new).collect()
+    };
     let turns = Turns::new(&numbering, uses(&known, &rank.order, &numbering));
     let lids = lids(&known, &live, &numbering);
     let plan = Plan {
@@ -157,7 +172,7 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
         turns: &turns,
         lids: &lids,
         tiles: &tiles,
-        intact_tiles: intact_tiles.as_deref(),
+        intact_tiles: (!live.is_complete()).then_some(&intact[..]),
     };
     let here: Vec<SwitchIdx> = known
         .indices()
@@ -170,19 +185,36 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
             |scratch, &switch| Filler::new(&plan, switch).table(scratch),
         )
         .collect();
+    let tables = Tables { lfts };
     let levels = rank.order.levels();
+    let ranks = here.iter().map(|switch| levels[switch.index()]).collect();
+    let switches = listed(&known, &rank.order);
+    let reason = format!("fabric-tree: {}", rank.reason);
+    let state = around.is_none().then(|| State {
+        known: known.clone(),
+        order: rank.order,
+        numbering: Arc::new(numbering),
+        turns: Arc::new(turns),
+        tiles,
+        intact,
+        tables: tables.clone(),
+        categories: options.categories.clone(),
+        reason: rank.reason,
+        live,
+    });
     Ok(Routing {
-        tables: Tables { lfts },
+        tables,
         engine: FabricTree.name(),
         lanes: Lanes::default(),
         coordinates: None,
-        reason: format!("fabric-tree: {}", rank.reason),
-        ranks: Some(here.iter().map(|switch| levels[switch.index()]).collect()),
+        reason,
+        ranks: Some(ranks),
         ranking: Some(Ranking {
-            switches: listed(&known, &rank.order),
+            switches,
             roots: roots.iter().map(|&root| known.switch(root).guid).collect(),
             reason: rank.made,
-            known: Some(known.clone()),
+            known: Some(known),
+            prepared: Prepared(state.map(Arc::new)),
         }),
     })
 }
@@ -203,7 +235,12 @@ fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<Sw
 }
 
 /// Whether there is a path wherever cables lead from anybody to a port other than a switch's own, and the other way.
-fn reaches_all(topology: &Topology, live: &Live, numbering: &Numbering, tiles: &[Tile]) -> bool {
+fn reaches_all<T: std::ops::Deref<Target = Tile>>(
+    topology: &Topology,
+    live: &Live,
+    numbering: &Numbering,
+    tiles: &[T],
+) -> bool {
     let here = |switch: usize| live.switches[switch];
     let counts = |switch: SwitchIdx| topology.destinations_of(switch).len() > 1;
     tiles.iter().all(|tile| {

@@ -59,8 +59,8 @@ fn tiles(topology: &Topology, make: impl Fn(usize) -> Tile + Sync) -> Vec<Tile> 
         .collect()
 }
 
-fn own_columns(topology: &Topology, columns: impl Iterator<Item = SwitchIdx>) -> Vec<Row> {
-    let mut rows = vec![[UNREACHED; TILE]; topology.switch_count()];
+fn own_columns(switches: usize, columns: impl Iterator<Item = SwitchIdx>) -> Vec<Row> {
+    let mut rows = vec![[UNREACHED; TILE]; switches];
     for (column, switch) in columns.take(TILE).enumerate() {
         rows[switch.index()][column] = 0;
     }
@@ -92,33 +92,87 @@ pub(super) fn up_down_between(
     is_live: impl Fn(usize) -> bool + Sync,
 ) -> Vec<Tile> {
     let neighbours = Neighbours::new(topology, order, is_live);
-    tiles(topology, |first| {
-        let mut down = own_columns(topology, columns[first..].iter().copied());
-        for &switch in order.highest_first().iter().rev() {
-            let mut row = down[switch.index()];
-            for &below in neighbours.below(switch) {
-                lower(&mut row, &down[below as usize]);
-            }
-            down[switch.index()] = row;
+    tiles(topology, |first| tile(order, &neighbours, columns, first))
+}
+
+/// The tile of the columns `columns[first..]`.
+pub(super) fn tile(
+    order: &Order,
+    neighbours: &Neighbours,
+    columns: &[SwitchIdx],
+    first: usize,
+) -> Tile {
+    let mut down = own_columns(columns.len(), columns[first..].iter().copied());
+    for &switch in order.highest_first().iter().rev() {
+        let mut row = down[switch.index()];
+        for &below in neighbours.below(switch) {
+            lower(&mut row, &down[below as usize]);
         }
-        let mut taken = down.clone();
-        for &switch in order.highest_first() {
-            let mut up = [UNREACHED; TILE];
-            for &above in neighbours.above(switch) {
-                lower(&mut up, &taken[above as usize]);
-            }
-            let row = &mut taken[switch.index()];
-            for (cell, &up) in row.iter_mut().zip(&up) {
-                // A switch with a path down was perhaps sent the packet because of it.
-                *cell = if *cell == UNREACHED { up } else { *cell };
-            }
+        down[switch.index()] = row;
+    }
+    let mut taken = down.clone();
+    for &switch in order.highest_first() {
+        let mut up = [UNREACHED; TILE];
+        for &above in neighbours.above(switch) {
+            lower(&mut up, &taken[above as usize]);
         }
-        Tile { first, down, taken }
-    })
+        let row = &mut taken[switch.index()];
+        for (cell, &up) in row.iter_mut().zip(&up) {
+            // A switch with a path down was perhaps sent the packet because of it.
+            *cell = if *cell == UNREACHED { up } else { *cell };
+        }
+    }
+    Tile { first, down, taken }
+}
+
+/// What its neighbours make the costs of one switch; `own` is its own column, if that is in the tile.
+pub(super) fn row(
+    switch: SwitchIdx,
+    own: Option<usize>,
+    neighbours: &Neighbours,
+    down: &[Row],
+    taken: &[Row],
+) -> (Row, Row) {
+    let mut row = [UNREACHED; TILE];
+    if let Some(own) = own {
+        row[own] = 0;
+    }
+    for &below in neighbours.below(switch) {
+        lower(&mut row, &down[below as usize]);
+    }
+    let mut up = [UNREACHED; TILE];
+    for &above in neighbours.above(switch) {
+        lower(&mut up, &taken[above as usize]);
+    }
+    for (cell, &down) in up.iter_mut().zip(&row) {
+        *cell = if down == UNREACHED { *cell } else { down };
+    }
+    (row, up)
+}
+
+/// One column, of both costs: those towards `own`, by switch.
+pub(super) fn column(order: &Order, neighbours: &Neighbours, own: SwitchIdx) -> (Vec<u8>, Vec<u8>) {
+    let mut down = vec![UNREACHED; order.levels().len()];
+    down[own.index()] = 0;
+    let least = |costs: &[u8], of: &[u32]| {
+        let costs = of.iter().map(|&switch| one_more(costs[switch as usize]));
+        costs.min().unwrap_or(UNREACHED)
+    };
+    for &switch in order.highest_first().iter().rev() {
+        let cost = least(&down, neighbours.below(switch));
+        down[switch.index()] = cost.min(down[switch.index()]);
+    }
+    let mut taken = down.clone();
+    for &switch in order.highest_first() {
+        if taken[switch.index()] == UNREACHED {
+            taken[switch.index()] = least(&taken, neighbours.above(switch));
+        }
+    }
+    (down, taken)
 }
 
 /// The neighbours of each switch, those above it apart from those below.
-struct Neighbours {
+pub(super) struct Neighbours {
     /// Of switch `s`: `of[start[s]..start[s + 1]]`, from `below[s]` on those below it.
     of: Vec<u32>,
     start: Vec<u32>,
@@ -126,7 +180,11 @@ struct Neighbours {
 }
 
 impl Neighbours {
-    fn new(topology: &Topology, order: &Order, is_live: impl Fn(usize) -> bool) -> Neighbours {
+    pub(super) fn new(
+        topology: &Topology,
+        order: &Order,
+        is_live: impl Fn(usize) -> bool,
+    ) -> Neighbours {
         let mut neighbours = Neighbours {
             of: Vec::with_capacity(topology.group_count()),
             start: vec![0],
@@ -161,7 +219,7 @@ impl Neighbours {
 /// Costs of shortest paths.
 pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
     tiles(topology, |first| {
-        let mut down = own_columns(topology, topology.indices().skip(first));
+        let mut down = own_columns(topology.switch_count(), topology.indices().skip(first));
         let width = (down.len() - first).min(TILE);
         let mut seen = vec![false; down.len()];
         let mut queue = Vec::with_capacity(down.len());

@@ -86,6 +86,12 @@ impl Topology {
         self.groups[group].1 as usize..self.groups[group + 1].1 as usize
     }
 
+    /// The numbers of a switch's links among those of the whole topology.
+    pub(crate) fn links_of(&self, switch: SwitchIdx) -> std::ops::Range<usize> {
+        let groups = self.group_range(switch);
+        self.groups[groups.start].1 as usize..self.groups[groups.end].1 as usize
+    }
+
     /// How many links all port groups have together: two for each cable.
     pub(crate) fn half_link_count(&self) -> usize {
         self.links.len()

@@ -8,14 +8,17 @@
 //! 3. the others get the lowest free LIDs, leaving out those that an absent port has a claim to as long as
 //!    there are others.
 //!
-//! New LIDs go to switches first and then to the ports of each switch in turn, so that the LIDs of one
-//! leaf stand together in the forwarding tables.
+//! New LIDs go to switches first. On a fresh fabric, where nobody holds or remembers one, the first host of every leaf
+//! switch is next, then the second of every leaf, and so on ([`layout`]); later the ports of each switch in turn.
+
+mod layout;
 
 use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_mad::wire::attr::NodeType;
 
+use self::layout::Layout;
 use super::policy::Policy;
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -101,18 +104,31 @@ impl Space {
 
 /// Gives every end port of `fabric` its LIDs.
 pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
+    let plan = assign_by(&layout::by_wiring(fabric), fabric, claims, policy);
+    let is_fresh =
+        claims.is_empty() && !fabric.end_ports().any(|(_, port)| port.lid().is_unicast());
+    if !is_fresh || !plan.left_out.is_empty() {
+        return plan;
+    }
+    match layout::by_index(fabric, &plan, policy, smallest_table(fabric)) {
+        Some(layout) => assign_by(&layout, fabric, claims, policy),
+        None => plan,
+    }
+}
+
+fn assign_by(layout: &Layout, fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
     let mut plan = LidPlan::default();
-    let ports: Vec<PortRef> = in_order_of_wiring(fabric);
+    let ports = &layout.ports;
     let capacity = smallest_table(fabric);
     let mut space = Space {
         owner: vec![0; usize::from(Lid::UNICAST_LAST.0) + 1],
         reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
         last: capacity,
     };
-    keep_held(fabric, &ports, claims, policy, &mut space, &mut plan);
-    restore_claimed(fabric, &ports, claims, policy, &mut space, &mut plan);
+    keep_held(fabric, ports, claims, policy, &mut space, &mut plan);
+    restore_claimed(fabric, ports, claims, policy, &mut space, &mut plan);
     reserve_for_absent(fabric, claims, &mut space);
-    give_new(fabric, &ports, policy, &mut space, &mut plan);
+    give_new(fabric, layout, policy, &mut space, &mut plan);
     if !plan.left_out.is_empty() {
         let names: Vec<String> = plan
             .left_out
@@ -146,25 +162,6 @@ const NAMES_SHOWN: usize = 10;
 
 fn place(fabric: &Fabric, at: PortRef) -> String {
     format!("{} port {}", fabric.node(at.node).name(), at.port)
-}
-
-/// Switches in the order of their GUIDs, then for each switch what is cabled to it, by port; then the rest.
-fn in_order_of_wiring(fabric: &Fabric) -> Vec<PortRef> {
-    let mut seen = std::collections::BTreeSet::new();
-    let switches = fabric
-        .end_ports()
-        .map(|(at, _)| at)
-        .filter(|at| fabric.node(at.node).kind() == NodeType::Switch);
-    let cabled = fabric
-        .switches()
-        .flat_map(|(_, node)| node.ports.iter().filter_map(|port| port.peer))
-        .filter(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
-    let rest = fabric.end_ports().map(|(at, _)| at);
-    switches
-        .chain(cabled)
-        .chain(rest)
-        .filter(|&at| seen.insert(at))
-        .collect()
 }
 
 /// The highest LID that every switch can forward to.
@@ -310,21 +307,25 @@ fn reserve_for_absent(fabric: &Fabric, claims: &Claims, space: &mut Space) {
 
 fn give_new(
     fabric: &Fabric,
-    ports: &[PortRef],
+    layout: &Layout,
     policy: &Policy,
     space: &mut Space,
     plan: &mut LidPlan,
 ) {
     // The search goes on where it last ended, for each LMC apart.
     let mut cursors: BTreeMap<(Lmc, bool), u16> = BTreeMap::new();
-    for (index, &at) in ports.iter().enumerate() {
+    for (index, &at) in layout.ports.iter().enumerate() {
         if plan.lids.contains_key(&at) {
             continue;
         }
         let lmc = wanted_lmc(fabric, at, policy);
+        let lowest = match fabric.node(at.node).kind() {
+            NodeType::Switch => 1,
+            _ => layout.hosts_from,
+        };
         let found = [false, true].into_iter().find_map(|reserved_too| {
             let cursor = cursors.entry((lmc, reserved_too)).or_insert(1);
-            let claim = space.next(*cursor, lmc, reserved_too)?;
+            let claim = space.next(lowest.max(*cursor), lmc, reserved_too)?;
             *cursor = claim.base.0;
             Some(claim)
         });

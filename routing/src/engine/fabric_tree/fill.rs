@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use fixedbitset::FixedBitSet;
+use rsm_ids::Lid;
+
 use super::super::paths::{NEVER, Row, TILE, Tile, UNREACHED};
 use super::super::slots;
 use super::Plan;
@@ -161,6 +164,43 @@ impl<'a> Filler<'a> {
         // Where gaps and what has gone were written to.
         scratch[0] = NO_PATH;
         Lft::from_entries(scratch[..length].to_vec())
+    }
+
+    /// The entries of some columns, by tile.
+    pub(super) fn entries(&self, columns: &[FixedBitSet]) -> Vec<(Lid, u8)> {
+        let plan = self.plan;
+        let mut found = Vec::new();
+        let mut keys = Keys::new(self.ways.len());
+        let mut intact_keys = Keys::new(self.ways.len());
+        for (number, columns) in columns.iter().enumerate().filter(|(_, c)| !c.is_clear()) {
+            let tile = &plan.tiles[number];
+            keys.set(self, tile, When::Now);
+            if let Some(intact) = plan.intact_tiles {
+                intact_keys.set(self, &intact[number], When::Usually);
+            }
+            for column in columns.ones() {
+                if plan.numbering.columns[tile.first + column] == self.switch {
+                    continue;
+                }
+                let cheapest = keys.ways(column);
+                let intact = match plan.intact_tiles {
+                    None => cheapest.clone(),
+                    Some(_) => intact_keys.ways(column),
+                };
+                let class = self.classify(&cheapest, &intact);
+                let is_routed = !(class.base.is_empty() && class.detours.is_empty());
+                for position in plan.numbering.range(tile.first + column) {
+                    let port = if is_routed {
+                        self.port(&class, position)
+                    } else {
+                        NO_PATH
+                    };
+                    found.push((Lid(plan.lids[position]), port));
+                }
+            }
+        }
+        found.retain(|&(lid, _)| lid != Lid::NONE);
+        found
     }
 
     fn classify(&self, cheapest: &[usize], intact: &[usize]) -> Class {

@@ -49,7 +49,7 @@ impl Numbering {
         levels: &[u8],
         categories: &BTreeMap<Guid, Category>,
     ) -> Numbering {
-        let columns = subtree_by_subtree(known, levels);
+        let columns = by_subtree(known, levels);
         let mut column_of = vec![0; columns.len()];
         for (column, switch) in columns.iter().enumerate() {
             column_of[switch.index()] = column as u32;
@@ -85,6 +85,11 @@ impl Numbering {
         numbering.start.push(numbering.places.len() as u32);
         numbering.columns = columns;
         numbering
+    }
+
+    /// The positions of a column.
+    pub(super) fn range(&self, column: usize) -> std::ops::Range<usize> {
+        self.start[column] as usize..self.start[column + 1] as usize
     }
 }
 
@@ -134,7 +139,7 @@ fn usual_host_ports(known: &Topology) -> Vec<u8> {
 }
 
 /// Every switch once, what hangs together below some level next to each other: first what lies deeper.
-fn subtree_by_subtree(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
+pub(in super::super) fn by_subtree(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     let deepest = levels.iter().copied().max().unwrap_or(0);
     let mut columns: Vec<SwitchIdx> = known.indices().collect();
     let mut parts = Parts::new(known.switch_count());

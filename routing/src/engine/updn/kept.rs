@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, Lid};
 
-use super::super::Ranking;
 use super::super::levels::{self, ANY_HOST};
 use super::super::order::Order;
+use super::super::{Prepared, Ranking};
 use super::Ranked;
 use crate::topology::{SwitchIdx, Topology};
 
@@ -108,6 +108,7 @@ pub(super) fn remember(
         roots: guids(topology, roots),
         reason: ranked.made.clone(),
         known: None,
+        prepared: Prepared::default(),
     };
     let Some(earlier) = earlier else {
         return ranking;
