@@ -129,7 +129,7 @@ impl World {
         let inner = Arc::get_mut(&mut directory).unwrap();
         for &(lid, table) in tables {
             let ix = inner.by_lid(lid).unwrap();
-            inner.memberships.set(ix, table);
+            Arc::make_mut(&mut inner.memberships).set(ix, table);
         }
         self.sa.stand(Standing {
             directory: Some(directory),
