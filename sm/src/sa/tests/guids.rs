@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
-use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
 
-use super::world::{PREFIX, SM_KEY, SMALL, World, planned, records};
+use super::world::{PREFIX, SM_KEY, SMALL, World, planned};
 use crate::plan::guids::AliasGuids;
 use crate::sa::{Administration, Config, Remembered};
 
@@ -55,10 +55,7 @@ fn ask(
     mask: ComponentMask,
     record: &GuidInfoRecord,
 ) -> Result<[Guid; 8], Status> {
-    let mut mad = SaMad::request(method, Tid(1), mask, record);
-    mad.header.set_sm_key(sm_key);
-    let answer = world.handle_from(host, mad.as_bytes()).unwrap();
-    let records: Vec<GuidInfoRecord> = records(answer)?;
+    let records = world.ask_from((host, sm_key), method, mask, record)?;
     Ok(records[0].guid_info().guids())
 }
 
@@ -182,11 +179,8 @@ fn a_name_that_takes_part_in_a_group_stays_and_one_of_a_lost_port_goes() {
         .set_p_key(PKey::DEFAULT_FULL)
         .set_join_state(JoinState::FULL_MEMBER);
     let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
-    let change = |world: &mut World, method| {
-        let mad = SaMad::request(method, Tid(1), mask, &member);
-        let answer = world.handle_from(host, mad.as_bytes()).unwrap();
-        records::<McMemberRecord>(answer).unwrap()[0]
-    };
+    let change =
+        |world: &mut World, method| world.ask_from((host, 0), method, mask, &member).unwrap()[0];
     assert_eq!(change(&mut world, Method::SET).port_gid(), gid(FIRST));
     let groups = world.sa.poll_groups(Time::MAX).unwrap();
     assert!(groups.by_mlid[&Lid(0xC000)].ports.contains_key(&own));

@@ -210,6 +210,19 @@ impl World {
         records(answer)
     }
 
+    /// What `host` is answered that shows `sm_key`, 0 for the untrusted.
+    pub(super) fn ask_from<R: Record>(
+        &mut self,
+        (host, sm_key): (Lid, u64),
+        method: Method,
+        mask: ComponentMask,
+        record: &R,
+    ) -> Result<Vec<R>, Status> {
+        let mut mad = SaMad::request(method, Tid(1), mask, record);
+        mad.header.set_sm_key(sm_key);
+        records(self.handle_from(host, mad.as_bytes()).unwrap())
+    }
+
     pub(super) fn handle(&mut self, bytes: &[u8]) -> Option<Answer> {
         self.handle_from(self.hosts()[0], bytes)
     }
