@@ -132,6 +132,18 @@ impl Managed {
         tables.expect("it runs")
     }
 
+    /// The GUIDs that the host at the place with this number answers to, by index.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn guids(&self, number: usize) -> Vec<Guid> {
+        let (node, port) = self.hosts[number];
+        let guids = self.fabric.sim.with(move |sim| sim.guids(node, port));
+        guids.expect("it runs").expect("it is there")
+    }
+
     /// Sets that reached agents so far.
     ///
     /// # Panics

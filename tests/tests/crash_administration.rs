@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm_ids::Lid;
+use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Method;
-use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, Record, ServiceRecord};
+use rsm_mad::wire::sa::{
+    ComponentMask, GuidInfoRecord, JoinState, McMemberRecord, PathRecord, Record, ServiceRecord,
+};
 use rsm_tests::administered::Host;
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::clock::wait_for_every;
@@ -69,6 +71,27 @@ impl World {
         self.host(place).ask(Method::SET, mask, &record).record()
     }
 
+    /// Has a host ask for another name at `index` of its table, and says which it was given.
+    fn name(&mut self, place: usize, index: usize) -> Guid {
+        let mut record = GuidInfoRecord::default();
+        record.set_lid(self.hosted.lid(place)).set_block_num(0);
+        let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
+        let mask = mask | GuidInfoRecord::guid_component(index).expect("there is an index");
+        let answer = self.host(place).ask(Method::SET, mask, &record);
+        let answer: GuidInfoRecord = answer.record();
+        let given = answer.guid_info().guid(index).expect("there is an index");
+        assert!(!given.is_zero());
+        given
+    }
+
+    /// Waits until the port itself answers to the name.
+    fn wait_named(&self, place: usize, index: usize, name: Guid) {
+        let named = wait_for_every(Duration::from_millis(50), LIMIT, || {
+            (self.hosted.guids(place).get(index) == Some(&name)).then_some(())
+        });
+        assert!(named.is_some(), "{:?}", self.hosted.guids(place));
+    }
+
     fn host(&mut self, place: usize) -> &mut Host {
         self.hosts.get_mut(&place).expect("there is a host")
     }
@@ -125,8 +148,10 @@ fn killed_it_knows_again_who_takes_part_and_what_is_offered() {
         let registered: ServiceRecord = answer.record();
         assert_eq!(registered.service_lease(), lease);
     }
+    let alias = world.name(3, 2);
     world.wait_delivered(1, Lid(0xC000), &[2, 3]);
     world.wait_delivered(5, own.mlid(), &[4]);
+    world.wait_named(3, 2, alias);
     std::thread::sleep(WRITTEN);
     let members: Vec<McMemberRecord> = world.all();
     let services: Vec<ServiceRecord> = world.all();
@@ -151,8 +176,46 @@ fn killed_it_knows_again_who_takes_part_and_what_is_offered() {
     assert!((before - 600..before).contains(&after), "{before} {after}");
     world.wait_delivered(3, Lid(0xC000), &[1, 2]);
     world.wait_delivered(5, own.mlid(), &[4]);
+    world.wait_named(3, 2, alias);
+    let mut path = PathRecord::default();
+    path.set_sgid(world.gid(1))
+        .set_dgid(Gid::new(0xFE80_0000_0000_0000, alias));
+    let mask = PathRecord::SGID | PathRecord::DGID;
+    let path: PathRecord = world.host(1).ask(Method::GET, mask, &path).record();
+    assert_eq!(path.dlid(), world.hosted.lid(3));
     // And it goes on from there.
     world.join(5, BROADCAST, full);
     world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);
+    rsm.terminate(LIMIT).unwrap().success().unwrap();
+}
+
+#[test]
+fn killed_and_bereft_of_its_memory_it_cuts_nobody_off() {
+    let (mut world, rsm) = start();
+    let full = JoinState::FULL_MEMBER;
+    for place in [1, 2, 3] {
+        world.join(place, BROADCAST, full);
+    }
+    let own = world.join(4, Gid(0), full);
+    world.join(2, own.mgid(), full);
+    world.wait_delivered(1, Lid(0xC000), &[2, 3]);
+    world.wait_delivered(4, own.mlid(), &[2]);
+    rsm.kill().unwrap();
+    std::fs::remove_dir_all(world.hosted.state()).unwrap();
+    let mut first = world.hosts.remove(&1).expect("there is a host");
+    let rsm = world.hosted.rsm(&mut first);
+    world.hosts.insert(1, first);
+    assert!(
+        world
+            .all::<McMemberRecord>()
+            .iter()
+            .all(|record| record.port_gid() == Gid(0))
+    );
+    // One of them joins again, one joins that never did, and the others have not yet noticed.
+    world.join(1, BROADCAST, full);
+    world.join(5, BROADCAST, full);
+    world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);
+    world.wait_delivered(3, Lid(0xC000), &[1, 2, 5]);
+    world.wait_delivered(4, own.mlid(), &[2]);
     rsm.terminate(LIMIT).unwrap().success().unwrap();
 }

@@ -108,7 +108,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         line.administration(),
         administration::Surroundings {
             remembered: kept.administration,
-            core: group_sink(inbox.clone()),
+            core: core_sink(inbox.clone()),
             save: keeper.administration_sink(),
         },
     )?;
@@ -172,9 +172,9 @@ fn sink(inbox: mpsc::Sender<Event>) -> Sink {
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
 }
 
-/// Where subnet administration tells who takes part in multicast.
-fn group_sink(inbox: mpsc::Sender<Event>) -> administration::CoreSink {
-    Box::new(move |groups| match inbox.try_send(Event::Groups(groups)) {
+/// Where subnet administration tells the core what concerns it.
+fn core_sink(inbox: mpsc::Sender<Event>) -> administration::CoreSink {
+    Box::new(move |event| match inbox.try_send(event) {
         Ok(()) => true,
         Err(mpsc::error::TrySendError::Full(_)) => false,
         // The daemon is ending.

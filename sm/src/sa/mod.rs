@@ -6,6 +6,7 @@
 
 mod answer;
 mod directory;
+pub mod guids;
 pub mod mcast;
 mod membership;
 mod memory;
@@ -30,7 +31,7 @@ use rsm_mad::Time;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
 use rsm_mad::wire::sa::{
-    CLASS_VERSION, McMemberRecord, Record as _, SaHeader, SaStatus, ServiceRecord,
+    CLASS_VERSION, GuidInfoRecord, McMemberRecord, Record as _, SaHeader, SaStatus, ServiceRecord,
 };
 pub use trust::Trust;
 
@@ -38,6 +39,7 @@ use self::mcast::{Registry, SavedGroup, View};
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::plan::groups::GroupSet;
+use crate::plan::guids::AliasGuids;
 
 /// The least time between two times that the core is told who takes part in multicast: thousands that join at once are
 /// told of together, and nobody waits noticeably.
@@ -143,6 +145,7 @@ pub struct Administration {
     standing: Standing,
     multicast: Registry,
     services: services::Registry,
+    guids: guids::Registry,
     /// The ports of `standing` were not looked through yet for members that are gone.
     unseen: bool,
     /// When it was last told who takes part in multicast.
@@ -160,6 +163,7 @@ impl Administration {
             standing: Standing::default(),
             multicast: Registry::new(mcast::Config::default()),
             services: services::Registry::default(),
+            guids: guids::Registry::default(),
             unseen: false,
             told: None,
             saved: None,
@@ -177,6 +181,7 @@ impl Administration {
         // While members come by the thousand, each of whom changes the plan, ports and partitions stay what they are.
         let same = standing.has_ports_of(&self.standing);
         self.standing = standing;
+        self.name_ports();
         if same {
             return;
         }
@@ -194,6 +199,13 @@ impl Administration {
         }
     }
 
+    /// Has the directory know the names that ports have beside their own.
+    fn name_ports(&mut self) {
+        if let Some(directory) = &mut self.standing.directory {
+            *directory = Arc::new(directory.with_names(self.guids.names()));
+        }
+    }
+
     /// Does what is due at `now`. Call it after each [`Administration::stand`] too.
     pub fn handle_deadline(&mut self, now: Time) {
         if let Some(directory) = self.standing.directory.as_ref()
@@ -202,19 +214,26 @@ impl Administration {
         {
             self.multicast.ports_changed(directory.as_ref(), now);
             self.services.ports_changed(directory, now);
+            self.guids.ports_changed(directory, now);
         }
         self.multicast.handle_deadline(now);
         self.services.handle_deadline(now);
+        if self.guids.handle_deadline(now) {
+            self.name_ports();
+        }
     }
 
     /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for groups.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
-        let unsaved = self.multicast.is_unsaved() || self.services.is_unsaved();
+        let unsaved =
+            self.multicast.is_unsaved() || self.services.is_unsaved() || self.guids.is_unsaved();
         let save = unsaved.then(|| self.next_saving());
         let of_groups = self.multicast.next_deadline();
         let of_services = self.services.next_deadline();
-        [groups, save, of_groups, of_services]
+        let of_guids = self.guids.next_deadline();
+        let names = self.guids.is_untold().then_some(Time::ZERO);
+        [groups, names, save, of_groups, of_services, of_guids]
             .into_iter()
             .flatten()
             .min()
@@ -228,6 +247,11 @@ impl Administration {
         }
         self.told = Some(now);
         Some(self.multicast.group_set())
+    }
+
+    /// The names that ports are to have beside their own, if they have changed, for the core to write.
+    pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
+        self.guids.take_untold()
     }
 
     fn next_telling(&self) -> Time {
@@ -245,9 +269,11 @@ impl Administration {
         }
         let groups = self.multicast.take_unsaved();
         let services = self.services.take_unsaved();
+        let guids = self.guids.take_unsaved();
         let unsaved = Unsaved {
             groups: groups.then(|| self.multicast.view()),
             services: services.then(|| self.services.view()),
+            guids: guids.then(|| self.guids.names().aliases().clone()),
         };
         if unsaved.is_empty() {
             return None;
@@ -258,9 +284,22 @@ impl Administration {
 
     /// Takes back what was remembered, at the start. Returns how many records could not be.
     pub fn restore(&mut self, remembered: Remembered, now: Time) -> usize {
-        let Remembered { groups, services } = remembered;
-        let groups = self.multicast.restore(groups, now + RESTORED_FOR);
-        groups + self.services.restore(services, now)
+        let Remembered {
+            groups,
+            services,
+            guids,
+        } = remembered;
+        if groups.is_empty() {
+            // There is always one, that of IP over InfiniBand, so that nothing was remembered.
+            self.multicast.remember_nothing();
+        }
+        let until = now + RESTORED_FOR;
+        let left_out = [
+            self.multicast.restore(groups, until),
+            self.services.restore(services, now),
+            self.guids.restore(&guids, until),
+        ];
+        left_out.into_iter().sum()
     }
 
     /// Groups and their members.
@@ -271,6 +310,11 @@ impl Administration {
     /// Services that ports offer.
     pub fn services(&self) -> &services::Registry {
         &self.services
+    }
+
+    /// Alias GUIDs of ports.
+    pub fn guids(&self) -> &guids::Registry {
+        &self.guids
     }
 
     /// What was asked so far.
@@ -353,6 +397,18 @@ impl Administration {
                 let registry = &mut self.multicast;
                 let asked = (header, data);
                 return query::mc_member::change(registry, directory, asked, requester, trust);
+            }
+            GuidInfoRecord::ID if changes => {
+                let asker = guids::Asker {
+                    directory,
+                    port: requester,
+                    trust,
+                    multicast: &self.multicast,
+                };
+                let registry = &mut self.guids;
+                let answer = query::guid_info::change(registry, (header, data), &asker);
+                self.name_ports();
+                return answer;
             }
             ServiceRecord::ID if changes => {
                 let asker = services::Asker {

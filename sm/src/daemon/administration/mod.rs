@@ -31,15 +31,15 @@ pub use self::outgoing::outgoing;
 use self::searches::Searches;
 pub use self::statistics::{Counts, Statistics};
 use self::worker::Worker;
+use crate::core::Event;
 use crate::core::snapshot::Snapshot;
-use crate::plan::groups::GroupSet;
 use crate::sa::{self, Administration, Standing};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// Where the core is told who takes part in multicast. Does not wait; whether there was room.
-pub type CoreSink = Box<dyn Fn(Arc<GroupSet>) -> bool + Send>;
+/// Where the core is told what concerns it. Does not wait; whether there was room.
+pub type CoreSink = Box<dyn Fn(Event) -> bool + Send>;
 
 /// Where it is told what is to be remembered. Does not wait.
 pub type SaveSink = Box<dyn Fn(sa::Unsaved) + Send>;
@@ -48,7 +48,7 @@ pub type SaveSink = Box<dyn Fn(sa::Unsaved) + Send>;
 pub struct Surroundings {
     /// What was kept before.
     pub remembered: sa::Remembered,
-    /// Who is told who takes part in multicast.
+    /// Who is told who takes part in multicast, and how ports are called.
     pub core: CoreSink,
     /// Who keeps what is to be kept.
     pub save: SaveSink,
@@ -122,6 +122,7 @@ impl Administrator {
             core: surroundings.core,
             save: surroundings.save,
             untold: None,
+            unnamed: None,
         };
         let worker = Builder::new()
             .name("administration".to_owned())

@@ -17,7 +17,9 @@ use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
 use super::statistics::Statistics;
 use super::{Clock, CoreSink, SaveSink};
+use crate::core::Event;
 use crate::plan::groups::GroupSet;
+use crate::plan::guids::AliasGuids;
 use crate::sa::{Administration, Answer, Request, Standing};
 
 /// How many messages are taken before what is ready is sent, and how many datagrams are sent before messages are taken
@@ -45,6 +47,8 @@ pub(super) struct Worker {
     pub(super) save: SaveSink,
     /// What the core had no room for.
     pub(super) untold: Option<Arc<GroupSet>>,
+    /// The same of the names of ports.
+    pub(super) unnamed: Option<Arc<AliasGuids>>,
 }
 
 /// How long it takes until the core is told again what it had no room for.
@@ -123,7 +127,8 @@ impl Worker {
 
     fn sleep(&self) -> Duration {
         let now = (self.clock)();
-        let again = self.untold.as_ref().map(|_| now + TELL_AGAIN);
+        let owes = self.untold.is_some() || self.unnamed.is_some();
+        let again = owes.then(|| now + TELL_AGAIN);
         let deadlines = [
             self.messenger.next_deadline(),
             self.administration.next_deadline(),
@@ -135,13 +140,21 @@ impl Worker {
         })
     }
 
-    /// Tells the core who takes part in multicast, and the store what is to be remembered. The core is not waited for: of what it has no room for the last is told later.
+    /// Tells the core who takes part in multicast and how ports are called, and the store what is to be remembered. The core is not waited for: of what it has no room for the last is told later.
     fn tell(&mut self, now: Time) {
         let groups = self.administration.poll_groups(now).or(self.untold.take());
         if let Some(groups) = groups
-            && !(self.core)(groups.clone())
+            && !(self.core)(Event::Groups(groups.clone()))
         {
             self.untold = Some(groups);
+        }
+        if let Some(guids) = self.administration.poll_guids() {
+            self.unnamed = Some(guids);
+        }
+        if let Some(guids) = self.unnamed.take()
+            && !(self.core)(Event::Guids(guids.clone()))
+        {
+            self.unnamed = Some(guids);
         }
         if let Some(unsaved) = self.administration.poll_save(now) {
             (self.save)(unsaved);

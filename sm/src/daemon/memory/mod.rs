@@ -4,6 +4,7 @@
 //! last is made: each one is whole.
 
 mod groups;
+mod guids;
 mod services;
 mod table;
 
@@ -73,6 +74,7 @@ pub(super) fn open(dir: Option<&Path>, clock: Clock) -> anyhow::Result<(Keeper, 
         administration: sa::Remembered {
             groups: groups::remembered(&persisted),
             services: services::remembered(&persisted, &clock, clock.now()),
+            guids: guids::remembered(&persisted),
         },
     };
     let (bell, rung) = watch::channel(());
@@ -208,6 +210,9 @@ fn changes_to(persisted: &Persisted, latest: Latest, clock: &Clock) -> ChangeSet
     }
     if let Some(services) = administration.services {
         services::changes(persisted, &services, clock, &mut changes);
+    }
+    if let Some(aliases) = administration.guids {
+        guids::changes(persisted, &aliases, &mut changes);
     }
     changes
 }

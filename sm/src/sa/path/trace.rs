@@ -33,6 +33,7 @@ pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
         directory: directory.clone(),
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
         wishes,
+        names: (None, None),
     };
     Ok(Body::table(Hops {
         directory: directory.clone(),

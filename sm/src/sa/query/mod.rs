@@ -1,7 +1,7 @@
 //! What each attribute answers.
 
 mod class_port_info;
-mod guid_info;
+pub(super) mod guid_info;
 mod linear_forwarding_table;
 mod link;
 pub(super) mod mc_member;

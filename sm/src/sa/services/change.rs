@@ -148,7 +148,7 @@ fn offering_port(
         let gid = usual_gid(directory, record.service_gid());
         record.set_service_gid(gid);
         directory
-            .by_gid(gid)
+            .by_name(gid.guid())
             .filter(|&port| trusted || directory.may_see(asker.port, port))
             .ok_or(SaStatus::REQ_INVALID_GID)?
     };

@@ -77,12 +77,13 @@ impl Service {
     }
 }
 
-/// The GID of a service's port in its usual form. Programs that leave out the prefix mean this subnet, here as elsewhere.
+/// The GID of a service's port in its usual form. Which port it is its GUID says alone: only ports of this subnet offer services
+/// here, and programs put all kinds of prefixes, or none, before it.
 fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
-    if gid.prefix() == 0 {
-        Gid::new(directory.prefix(), gid.guid())
+    if gid.is_multicast() {
+        gid
     } else {
-        directory.local_gid(gid)
+        Gid::new(directory.prefix(), gid.guid())
     }
 }
 

@@ -1,3 +1,4 @@
+mod guids;
 mod hostile;
 mod isolation;
 mod multicast;

@@ -129,7 +129,7 @@ impl World {
         let inner = Arc::get_mut(&mut directory).unwrap();
         for &(lid, table) in tables {
             let ix = inner.by_lid(lid).unwrap();
-            inner.memberships.set(ix, table);
+            Arc::make_mut(&mut inner.memberships).set(ix, table);
         }
         self.sa.stand(Standing {
             directory: Some(directory),
@@ -209,6 +209,19 @@ impl World {
         assert_eq!(answer.header().mad().tid(), Tid(77));
         assert!(answer.header().mad().method().is_response());
         records(answer)
+    }
+
+    /// What `host` is answered that shows `sm_key`, 0 for the untrusted.
+    pub(super) fn ask_from<R: Record>(
+        &mut self,
+        (host, sm_key): (Lid, u64),
+        method: Method,
+        mask: ComponentMask,
+        record: &R,
+    ) -> Result<Vec<R>, Status> {
+        let mut mad = SaMad::request(method, Tid(1), mask, record);
+        mad.header.set_sm_key(sm_key);
+        records(self.handle_from(host, mad.as_bytes()).unwrap())
     }
 
     pub(super) fn handle(&mut self, bytes: &[u8]) -> Option<Answer> {
