@@ -23,6 +23,7 @@ use std::time::Duration;
 
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
 pub use directory::{Directory, EndIx, EndPort};
+use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
@@ -131,14 +132,22 @@ impl Standing {
     }
 }
 
+/// How far ports were looked through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Looked {
+    /// Up to this one; `None`: not begun.
+    UpTo(Option<Guid>),
+    AtAll,
+}
+
 /// The subnet administrator.
 #[derive(Debug)]
 pub struct Administration {
     config: Config,
     standing: Standing,
     multicast: Registry,
-    /// The ports of `standing` were not looked through yet for members that are gone.
-    unseen: bool,
+    /// How far the ports of `standing` were looked through for members that are gone.
+    looked: Looked,
     /// When it was last told who takes part in multicast.
     told: Option<Time>,
     /// When that was last to be remembered.
@@ -153,7 +162,7 @@ impl Administration {
             config,
             standing: Standing::default(),
             multicast: Registry::new(mcast::Config::default()),
-            unseen: false,
+            looked: Looked::AtAll,
             told: None,
             saved: None,
             counters: Counters::default(),
@@ -173,7 +182,7 @@ impl Administration {
         if same {
             return;
         }
-        self.unseen = true;
+        self.looked = Looked::UpTo(None);
         if let Some(directory) = self.standing.directory.as_ref() {
             let registry = &mut self.multicast;
             registry.configure(mcast::Config {
@@ -187,13 +196,17 @@ impl Administration {
         }
     }
 
-    /// Does what is due at `now`. Call it after each [`Administration::stand`] too.
+    /// Does what is due at `now`, a turn's worth. Call it after each [`Administration::stand`] too.
     pub fn handle_deadline(&mut self, now: Time) {
-        if let Some(directory) = self.standing.directory.as_ref()
+        if let Looked::UpTo(after) = self.looked
+            && let Some(directory) = self.standing.directory.as_ref()
             && self.standing.is_master
-            && std::mem::take(&mut self.unseen)
         {
-            self.multicast.ports_changed(directory.as_ref(), now);
+            let after = self.multicast.ports_changed(directory.as_ref(), after, now);
+            self.looked = match after {
+                Some(_) => Looked::UpTo(after),
+                None => Looked::AtAll,
+            };
         }
         self.multicast.handle_deadline(now);
     }
@@ -202,10 +215,20 @@ impl Administration {
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
         let save = self.multicast.is_unsaved().then(|| self.next_saving());
-        [groups, save, self.multicast.next_deadline()]
+        let look = self.is_looking().then_some(Time::ZERO);
+        [groups, save, look, self.multicast.next_deadline()]
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Whether there are ports to be looked at.
+    fn is_looking(&self) -> bool {
+        let Standing {
+            directory,
+            is_master,
+        } = &self.standing;
+        self.looked != Looked::AtAll && directory.is_some() && *is_master
     }
 
     /// Who takes part in multicast, if that has changed, for the core to plan for. Changes that follow each other closely
@@ -324,13 +347,18 @@ impl Administration {
             let registry = &mut self.multicast;
             return query::mc_member::change(registry, directory, (header, data), requester, trust);
         }
+        let view = if mad.attribute() == McMemberRecord::ID {
+            self.multicast.lasting_view().ok_or(Status::BUSY)?
+        } else {
+            self.multicast.view()
+        };
         query::answer(&query::Asked {
             header,
             data,
             trust,
             requester,
             directory,
-            view: &self.multicast.view(),
+            view: &view,
         })
     }
 }

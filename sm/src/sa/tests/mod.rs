@@ -1,3 +1,4 @@
+mod flood;
 mod hostile;
 mod isolation;
 mod multicast;
