@@ -27,6 +27,7 @@ use std::time::Duration;
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
 pub use directory::{Directory, EndIx, EndPort};
 pub use memory::{Remembered, Unsaved};
+use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
@@ -138,6 +139,14 @@ impl Standing {
     }
 }
 
+/// How far ports were looked through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Looked {
+    /// Up to this one; `None`: not begun.
+    UpTo(Option<Guid>),
+    AtAll,
+}
+
 /// The subnet administrator.
 #[derive(Debug)]
 pub struct Administration {
@@ -146,8 +155,8 @@ pub struct Administration {
     multicast: Registry,
     services: services::Registry,
     guids: guids::Registry,
-    /// The ports of `standing` were not looked through yet for members that are gone.
-    unseen: bool,
+    /// How far the ports of `standing` were looked through for members that are gone.
+    looked: Looked,
     /// When it was last told who takes part in multicast.
     told: Option<Time>,
     /// When that was last to be remembered.
@@ -164,7 +173,7 @@ impl Administration {
             multicast: Registry::new(mcast::Config::default()),
             services: services::Registry::default(),
             guids: guids::Registry::default(),
-            unseen: false,
+            looked: Looked::AtAll,
             told: None,
             saved: None,
             counters: Counters::default(),
@@ -185,7 +194,7 @@ impl Administration {
         if same {
             return;
         }
-        self.unseen = true;
+        self.looked = Looked::UpTo(None);
         if let Some(directory) = self.standing.directory.as_ref() {
             let registry = &mut self.multicast;
             registry.configure(mcast::Config {
@@ -206,15 +215,21 @@ impl Administration {
         }
     }
 
-    /// Does what is due at `now`. Call it after each [`Administration::stand`] too.
+    /// Does what is due at `now`, a turn's worth. Call it after each [`Administration::stand`] too.
     pub fn handle_deadline(&mut self, now: Time) {
-        if let Some(directory) = self.standing.directory.as_ref()
+        if let Looked::UpTo(after) = self.looked
+            && let Some(directory) = self.standing.directory.as_ref()
             && self.standing.is_master
-            && std::mem::take(&mut self.unseen)
         {
-            self.multicast.ports_changed(directory.as_ref(), now);
-            self.services.ports_changed(directory, now);
-            self.guids.ports_changed(directory, now);
+            if after.is_none() {
+                self.services.ports_changed(directory, now);
+                self.guids.ports_changed(directory, now);
+            }
+            let after = self.multicast.ports_changed(directory.as_ref(), after, now);
+            self.looked = match after {
+                Some(_) => Looked::UpTo(after),
+                None => Looked::AtAll,
+            };
         }
         self.multicast.handle_deadline(now);
         self.services.handle_deadline(now);
@@ -233,10 +248,20 @@ impl Administration {
         let of_services = self.services.next_deadline();
         let of_guids = self.guids.next_deadline();
         let names = self.guids.is_untold().then_some(Time::ZERO);
-        [groups, names, save, of_groups, of_services, of_guids]
+        let look = self.is_looking().then_some(Time::ZERO);
+        [groups, names, save, look, of_groups, of_services, of_guids]
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Whether there are ports to be looked at.
+    fn is_looking(&self) -> bool {
+        let Standing {
+            directory,
+            is_master,
+        } = &self.standing;
+        self.looked != Looked::AtAll && directory.is_some() && *is_master
     }
 
     /// Who takes part in multicast, if that has changed, for the core to plan for. Changes that follow each other closely
@@ -421,13 +446,18 @@ impl Administration {
             }
             _ => {}
         }
+        let view = if mad.attribute() == McMemberRecord::ID {
+            self.multicast.lasting_view().ok_or(Status::BUSY)?
+        } else {
+            self.multicast.view()
+        };
         query::answer(&query::Asked {
             header,
             data,
             trust,
             requester,
             directory,
-            view: &self.multicast.view(),
+            view: &view,
             services: &self.services.view(),
             now,
         })

@@ -14,3 +14,8 @@ pub const MAX_ALIASES_PER_GROUP: usize = 256;
 
 /// Events that wait for somebody to ask for them.
 pub const MAX_EVENTS: usize = 1 << 12;
+
+/// Versions of all groups that answers under way hold on to: what has changed since is there once more for each. A table is
+/// fetched within milliseconds, so that there are hardly ever two; who asks and does not fetch, while members come and go,
+/// could otherwise have one for each of thousands of transfers.
+pub const MAX_VERSIONS: usize = 64;

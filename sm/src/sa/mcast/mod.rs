@@ -21,7 +21,7 @@ mod tests;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lid};
@@ -126,6 +126,8 @@ pub struct Registry {
     config: Config,
     /// Shared with views, and copied where one is still looked at when something changes.
     groups: Arc<BTreeMap<Gid, Arc<Group>>>,
+    /// The versions of them that somebody may still look at.
+    lent: Vec<Weak<BTreeMap<Gid, Arc<Group>>>>,
     mlids: Mlids,
     /// By port GUID: the groups that it takes part in, and by which of its GUIDs.
     by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
@@ -153,6 +155,7 @@ impl Registry {
         Registry {
             config,
             groups: Arc::default(),
+            lent: Vec::new(),
             mlids: Mlids::default(),
             by_port: BTreeMap::new(),
             members: 0,
@@ -236,6 +239,20 @@ impl Registry {
         groups
             .filter_map(|mgid| self.groups.get(mgid))
             .any(|group| group.members.contains_key(&name))
+    }
+
+    /// As [`Registry::view`], for somebody who looks for a while. `None` while too many versions are looked at already; see
+    /// [`limits::MAX_VERSIONS`].
+    pub fn lasting_view(&mut self) -> Option<View> {
+        let now = Arc::downgrade(&self.groups);
+        self.lent.retain(|version| version.strong_count() > 0);
+        if !self.lent.iter().any(|version| version.ptr_eq(&now)) {
+            if self.lent.len() >= limits::MAX_VERSIONS {
+                return None;
+            }
+            self.lent.push(now);
+        }
+        Some(self.view())
     }
 
     /// Memberships in all groups.

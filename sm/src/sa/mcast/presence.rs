@@ -1,12 +1,16 @@
 //! Ports that come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
 
 use super::{Ports, Registry};
+
+/// How many memberships are looked at in one turn: so few that it takes less than a millisecond.
+pub(super) const LOOKED_AT: usize = 1024;
 
 /// Ports that are gone, and until when they keep what they have.
 #[derive(Default, Debug)]
@@ -51,9 +55,25 @@ impl Gone {
 impl Registry {
     /// The subnet has changed: ports that are gone lose their memberships when they do not come back in time; those that
     /// left a partition lose the memberships of its groups now.
-    pub fn ports_changed(&mut self, ports: &impl Ports, now: Time) {
+    ///
+    /// Looks at ports from the one behind `after` on, as many as have some thousand memberships. Returns behind which port to
+    /// go on, after others had their turn; `None` when all were looked at.
+    pub fn ports_changed(
+        &mut self,
+        ports: &impl Ports,
+        after: Option<Guid>,
+        now: Time,
+    ) -> Option<Guid> {
         let mut expelled: Vec<(Gid, Guid)> = Vec::new();
-        for (&guid, groups) in &self.by_port {
+        let (mut work, mut last, mut is_more) = (0, after, false);
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (&guid, groups) in self.by_port.range((from, Bound::Unbounded)) {
+            if work >= LOOKED_AT {
+                is_more = true;
+                break;
+            }
+            work += 1 + groups.len();
+            last = Some(guid);
             let Some(port) = ports.by_guid(guid) else {
                 if !self.gone.contains(guid) {
                     self.gone.insert(guid, now + self.config.keep);
@@ -71,6 +91,7 @@ impl Registry {
         for (mgid, alias) in expelled {
             self.remove_member(mgid, alias);
         }
+        last.filter(|_| is_more)
     }
 
     /// Takes the memberships of ports that have been gone for too long.

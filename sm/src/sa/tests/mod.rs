@@ -1,3 +1,4 @@
+mod flood;
 mod guids;
 mod hostile;
 mod isolation;

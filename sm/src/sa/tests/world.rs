@@ -109,6 +109,7 @@ impl World {
         };
         let mut sa = Administration::new(Config { sm_key: SM_KEY });
         sa.replace(&snapshot);
+        sa.handle_deadline(Time::ZERO);
         World {
             sa,
             snapshot,

@@ -151,7 +151,13 @@ impl Subnet {
     }
 
     fn ports_changed(&mut self, at: Time) {
-        self.registry.ports_changed(&self.hosts, at);
+        let mut after = None;
+        loop {
+            after = self.registry.ports_changed(&self.hosts, after, at);
+            if after.is_none() {
+                return;
+            }
+        }
     }
 }
 

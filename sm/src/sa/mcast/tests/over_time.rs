@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::SavedGroup;
+use super::super::presence::LOOKED_AT;
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -117,4 +118,28 @@ fn what_was_saved_wrongly_is_left_out() {
     registry.restore([group], Time::ZERO);
     registry.set_well_known(&[]);
     assert_eq!(registry.groups().len(), 0);
+}
+
+#[test]
+fn many_ports_are_looked_at_in_turns() {
+    let count = 3000;
+    let mut subnet = Subnet::of(count);
+    for number in 1..=count {
+        subnet.join(number, NAME, FULL).unwrap();
+        subnet.host(number).present = number.is_multiple_of(3);
+    }
+    let (mut after, mut turns) = (None, 0);
+    loop {
+        let registry = &mut subnet.registry;
+        after = registry.ports_changed(&subnet.hosts, after, Time::ZERO);
+        turns += 1;
+        let Some(last) = after else {
+            break;
+        };
+        // Each port has one group: two units of work.
+        assert_eq!(last, Guid(turns * LOOKED_AT as u64 / 2));
+    }
+    assert_eq!(turns, (2 * count).div_ceil(LOOKED_AT as u64));
+    subnet.registry.handle_deadline(Time::ZERO + 10 * SECOND);
+    assert_eq!(subnet.registry.members(), count as usize / 3);
 }
