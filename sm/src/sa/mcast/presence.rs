@@ -31,18 +31,19 @@ impl Registry {
         }
     }
 
-    /// Takes the memberships of ports that have been gone for too long.
-    pub fn handle_deadline(&mut self, now: Time) {
+    /// Takes the memberships of ports that have been gone for too long. Returns those ports.
+    pub fn handle_deadline(&mut self, now: Time) -> Vec<Guid> {
         let lost: Vec<Guid> = self
             .gone
             .iter()
             .filter(|&(_, &until)| until <= now)
             .map(|(&guid, _)| guid)
             .collect();
-        for guid in lost {
+        for &guid in &lost {
             self.gone.remove(&guid);
             self.expel(guid);
         }
+        lost
     }
 
     /// When [`Registry::handle_deadline`] has something to do next.

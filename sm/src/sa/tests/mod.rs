@@ -1,3 +1,4 @@
+mod events;
 mod guids;
 mod hostile;
 mod isolation;
