@@ -1,6 +1,7 @@
 //! A simulated fabric in real time with subnet administration at the manager's port, and hosts that ask it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,8 @@ use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{
-    Administered as Inbound, AdministrationPort, AdministrationSink, Delivery, Left, Message,
-    Messenger, RemoteAddress, Sinks,
+    Administered as Inbound, AdministrationPort, AdministrationSink, Delivery, Inbound as Anything,
+    Left, Message, Messenger, PortEvent, RemoteAddress, Sinks,
 };
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};
@@ -161,6 +162,7 @@ pub struct Host {
     clock: Clock,
     server: RemoteAddress,
     tid: u64,
+    reregistrations: Arc<AtomicU32>,
     _transport: SimTransport,
 }
 
@@ -177,8 +179,16 @@ impl Host {
             // The host may be gone.
             let _ = sender.send(inbound);
         });
+        let reregistrations = Arc::new(AtomicU32::new(0));
         let sinks = Sinks {
-            others: Box::new(|_| ()),
+            others: Box::new({
+                let reregistrations = reregistrations.clone();
+                move |inbound| {
+                    if inbound == Anything::Port(PortEvent::ClientReregister) {
+                        reregistrations.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }),
             administration: Some(sink),
         };
         let transport = sim.attach(node, port, sinks);
@@ -195,7 +205,58 @@ impl Host {
             clock: clock(),
             server: RemoteAddress::gsi(server, 0),
             tid: 0,
+            reregistrations,
             _transport: transport,
+        }
+    }
+
+    /// How often it was told to register anew.
+    #[must_use]
+    pub fn reregistrations(&self) -> u32 {
+        self.reregistrations.load(Ordering::Relaxed)
+    }
+
+    /// Says that a report has come.
+    ///
+    /// # Panics
+    ///
+    /// When it is none, or the answer is not taken.
+    pub fn confirm(&mut self, report: &Answer) {
+        let mut bytes = report.0.bytes.clone();
+        let (header, _) = SaHeader::split_mut(&mut bytes).expect("a report has a header");
+        assert_eq!(header.mad().method(), Method::REPORT);
+        header.mad_mut().set_method(Method::REPORT_RESPONSE);
+        let message = Message {
+            bytes,
+            remote: report.0.remote,
+        };
+        let now = (self.clock)();
+        let sent = self.messenger.send(message, Duration::ZERO, now);
+        sent.expect("the answer is in order");
+        self.transmit();
+    }
+
+    /// The next report, if one comes within `patience`.
+    pub fn report(&mut self, patience: Duration) -> Option<Answer> {
+        let until = (self.clock)() + patience;
+        loop {
+            let now = (self.clock)();
+            self.messenger.handle_deadline(now);
+            self.transmit();
+            if let Some(Delivery::Message(message)) = self.messenger.poll() {
+                let report = Answer(message);
+                if report.header().mad().method() == Method::REPORT {
+                    return Some(report);
+                }
+                continue;
+            }
+            if now >= until {
+                return None;
+            }
+            if let Ok(inbound) = self.inbox.recv_timeout(until.since(now)) {
+                let now = (self.clock)();
+                self.messenger.handle(inbound, now);
+            }
         }
     }
 

@@ -3,5 +3,6 @@
 mod hostile;
 mod lossy;
 mod packets;
+mod reused;
 mod transfers;
 mod world;

@@ -54,6 +54,7 @@ proptest! {
         write!(text, "{mad:?}").unwrap();
         let data = &mad.data;
         view_record::<ClassPortInfo>(data, &mut text);
+        view_record::<SaNotice>(data, &mut text);
         view_record::<InformInfo>(data, &mut text);
         view_record::<NodeRecord>(data, &mut text);
         view_record::<PortInfoRecord>(data, &mut text);

@@ -106,6 +106,10 @@ record_test! { class_port_info, ClassPortInfo;
     "TrapQ_Key": trap_q_key, set_trap_q_key;
 }
 
+record_test! { notice, SaNotice;
+    "IssuerGID": issuer_gid, set_issuer_gid;
+}
+
 record_test! { inform_info_generic, InformInfo;
     "GID": gid, set_gid;
     "LIDRangeBegin": lid_range_begin, set_lid_range_begin;
@@ -404,6 +408,7 @@ fn attributes_lie_in_their_records() {
         set_switch_info
     );
     copied!(SmInfoRecord, SmInfo, 4, 21, sm_info, set_sm_info);
+    copied!(SaNotice, Notice, 0, 64, notice, set_notice);
     copied!(
         SlToVlMappingTableRecord,
         SlToVlMapping,
@@ -444,6 +449,7 @@ fn attributes_lie_in_their_records() {
 fn records_have_the_lengths_of_the_specification() {
     let words = [
         (ClassPortInfo::NAME, ClassPortInfo::WORDS, 9),
+        (SaNotice::NAME, SaNotice::WORDS, 10),
         (NodeRecord::NAME, NodeRecord::WORDS, 14),
         (PortInfoRecord::NAME, PortInfoRecord::WORDS, 9),
         (

@@ -1,9 +1,12 @@
 //! What reaches the core, and what it wants done.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_ids::Guid;
 use rsm_mad::transport::{Datagram, Inbound};
+use rsm_mad::wire::attr::Notice;
 
 use super::convergence::Convergence;
 use super::snapshot::Snapshot;
@@ -37,6 +40,8 @@ pub enum Event {
     Groups(Arc<GroupSet>),
     /// Ports are to have other names beside their own.
     Guids(Arc<AliasGuids>),
+    /// The hosts behind these ports have lost what they registered, and are to register anew.
+    Reregister(BTreeSet<Guid>),
     /// Somebody wants something.
     Command(Command),
 }
@@ -77,6 +82,8 @@ pub enum Effect {
     Publish(Arc<Snapshot>),
     /// Keep this for the next run.
     Remember(Box<Remembered>),
+    /// A port has reported this: whoever subscribed is to be told.
+    Notice(Box<Notice>),
     /// A convergence ended.
     Converged(Arc<Convergence>),
     /// What `ticket` asked for is done.

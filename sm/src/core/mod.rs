@@ -42,7 +42,7 @@ use self::snapshot::Snapshot;
 use self::stage::Stage;
 use self::traps::TrapDesk;
 use self::work::Work;
-use crate::diff::{NotKept, differing_guids};
+use crate::diff::{NotKept, Reregister, differing_guids};
 use crate::fabric::Fabric;
 use crate::findings::Finding;
 use crate::plan::groups::GroupSet;
@@ -102,6 +102,8 @@ pub struct Remembered {
     pub not_kept: NotKept,
     /// Number of the last plan.
     pub generation: u64,
+    /// What hosts registered with subnet administration before is not among what is remembered: they are to do it again, once.
+    pub reregister: bool,
 }
 
 /// What is under way, for progress.
@@ -146,6 +148,8 @@ pub struct Core {
     groups: Option<Arc<GroupSet>>,
     /// Who takes part beside them.
     found: Found,
+    /// Whose hosts are to register anew.
+    reregister: Reregister,
     generation: u64,
     role: Role,
     election: Election,
@@ -187,6 +191,11 @@ impl Core {
             not_kept: remembered.not_kept,
             groups: None,
             found: Found::default(),
+            reregister: if remembered.reregister {
+                Reregister::everybody()
+            } else {
+                Reregister::default()
+            },
             generation: remembered.generation,
             role: Role::Discovering,
             election: Election::default(),
@@ -224,6 +233,7 @@ impl Core {
             } => self.on_planned(generation, outcome, now),
             Event::Groups(groups) => self.on_groups(groups),
             Event::Guids(guids) => self.on_guids(guids),
+            Event::Reregister(ports) => self.on_reregister(&ports),
             Event::Command(command) => self.on_command(command, now),
         }
         self.run(now);
@@ -404,6 +414,15 @@ impl Core {
                 }
             }
             self.work.look_at_port(key);
+        }
+    }
+
+    fn on_reregister(&mut self, ports: &BTreeSet<Guid>) {
+        for (at, port) in self.fabric.end_ports() {
+            if ports.contains(&port.guid) {
+                self.reregister.add(port.guid);
+                self.work.look_at_port(self.fabric.key(at));
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortState;
+use rsm_routing::tables::Tables;
 
 use super::convergence::{Convergence, Part, Pushed};
 use super::damping::Damping;
@@ -195,7 +196,9 @@ impl Core {
         let quiet = delta.is_empty() && same_links && plan_holds;
         match sweep.scope() {
             _ if !quiet => self.start_plan(now),
-            Scope::Light | Scope::Targets if !sweep.found_change() && !self.unfinished => {
+            Scope::Light | Scope::Targets
+                if !sweep.found_change() && !self.unfinished && self.reregister.is_empty() =>
+            {
                 self.meter.discard();
                 self.schedule_repair(&[], now);
                 if let Some(last) = self.history.back().cloned() {
@@ -388,7 +391,7 @@ impl Core {
         let Some(plan) = self.plan.clone() else {
             return;
         };
-        let changes = diff(&self.inventory, &self.fabric, &plan, &self.not_kept, None);
+        let changes = self.differing(&plan, None);
         if changes.blocks() > 0 {
             self.start_plan(now);
         } else {
@@ -399,17 +402,25 @@ impl Core {
     /// Writes what differs from `plan`, which was just made for what the hardware holds.
     fn start_push(&mut self, plan: Arc<Plan>, now: Time) {
         let waypoint = plan.waypoint.as_deref();
-        let changes = diff(
-            &self.inventory,
-            &self.fabric,
-            &plan,
-            &self.not_kept,
-            waypoint,
-        );
+        let changes = self.differing(&plan, waypoint);
         self.push(plan, changes, now);
     }
 
+    fn differing(&self, plan: &Plan, waypoint: Option<&Tables>) -> Changes {
+        diff(
+            &self.inventory,
+            &self.fabric,
+            plan,
+            &self.not_kept,
+            &self.reregister,
+            waypoint,
+        )
+    }
+
     fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
+        if !self.groups_only {
+            self.reregister.begin(&changes);
+        }
         if changes.is_empty() {
             self.unfinished = false;
             self.conclude(
@@ -440,6 +451,9 @@ impl Core {
         };
         self.meter.mark(Part::Push, now);
         let progress = push.progress();
+        for &port in push.reregistered() {
+            self.reregister.done(port);
+        }
         self.residue.retain(|finding| {
             !matches!(
                 finding.kind,
@@ -533,6 +547,7 @@ impl Core {
                 claims: (*self.claims).clone(),
                 not_kept: self.not_kept.clone(),
                 generation: self.generation,
+                reregister: false,
             })));
     }
 

@@ -10,8 +10,8 @@ use rsm_mad::wire::attr::{Attribute, Notice, SmInfo, TrapDetails};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 
-use super::Core;
 use super::role::Role;
+use super::{Core, Effect};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 
@@ -100,8 +100,12 @@ impl Core {
             // Only the master speaks to agents; a standby that represses takes the trap away from the master.
             (Method::TRAP, Notice::ID) if self.role == Role::Master => {
                 self.repress(datagram);
-                let notice = *Notice::from_data(smp.data());
+                let mut notice = *Notice::from_data(smp.data());
+                if !notice.issuer_lid().is_unicast() {
+                    notice.set_issuer_lid(datagram.remote.lid);
+                }
                 self.on_trap(&notice, now);
+                self.effects.push_back(Effect::Notice(Box::new(notice)));
             }
             (Method::GET | Method::SET, SmInfo::ID) => self.on_sm_info(datagram),
             _ => {}

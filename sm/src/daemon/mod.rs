@@ -89,7 +89,9 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let clock = Clock::start();
     let core_config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
-    let (keeper, kept) = memory::open(state_dir, clock)?;
+    let (keeper, mut kept) = memory::open(state_dir, clock)?;
+    // Nobody would be there to register with.
+    kept.core.reregister &= !options.once;
     let (inbox, events) = mpsc::channel(INBOX);
     let administrator = Administrator::new(Arc::new(move || clock.now()));
     let sinks = Sinks {
@@ -281,6 +283,7 @@ impl Shell {
                     self.last = Some(snapshot);
                 }
                 Effect::Remember(remembered) => self.keeper.keep(remembered),
+                Effect::Notice(notice) => self.administering.notice(*notice),
                 Effect::Converged(convergence) => {
                     if let Some(snapshot) = &self.last {
                         log_convergence(&convergence, snapshot);

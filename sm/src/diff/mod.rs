@@ -5,6 +5,7 @@
 mod guids;
 mod kept;
 mod multicast;
+mod reregister;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use rsm_routing::tables::Tables;
 pub use self::guids::{GuidBlock, differing as differing_guids};
 pub use self::kept::{DeviceKind, NotKept, PortRole};
 pub use self::multicast::{MulticastChange, kept};
+pub use self::reregister::{Reregister, heeds};
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::Plan;
 use crate::plan::partitions::Enforced;
@@ -47,6 +49,8 @@ pub struct PortChange {
     pub peer: Option<PortKey>,
     /// Whether PortInfo has to be written.
     pub info: bool,
+    /// The GUID of the port, if the host behind it is to register anew.
+    pub reregister: Option<Guid>,
     /// Blocks of its P_KeyTable that differ, lowest first.
     pub p_keys: Vec<PKeyBlock>,
     /// Whether it is one of a switch's external ports.
@@ -108,13 +112,14 @@ impl Changes {
 
 /// What to write so that the hardware, as `inventory` has it, becomes what `plan` wants.
 ///
-/// `fabric` is the model of the same inventory; `waypoint` is what all switches are to hold on the way, in the order of
+/// `fabric` is the model of the same inventory; `reregister` says which hosts are to register anew; `waypoint` is what all switches are to hold on the way, in the order of
 /// the plan's topology.
 pub fn diff(
     inventory: &Inventory,
     fabric: &Fabric,
     plan: &Plan,
     not_kept: &NotKept,
+    reregister: &Reregister,
     waypoint: Option<&Tables>,
 ) -> Changes {
     let mut changes = Changes::default();
@@ -153,7 +158,7 @@ pub fn diff(
                 node: ix,
                 port: PortNum(number as u8),
             };
-            if let Some(change) = diff_port(fabric, plan, not_kept, at) {
+            if let Some(change) = diff_port(fabric, plan, not_kept, reregister, at) {
                 changes.ports.insert(fabric.key(at), change);
             }
         }
@@ -177,7 +182,13 @@ fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
         || current.port_state_change()
 }
 
-fn diff_port(fabric: &Fabric, plan: &Plan, not_kept: &NotKept, at: PortRef) -> Option<PortChange> {
+fn diff_port(
+    fabric: &Fabric,
+    plan: &Plan,
+    not_kept: &NotKept,
+    reregister: &Reregister,
+    at: PortRef,
+) -> Option<PortChange> {
     let node = fabric.node(at.node);
     let port = fabric.port(at);
     let info = port.info.as_ref()?;
@@ -220,13 +231,15 @@ fn diff_port(fabric: &Fabric, plan: &Plan, not_kept: &NotKept, at: PortRef) -> O
         Some(table) => diff_p_keys(fabric, at, table, arms),
         None => Vec::new(),
     };
-    let info = differs || inactive;
+    let is_told = is_end_port && reregister.includes(port.guid, info);
+    let info = differs || inactive || is_told;
     (info || !p_keys.is_empty()).then(|| PortChange {
         settings,
         ignored,
         activate,
         peer: port.peer.map(|peer| fabric.key(peer)),
         info,
+        reregister: is_told.then_some(port.guid),
         p_keys,
         external_of_switch: switch && external,
     })

@@ -135,10 +135,12 @@ impl Settings {
         FieldMask(mask)
     }
 
-    /// Whether MasterSMLID is among the differences, so that the client behind the port has to register anew.
-    pub fn changes_manager(&self, info: &PortInfo) -> bool {
-        self.values[Index::MasterSmLid as usize]
-            .is_some_and(|value| value != u64::from(info.master_sm_lid().0))
+    /// Whether MasterSMLID is among the differences, so that the client behind the port has to register anew. Where it is one of
+    /// the fields in `ignored`, which the device does not keep, nobody can tell.
+    pub fn changes_manager(&self, info: &PortInfo, ignored: FieldMask) -> bool {
+        let index = Index::MasterSmLid as usize;
+        ignored.0 & 1 << index == 0
+            && self.values[index].is_some_and(|value| value != u64::from(info.master_sm_lid().0))
     }
 }
 

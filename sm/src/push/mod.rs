@@ -176,6 +176,8 @@ pub struct Push {
     learned: bool,
     /// See [`Push::unread`].
     unread: BTreeSet<PortKey>,
+    /// See [`Push::reregistered`].
+    reregistered: BTreeSet<Guid>,
     /// Whether a port has to be read to know whether it holds what was set.
     doubted: bool,
 }
@@ -218,6 +220,7 @@ impl Push {
             progress,
             learned: false,
             unread: BTreeSet::new(),
+            reregistered: BTreeSet::new(),
             doubted: false,
         };
         // What multicast lets go of first is part of the way: the last unicast tables must not meet it. That holds also where
@@ -308,6 +311,11 @@ impl Push {
     /// Whether everything was done, and is known to be.
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty() && !self.stopped && !self.doubted
+    }
+
+    /// GUIDs of the ports whose hosts were told to register anew because that was due.
+    pub fn reregistered(&self) -> &BTreeSet<Guid> {
+        &self.reregistered
     }
 
     /// What was refused or lost.
@@ -612,6 +620,7 @@ impl Push {
         }
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
             let unkept = port.take_answer(&before, info, step);
+            self.reregistered.extend(port.reregistered());
             self.learned |= not_kept.learn(kind, unkept);
             if port.is_active(info) && step == Step::Activate {
                 self.progress.activated += 1;

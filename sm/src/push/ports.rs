@@ -1,10 +1,11 @@
 //! Bringing one port to its settings and its link to Active.
 
-use rsm_mad::wire::attr::{CapabilityMask, PortInfo, PortState};
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::{PortInfo, PortState};
 
 use super::Step;
 use super::p_keys::PKeyPush;
-use crate::diff::PortChange;
+use crate::diff::{PortChange, heeds};
 use crate::plan::ports::FieldMask;
 use crate::sweep::inventory::PortKey;
 
@@ -63,7 +64,7 @@ impl PortPush {
         if self.on_its_way || self.given_up {
             return None;
         }
-        let differs = !self.configured && self.differs(info);
+        let differs = !self.configured && (self.differs(info) || self.change.reregister.is_some());
         match info.port_state() {
             PortState::Init if self.change.activate => Some(Step::Arm),
             // Both ends must be Armed at least: what an Active end sends to one in Init is lost (IBA 7.2.7).
@@ -96,19 +97,21 @@ impl PortPush {
     /// The content of the Set for `step`, on top of what the port last said.
     pub(super) fn content(&self, current: &PortInfo, step: Step) -> PortInfo {
         let mut info = self.change.settings.apply(current);
-        if self.change.settings.changes_manager(current)
-            && current
-                .capability_mask()
-                .contains(CapabilityMask::IS_CLIENT_REREGISTRATION_SUPPORTED)
-        {
-            info.set_client_reregister(true);
-        }
+        let settings = &self.change.settings;
+        let moved = settings.changes_manager(current, self.change.ignored) && heeds(current);
+        // Once: with the first Set, which has all settings.
+        info.set_client_reregister(!self.configured && (moved || self.change.reregister.is_some()));
         info.set_port_state(match step {
             Step::Configure => PortState::NoChange,
             Step::Arm => PortState::Armed,
             Step::Activate => PortState::Active,
         });
         info
+    }
+
+    /// The GUID of the port, if its host was told to register anew because that was due by itself.
+    pub(super) fn reregistered(&self) -> Option<Guid> {
+        self.change.reregister.filter(|_| self.configured)
     }
 
     /// Takes the answer to a Set. Returns the fields that were asked for and not kept.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::ids::Gid;
-use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::attr::{PKey, PortState};
 
 use super::guids::Names;
 use super::partitions::{self, Memberships};
@@ -66,6 +66,8 @@ pub struct Directory {
     ends: Arc<[EndPort]>,
     by_lid: Arc<[u32]>,
     by_guid: Arc<HashMap<Guid, EndIx>>,
+    /// GUIDs of ports that others can talk to, in their order.
+    in_service: Arc<[Guid]>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
     /// Names that ports have beside their own.
@@ -127,6 +129,13 @@ impl Directory {
             previous.map(|previous| &*previous.minima),
         );
         let memberships = Memberships::of(&fabric, &plan, &ends);
+        let mut in_service: Vec<Guid> = ends
+            .iter()
+            .filter(|end| is_in_service(&fabric, end.at))
+            .map(|end| end.guid)
+            .collect();
+        in_service.sort_unstable();
+        in_service.dedup();
         Directory {
             fabric,
             plan,
@@ -136,6 +145,7 @@ impl Directory {
             ends: ends.into(),
             by_lid: by_lid.into(),
             by_guid: Arc::new(by_guid),
+            in_service: in_service.into(),
             minima: Arc::new(minima),
             names: Names::default(),
         }
@@ -198,6 +208,12 @@ impl Directory {
         here.then(|| self.by_name(gid.guid())).flatten()
     }
 
+    /// The GUIDs of the ports that others can talk to, in their order: those of channel adapters that are Active, and of
+    /// switches.
+    pub(super) fn in_service(&self) -> &[Guid] {
+        &self.in_service
+    }
+
     /// The upper half of every GID in the subnet.
     pub fn prefix(&self) -> u64 {
         self.plan.policy.ports.subnet_prefix
@@ -253,4 +269,8 @@ impl Directory {
     pub fn may_see(&self, a: EndIx, b: EndIx) -> bool {
         self.memberships.may_see(a, b)
     }
+}
+
+fn is_in_service(fabric: &Fabric, at: PortRef) -> bool {
+    fabric.node(at.node).is_switch() || fabric.port(at).state() == PortState::Active
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::events::{self, SavedSubscription};
 use super::services::{self, SavedService};
 use super::{SavedGroup, View};
 use crate::plan::guids::AliasGuids;
@@ -15,6 +16,8 @@ pub struct Remembered {
     pub services: Vec<SavedService>,
     /// Alias GUIDs of ports.
     pub guids: AliasGuids,
+    /// Subscriptions to notices.
+    pub subscriptions: Vec<SavedSubscription>,
 }
 
 /// What is to be remembered from now on: those parts that have changed, each whole.
@@ -26,12 +29,17 @@ pub struct Unsaved {
     pub services: Option<services::View>,
     /// Alias GUIDs of ports.
     pub guids: Option<Arc<AliasGuids>>,
+    /// Subscriptions to notices.
+    pub subscriptions: Option<events::View>,
 }
 
 impl Unsaved {
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
-        self.groups.is_none() && self.services.is_none() && self.guids.is_none()
+        self.groups.is_none()
+            && self.services.is_none()
+            && self.guids.is_none()
+            && self.subscriptions.is_none()
     }
 
     /// Takes over what `newer` has; keeps what it does not have.
@@ -40,9 +48,11 @@ impl Unsaved {
             groups,
             services,
             guids,
+            subscriptions,
         } = newer;
         self.groups = groups.or(self.groups.take());
         self.services = services.or(self.services.take());
         self.guids = guids.or(self.guids.take());
+        self.subscriptions = subscriptions.or(self.subscriptions.take());
     }
 }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod directory;
+pub mod events;
 pub mod guids;
 pub mod mcast;
 mod membership;
@@ -13,6 +14,7 @@ mod memory;
 mod partitions;
 mod path;
 mod query;
+mod reregister;
 pub mod services;
 mod template;
 mod trust;
@@ -20,7 +22,7 @@ mod trust;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,14 +31,19 @@ pub use directory::{Directory, EndIx, EndPort};
 pub use memory::{Remembered, Unsaved};
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::attr::Notice;
 use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
 use rsm_mad::wire::sa::{
-    CLASS_VERSION, GuidInfoRecord, McMemberRecord, Record as _, SaHeader, SaStatus, ServiceRecord,
+    CLASS_VERSION, GuidInfoRecord, InformInfo, McMemberRecord, Record as _, SaHeader, SaStatus,
+    ServiceRecord,
 };
 pub use trust::Trust;
 
+use self::events::{Events, News, Report};
 use self::mcast::{Registry, SavedGroup, View};
+use self::reregister::Reregister;
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::plan::groups::GroupSet;
@@ -81,6 +88,8 @@ pub struct Counters {
     pub ignored: u64,
     /// Requests with an SM_Key that is not the right one, which get no answer.
     pub wrong_keys: u64,
+    /// Traps of ports that nobody knows, which nobody is told of.
+    pub unknown_issuers: u64,
 }
 
 impl Counters {
@@ -115,6 +124,11 @@ impl Standing {
             directory: Directory::of(snapshot, previous),
             is_master: snapshot.role == Role::Master,
         }
+    }
+
+    /// What questions are answered from; `None` while they are not.
+    fn in_force(&self) -> Option<&Arc<Directory>> {
+        self.directory.as_ref().filter(|_| self.is_master)
     }
 
     /// Whether ports, partitions and what the operator decides are the same.
@@ -157,6 +171,10 @@ pub struct Administration {
     guids: guids::Registry,
     /// How far the ports of `standing` were looked through for members that are gone.
     looked: Looked,
+    events: Events,
+    reregister: Reregister,
+    /// What was last looked through.
+    seen: Option<Arc<Directory>>,
     /// When it was last told who takes part in multicast.
     told: Option<Time>,
     /// When that was last to be remembered.
@@ -174,6 +192,9 @@ impl Administration {
             services: services::Registry::default(),
             guids: guids::Registry::default(),
             looked: Looked::AtAll,
+            events: Events::default(),
+            reregister: Reregister::default(),
+            seen: None,
             told: None,
             saved: None,
             counters: Counters::default(),
@@ -195,6 +216,10 @@ impl Administration {
             return;
         }
         self.looked = Looked::UpTo(None);
+        if !self.standing.is_master {
+            // What another one told of meanwhile is no news.
+            self.seen = None;
+        }
         if let Some(directory) = self.standing.directory.as_ref() {
             let registry = &mut self.multicast;
             registry.configure(mcast::Config {
@@ -217,13 +242,23 @@ impl Administration {
 
     /// Does what is due at `now`, a turn's worth. Call it after each [`Administration::stand`] too.
     pub fn handle_deadline(&mut self, now: Time) {
+        let Standing {
+            directory,
+            is_master,
+        } = &self.standing;
         if let Looked::UpTo(after) = self.looked
-            && let Some(directory) = self.standing.directory.as_ref()
-            && self.standing.is_master
+            && let Some(directory) = directory
+            && *is_master
         {
             if after.is_none() {
                 self.services.ports_changed(directory, now);
                 self.guids.ports_changed(directory, now);
+                self.events.ports_changed(directory, now);
+                // What there is when it begins is news to nobody.
+                if let Some(before) = self.seen.replace(directory.clone()) {
+                    self.events.compare(&before, directory, now);
+                }
+                self.reregister.ports_changed(directory);
             }
             let after = self.multicast.ports_changed(directory.as_ref(), after, now);
             self.looked = match after {
@@ -231,28 +266,87 @@ impl Administration {
                 None => Looked::AtAll,
             };
         }
-        self.multicast.handle_deadline(now);
+        self.reregister.lost(self.multicast.handle_deadline(now));
+        self.reregister.lost(self.events.handle_deadline(now));
         self.services.handle_deadline(now);
+        if let Some(directory) = directory {
+            while let Some(event) = self.multicast.poll_event() {
+                let news = match event {
+                    mcast::Event::Created(mgid, p_key) => {
+                        News::of_group(directory, mgid, p_key, true)
+                    }
+                    mcast::Event::Deleted(mgid, p_key) => {
+                        News::of_group(directory, mgid, p_key, false)
+                    }
+                };
+                self.events.take(news, now);
+            }
+        }
         if self.guids.handle_deadline(now) {
             self.name_ports();
         }
     }
 
+    /// A port has reported something to the subnet manager: subscribers are told.
+    pub fn notice(&mut self, notice: &Notice, now: Time) {
+        let Some(directory) = self.standing.in_force() else {
+            return;
+        };
+        match News::of_trap(directory, notice) {
+            Some(news) => self.events.take(news, now),
+            None => self.counters.unknown_issuers += 1,
+        }
+    }
+
+    /// The next report to be sent to a subscriber. Call it until there is none; while [`Administration::next_deadline`] has
+    /// come there will be more, after others had their turn.
+    pub fn poll_report(&mut self, now: Time) -> Option<Report> {
+        let directory = self.standing.in_force()?;
+        self.events.poll_report(directory, now)
+    }
+
+    /// The transport has waited in vain for the answer to what was sent with this transaction.
+    pub fn unanswered(&mut self, tid: Tid) {
+        self.events.unanswered(tid);
+    }
+
+    /// The ports whose hosts are to register anew, each once.
+    pub fn poll_reregister(&mut self) -> Option<BTreeSet<Guid>> {
+        self.reregister.take()
+    }
+
+    /// Who subscribed to what.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
     /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for groups.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
-        let unsaved =
-            self.multicast.is_unsaved() || self.services.is_unsaved() || self.guids.is_unsaved();
+        let unsaved = self.multicast.is_unsaved()
+            || self.services.is_unsaved()
+            || self.guids.is_unsaved()
+            || self.events.is_unsaved();
         let save = unsaved.then(|| self.next_saving());
         let of_groups = self.multicast.next_deadline();
         let of_services = self.services.next_deadline();
         let of_guids = self.guids.next_deadline();
+        let of_events = self.standing.in_force().and(self.events.next_deadline());
         let names = self.guids.is_untold().then_some(Time::ZERO);
         let look = self.is_looking().then_some(Time::ZERO);
-        [groups, names, save, look, of_groups, of_services, of_guids]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            groups,
+            names,
+            save,
+            look,
+            of_groups,
+            of_services,
+            of_guids,
+            of_events,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Whether there are ports to be looked at.
@@ -295,10 +389,12 @@ impl Administration {
         let groups = self.multicast.take_unsaved();
         let services = self.services.take_unsaved();
         let guids = self.guids.take_unsaved();
+        let subscriptions = self.events.take_unsaved();
         let unsaved = Unsaved {
             groups: groups.then(|| self.multicast.view()),
             services: services.then(|| self.services.view()),
             guids: guids.then(|| self.guids.names().aliases().clone()),
+            subscriptions: subscriptions.then(|| self.events.view()),
         };
         if unsaved.is_empty() {
             return None;
@@ -313,6 +409,7 @@ impl Administration {
             groups,
             services,
             guids,
+            subscriptions,
         } = remembered;
         if groups.is_empty() {
             // There is always one, that of IP over InfiniBand, so that nothing was remembered.
@@ -323,6 +420,7 @@ impl Administration {
             self.multicast.restore(groups, until),
             self.services.restore(services, now),
             self.guids.restore(&guids, until),
+            self.events.restore(subscriptions, until),
         ];
         left_out.into_iter().sum()
     }
@@ -355,7 +453,9 @@ impl Administration {
             let mad = header.mad();
             mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
         }) else {
-            self.counters.ignored += 1;
+            if !self.report_answered(request) {
+                self.counters.ignored += 1;
+            }
             return None;
         };
         let Some(trust) = Trust::of(header.sm_key(), self.config.sm_key) else {
@@ -407,15 +507,9 @@ impl Administration {
         if !query::is_attribute(mad.attribute()) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
-        let Standing {
-            directory,
-            is_master,
-        } = &self.standing;
-        let directory = directory.as_ref().filter(|_| *is_master);
-        let directory = directory.ok_or(Status::BUSY)?;
-        let requester = directory
-            .by_lid(requester.lid)
-            .ok_or(SaStatus::REQ_DENIED)?;
+        let directory = self.standing.in_force().ok_or(Status::BUSY)?;
+        let address = requester;
+        let requester = directory.by_lid(address.lid).ok_or(SaStatus::REQ_DENIED)?;
         let changes = matches!(mad.method(), Method::SET | Method::DELETE);
         match mad.attribute() {
             McMemberRecord::ID if changes => {
@@ -444,6 +538,10 @@ impl Administration {
                 let registry = &mut self.services;
                 return query::service::change(registry, (header, data), &asker, now);
             }
+            InformInfo::ID if mad.method() == Method::SET => {
+                let asker = (requester, address);
+                return query::inform_info::change(&mut self.events, directory, data, asker, trust);
+            }
             _ => {}
         }
         let view = if mad.attribute() == McMemberRecord::ID {
@@ -459,8 +557,32 @@ impl Administration {
             directory,
             view: &view,
             services: &self.services.view(),
+            subscriptions: &self.events.view(),
             now,
         })
+    }
+
+    /// Takes the answer to a report, if that is what came.
+    fn report_answered(&mut self, request: Request<'_>) -> bool {
+        let Some((header, _)) = SaHeader::split(request.bytes) else {
+            return false;
+        };
+        let mad = header.mad();
+        let is_one = mad.class() == Class::SUBNET_ADMINISTRATION
+            && (mad.attribute(), mad.method()) == (AttrId::NOTICE, Method::REPORT_RESPONSE);
+        let remote = request.requester;
+        let from = self
+            .standing
+            .in_force()
+            .filter(|_| is_one)
+            .and_then(|directory| Some(directory.end(directory.by_lid(remote.lid)?).guid));
+        match from {
+            Some(port) => {
+                self.events.answered(mad.tid(), port, remote.qpn);
+                true
+            }
+            None => false,
+        }
     }
 }
 

@@ -59,6 +59,16 @@ impl Memberships {
     }
 }
 
+/// Whether ports with these P_Keys can talk to each other (IBA 10.9.1.1): both are in a partition, at least one as a full
+/// member.
+pub(super) fn can_talk(these: &[PKey], those: &[PKey]) -> bool {
+    these.iter().filter(|key| key.is_valid()).any(|mine| {
+        let meets =
+            |their: &PKey| their.base() == mine.base() && (their.is_full() || mine.is_full());
+        those.iter().any(meets)
+    })
+}
+
 /// A port of `fabric` in the fabric that the plan was made for.
 pub(super) fn planned(fabric: &Arc<Fabric>, plan: &Plan, at: PortRef) -> Option<PortRef> {
     if Arc::ptr_eq(fabric, &plan.fabric) {

@@ -9,6 +9,7 @@ use rsm::core::{Config, Core, Effect, Event, Remembered};
 use rsm::plan::groups::GroupSet;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
+use rsm_mad::wire::attr::Notice;
 use rsm_sim::{AttachId, Sim};
 
 use super::ledger::Ledger;
@@ -38,6 +39,7 @@ pub struct Manager {
     snapshot: Option<Arc<Snapshot>>,
     convergences: Vec<Arc<Convergence>>,
     done: VecDeque<u64>,
+    notices: Vec<Notice>,
 }
 
 impl Manager {
@@ -53,6 +55,7 @@ impl Manager {
             snapshot: None,
             convergences: Vec::new(),
             done: VecDeque::new(),
+            notices: Vec::new(),
         }
     }
 
@@ -73,6 +76,7 @@ impl Manager {
         self.snapshot = None;
         self.convergences.clear();
         self.done.clear();
+        self.notices.clear();
     }
 
     pub(super) fn kill(&mut self) {
@@ -131,6 +135,12 @@ impl Manager {
     #[must_use]
     pub fn done(&self) -> &VecDeque<u64> {
         &self.done
+    }
+
+    /// What it would tell subscribers that ports have reported in this life, oldest first.
+    #[must_use]
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
     }
 
     /// Codes of the findings it published last, each with its subject, sorted.
@@ -216,6 +226,7 @@ impl Manager {
                 Effect::Remember(remembered) => self.remembered = *remembered,
                 Effect::Converged(convergence) => self.convergences.push(convergence),
                 Effect::Done { ticket, .. } => self.done.push_back(ticket),
+                Effect::Notice(notice) => self.notices.push(*notice),
             }
         }
         count

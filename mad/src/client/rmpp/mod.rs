@@ -45,6 +45,14 @@ pub use stats::RmppStats;
 /// are kept to be sent again.
 pub const MAX_SEND_WINDOW: u32 = 32;
 
+/// How many questions of one datagram are remembered for their answers to come: 18 kB. An owner that answers at once needs
+/// one. What is beyond is only told apart less well; see [`Rmpp::handle`].
+const MAX_ASKED: usize = 64;
+
+/// After how many attempts in a row without an acknowledgement an answer counts as given up by who asked for it, if he asks
+/// again: 1.5 s at the default.
+const STALLED: u8 = 2;
+
 /// How many packets other than DATA wait to be fetched by [`Rmpp::poll_transmit`]: 8192, 2.6 MB. An owner that fetches after
 /// each call never sees more than two; what is beyond is dropped as if it were lost on the way, and counted.
 pub const MAX_CONTROL: usize = 8192;

@@ -7,11 +7,11 @@ use super::receiver::Receiver;
 use super::segment::Segment;
 use super::sender::{Polled, Sender};
 use super::transfers::{Phase, Transfer, Transfers};
-use super::{Failed, Failure, MAX_CONTROL, Refused, RmppStats, TransactionKey};
+use super::{Failed, Failure, MAX_ASKED, MAX_CONTROL, Refused, RmppStats, TransactionKey};
 use crate::Time;
 use crate::client::Transmit;
 use crate::transport::{Datagram, Message, Outgoing, RemoteAddress, SA_HEADER_LEN, Source, Whole};
-use crate::wire::header::MadHeader;
+use crate::wire::header::{MadHeader, Method};
 use crate::wire::rmpp::{RmppStatus, RmppType};
 use crate::wire::{MAD_LEN, MadBytes};
 
@@ -24,6 +24,8 @@ pub struct Rmpp {
     control: VecDeque<Transmit>,
     /// Transfers with segments to send, in turn.
     ready: VecDeque<TransactionKey>,
+    /// Questions of one datagram that were handed out last, until their answers come.
+    asked: VecDeque<(TransactionKey, Box<MadBytes>)>,
     messages: VecDeque<Message>,
     failures: VecDeque<Failed>,
     stats: RmppStats,
@@ -37,6 +39,7 @@ impl Rmpp {
             transfers: Transfers::default(),
             control: VecDeque::new(),
             ready: VecDeque::new(),
+            asked: VecDeque::new(),
             messages: VecDeque::new(),
             failures: VecDeque::new(),
             stats: RmppStats::default(),
@@ -93,6 +96,7 @@ impl Rmpp {
         let mut transfer = Transfer::new(remote, Phase::Sending(Box::new(sender)));
         transfer.patience = patience;
         transfer.question_ack = question_ack;
+        transfer.question = self.question_of(&key);
         transfer.queued = true;
         self.transfers.insert(key, transfer, self.bounds())?;
         self.ready.push_back(key);
@@ -199,6 +203,10 @@ impl Rmpp {
     }
 
     /// Takes a datagram that arrived.
+    ///
+    /// A question that comes again while its answer is on its way is dropped. Another question in the same transaction is a
+    /// new one, and nobody waits for the old answer any more: programs that end and start again begin their
+    /// numbers anew. So is the same question, where nothing of the answer was acknowledged for a while.
     pub fn handle(&mut self, datagram: &Datagram, now: Time) {
         let segment = Segment::of(&datagram.mad);
         let key = key_of(
@@ -237,19 +245,38 @@ impl Rmpp {
 
     /// A datagram that RMPP does not carry: a message by itself.
     fn single(&mut self, datagram: &Datagram, key: TransactionKey) {
-        match self.transfers.get(&key).map(|transfer| &transfer.phase) {
-            Some(Phase::Sending(_)) if key.answers => {
-                // The answer is on its way.
-                self.stats.repeated += 1;
-                return;
+        let transfer = self.transfers.get(&key);
+        match transfer.map(|transfer| &transfer.phase) {
+            Some(Phase::Sending(sender)) if key.answers => {
+                let is_other = |question: &MadBytes| *question != datagram.mad;
+                let question = transfer.and_then(|transfer| transfer.question.as_deref());
+                if !sender.is_stalled() && !question.is_some_and(is_other) {
+                    // The answer is on its way.
+                    self.stats.repeated += 1;
+                    return;
+                }
+                // Its sender is not told: he would take it for an end of what he asks now.
+                self.transfers.remove(&key);
             }
             Some(Phase::Sending(_) | Phase::Awaiting { .. }) => {
                 self.transfers.remove(&key);
             }
             Some(Phase::Receiving(_) | Phase::Received { .. }) | None => {}
         }
+        if key.answers && has_long_answer(MadHeader::of(&datagram.mad).method()) {
+            if self.asked.len() == MAX_ASKED {
+                self.asked.pop_front();
+            }
+            self.asked.push_back((key, Box::new(datagram.mad)));
+        }
         self.stats.received += 1;
         self.messages.push_back(Message::of(datagram));
+    }
+
+    /// The question of one datagram that an answer with this key is to.
+    fn question_of(&mut self, key: &TransactionKey) -> Option<Box<MadBytes>> {
+        let last = self.asked.iter().rposition(|(asked, _)| asked == key)?;
+        self.asked.remove(last).map(|(_, question)| question)
     }
 
     /// A packet of a transfer that is there.
@@ -424,6 +451,14 @@ impl Rmpp {
     fn bounds(&self) -> [usize; 2] {
         [self.config.max_transactions, self.config.max_per_client]
     }
+}
+
+/// Whether questions with this method are answered with a message of many segments.
+fn has_long_answer(method: Method) -> bool {
+    matches!(
+        method,
+        Method::GET_TABLE | Method::GET_TRACE_TABLE | Method::GET_MULTI
+    )
 }
 
 fn key_of(remote: &RemoteAddress, header: &MadHeader, answers: bool) -> TransactionKey {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::config::RmppConfig;
 use super::segment::{Headers, Segment, payload_of_all};
-use super::{Failure, MAX_SEND_WINDOW};
+use super::{Failure, MAX_SEND_WINDOW, STALLED};
 use crate::Time;
 use crate::transport::{SA_DATA_LEN, Source};
 use crate::wire::MadBytes;
@@ -102,6 +102,11 @@ impl Sender {
     /// The headers of the message.
     pub(super) fn headers(&self) -> &Headers {
         &self.headers
+    }
+
+    /// Whether it goes on being sent again without any progress.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.retries >= STALLED
     }
 
     /// How it ended, once it has.

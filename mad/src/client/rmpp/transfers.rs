@@ -43,6 +43,8 @@ pub(super) struct Transfer {
     pub(super) patience: std::time::Duration,
     /// The last acknowledgement of a question of many segments, while its answer is sent.
     pub(super) question_ack: Option<Box<MadBytes>>,
+    /// The question of one datagram, while its answer is sent, where it is known.
+    pub(super) question: Option<Box<MadBytes>>,
     /// Whether it stands in the queue of those that have something to send.
     pub(super) queued: bool,
     timer: Option<Time>,
@@ -55,6 +57,7 @@ impl Transfer {
             phase,
             patience: std::time::Duration::ZERO,
             question_ack: None,
+            question: None,
             queued: false,
             timer: None,
         }

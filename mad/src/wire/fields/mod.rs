@@ -195,6 +195,7 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
 pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
     match attribute.0 {
         0x0001 => Some(&records::CLASS_PORT_INFO),
+        0x0002 => Some(&records::NOTICE),
         0x0003 => Some(&records::INFORM_INFO),
         0x0011 => Some(&records::NODE_RECORD),
         0x0012 => Some(&records::PORT_INFO_RECORD),

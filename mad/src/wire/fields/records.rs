@@ -63,6 +63,9 @@ pub(super) static CLASS_PORT_INFO: RecordLayout = record(
     ],
 );
 
+pub(super) static NOTICE: RecordLayout =
+    with("Notice", &[gid("IssuerGID", 512)], &[(0, attr::NOTICE)]);
+
 pub(super) static INFORM_INFO: RecordLayout = record("InformInfo", INFORM_INFO_FIELDS);
 
 const INFORM_INFO_FIELDS: &[FieldSpec] = &[

@@ -151,7 +151,6 @@ impl fmt::Display for AttributeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match crate::wire::fields::of_record(self.0) {
             Some(layout) => f.pad(layout.name),
-            None if self.0 == AttrId::NOTICE => f.pad("Notice"),
             None => write!(f, "{:#06x}", self.0.0),
         }
     }

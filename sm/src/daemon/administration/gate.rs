@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rsm_mad::Time;
 use rsm_mad::transport::{Administered, AdministrationPort, AdministrationSink, RemoteAddress};
+use rsm_mad::wire::attr::Notice;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::rmpp::{RmppHeader, RmppType};
 use rsm_mad::wire::sa::{SA_HEADER_LEN, SaHeader};
@@ -40,6 +41,8 @@ pub(super) struct Arrival {
 pub(super) enum Call {
     /// A message.
     Arrival(Arrival),
+    /// A port has reported something to the subnet manager.
+    Notice(Box<Notice>),
     /// Something else is to be looked at.
     Wake,
 }

@@ -5,6 +5,7 @@
 //! receive thread ─▶ gate ─▶ inbox ─▶ worker ─▶ port
 //!                    └─ BUSY ─────────────────▶ port
 //! core ─▶ snapshots ─▶ directories ─▶ worker ─▶ groups ─▶ core
+//! core ─▶ notices ─▶ inbox
 //! ```
 
 mod admission;
@@ -14,6 +15,7 @@ mod searches;
 mod statistics;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
@@ -24,6 +26,7 @@ use parking_lot::Mutex;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::transport::{AdministrationPort, AdministrationSink, Messenger};
+use rsm_mad::wire::attr::Notice;
 use tokio::sync::watch;
 
 use self::gate::{Call, Gate, INBOX};
@@ -123,6 +126,7 @@ impl Administrator {
             save: surroundings.save,
             untold: None,
             unnamed: None,
+            unregistered: BTreeSet::new(),
         };
         let worker = Builder::new()
             .name("administration".to_owned())
@@ -162,6 +166,14 @@ impl Administering {
     /// Answers from `snapshot` soon. Does not wait.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.latest.send_replace(Some(snapshot));
+    }
+
+    /// Tells subscribers what a port has reported. Does not wait; where there is no room it is dropped and counted, as
+    /// the port's own trap could have been.
+    pub fn notice(&self, notice: Notice) {
+        if self.inbox.try_send(Call::Notice(Box::new(notice))).is_err() {
+            self.statistics.dropped();
+        }
     }
 
     /// What it does, for as long as it does it.

@@ -1,11 +1,13 @@
 //! The thread that answers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::Refused;
 use rsm_mad::transport::{Delivery, Left, Message, Messenger, NotSent, SendError};
@@ -49,6 +51,8 @@ pub(super) struct Worker {
     pub(super) untold: Option<Arc<GroupSet>>,
     /// The same of the names of ports.
     pub(super) unnamed: Option<Arc<AliasGuids>>,
+    /// Who is to register anew, and the core was not told for want of room.
+    pub(super) unregistered: BTreeSet<Guid>,
 }
 
 /// How long it takes until the core is told again what it had no room for.
@@ -70,6 +74,7 @@ impl Worker {
                 self.send(answer, at);
             }
             self.tell((self.clock)());
+            self.report((self.clock)());
             let left = match self.messenger.transmit(AT_ONCE, now) {
                 Ok(left) => left,
                 Err(SendError::Closed) => {
@@ -127,7 +132,7 @@ impl Worker {
 
     fn sleep(&self) -> Duration {
         let now = (self.clock)();
-        let owes = self.untold.is_some() || self.unnamed.is_some();
+        let owes = self.untold.is_some() || self.unnamed.is_some() || !self.unregistered.is_empty();
         let again = owes.then(|| now + TELL_AGAIN);
         let deadlines = [
             self.messenger.next_deadline(),
@@ -156,14 +161,39 @@ impl Worker {
         {
             self.unnamed = Some(guids);
         }
+        self.unregistered
+            .extend(self.administration.poll_reregister().into_iter().flatten());
+        if !self.unregistered.is_empty()
+            && (self.core)(Event::Reregister(self.unregistered.clone()))
+        {
+            self.unregistered.clear();
+        }
         if let Some(unsaved) = self.administration.poll_save(now) {
             (self.save)(unsaved);
         }
     }
 
+    /// Sends what subscribers are to be told.
+    fn report(&mut self, now: Time) {
+        while let Some(report) = self.administration.poll_report(now) {
+            let message = Message {
+                bytes: report.mad.to_vec(),
+                remote: report.remote,
+            };
+            if let Err(error) = self.messenger.send(message, report.patience, now) {
+                // It counts as not answered, and is tried again.
+                let error: &dyn std::error::Error = &error;
+                tracing::debug!(error, "a report was not sent");
+                self.statistics.failed();
+            }
+        }
+    }
+
     fn take(&mut self, call: Call) {
-        let Call::Arrival(Arrival { what, at }) = call else {
-            return;
+        let Arrival { what, at } = match call {
+            Call::Arrival(arrival) => arrival,
+            Call::Notice(notice) => return self.administration.notice(&notice, (self.clock)()),
+            Call::Wake => return,
         };
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         self.messenger.handle(what, (self.clock)());
@@ -175,8 +205,7 @@ impl Worker {
         while let Some(delivery) = self.messenger.poll() {
             match delivery {
                 Delivery::Message(message) => self.answer(&message, at),
-                // Nothing is asked yet.
-                Delivery::Unanswered { .. } => {}
+                Delivery::Unanswered { tid } => self.administration.unanswered(tid),
                 Delivery::TooLong { header, remote } => {
                     let header = SaHeader::split(&header).map(|(header, _)| *header);
                     self.refuse(header, remote, SaStatus::NO_RESOURCES);

@@ -6,6 +6,7 @@
 mod groups;
 mod guids;
 mod services;
+mod subscriptions;
 mod table;
 
 use std::path::Path;
@@ -69,12 +70,16 @@ pub(super) fn open(dir: Option<&Path>, clock: Clock) -> anyhow::Result<(Keeper, 
     } else {
         tracing::info!(report = %report, "store opened");
     }
+    let mut core = remembered(&persisted);
+    // Where nothing is known of before, or not all of it, hosts may have registered with who is no more.
+    core.reregister = persisted.claims.is_empty() || report.is_alarming();
     let kept = Kept {
-        core: remembered(&persisted),
+        core,
         administration: sa::Remembered {
             groups: groups::remembered(&persisted),
             services: services::remembered(&persisted, &clock, clock.now()),
             guids: guids::remembered(&persisted),
+            subscriptions: subscriptions::remembered(&persisted),
         },
     };
     let (bell, rung) = watch::channel(());
@@ -192,6 +197,7 @@ fn remembered(persisted: &Persisted) -> Remembered {
         claims,
         not_kept,
         generation: persisted.plan_generation,
+        reregister: false,
     }
 }
 
@@ -213,6 +219,9 @@ fn changes_to(persisted: &Persisted, latest: Latest, clock: &Clock) -> ChangeSet
     }
     if let Some(aliases) = administration.guids {
         guids::changes(persisted, &aliases, &mut changes);
+    }
+    if let Some(subscriptions) = administration.subscriptions {
+        subscriptions::changes(persisted, &subscriptions, &mut changes);
     }
     changes
 }

@@ -187,7 +187,7 @@ impl World {
                     ticket,
                     convergence,
                 } => self.done.push((ticket, convergence)),
-                Effect::Remember(_) | Effect::Converged(_) => {}
+                Effect::Remember(_) | Effect::Converged(_) | Effect::Notice(_) => {}
             }
         }
     }

@@ -224,7 +224,7 @@ impl Registry {
         };
         Arc::make_mut(&mut self.groups).insert(parameters.mgid, Arc::new(group));
         self.unsaved = true;
-        self.tell(Event::Created(parameters.mgid));
+        self.tell(Event::Created(parameters.mgid, parameters.p_key));
         Ok(())
     }
 

@@ -35,6 +35,7 @@ use self::presence::Gone;
 pub(in crate::sa) use self::realize::is_meaningful;
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, Eyes, View};
+use super::partitions::can_talk;
 use crate::plan::groups::{GroupSet, Members};
 
 /// What the registry has to know of a port.
@@ -61,13 +62,7 @@ impl Port<'_> {
 
     /// Whether the two can talk: both are in a partition, at least one as a full member (IBA 10.9.1.1).
     pub fn can_talk_to(&self, other: &Port<'_>) -> bool {
-        self.p_keys.iter().any(|mine| {
-            mine.is_valid()
-                && other
-                    .p_keys
-                    .iter()
-                    .any(|their| their.base() == mine.base() && (their.is_full() || mine.is_full()))
-        })
+        can_talk(self.p_keys, other.p_keys)
     }
 }
 
@@ -114,10 +109,10 @@ impl Default for Config {
 /// A group came into being or ended (traps 66 and 67, IBA 14.2.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Trap 66.
-    Created(Gid),
+    /// Trap 66: the group with this MGID, of this partition.
+    Created(Gid, PKey),
     /// Trap 67.
-    Deleted(Gid),
+    Deleted(Gid, PKey),
 }
 
 /// All groups with their members.
@@ -340,7 +335,7 @@ impl Registry {
             self.stale.insert(group.mlid);
             self.mlids.release(group.mlid, mgid);
             self.unsaved = true;
-            self.tell(Event::Deleted(mgid));
+            self.tell(Event::Deleted(mgid, group.parameters.p_key));
         }
     }
 

@@ -94,11 +94,14 @@ impl Registry {
         last.filter(|_| is_more)
     }
 
-    /// Takes the memberships of ports that have been gone for too long.
-    pub fn handle_deadline(&mut self, now: Time) {
+    /// Takes the memberships of ports that have been gone for too long. Returns those ports.
+    pub fn handle_deadline(&mut self, now: Time) -> Vec<Guid> {
+        let mut lost = Vec::new();
         while let Some(guid) = self.gone.take_due(now) {
+            lost.push(guid);
             self.expel(guid);
         }
+        lost
     }
 
     /// When [`Registry::handle_deadline`] has something to do next.

@@ -2,6 +2,7 @@
 
 mod class_port_info;
 pub(super) mod guid_info;
+pub(super) mod inform_info;
 mod linear_forwarding_table;
 mod link;
 pub(super) mod mc_member;
@@ -31,6 +32,7 @@ use rsm_mad::wire::sa::{
 
 use super::answer::{Body, Wanted};
 use super::directory::{Directory, EndIx};
+use super::events;
 use super::mcast::View;
 use super::path;
 use super::services;
@@ -47,6 +49,7 @@ pub(super) struct Asked<'a> {
     pub(super) directory: &'a Arc<Directory>,
     pub(super) view: &'a View,
     pub(super) services: &'a services::View,
+    pub(super) subscriptions: &'a events::View,
     pub(super) now: Time,
 }
 
@@ -160,6 +163,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
             asked.read(p_key_table::candidates(query))
         }
         PathRecord::ID => path::answer(asked),
+        InformInfoRecord::ID => inform_info::read(asked),
         _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
     }
 }

@@ -1,3 +1,4 @@
+mod events;
 mod flood;
 mod guids;
 mod hostile;

@@ -64,6 +64,19 @@ pub(super) struct Agents {
 }
 
 impl Agents {
+    /// Nobody, after `registered` others.
+    pub(super) fn after(registered: u32) -> Agents {
+        Agents {
+            registered,
+            ..Agents::default()
+        }
+    }
+
+    /// How many there were, wrapping.
+    pub(super) fn registered(&self) -> u32 {
+        self.registered
+    }
+
     /// Registers an agent with number `id` on `file`.
     pub(super) fn register(
         &mut self,

@@ -108,6 +108,21 @@ impl MadLayer {
         MadLayer::default()
     }
 
+    /// A layer that nobody has open, after one at the same port in which `registered` agents were: theirs get other numbers,
+    /// as a kernel gives none twice. The number stands in transaction identifiers, and what goes on at the other
+    /// end of a transaction of an agent that is gone would be taken for a new one's.
+    pub fn after(registered: u32) -> MadLayer {
+        MadLayer {
+            agents: Agents::after(registered),
+            ..MadLayer::default()
+        }
+    }
+
+    /// How many agents were registered, and in the layers before.
+    pub fn registered(&self) -> u32 {
+        self.agents.registered()
+    }
+
     /// Opens the device.
     pub fn open(&mut self) -> FileId {
         self.opened += 1;

@@ -49,6 +49,8 @@ pub(super) struct EventLoop {
     pub(super) connections: BTreeMap<u64, Connection>,
     accepted: u64,
     pub(super) ports: BTreeMap<PortKey, Port>,
+    /// How many agents there were at ports that nobody has open now: a number for each port of the fabric at most.
+    pub(super) registered: BTreeMap<PortKey, u32>,
     pub(super) trees: BTreeMap<String, Tree>,
     pub(super) arrivals: Arrivals,
     /// Ports that something happened at.
@@ -95,6 +97,7 @@ impl EventLoop {
             connections: BTreeMap::new(),
             accepted: 0,
             ports: BTreeMap::new(),
+            registered: BTreeMap::new(),
             trees: BTreeMap::new(),
             arrivals: Arrivals::new(),
             touched: BTreeSet::new(),
@@ -371,8 +374,8 @@ impl EventLoop {
         if idle && let Err(error) = self.settle() {
             tracing::debug!(%error, "nothing more can be sent");
         }
-        if idle {
-            self.ports.remove(&key);
+        if idle && let Some(port) = self.ports.remove(&key) {
+            self.registered.insert(key, port.layer.registered());
         }
     }
 }

@@ -65,8 +65,9 @@ impl EventLoop {
     fn port(&mut self, key: PortKey) -> Result<&mut Port, Refusal> {
         if !self.ports.contains_key(&key) {
             let attached = self.arrivals.attach(&self.sim, key, &self.wake);
+            let registered = self.registered.get(&key).copied().unwrap_or(0);
             let port = Port {
-                layer: MadLayer::new(),
+                layer: MadLayer::after(registered),
                 wire: attached.map_err(|error| Refusal::broken(&error))?,
                 files: BTreeMap::new(),
                 is_sm: None,

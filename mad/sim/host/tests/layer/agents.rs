@@ -292,3 +292,31 @@ fn closing_forgets_what_was_asked() {
     assert!(world.hosts[0].is_idle());
     assert_eq!(world.hosts[0].next_deadline(), None);
 }
+
+/// A port that nobody has open for a while: what its last program left undone is nothing to the next one's.
+#[test]
+fn no_agent_is_numbered_as_one_before() {
+    let mut layer = MadLayer::new();
+    let mut numbers = Vec::new();
+    for _ in 0..3 {
+        let file = layer.open();
+        layer.enable_pkey(file).unwrap();
+        let id = layer.register(file, &administration(0), false).unwrap();
+        let ask = Written {
+            id,
+            lid: 2,
+            timeout_ms: 1000,
+            retries: 0,
+        };
+        let question = ask.bytes(&message(GET, 5, 200, false));
+        layer.write(file, &question, rsm_mad::Time::ZERO).unwrap();
+        let Some(rsm_sim_host::layer::Effect::Send(sent)) = layer.poll_effect() else {
+            panic!("it is sent");
+        };
+        numbers.push(tid_of(&sent.mad) >> 32);
+        layer.close(file);
+        assert!(layer.is_idle());
+        layer = MadLayer::after(layer.registered());
+    }
+    assert_eq!(numbers, [1, 2, 3]);
+}

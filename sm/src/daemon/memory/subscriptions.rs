@@ -1,0 +1,179 @@
+//! Subscriptions to notices, in the store: by port and number.
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::ids::Gid;
+use rsm_mad::transport::{Grh, RemoteAddress};
+use rsm_mad::wire::sa::{InformInfo, Record as _};
+
+use super::table::{self, Rows};
+use crate::sa::events::{SavedSubscription, View};
+use crate::store::{ChangeSet, Persisted};
+
+/// The table of subscriptions.
+const SUBSCRIPTIONS: &str = "subscriptions";
+
+const KEY_LEN: usize = 10;
+const GRH_LEN: usize = 23;
+const VALUE_LEN: usize = InformInfo::LEN + 16 + 1 + 15 + GRH_LEN;
+
+/// The subscriptions that were remembered. What cannot be read is left out, and said.
+pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
+    table::read(persisted, SUBSCRIPTIONS, decode)
+}
+
+/// Adds what has to be written so that `persisted` has the subscriptions of `view`.
+pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSet) {
+    let rows: Rows = view.save().map(|saved| encode(&saved)).collect();
+    table::replace(persisted, SUBSCRIPTIONS, &rows, changes);
+}
+
+/// Numbers big-endian, in the order of [`decode`]. What is not there is zero.
+fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
+    let mut key = saved.port.0.to_be_bytes().to_vec();
+    key.extend(saved.number.to_be_bytes());
+    let address = &saved.address;
+    let mut value = saved.info.as_bytes().to_vec();
+    value.extend(saved.gid.0.to_be_bytes());
+    value.push(u8::from(saved.trusted) | u8::from(address.grh.is_some()) << 1);
+    value.extend(address.lid.0.to_be_bytes());
+    value.extend(address.qpn.to_be_bytes());
+    value.extend(address.qkey.to_be_bytes());
+    value.extend([address.sl, address.path_bits]);
+    value.extend(address.pkey_index.to_be_bytes());
+    value.push(0);
+    let mut grh = [0; GRH_LEN];
+    if let Some(known) = &address.grh {
+        grh[..16].copy_from_slice(&known.gid.0.to_be_bytes());
+        grh[16..19].copy_from_slice(&[known.gid_index, known.hop_limit, known.traffic_class]);
+        grh[19..].copy_from_slice(&known.flow_label.to_be_bytes());
+    }
+    value.extend(grh);
+    (key, value)
+}
+
+fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
+    let key: &[u8; KEY_LEN] = key.try_into().ok()?;
+    let (port, number) = key.split_first_chunk::<8>()?;
+    let value: &[u8; VALUE_LEN] = value.try_into().ok()?;
+    let (info, rest) = value.split_at(InformInfo::LEN);
+    let (gid, rest) = rest.split_first_chunk::<16>()?;
+    let (&[flags], rest) = rest.split_first_chunk()?;
+    let (lid, rest) = rest.split_first_chunk::<2>()?;
+    let (qpn, rest) = rest.split_first_chunk::<4>()?;
+    let (qkey, rest) = rest.split_first_chunk::<4>()?;
+    let (&[sl, path_bits], rest) = rest.split_first_chunk()?;
+    let (pkey_index, rest) = rest.split_first_chunk::<2>()?;
+    let (_, grh) = rest.split_first_chunk::<1>()?;
+    let (source, grh) = grh.split_first_chunk::<16>()?;
+    let (&[gid_index, hop_limit, traffic_class], flow_label) = grh.split_first_chunk()?;
+    let grh = Grh {
+        gid: Gid(u128::from_be_bytes(*source)),
+        gid_index,
+        hop_limit,
+        traffic_class,
+        flow_label: u32::from_be_bytes(flow_label.try_into().ok()?),
+    };
+    let address = RemoteAddress {
+        lid: Lid(u16::from_be_bytes(*lid)),
+        qpn: u32::from_be_bytes(*qpn),
+        qkey: u32::from_be_bytes(*qkey),
+        sl,
+        pkey_index: u16::from_be_bytes(*pkey_index),
+        path_bits,
+        grh: (flags & 2 != 0).then_some(grh),
+    };
+    // What no request could have brought was not written here.
+    let is_sound = flags < 4 && sl < 16 && path_bits < 128 && grh.flow_label < 1 << 20;
+    is_sound.then_some(SavedSubscription {
+        port: Guid(u64::from_be_bytes(*port)),
+        number: u16::from_be_bytes(number.try_into().ok()?),
+        gid: Gid(u128::from_be_bytes(*gid)),
+        address,
+        trusted: flags & 1 != 0,
+        info: *InformInfo::from_prefix(info)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_mad::Time;
+
+    use super::*;
+    use crate::sa::events::Events;
+    use crate::store::Namespace;
+
+    fn some() -> Vec<SavedSubscription> {
+        let subscription = |number: u16, grh| {
+            let mut info = InformInfo::default();
+            info.set_lid_range_begin(InformInfo::LID_RANGE_ALL)
+                .set_is_generic(1)
+                .set_subscribe(1)
+                .set_notice_type(InformInfo::ALL)
+                .set_device_id(64 + number)
+                .set_qpn(0x12_3456)
+                .set_resp_time_value(18);
+            SavedSubscription {
+                port: Guid(0xE09D),
+                number,
+                gid: Gid(0xFE80 << 112 | 0xE09D),
+                address: RemoteAddress {
+                    lid: Lid(7),
+                    qpn: 0x12_3456,
+                    qkey: 0x8001_0000,
+                    sl: 3,
+                    pkey_index: 0x102,
+                    path_bits: 5,
+                    grh,
+                },
+                trusted: number == 1,
+                info,
+            }
+        };
+        let grh = Grh {
+            gid: Gid(0xFE80 << 112 | 0xE09D),
+            gid_index: 1,
+            hop_limit: 2,
+            traffic_class: 3,
+            flow_label: 0xF_FFFF,
+        };
+        vec![subscription(0, None), subscription(1, Some(grh))]
+    }
+
+    fn written(persisted: &Persisted, saved: Vec<SavedSubscription>) -> ChangeSet {
+        let mut events = Events::default();
+        assert_eq!(events.restore(saved, Time::MAX), 0);
+        let mut set = ChangeSet::new();
+        changes(persisted, &events.view(), &mut set);
+        set
+    }
+
+    #[test]
+    fn what_was_remembered_comes_back() {
+        let mut persisted = Persisted::default();
+        persisted.apply(&written(&persisted, some()));
+        assert_eq!(remembered(&persisted), some());
+        assert!(
+            written(&persisted, some()).is_empty(),
+            "nothing is written twice"
+        );
+        persisted.apply(&written(&persisted, some()[..1].to_vec()));
+        assert_eq!(remembered(&persisted), some()[..1]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let mut persisted = Persisted::default();
+        persisted.apply(&written(&persisted, some()));
+        let table = Namespace::new(SUBSCRIPTIONS).unwrap();
+        let (key, value) = encode(&some()[0]);
+        let mut broken = ChangeSet::new();
+        let mut put = |key: &[u8], value: &[u8]| broken.set_record(&table, key, value).unwrap();
+        put(&key[1..], &value);
+        put(&[&key[..], &[0]].concat(), &value);
+        put(&[9; KEY_LEN], &value[1..]);
+        put(&[8; KEY_LEN], &[0xFF; VALUE_LEN]);
+        put(&[7; KEY_LEN], &[]);
+        persisted.apply(&broken);
+        assert_eq!(remembered(&persisted), some());
+    }
+}

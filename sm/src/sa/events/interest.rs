@@ -1,0 +1,86 @@
+//! What a subscriber wants to hear of (IBA 13.4.8.3).
+
+use rsm_ids::Lid;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::sa::{InformInfo, SaNotice};
+
+/// The ports whose notices are meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sources {
+    /// All.
+    All,
+    /// The one with this GID.
+    Port(Gid),
+    /// Those with LIDs from the first to the last.
+    Lids(Lid, Lid),
+}
+
+/// Which notices: two requests that mean the same are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interest {
+    /// What they come from.
+    pub sources: Sources,
+    /// Generic ones, or those of a vendor.
+    pub generic: bool,
+    /// Their type; `None` for all, as in what follows.
+    pub notice_type: Option<u16>,
+    /// TrapNumber, or a vendor's DeviceID.
+    pub trap_or_device: Option<u16>,
+    /// ProducerType, or VendorID; 24 bits.
+    pub producer_or_vendor: Option<u32>,
+}
+
+impl Interest {
+    /// What a request says. `None` where it says what cannot be: a LID that no port has, a range that ends before it begins,
+    /// a flag that is neither 0 nor 1.
+    pub fn of(info: &InformInfo) -> Option<Interest> {
+        let sources = if info.gid() != Gid(0) {
+            Sources::Port(info.gid())
+        } else if info.lid_range_begin() == InformInfo::LID_RANGE_ALL {
+            Sources::All
+        } else {
+            let first = info.lid_range_begin();
+            let last = match info.lid_range_end() {
+                Lid(0) => first,
+                last => Lid(last.0.min(Lid::UNICAST_LAST.0)),
+            };
+            if !first.is_unicast() || last < first {
+                return None;
+            }
+            Sources::Lids(first, last)
+        };
+        if info.is_generic() > 1 || info.subscribe() > 1 {
+            return None;
+        }
+        let unless_all = |value| (value != InformInfo::ALL).then_some(value);
+        let producer = info.vendor_id();
+        Some(Interest {
+            sources,
+            generic: info.is_generic() == 1,
+            notice_type: unless_all(info.notice_type()),
+            trap_or_device: unless_all(info.device_id()),
+            producer_or_vendor: (producer != InformInfo::ALL_PRODUCERS).then_some(producer),
+        })
+    }
+
+    /// Whether `notice` is one of those.
+    pub fn includes(&self, notice: &SaNotice) -> bool {
+        let issuer_gid = notice.issuer_gid();
+        let notice = notice.notice();
+        let from_there = match self.sources {
+            Sources::All => true,
+            Sources::Port(gid) => gid == issuer_gid,
+            Sources::Lids(first, last) => (first..=last).contains(&notice.issuer_lid()),
+        };
+        let is = |wanted: Option<u32>, given: u32| wanted.is_none_or(|wanted| wanted == given);
+        let notice_type = u32::from(notice.notice_type().code());
+        from_there
+            && self.generic == notice.is_generic()
+            && is(self.notice_type.map(u32::from), notice_type)
+            && is(
+                self.trap_or_device.map(u32::from),
+                notice.device_id().into(),
+            )
+            && is(self.producer_or_vendor, notice.vendor_id())
+    }
+}

@@ -1,0 +1,164 @@
+//! Events: hosts subscribe to notices and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
+//!
+//! [`Events`] is a state machine without I/O. It takes the requests of InformInfo, `Events::set`, and shows subscriptions
+//! to queries in a [`View`]; takes what happens, [`Events::take`]; and says what is to be sent, `Events::poll_report`.
+//!
+//! A report is sent to each queue pair that subscribed, once for each notice however many of its subscriptions it matches, and
+//! one after the other: the next one goes when the last was answered. One that is not answered is sent again, and after
+//! [`limits::ATTEMPTS`] its subscriptions end. Who is slow is told less, not later: see `journal`. While a port is
+//! gone nothing is sent to it, and after [`limits::KEEP`] its subscriptions end.
+
+mod interest;
+mod journal;
+pub mod limits;
+mod news;
+mod presence;
+mod reports;
+mod saved;
+mod subscribe;
+mod subscription;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+
+pub use self::interest::{Interest, Sources};
+use self::journal::Journal;
+pub use self::news::{Audience, News};
+pub use self::reports::Report;
+use self::reports::Reports;
+pub use self::saved::SavedSubscription;
+pub(in crate::sa) use self::subscribe::Requester;
+pub use self::subscription::{SubscriberId, Subscription, SubscriptionId};
+pub use self::view::View;
+
+/// What became of events so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counters {
+    /// Things that happened.
+    pub notices: u64,
+    /// Of them those that nobody was told, because a later one says all there is to know.
+    pub coalesced: u64,
+    /// Of them those that are kept no more, although somebody who is slow may not have been told.
+    pub dropped: u64,
+    /// Reports that were sent, the repeated ones not counted.
+    pub reports: u64,
+    /// Reports that were sent again.
+    pub repeated: u64,
+    /// Reports that were answered.
+    pub answered: u64,
+    /// Answers to reports that nobody waits for: late, or from somebody else.
+    pub stray: u64,
+    /// Reports that were never answered, for which subscriptions ended.
+    pub unanswered: u64,
+}
+
+/// All subscriptions, and what their subscribers are told.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// Shared with views, and copied where one is still looked at when something changes.
+    subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
+    journal: Journal,
+    reports: Reports,
+    /// Subscribing ports that are gone, and when their subscriptions end.
+    gone: BTreeMap<Guid, Time>,
+    /// Changed since somebody last took what is to be remembered.
+    unsaved: bool,
+    counters: Counters,
+}
+
+impl Events {
+    /// Something happened.
+    pub fn take(&mut self, news: News, now: Time) {
+        self.counters.notices += 1;
+        if self.reports.is_empty() {
+            // Nobody would be told.
+            return;
+        }
+        if self.journal.take(news, now) {
+            self.reports.wake_all(&self.journal);
+        }
+    }
+
+    /// All subscriptions as they are now, for as long as somebody looks.
+    pub fn view(&self) -> View {
+        View::of(self.subscriptions.clone())
+    }
+
+    /// How many subscriptions there are.
+    pub fn len(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty()
+    }
+
+    /// What became of events so far.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            coalesced: self.journal.coalesced(),
+            dropped: self.journal.dropped(),
+            ..self.counters
+        }
+    }
+
+    /// Whether anything has changed that is to be remembered.
+    pub fn is_unsaved(&self) -> bool {
+        self.unsaved
+    }
+
+    /// Whether anything has changed that is to be remembered, since this was last asked.
+    pub fn take_unsaved(&mut self) -> bool {
+        std::mem::take(&mut self.unsaved)
+    }
+
+    /// When `Events::handle_deadline` has something to do next, or, where it has come, `Events::poll_report`.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let gone = self.gone.values().copied().min();
+        [
+            self.journal.next_deadline(),
+            self.reports.next_deadline(),
+            gone,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Ends the subscriptions of a subscriber.
+    fn end(&mut self, subscriber: SubscriberId) {
+        for number in self.reports.remove(subscriber) {
+            let id = SubscriptionId {
+                port: subscriber.port,
+                number,
+            };
+            Arc::make_mut(&mut self.subscriptions).remove(&id);
+        }
+        self.unsaved = true;
+    }
+
+    /// Ends one subscription.
+    fn end_one(&mut self, id: SubscriptionId) {
+        if let Some(ended) = Arc::make_mut(&mut self.subscriptions).remove(&id) {
+            self.reports.unsubscribe(ended.subscriber(id), id.number);
+            self.unsaved = true;
+        }
+    }
+
+    /// The subscriptions of a port, by their numbers.
+    fn of_port(&self, port: Guid) -> impl Iterator<Item = (SubscriptionId, &Subscription)> {
+        let id = |number| SubscriptionId { port, number };
+        let range = self.subscriptions.range(id(0)..=id(u16::MAX));
+        range.map(|(&id, subscription)| (id, subscription))
+    }
+
+    /// The ports that subscribed.
+    fn ports(&self) -> BTreeSet<Guid> {
+        self.reports.ports().collect()
+    }
+}

@@ -1,0 +1,91 @@
+//! What survives a restart.
+
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::sa::InformInfo;
+
+use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
+use super::{Events, Interest, Subscription, SubscriptionId, View};
+
+/// A subscription, to be kept elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SavedSubscription {
+    /// GUID of the subscriber's port.
+    pub port: Guid,
+    /// What tells it from the port's others.
+    pub number: u16,
+    /// The subscriber's GID.
+    pub gid: Gid,
+    /// Where reports go.
+    pub address: RemoteAddress,
+    /// Its subscriber showed the SM_Key.
+    pub trusted: bool,
+    /// What it is to.
+    pub info: InformInfo,
+}
+
+impl View {
+    /// All subscriptions, to be remembered.
+    pub fn save(&self) -> impl ExactSizeIterator<Item = SavedSubscription> {
+        self.iter().map(|(id, subscription)| SavedSubscription {
+            port: id.port,
+            number: id.number,
+            gid: subscription.gid,
+            address: subscription.address,
+            trusted: subscription.trusted,
+            info: subscription.info,
+        })
+    }
+}
+
+impl Events {
+    /// Takes back what was saved, at the start. Every port counts as gone until `Events::ports_changed` finds it, and has
+    /// all of `until` for that: a sweep of a large subnet takes its time.
+    ///
+    /// What contradicts what is there, or itself, is left out: bytes on a disk are no more to be trusted than a request.
+    /// Returns how many were.
+    pub fn restore(
+        &mut self,
+        saved: impl IntoIterator<Item = SavedSubscription>,
+        until: Time,
+    ) -> usize {
+        let mut left_out = 0;
+        for saved in saved {
+            let id = SubscriptionId {
+                port: saved.port,
+                number: saved.number,
+            };
+            let interest = Interest::of(&saved.info).filter(|interest| {
+                let is_known = |(_, other): (_, &Subscription)| {
+                    other.address.qpn == saved.address.qpn && other.interest == *interest
+                };
+                saved.info.subscribe() == 1
+                    && saved.address.qpn != 0
+                    && saved.address.qpn < 1 << 24
+                    && self.subscriptions.len() < MAX_SUBSCRIPTIONS
+                    && self.of_port(id.port).count() < MAX_PER_PORT
+                    && !self.subscriptions.contains_key(&id)
+                    && !self.of_port(id.port).any(is_known)
+            });
+            let Some(interest) = interest else {
+                left_out += 1;
+                continue;
+            };
+            let subscription = Subscription {
+                gid: saved.gid,
+                address: saved.address,
+                trusted: saved.trusted,
+                info: saved.info,
+                interest,
+            };
+            Arc::make_mut(&mut self.subscriptions).insert(id, subscription);
+            self.reports.subscribe(&subscription, id, &self.journal);
+            self.gone.insert(id.port, until);
+        }
+        left_out
+    }
+}

@@ -1,0 +1,143 @@
+//! Subscribing, and taking it back (IBA 13.4.8.3).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{InformInfo, SaStatus};
+
+use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
+use super::news::is_of_keys;
+use super::{Events, Interest, Sources, Subscription, SubscriptionId};
+use crate::sa::directory::{Directory, EndIx};
+use crate::sa::trust::Trust;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sa) struct Requester {
+    /// Its port.
+    pub(in crate::sa) port: EndIx,
+    /// Where its request came from.
+    pub(in crate::sa) address: RemoteAddress,
+    pub(in crate::sa) trust: Trust,
+}
+
+impl Events {
+    /// Answers Set of InformInfo: somebody subscribes, or takes it back. Subscribing to the same once more only says
+    /// again where reports go and how long their answers take.
+    ///
+    /// # Errors
+    /// The status to answer with; nothing has changed then.
+    pub(in crate::sa) fn set(
+        &mut self,
+        info: &InformInfo,
+        requester: &Requester,
+        directory: &Directory,
+    ) -> Result<(), Status> {
+        let mut interest = Interest::of(info).ok_or(SaStatus::REQ_INVALID)?;
+        if let Sources::Port(gid) = interest.sources {
+            // By the one name that it has in notices.
+            interest.sources = Sources::Port(directory.local_gid(gid));
+        }
+        if info.subscribe() == 1 {
+            self.subscribe(info, interest, requester, directory)
+        } else {
+            self.unsubscribe(info, interest, requester, directory)
+        }
+    }
+
+    fn subscribe(
+        &mut self,
+        info: &InformInfo,
+        interest: Interest,
+        requester: &Requester,
+        directory: &Directory,
+    ) -> Result<(), Status> {
+        // C15-0.2-1.16: who is not trusted hears nothing of wrong keys, and is told so where he asks for nothing else.
+        let of_keys = interest.generic && is_of_keys(info.trap_number());
+        if of_keys && !requester.trust.is_trusted() {
+            return Err(SaStatus::REQ_INVALID);
+        }
+        check_sources(interest.sources, requester, directory)?;
+        let port = directory.end(requester.port).guid;
+        let qpn = requester.address.qpn;
+        let known = self.find(port, qpn, &interest);
+        let number = match known {
+            Some(id) => id.number,
+            None => self.free_number(port)?,
+        };
+        let id = SubscriptionId { port, number };
+        let mut info = *info;
+        info.set_qpn(qpn);
+        let subscription = Subscription {
+            gid: directory.gid(requester.port),
+            address: requester.address,
+            trusted: requester.trust.is_trusted(),
+            info,
+            interest,
+        };
+        let before = Arc::make_mut(&mut self.subscriptions).insert(id, subscription);
+        self.unsaved |= before != Some(subscription);
+        self.reports.subscribe(&subscription, id, &self.journal);
+        Ok(())
+    }
+
+    fn unsubscribe(
+        &mut self,
+        info: &InformInfo,
+        interest: Interest,
+        requester: &Requester,
+        directory: &Directory,
+    ) -> Result<(), Status> {
+        let port = directory.end(requester.port).guid;
+        // The request says whose reports are meant (o13-2.1.1); who leaves that out means his own.
+        let qpn = match info.qpn() {
+            0 => requester.address.qpn,
+            qpn => qpn,
+        };
+        let known = self.find(port, qpn, &interest);
+        self.end_one(known.ok_or(SaStatus::REQ_INVALID)?);
+        Ok(())
+    }
+
+    fn find(&self, port: Guid, qpn: u32, interest: &Interest) -> Option<SubscriptionId> {
+        let mut own = self.of_port(port);
+        own.find(|(_, other)| other.address.qpn == qpn && other.interest == *interest)
+            .map(|(id, _)| id)
+    }
+
+    /// The lowest number that the port does not use.
+    fn free_number(&self, port: Guid) -> Result<u16, Status> {
+        let used: BTreeSet<u16> = self.of_port(port).map(|(id, _)| id.number).collect();
+        if used.len() >= MAX_PER_PORT || self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
+            return Err(SaStatus::NO_RESOURCES);
+        }
+        let free = (0..=u16::MAX).find(|number| !used.contains(number));
+        free.ok_or(SaStatus::NO_RESOURCES)
+    }
+}
+
+/// Whether there is anything among `sources` that the requester can talk to (o13-14.1.1). What it cannot talk to is to
+/// it as if it were not there.
+fn check_sources(
+    sources: Sources,
+    requester: &Requester,
+    directory: &Directory,
+) -> Result<(), Status> {
+    let visible = |ix| requester.trust.is_trusted() || directory.may_see(requester.port, ix);
+    match sources {
+        Sources::All => Ok(()),
+        Sources::Port(gid) => {
+            let port = directory.by_gid(gid);
+            let seen = port.is_some_and(visible);
+            seen.then_some(()).ok_or(SaStatus::REQ_INVALID_GID)
+        }
+        Sources::Lids(first, last) => {
+            let mut ports = (first.0..=last.0).filter_map(|lid| directory.by_lid(Lid(lid)));
+            let seen = ports.any(visible);
+            seen.then_some(()).ok_or(SaStatus::REQ_INVALID)
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! All subscriptions at one moment.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::{Subscription, SubscriptionId};
+
+/// All subscriptions at one moment. Whoever holds on to it makes the next change copy them.
+#[derive(Clone, Debug, Default)]
+pub struct View(Arc<BTreeMap<SubscriptionId, Subscription>>);
+
+impl View {
+    pub(super) fn of(subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>) -> View {
+        View(subscriptions)
+    }
+
+    /// All of them, in the order of their ports and numbers.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (SubscriptionId, &Subscription)> {
+        self.0.iter().map(|(&id, subscription)| (id, subscription))
+    }
+
+    /// The first one after `last`; the first of all where there is none.
+    pub fn after(&self, last: Option<SubscriptionId>) -> Option<(SubscriptionId, &Subscription)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = self.0.range((from, Bound::Unbounded));
+        rest.next().map(|(&id, subscription)| (id, subscription))
+    }
+}

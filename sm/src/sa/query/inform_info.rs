@@ -1,0 +1,87 @@
+//! InformInfo and InformInfoRecord: subscriptions; see [`crate::sa::events`].
+
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{ComponentMask, InformInfo, InformInfoRecord, SaStatus};
+
+use super::{Asked, Query, Record as _};
+use crate::sa::answer::Body;
+use crate::sa::directory::{Directory, EndIx};
+use crate::sa::events::{Events, Requester, Subscription, SubscriptionId, View};
+use crate::sa::trust::Trust;
+
+/// Subscribes, or takes it back. The answer is what was asked (o13-12.1.1).
+///
+/// # Errors
+/// The status that goes back instead.
+pub(in crate::sa) fn change(
+    events: &mut Events,
+    directory: &Directory,
+    data: &[u8],
+    (port, address): (EndIx, RemoteAddress),
+    trust: Trust,
+) -> Result<Body, Status> {
+    let info = InformInfo::from_prefix(data).ok_or(SaStatus::REQ_INVALID)?;
+    let requester = Requester {
+        port,
+        address,
+        trust,
+    };
+    events.set(info, &requester, directory)?;
+    Ok(Body::record(info))
+}
+
+/// Looks for subscriptions.
+///
+/// # Errors
+/// The status that goes back instead.
+pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
+    let query = Query::<InformInfoRecord>::new(asked, ComponentMask::NONE)?;
+    asked.read(Candidates {
+        query,
+        view: asked.subscriptions.clone(),
+        last: None,
+    })
+}
+
+/// Subscriptions, one after the other.
+struct Candidates {
+    query: Query<InformInfoRecord>,
+    view: View,
+    last: Option<SubscriptionId>,
+}
+
+impl Iterator for Candidates {
+    type Item = Option<InformInfoRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (id, subscription) = self.view.after(self.last)?;
+        self.last = Some(id);
+        Some(self.query.subscription(id, subscription))
+    }
+}
+
+impl Query<InformInfoRecord> {
+    fn subscription(
+        &self,
+        id: SubscriptionId,
+        subscription: &Subscription,
+    ) -> Option<InformInfoRecord> {
+        let subscriber = self.directory.by_guid(id.port);
+        let visible = match subscriber {
+            Some(ix) => self.may_see(ix),
+            None => self.trust.is_trusted(),
+        };
+        if !visible {
+            return None;
+        }
+        let mut record = subscription.record(id);
+        if !self.trust.is_trusted() {
+            // C15-0.2-1.16. Hidden before it is matched, so that it cannot be found out by asking for it either.
+            let mut info = record.inform_info();
+            info.set_qpn(0);
+            record.set_inform_info(&info);
+        }
+        self.keep(record)
+    }
+}

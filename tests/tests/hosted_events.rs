@@ -1,0 +1,238 @@
+//! Events, whole: a real rsm on a fabric that the test holds, and hosts that subscribe.
+
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::{Trap, TrapDetails};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ComponentMask, InformInfo, InformInfoRecord, SaNotice};
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::administered::Host;
+use rsm_tests::bringup::LIMIT;
+use rsm_tests::clock::wait_for_every;
+use rsm_tests::hosted::Hosted;
+
+/// 20 switches, 16 hosts with a port each.
+const FABRIC: &str = "fat-tree:k=4,levels=3";
+
+/// rsm's default.
+const SM_KEY: u64 = 1;
+
+/// Longer than what is new waits to be written, and than the writing takes.
+const WRITTEN: Duration = Duration::from_secs(2);
+
+/// Longer than what hosts registered is kept while they are gone.
+const FORGOTTEN: Duration = Duration::from_secs(12);
+
+const ALL: ComponentMask = ComponentMask::NONE;
+
+/// All generic notices of `trap`.
+fn all_of(trap: Trap) -> InformInfo {
+    let mut info = InformInfo::default();
+    info.set_lid_range_begin(InformInfo::LID_RANGE_ALL)
+        .set_is_generic(1)
+        .set_subscribe(1)
+        .set_notice_type(InformInfo::ALL)
+        .set_trap_number(trap)
+        .set_vendor_id(InformInfo::ALL_PRODUCERS);
+    info
+}
+
+fn subscribe(host: &mut Host, trap: Trap) {
+    let answer = host.ask(Method::SET, ALL, &all_of(trap));
+    assert_eq!(answer.record::<InformInfo>(), all_of(trap));
+}
+
+fn gid(hosted: &Hosted, place: usize) -> Gid {
+    let (node, port) = hosted.hosts[place];
+    let guid = hosted.handle.with(move |sim| sim.port_guid(node, port));
+    let guid = guid.expect("it runs").expect("it is there");
+    Gid::new(0xFE80_0000_0000_0000, guid)
+}
+
+fn unlink(hosted: &Hosted, (node, port): (Guid, PortNum)) {
+    let done = hosted.handle.with(move |sim| sim.unlink(node, port));
+    done.expect("it runs").expect("there is a cable");
+}
+
+fn relink(hosted: &Hosted, (node, port): (Guid, PortNum)) {
+    let done = hosted.handle.with(move |sim| sim.relink(node, port));
+    done.expect("it runs").expect("there was a cable");
+}
+
+/// Takes reports until one of `trap` comes that is about `about`; confirms all of them.
+fn wait_report(host: &mut Host, trap: Trap, about: Option<Gid>) -> SaNotice {
+    for _ in 0..100 {
+        let report = host.report(LIMIT).expect("there is a report");
+        host.confirm(&report);
+        let record: SaNotice = report.record();
+        let notice = record.notice();
+        let gid = match notice.details() {
+            TrapDetails::GidChange(change) => Some(change.gid()),
+            _ => None,
+        };
+        if notice.trap_number() == trap && gid == about {
+            return record;
+        }
+    }
+    panic!("no report of {trap}");
+}
+
+/// The subscriptions there are, as the trusted see them.
+fn subscriptions(host: &mut Host) -> Vec<InformInfoRecord> {
+    let question = (Method::GET_TABLE, ALL, SM_KEY);
+    let answer = host.try_ask(LIMIT, question, &InformInfoRecord::default());
+    answer.expect("there is an answer").records()
+}
+
+#[test]
+fn a_cable_is_pulled_and_who_wanted_to_know_is_told() {
+    let hosted = Hosted::start(FABRIC);
+    let mut host = hosted.host(1);
+    let rsm = hosted.rsm(&mut host);
+    for trap in [
+        Trap::GID_IN_SERVICE,
+        Trap::GID_OUT_OF_SERVICE,
+        Trap::GROUP_CREATED,
+        Trap::LINK_STATE_CHANGED,
+    ] {
+        subscribe(&mut host, trap);
+    }
+    assert_eq!(subscriptions(&mut host).len(), 4);
+    let (other, about) = (hosted.hosts[5], gid(&hosted, 5));
+    let leaf = hosted.handle.with(move |sim| {
+        let (leaf, _) = sim.peer(other.0, other.1).unwrap().expect("it has a cable");
+        sim.port_guid(leaf, PortNum::ZERO).expect("it is a switch")
+    });
+    let leaf = leaf.expect("it runs");
+    unlink(&hosted, other);
+    // Its switch reports that the state of a link has changed, and then it is known whose.
+    let changed = wait_report(&mut host, Trap::LINK_STATE_CHANGED, None);
+    assert_eq!(changed.issuer_gid().guid(), leaf);
+    let gone = wait_report(&mut host, Trap::GID_OUT_OF_SERVICE, Some(about));
+    assert_eq!(gone.issuer_gid(), gid(&hosted, 0), "the manager says so");
+    assert_eq!(gone.notice().issuer_lid(), hosted.lid(0));
+    relink(&hosted, other);
+    wait_report(&mut host, Trap::GID_IN_SERVICE, Some(about));
+
+    // Taken back, nothing comes.
+    let mut info = all_of(Trap::GID_OUT_OF_SERVICE);
+    info.set_subscribe(0).set_qpn(1);
+    let answer = host.ask(Method::SET, ALL, &info);
+    assert_eq!(answer.status(), Status::OK);
+    assert_eq!(subscriptions(&mut host).len(), 3);
+
+    // Who does not answer is not told for ever: nobody is at this place any more.
+    let mut silent = hosted.host(2);
+    subscribe(&mut silent, Trap::LINK_STATE_CHANGED);
+    drop(silent);
+    assert_eq!(subscriptions(&mut host).len(), 4);
+    unlink(&hosted, other);
+    wait_report(&mut host, Trap::LINK_STATE_CHANGED, None);
+    let left = wait_for_every(Duration::from_millis(500), LIMIT, || {
+        while let Some(report) = host.report(Duration::ZERO) {
+            host.confirm(&report);
+        }
+        let left = subscriptions(&mut host);
+        (left.len() == 3).then_some(left)
+    });
+    let left = left.expect("the subscription ends");
+    assert!(
+        left.iter()
+            .all(|record| record.subscriber_gid() == gid(&hosted, 1))
+    );
+    rsm.terminate(LIMIT).unwrap().success().unwrap();
+}
+
+#[test]
+fn killed_it_knows_again_who_wants_to_know_and_asks_nobody_to_register_anew() {
+    let hosted = Hosted::start(FABRIC);
+    let mut host = hosted.host(1);
+    let rsm = hosted.rsm(&mut host);
+    subscribe(&mut host, Trap::GID_OUT_OF_SERVICE);
+    subscribe(&mut host, Trap::GID_IN_SERVICE);
+    std::thread::sleep(WRITTEN);
+    let before = subscriptions(&mut host);
+    // A new manager has told it once.
+    assert_eq!(host.reregistrations(), 1);
+    rsm.kill().unwrap();
+
+    let rsm = hosted.rsm(&mut host);
+    assert_eq!(subscriptions(&mut host), before);
+    let (other, about) = (hosted.hosts[5], gid(&hosted, 5));
+    unlink(&hosted, other);
+    wait_report(&mut host, Trap::GID_OUT_OF_SERVICE, Some(about));
+    relink(&hosted, other);
+    wait_report(&mut host, Trap::GID_IN_SERVICE, Some(about));
+    assert_eq!(host.reregistrations(), 1);
+    rsm.kill().unwrap();
+
+    // What it knew is lost: everybody is asked, once.
+    std::fs::remove_dir_all(hosted.state()).unwrap();
+    let rsm = hosted.rsm(&mut host);
+    let asked = wait_for_every(Duration::from_millis(50), LIMIT, || {
+        (host.reregistrations() == 2).then_some(())
+    });
+    assert!(asked.is_some(), "{}", rsm.stderr_so_far());
+    assert!(subscriptions(&mut host).is_empty());
+    subscribe(&mut host, Trap::GID_OUT_OF_SERVICE);
+    subscribe(&mut host, Trap::GID_IN_SERVICE);
+    unlink(&hosted, other);
+    wait_report(&mut host, Trap::GID_OUT_OF_SERVICE, Some(about));
+    relink(&hosted, other);
+    wait_report(&mut host, Trap::GID_IN_SERVICE, Some(about));
+    assert_eq!(host.reregistrations(), 2);
+    rsm.terminate(LIMIT).unwrap().success().unwrap();
+}
+
+#[test]
+fn who_was_cut_off_for_too_long_registers_anew_and_nobody_else_does() {
+    let hosted = Hosted::start(FABRIC);
+    let mut near = hosted.host(1);
+    let rsm = hosted.rsm(&mut near);
+    let last = hosted.hosts.len() - 1;
+    let mut far = hosted.host(last);
+    subscribe(&mut far, Trap::GID_OUT_OF_SERVICE);
+    subscribe(&mut near, Trap::GID_OUT_OF_SERVICE);
+    subscribe(&mut near, Trap::GID_IN_SERVICE);
+    // Its port stays up: it is its switch that is cut off.
+    let (node, port) = hosted.hosts[last];
+    let uplinks = hosted.handle.with(move |sim| {
+        let kinds: std::collections::BTreeMap<Guid, NodeKind> = sim.nodes().collect();
+        let (leaf, _) = sim.peer(node, port).unwrap().expect("it has a cable");
+        (1..=64)
+            .map(|number| (leaf, PortNum(number)))
+            .filter(|&(node, port)| {
+                let peer = sim.peer(node, port).ok().flatten();
+                peer.is_some_and(|(peer, _)| kinds.get(&peer) == Some(&NodeKind::Switch))
+            })
+            .collect::<Vec<_>>()
+    });
+    let uplinks = uplinks.expect("it runs");
+    assert!(uplinks.len() > 1);
+    for &uplink in &uplinks {
+        unlink(&hosted, uplink);
+    }
+    let about = Some(gid(&hosted, last));
+    wait_report(&mut near, Trap::GID_OUT_OF_SERVICE, about);
+    std::thread::sleep(FORGOTTEN);
+    let before = (near.reregistrations(), far.reregistrations());
+    for &uplink in &uplinks {
+        relink(&hosted, uplink);
+    }
+    wait_report(&mut near, Trap::GID_IN_SERVICE, about);
+    let told = wait_for_every(Duration::from_millis(50), LIMIT, || {
+        (far.reregistrations() > before.1).then_some(())
+    });
+    assert!(told.is_some(), "{}", rsm.stderr_so_far());
+    std::thread::sleep(WRITTEN);
+    let after = (near.reregistrations(), far.reregistrations());
+    assert_eq!(after, (before.0, before.1 + 1));
+    let left = subscriptions(&mut near);
+    assert!(
+        left.iter()
+            .all(|record| Some(record.subscriber_gid()) != about)
+    );
+    rsm.terminate(LIMIT).unwrap().success().unwrap();
+}
