@@ -18,6 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rsm::core::Event;
 use rsm::daemon::administration::{Administrator, Clock, Counts, Surroundings};
 use rsm::plan::groups::GroupSet;
 use rsm::sa;
@@ -194,8 +195,10 @@ impl Storm {
         let told = Arc::new(Mutex::new(Vec::new()));
         let core = {
             let told = Arc::clone(&told);
-            Box::new(move |groups: Arc<GroupSet>| {
-                told.lock().push((now(), groups));
+            Box::new(move |event: Event| {
+                if let Event::Groups(groups) = event {
+                    told.lock().push((now(), groups));
+                }
                 true
             })
         };

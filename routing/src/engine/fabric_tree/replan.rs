@@ -19,6 +19,7 @@ use super::live::Live;
 use super::numbering::Numbering;
 use super::turns::Turns;
 use super::{Categories, Plan, lids, reaches_all};
+use crate::lanes::Lanes;
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Change;
@@ -94,6 +95,8 @@ impl Replan {
         state.tables = Tables { lfts };
         let here = state.live.switches.iter().zip(state.order.levels());
         Routing {
+            lanes: Lanes::default(),
+            coordinates: None,
             tables: state.tables.clone(),
             engine: "fabric-tree",
             reason: format!("fabric-tree: {}", state.reason),

@@ -39,7 +39,8 @@ impl Events {
         let mut interest = Interest::of(info).ok_or(SaStatus::REQ_INVALID)?;
         if let Sources::Port(gid) = interest.sources {
             // By the one name that it has in notices.
-            interest.sources = Sources::Port(directory.local_gid(gid));
+            let known = directory.by_gid(gid).map(|ix| directory.gid(ix));
+            interest.sources = Sources::Port(known.unwrap_or(gid));
         }
         if info.subscribe() == 1 {
             self.subscribe(info, interest, requester, directory)

@@ -230,10 +230,8 @@ impl Registry {
 
     /// Whether a port takes part in any group by the GID with this GUID.
     pub(in crate::sa) fn takes_part_as(&self, port: Guid, name: Guid) -> bool {
-        let groups = self.by_port.get(&port).into_iter().flatten();
-        groups
-            .filter_map(|mgid| self.groups.get(mgid))
-            .any(|group| group.members.contains_key(&name))
+        let mut groups = self.by_port.get(&port).into_iter().flatten();
+        groups.any(|(_, names)| names.contains(&name))
     }
 
     /// As [`Registry::view`], for somebody who looks for a while. `None` while too many versions are looked at already; see

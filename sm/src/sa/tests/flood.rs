@@ -49,10 +49,11 @@ fn join(world: &mut World, host: Lid, mgid: Gid, p_key: PKey) -> Result<McMember
 }
 
 fn from(world: &mut World, host: Lid, mad: &SaMad) -> Option<crate::sa::Answer> {
-    world.sa.handle(Request {
+    let request = Request {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(host, 0),
-    })
+    };
+    world.sa.handle(request, world.now)
 }
 
 /// Two partitions of two hosts each.

@@ -11,7 +11,7 @@ use rsm_routing::netlist::NodeKind;
 use rsm_tests::administered::Host;
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::clock::wait_for_every;
-use rsm_tests::hosted::Hosted;
+use rsm_tests::managed::Managed;
 
 /// 20 switches, 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
@@ -44,20 +44,20 @@ fn subscribe(host: &mut Host, trap: Trap) {
     assert_eq!(answer.record::<InformInfo>(), all_of(trap));
 }
 
-fn gid(hosted: &Hosted, place: usize) -> Gid {
+fn gid(hosted: &Managed, place: usize) -> Gid {
     let (node, port) = hosted.hosts[place];
-    let guid = hosted.handle.with(move |sim| sim.port_guid(node, port));
+    let guid = hosted.fabric.sim.with(move |sim| sim.port_guid(node, port));
     let guid = guid.expect("it runs").expect("it is there");
     Gid::new(0xFE80_0000_0000_0000, guid)
 }
 
-fn unlink(hosted: &Hosted, (node, port): (Guid, PortNum)) {
-    let done = hosted.handle.with(move |sim| sim.unlink(node, port));
+fn unlink(hosted: &Managed, (node, port): (Guid, PortNum)) {
+    let done = hosted.fabric.sim.with(move |sim| sim.unlink(node, port));
     done.expect("it runs").expect("there is a cable");
 }
 
-fn relink(hosted: &Hosted, (node, port): (Guid, PortNum)) {
-    let done = hosted.handle.with(move |sim| sim.relink(node, port));
+fn relink(hosted: &Managed, (node, port): (Guid, PortNum)) {
+    let done = hosted.fabric.sim.with(move |sim| sim.relink(node, port));
     done.expect("it runs").expect("there was a cable");
 }
 
@@ -88,7 +88,7 @@ fn subscriptions(host: &mut Host) -> Vec<InformInfoRecord> {
 
 #[test]
 fn a_cable_is_pulled_and_who_wanted_to_know_is_told() {
-    let hosted = Hosted::start(FABRIC);
+    let hosted = Managed::start(FABRIC);
     let mut host = hosted.host(1);
     let rsm = hosted.rsm(&mut host);
     for trap in [
@@ -101,7 +101,7 @@ fn a_cable_is_pulled_and_who_wanted_to_know_is_told() {
     }
     assert_eq!(subscriptions(&mut host).len(), 4);
     let (other, about) = (hosted.hosts[5], gid(&hosted, 5));
-    let leaf = hosted.handle.with(move |sim| {
+    let leaf = hosted.fabric.sim.with(move |sim| {
         let (leaf, _) = sim.peer(other.0, other.1).unwrap().expect("it has a cable");
         sim.port_guid(leaf, PortNum::ZERO).expect("it is a switch")
     });
@@ -147,7 +147,7 @@ fn a_cable_is_pulled_and_who_wanted_to_know_is_told() {
 
 #[test]
 fn killed_it_knows_again_who_wants_to_know_and_asks_nobody_to_register_anew() {
-    let hosted = Hosted::start(FABRIC);
+    let hosted = Managed::start(FABRIC);
     let mut host = hosted.host(1);
     let rsm = hosted.rsm(&mut host);
     subscribe(&mut host, Trap::GID_OUT_OF_SERVICE);
@@ -188,7 +188,7 @@ fn killed_it_knows_again_who_wants_to_know_and_asks_nobody_to_register_anew() {
 
 #[test]
 fn who_was_cut_off_for_too_long_registers_anew_and_nobody_else_does() {
-    let hosted = Hosted::start(FABRIC);
+    let hosted = Managed::start(FABRIC);
     let mut near = hosted.host(1);
     let rsm = hosted.rsm(&mut near);
     let last = hosted.hosts.len() - 1;
@@ -198,7 +198,7 @@ fn who_was_cut_off_for_too_long_registers_anew_and_nobody_else_does() {
     subscribe(&mut near, Trap::GID_IN_SERVICE);
     // Its port stays up: it is its switch that is cut off.
     let (node, port) = hosted.hosts[last];
-    let uplinks = hosted.handle.with(move |sim| {
+    let uplinks = hosted.fabric.sim.with(move |sim| {
         let kinds: std::collections::BTreeMap<Guid, NodeKind> = sim.nodes().collect();
         let (leaf, _) = sim.peer(node, port).unwrap().expect("it has a cable");
         (1..=64)
