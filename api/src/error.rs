@@ -73,6 +73,18 @@ pub enum ControlError {
         "too many requests are waiting already: ask again once a convergence has finished (`rsmctl watch`)"
     )]
     Busy,
+    /// No engine has the name.
+    #[error("{message}: `rsmctl engine list` tells what each promises")]
+    UnknownEngine {
+        /// What was asked for, and what there is.
+        message: String,
+    },
+    /// What was asked for does not stand the proof; everything stays as it was.
+    #[error("refused, and everything stays as it was: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
     /// The subnet manager is being stopped.
     #[error("the subnet manager is stopping")]
     Stopping,
@@ -82,6 +94,29 @@ pub enum ControlError {
         /// Why, in a few words.
         reason: String,
     },
+}
+
+/// Why routes were not judged or foreseen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RoutingError {
+    /// The name does not lead to one node or port.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// Nothing is routed.
+    #[error("no routes are in force: `rsmctl status` tells what the subnet manager does")]
+    NoRoutes,
+    /// What is to go cannot go.
+    #[error("{reason}")]
+    Impossible {
+        /// Why.
+        reason: String,
+    },
+    /// More requests wait than are queued.
+    #[error("too many requests for judgements are waiting already: ask again in some seconds")]
+    Busy,
+    /// The computation ended without an answer.
+    #[error("the subnet manager is stopping")]
+    Stopping,
 }
 
 /// Why something was not done to the simulated fabric.

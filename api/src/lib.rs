@@ -1,7 +1,7 @@
 //! The gRPC services of rsm.
 //!
-//! [`model`] says what the API speaks of, in plain Rust; [`Subnet`], [`Control`] and [`Simulation`] are
-//! what a subnet manager implements; [`Server`] serves them.
+//! [`model`] says what the API speaks of, in plain Rust; [`Subnet`], [`Control`], [`Routing`] and
+//! [`Simulation`] are what a subnet manager implements; [`Server`] serves them.
 
 pub mod client;
 pub mod error;
@@ -14,7 +14,7 @@ mod journal;
 mod server;
 mod traits;
 
-pub use error::{ControlError, LookupError, SimulationError};
+pub use error::{ControlError, LookupError, RoutingError, SimulationError};
 pub use journal::Journal;
 pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
-pub use traits::{BoxFuture, Control, Simulation, Subnet};
+pub use traits::{BoxFuture, Control, Routing, Simulation, Subnet};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid};
 use tokio::sync::broadcast;
 
-use crate::error::{ControlError, LookupError, SimulationError};
+use crate::error::{ControlError, LookupError, RoutingError, SimulationError};
 use crate::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, Link, LinkFilter, Node,
-    NodeFilter, Page, Partition, PartitionMember, Port, PortFilter, PortKey, Route, Selector,
-    SimulationAction, Status,
+    Consequence, Convergence, Engine, Event, Finding, FindingFilter, ForwardingTable, Link,
+    LinkFilter, Loss, Node, NodeFilter, Page, Partition, PartitionMember, Port, PortFilter,
+    PortKey, Route, RoutingQuality, Selector, SimulationAction, Status,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -88,6 +88,22 @@ pub trait Control: Send + Sync + 'static {
     /// `full` reads everything anew; otherwise only what may have changed. A sweep that is under
     /// way when the call comes does not count as the answer.
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+
+    /// Routes with the engine of this name from now on, and answers with the convergence that put its
+    /// tables into force. Where they are refused the engine in use stays.
+    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+}
+
+/// Judging the routes in force, and foreseeing others. Nothing here sends anything to the fabric.
+pub trait Routing: Send + Sync + 'static {
+    /// The engines there are.
+    fn engines(&self) -> Page<Engine>;
+
+    /// How well the tables in force spread traffic, random traffic beginning at `seed`.
+    fn quality(&self, seed: u64) -> BoxFuture<'_, Result<RoutingQuality, RoutingError>>;
+
+    /// What would follow if `loss` happened.
+    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<Consequence, RoutingError>>;
 }
 
 /// Acting on a simulated fabric.

@@ -19,3 +19,4 @@ pub mod push;
 pub mod sa;
 pub mod store;
 pub mod sweep;
+pub mod whatif;

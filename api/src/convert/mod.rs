@@ -11,6 +11,7 @@ mod node;
 mod partition;
 mod port;
 mod route;
+mod routing;
 mod status;
 
 /// Messages of a list of models.

@@ -13,6 +13,7 @@ mod page;
 mod partition;
 mod port;
 mod route;
+mod routing;
 mod selector;
 mod simulation;
 mod status;
@@ -27,6 +28,10 @@ pub use page::Page;
 pub use partition::{Membership, Partition, PartitionMember};
 pub use port::{LinkSpeed, LinkWidth, Peer, PhysicalState, Port, PortFilter, PortKey, PortState};
 pub use route::{Hop, Route, RouteOutcome};
+pub use routing::{
+    Bisection, Consequence, Contention, Engine, LinkUse, Loss, LostCable, NamedPort, PathLoad,
+    RoutingQuality,
+};
 pub use selector::{ParseSelectorError, Selector};
 pub use simulation::SimulationAction;
 pub use status::{

@@ -7,6 +7,7 @@ mod paging;
 mod partition;
 mod refusal;
 mod request;
+mod routing;
 mod simulation;
 mod socket;
 mod watch;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
 use rsm_proto::v1::partition_service_server::PartitionServiceServer;
+use rsm_proto::v1::routing_service_server::RoutingServiceServer;
 use rsm_proto::v1::simulation_service_server::SimulationServiceServer;
 use rsm_proto::v1::watch_service_server::WatchServiceServer;
 use tokio::net::{TcpListener, UnixListener};
@@ -35,7 +37,7 @@ use crate::limits::{
     MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES, MAX_WATCHERS,
     SHUTDOWN_GRACE,
 };
-use crate::traits::{Control, Simulation, Subnet};
+use crate::traits::{Control, Routing, Simulation, Subnet};
 use access::Access;
 use socket::Socket;
 
@@ -53,6 +55,8 @@ pub struct Backend {
     pub subnet: Arc<dyn Subnet>,
     /// Acting.
     pub control: Arc<dyn Control>,
+    /// Judging routes.
+    pub routing: Arc<dyn Routing>,
     /// Acting on the fabric itself, where it is simulated.
     pub simulation: Option<Arc<dyn Simulation>>,
 }
@@ -270,6 +274,16 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn routing(&self, access: Access) -> RoutingServiceServer<routing::Routes> {
+        RoutingServiceServer::new(routing::Routes {
+            routing: Arc::clone(&self.backend.routing),
+            control: Arc::clone(&self.backend.control),
+            access,
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn watch(&self) -> WatchServiceServer<watch::Watch> {
         WatchServiceServer::new(watch::Watch {
             subnet: Arc::clone(&self.backend.subnet),
@@ -307,6 +321,7 @@ impl Services {
             .add_service(self.fabric())
             .add_service(self.convergence(access.clone()))
             .add_service(self.partition())
+            .add_service(self.routing(access.clone()))
             .add_service(self.watch())
             .add_service(self.simulation(access))
             .add_service(v1)
@@ -324,6 +339,9 @@ async fn set_serving(health: &HealthReporter) {
         .await;
     health
         .set_serving::<PartitionServiceServer<partition::Partitions>>()
+        .await;
+    health
+        .set_serving::<RoutingServiceServer<routing::Routes>>()
         .await;
     health
         .set_serving::<WatchServiceServer<watch::Watch>>()

@@ -108,6 +108,7 @@ page_fields!(
     ListPartitionMembersRequest,
     ListConvergencesRequest,
     ListEventsRequest,
+    ListEnginesRequest,
 );
 
 /// Which page of a list is wanted.

@@ -2,7 +2,7 @@
 
 use tonic::{Code, Status};
 
-use crate::error::{ControlError, LookupError, SimulationError};
+use crate::error::{ControlError, LookupError, RoutingError, SimulationError};
 use crate::model::ParseSelectorError;
 
 impl From<ParseSelectorError> for Status {
@@ -27,12 +27,25 @@ impl From<LookupError> for Status {
 impl From<ControlError> for Status {
     fn from(error: ControlError) -> Self {
         let code = match error {
-            ControlError::Standby { .. } | ControlError::NotAttached { .. } => {
-                Code::FailedPrecondition
-            }
+            ControlError::Standby { .. }
+            | ControlError::NotAttached { .. }
+            | ControlError::Refused { .. } => Code::FailedPrecondition,
+            ControlError::UnknownEngine { .. } => Code::InvalidArgument,
             ControlError::Busy => Code::ResourceExhausted,
             ControlError::Stopping => Code::Unavailable,
             ControlError::Failed { .. } => Code::Internal,
+        };
+        Status::new(code, error.to_string())
+    }
+}
+
+impl From<RoutingError> for Status {
+    fn from(error: RoutingError) -> Self {
+        let code = match error {
+            RoutingError::Lookup(lookup) => return lookup.into(),
+            RoutingError::NoRoutes | RoutingError::Impossible { .. } => Code::FailedPrecondition,
+            RoutingError::Busy => Code::ResourceExhausted,
+            RoutingError::Stopping => Code::Unavailable,
         };
         Status::new(code, error.to_string())
     }

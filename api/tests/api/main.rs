@@ -5,6 +5,7 @@ mod errors;
 mod fake;
 mod lists;
 mod reflection;
+mod routing;
 mod rsmctl;
 mod served;
 mod shutdown;

@@ -94,6 +94,11 @@ fn every_subcommand_prints_what_it_should() {
         ("history", &["history"]),
         ("events", &["events"]),
         ("sweep", &["sweep", "--full"]),
+        ("engine-list", &["engine", "list"]),
+        ("engine-show", &["engine", "show"]),
+        ("quality", &["quality", "--seed", "5"]),
+        ("whatif", &["whatif", "unlink=leaf-1:1"]),
+        ("engine-set", &["engine", "set", "minhop"]),
         ("sim-unlink", &["sim", "unlink", "leaf-1", "1"]),
         ("sim-loss", &["sim", "loss", "0.05", "--attribute", "0x15"]),
     ] {

@@ -51,6 +51,7 @@ impl Served {
         let backend = Backend {
             subnet: fake.clone(),
             control: fake.clone(),
+            routing: fake.clone(),
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
         };
         let (stop, stopped) = oneshot::channel();

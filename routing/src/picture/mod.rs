@@ -20,6 +20,8 @@ use svg::{Anchor, Svg};
 pub const CELLS: usize = 150;
 
 const WIDTH: f64 = 1000.0;
+/// Characters that a line of a note has room for.
+const LINE: usize = 155;
 const MARGIN: f64 = 24.0;
 /// Colours of the load of a link relative to the mean: from far below it to far above.
 const HEAT: [&str; 6] = [
@@ -90,14 +92,32 @@ pub fn draw(scene: &Scene<'_>) -> String {
     let mut svg = Svg::new();
     let mut y = MARGIN + 12.0;
     svg.text((MARGIN, y), 18.0, Anchor::Start, scene.title);
-    for note in scene.notes {
+    for line in scene.notes.iter().flat_map(|note| lines(note)) {
         y += 17.0;
-        svg.text((MARGIN, y), 12.0, Anchor::Start, note);
+        svg.text((MARGIN, y), 12.0, Anchor::Start, &line);
     }
     y = legend(&mut svg, y + 14.0);
     y = ranks::draw(&mut svg, scene, &links, y + 20.0);
     histogram::draw(&mut svg, &links, y + 40.0);
     svg.finish(WIDTH, MARGIN)
+}
+
+/// A text in lines that fit, broken between words.
+fn lines(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always one");
+        let length = line.chars().count() + 1 + word.chars().count();
+        if line.is_empty() {
+            line.push_str(word);
+        } else if length <= LINE {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 /// The links in the order of the scene's.
@@ -155,4 +175,20 @@ fn legend(svg: &mut Svg, y: f64) -> f64 {
         x += 80.0;
     }
     y + 12.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_note_is_broken_between_words() {
+        let words = ["word"; 60].join(" ");
+        let broken = lines(&words);
+        assert_eq!(broken.len(), 2);
+        assert!(broken.iter().all(|line| line.len() <= LINE));
+        assert_eq!(broken.join(" "), words);
+        assert_eq!(lines(""), [""]);
+        assert_eq!(lines(&"x".repeat(400)).len(), 1);
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::attr::Notice;
+use rsm_routing::engine::EngineKind;
 
 use super::convergence::Convergence;
 use super::snapshot::Snapshot;
@@ -56,6 +57,14 @@ pub enum Command {
         /// Told with [`Effect::Done`] when the hardware holds the resulting plan.
         ticket: Ticket,
     },
+    /// Route with another engine until the configuration is read again.
+    Engine {
+        /// Which one.
+        engine: EngineKind,
+        /// Told with [`Effect::Done`] when its tables are in force, or [`Effect::Declined`] when they do not stand the
+        /// proof and everything stays as it is.
+        ticket: Ticket,
+    },
     /// Use another configuration from now on.
     Reload(Box<Config>),
     /// A configuration was refused, and that in force stays: readers are told why.
@@ -92,5 +101,12 @@ pub enum Effect {
         ticket: Ticket,
         /// The convergence that did it.
         convergence: Arc<Convergence>,
+    },
+    /// What `ticket` asked for is not going to be done.
+    Declined {
+        /// From the command.
+        ticket: Ticket,
+        /// Why.
+        reason: String,
     },
 }

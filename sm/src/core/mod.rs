@@ -20,6 +20,7 @@ pub mod role;
 pub mod snapshot;
 mod stage;
 mod traps;
+mod trial;
 pub mod work;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -41,6 +42,7 @@ use self::role::{Identity, Role};
 use self::snapshot::Snapshot;
 use self::stage::Stage;
 use self::traps::TrapDesk;
+use self::trial::Trial;
 use self::work::Work;
 use crate::diff::{NotKept, Reregister, differing_guids};
 use crate::fabric::Fabric;
@@ -175,6 +177,8 @@ pub struct Core {
     port_up: bool,
     /// The pass under way concerns multicast alone.
     groups_only: bool,
+    /// An engine that was asked for, and has not made a plan yet.
+    trial: Option<Trial>,
 }
 
 impl Core {
@@ -215,6 +219,7 @@ impl Core {
             replies: VecDeque::new(),
             port_up: true,
             groups_only: false,
+            trial: None,
             config,
         }
     }
@@ -436,7 +441,9 @@ impl Core {
                 }
                 self.work.promise(ticket);
             }
+            Command::Engine { engine, ticket } => self.try_engine(engine, ticket),
             Command::Reload(config) => {
+                self.drop_trial();
                 self.config = *config;
                 self.refused.clear();
                 self.damping.configure(self.config.damping);

@@ -21,7 +21,7 @@ use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::groups::GroupSet;
 use crate::plan::multicast::HeldMasks;
-use crate::plan::{Held, Job, Outcome, Plan, PlanError};
+use crate::plan::{Held, Job, Outcome, Plan};
 use crate::push::{Cause, Failure, Push, Task};
 use crate::sweep::inventory::PortKey;
 use crate::sweep::{Scope, Sweep};
@@ -271,6 +271,7 @@ impl Core {
     fn start_plan(&mut self, now: Time) {
         self.generation += 1;
         let (groups, masks) = self.members(now);
+        self.note_trial();
         let job = Job {
             generation: self.generation,
             fabric: self.fabric.clone(),
@@ -350,6 +351,7 @@ impl Core {
         self.meter.mark(Part::Plan, now);
         match outcome {
             Outcome::Plan(plan) => {
+                self.pass_trial();
                 self.residue.clone_from(&plan.findings);
                 let claims = Arc::make_mut(&mut self.claims);
                 let mut news = false;
@@ -371,8 +373,12 @@ impl Core {
                     self.start_push(plan, now);
                 }
             }
+            // The engine before is in force again, and with it what was found to be wrong with its plan.
+            Outcome::Refused(error) if self.fail_trial(&error) => {
+                self.conclude(Pushed::default(), &[], now);
+            }
             Outcome::Refused(error) => {
-                let text = format!("{}; the routes in force stay", chain(&error));
+                let text = format!("{}; the routes in force stay", error.with_causes());
                 self.residue = vec![Finding::new(
                     FindingKind::RoutingRefused,
                     Subject::Subnet,
@@ -645,16 +651,4 @@ fn count_flaps(damping: &mut Damping, delta: &Delta, old: &Fabric, new: &Fabric,
             damping.flapped(key, now);
         }
     }
-}
-
-/// An error with all of its causes.
-fn chain(error: &PlanError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

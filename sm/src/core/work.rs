@@ -137,6 +137,11 @@ impl Work {
         self.tickets.push(ticket);
     }
 
+    /// What `ticket` waits for is not going to happen.
+    pub fn withdraw(&mut self, ticket: Ticket) {
+        self.tickets.retain(|&waiting| waiting != ticket);
+    }
+
     /// Something failed: what owes an answer, and `nodes`, are to be tried again after a pause.
     pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
         let pause = REPAIR_FIRST

@@ -16,7 +16,7 @@ use super::attachment::{SEED, seat};
 use super::clock::Clock;
 use super::signals::{Signal, Signals};
 use crate::offline;
-use crate::publish::{Controller, Simulator, View};
+use crate::publish::{Controller, Judge, Simulator, View};
 
 /// How often it is looked whether the fabric is still served.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -100,7 +100,8 @@ async fn serve_api(
     let (nobody, _) = mpsc::channel(1);
     let backend = Backend {
         subnet: view.clone(),
-        control: Arc::new(Controller::new(nobody, view)),
+        control: Arc::new(Controller::new(nobody, view.clone())),
+        routing: Arc::new(Judge::new(view)),
         simulation: Some(Arc::new(simulator)),
     };
     let bound = Server::bind(Listen {

@@ -38,7 +38,7 @@ use crate::config::{Config, ConfigError, Partitions};
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Command, Core, Effect, Event};
 use crate::plan;
-use crate::publish::{Controller, Simulator, View};
+use crate::publish::{Controller, Judge, Simulator, View};
 
 /// How many events can wait for the core: more than can be in flight (the window is 128 at the default), so that
 /// the receive thread never waits while the core sends, and 1.3 MB.
@@ -131,6 +131,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         Box::new(clock),
     ));
     let controller = Arc::new(Controller::new(inbox.clone(), view.clone()));
+    let judge = Arc::new(Judge::new(view.clone()));
     let simulation = simulated.map(|simulated| {
         Arc::new(Simulator::new(simulated.handle, simulated.netlist))
             as Arc<dyn rsm_api::Simulation>
@@ -141,6 +142,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         let backend = rsm_api::Backend {
             subnet: view.clone(),
             control: controller.clone(),
+            routing: judge,
             simulation,
         };
         Some(serve(&options, backend).await?)
@@ -294,6 +296,7 @@ impl Shell {
                     ticket,
                     convergence,
                 } => self.controller.done(ticket, &convergence),
+                Effect::Declined { ticket, reason } => self.controller.declined(ticket, reason),
             }
         }
     }

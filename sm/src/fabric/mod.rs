@@ -4,6 +4,8 @@
 //! queries, metrics and dumps read it from the published snapshot for as long as they like.
 
 mod delta;
+mod rails;
+mod without;
 
 use std::collections::HashMap;
 use std::sync::Arc;

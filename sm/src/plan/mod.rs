@@ -120,6 +120,20 @@ pub enum PlanError {
     NoLocalLid,
 }
 
+impl PlanError {
+    /// As text, with all of its causes.
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        text
+    }
+}
+
 impl Plan {
     /// The table of the switch with this GUID.
     pub fn table(&self, guid: Guid) -> Option<&Lft> {

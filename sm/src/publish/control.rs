@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use rsm_api::model::{self, SubnetState};
 use rsm_api::{BoxFuture, Control, ControlError};
 use rsm_ids::Lid;
+use rsm_routing::engine::UnknownEngine;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -66,6 +67,14 @@ impl Controller {
         let _ = caller.send(answer);
     }
 
+    /// What `ticket` asked for is not going to be done, and why. Tickets of callers that have left are ignored.
+    pub fn declined(&self, ticket: Ticket, reason: String) {
+        if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
+            // As in `done`.
+            let _ = caller.send(Err(ControlError::Refused { reason }));
+        }
+    }
+
     /// Tells everybody who waits where the snapshot in force says that nothing will come of it.
     pub fn recheck(&self) {
         if let Err(error) = self.check() {
@@ -107,7 +116,7 @@ impl Controller {
         }
     }
 
-    fn ask(&self, full: bool) -> Result<Caller<'_>, ControlError> {
+    fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Caller<'_>, ControlError> {
         self.check()?;
         let mut waiting = self.waiting.lock();
         if waiting.stopping {
@@ -120,7 +129,7 @@ impl Controller {
         let ticket = waiting.last;
         // The ticket is entered before the core can answer it, for the lock is held.
         self.events
-            .try_send(Event::Command(Command::Resweep { full, ticket }))
+            .try_send(Event::Command(command(ticket)))
             .map_err(|error| match error {
                 TrySendError::Full(_) => ControlError::Busy,
                 TrySendError::Closed(_) => ControlError::Stopping,
@@ -138,11 +147,21 @@ impl Controller {
 impl Control for Controller {
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<model::Convergence, ControlError>> {
         Box::pin(async move {
-            let mut caller = self.ask(full)?;
-            // The sender is dropped without an answer only when the controller is.
-            (&mut caller.answer)
+            self.ask(|ticket| Command::Resweep { full, ticket })?
+                .answer()
                 .await
-                .unwrap_or(Err(ControlError::Stopping))
+        })
+    }
+
+    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<model::Convergence, ControlError>> {
+        Box::pin(async move {
+            let engine = name.parse().map_err(|error: UnknownEngine| {
+                let message = error.to_string();
+                ControlError::UnknownEngine { message }
+            })?;
+            self.ask(|ticket| Command::Engine { engine, ticket })?
+                .answer()
+                .await
         })
     }
 }
@@ -152,6 +171,15 @@ struct Caller<'a> {
     controller: &'a Controller,
     ticket: Ticket,
     answer: oneshot::Receiver<Answer>,
+}
+
+impl Caller<'_> {
+    async fn answer(mut self) -> Answer {
+        // The sender is dropped without an answer only when the controller is.
+        (&mut self.answer)
+            .await
+            .unwrap_or(Err(ControlError::Stopping))
+    }
 }
 
 impl Drop for Caller<'_> {

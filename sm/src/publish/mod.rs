@@ -9,9 +9,11 @@ mod control;
 mod events;
 mod findings;
 mod index;
+mod judge;
 mod lens;
 mod lists;
 mod log;
+mod names;
 mod partitions;
 mod published;
 mod routes;
@@ -23,6 +25,8 @@ mod view;
 
 pub use self::control::{Controller, MAX_WAITING};
 pub use self::events::MAX_CHANGES;
+pub use self::judge::Judge;
+pub use self::names::Names;
 pub use self::simulator::Simulator;
 pub use self::view::{Clock, View};
 

@@ -1,17 +1,17 @@
 //! One snapshot, with what readers need beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use rsm_api::model::{Finding, PortKey, SubnetState};
-use rsm_api::resolve::Directory;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_api::model::{Finding, SubnetState};
+use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 
 use super::index::Index;
-use super::lens::{Lens, api_key, core_key, holds_lid};
+use super::lens::Lens;
 use super::log::Logged;
+use super::names::Names;
 use super::state::{self, Counts};
 use crate::core::role::{Identity, Role};
 use crate::core::snapshot::Snapshot;
@@ -20,7 +20,7 @@ use crate::findings::{FindingKind, Subject};
 use crate::plan::Plan;
 use crate::sweep::inventory;
 
-/// A snapshot as it is shown. Immutable but for the index, which the first reader who needs it builds.
+/// A snapshot as it is shown. Immutable but for the index of names, which the first reader who needs it builds.
 pub(super) struct Published {
     pub(super) generation: u64,
     pub(super) snapshot: Arc<Snapshot>,
@@ -33,7 +33,7 @@ pub(super) struct Published {
     pub(super) findings: Vec<Arc<Finding>>,
     /// Oldest first.
     pub(super) convergences: Vec<Arc<Logged>>,
-    index: OnceLock<Index>,
+    pub(super) names: Names,
 }
 
 impl Published {
@@ -51,10 +51,10 @@ impl Published {
             state,
             reason,
             damped: damped_ends(&snapshot),
+            names: Names::new(snapshot.fabric.clone()),
             snapshot,
             findings,
             convergences,
-            index: OnceLock::new(),
         }
     }
 
@@ -94,7 +94,7 @@ impl Published {
     }
 
     pub(super) fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::build(self.fabric()))
+        self.names.index()
     }
 }
 
@@ -110,43 +110,4 @@ fn damped_ends(snapshot: &Snapshot) -> BTreeSet<inventory::PortKey> {
         }
     }
     ends
-}
-
-impl Directory for Published {
-    fn has_node(&self, guid: Guid) -> bool {
-        self.fabric().find(guid).is_some()
-    }
-
-    fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
-        let at = self.index().port_of_guid(guid)?;
-        Some(api_key(self.fabric().key(at)))
-    }
-
-    fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
-        let at = self.index().port_of_lid(lid)?;
-        Some(api_key(self.fabric().key(at)))
-    }
-
-    fn nodes_described(&self, description: &str) -> Vec<Guid> {
-        let nodes = self.fabric().nodes.iter();
-        nodes
-            .filter(|node| node.description == description)
-            .map(|node| node.guid)
-            .collect()
-    }
-
-    fn has_port(&self, port: PortKey) -> bool {
-        let at = self.fabric().find_port(core_key(port));
-        at.is_some_and(|at| at.port != PortNum::ZERO || self.fabric().node(at.node).is_switch())
-    }
-
-    fn end_ports(&self, node: Guid) -> Vec<PortNum> {
-        let Some(ix) = self.fabric().find(node) else {
-            return Vec::new();
-        };
-        let node = self.fabric().node(ix);
-        super::lens::end_port_numbers(node)
-            .filter(|number| holds_lid(&node.ports[number.index()]))
-            .collect()
-    }
 }

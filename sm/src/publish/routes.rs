@@ -20,7 +20,7 @@ pub(super) fn forwarding_table(
     after: Option<Lid>,
     limit: usize,
 ) -> Result<ForwardingTable, LookupError> {
-    let guid = resolve_node(published, switch)?;
+    let guid = resolve_node(&published.names, switch)?;
     let not_a_switch = || LookupError::NotASwitch {
         selector: switch.to_string(),
     };
@@ -107,7 +107,7 @@ pub(super) fn route(
 }
 
 fn end_port(published: &Published, selector: &Selector) -> Result<PortRef, LookupError> {
-    let key = resolve_port(published, selector)?;
+    let key = resolve_port(&published.names, selector)?;
     let fabric = published.fabric();
     let at = fabric
         .find_port(core_key(key))

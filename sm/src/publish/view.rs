@@ -134,7 +134,7 @@ impl Subnet for View {
 
     fn node(&self, selector: &Selector) -> Result<Node, LookupError> {
         let published = self.published();
-        let guid = resolve_node(&*published, selector)?;
+        let guid = resolve_node(&published.names, selector)?;
         let ix = published.fabric().find(guid);
         let node = ix.map(|ix| published.lens().node(ix));
         node.ok_or_else(|| LookupError::NotFound {
@@ -148,7 +148,7 @@ impl Subnet for View {
 
     fn port(&self, selector: &Selector) -> Result<Port, LookupError> {
         let published = self.published();
-        let key = resolve_port(&*published, selector)?;
+        let key = resolve_port(&published.names, selector)?;
         let at = published.fabric().find_port(core_key(key));
         at.map(|at| published.lens().port(at))
             .ok_or(LookupError::NoSuchPort { port: key })

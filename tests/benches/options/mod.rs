@@ -55,6 +55,16 @@ impl Options {
         self.spec.as_deref().unwrap_or(default)
     }
 
+    /// The specification, if one was given.
+    pub(crate) fn given_spec(&self) -> Option<&str> {
+        self.spec.as_deref()
+    }
+
+    /// The net file that was given.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.net.as_deref()
+    }
+
     /// Rounds per contender.
     pub(crate) fn rounds(&self) -> usize {
         self.rounds

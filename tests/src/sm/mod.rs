@@ -2,8 +2,10 @@
 
 mod check;
 mod opensm;
+mod routes;
 mod rsm;
 
 pub use check::{PortStates, check_dumps, check_states, discovered_nodes};
 pub use opensm::{OpenSm, opensm_once};
+pub use routes::{ForeignRoutes, opensm_routes};
 pub use rsm::{OnceReport, Rsm, rsm_once};

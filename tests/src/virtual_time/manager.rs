@@ -40,6 +40,7 @@ pub struct Manager {
     convergences: Vec<Arc<Convergence>>,
     done: VecDeque<u64>,
     notices: Vec<Notice>,
+    declined: Vec<(u64, String)>,
 }
 
 impl Manager {
@@ -56,6 +57,7 @@ impl Manager {
             convergences: Vec::new(),
             done: VecDeque::new(),
             notices: Vec::new(),
+            declined: Vec::new(),
         }
     }
 
@@ -77,6 +79,7 @@ impl Manager {
         self.convergences.clear();
         self.done.clear();
         self.notices.clear();
+        self.declined.clear();
     }
 
     pub(super) fn kill(&mut self) {
@@ -141,6 +144,12 @@ impl Manager {
     #[must_use]
     pub fn notices(&self) -> &[Notice] {
         &self.notices
+    }
+
+    /// Tickets that were declined, and why.
+    #[must_use]
+    pub fn declined(&self) -> &[(u64, String)] {
+        &self.declined
     }
 
     /// Codes of the findings it published last, each with its subject, sorted.
@@ -227,6 +236,7 @@ impl Manager {
                 Effect::Converged(convergence) => self.convergences.push(convergence),
                 Effect::Done { ticket, .. } => self.done.push_back(ticket),
                 Effect::Notice(notice) => self.notices.push(*notice),
+                Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
             }
         }
         count

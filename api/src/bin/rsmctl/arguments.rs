@@ -2,8 +2,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::{
-    completions, events, findings, history, lft, links, nodes, partitions, ports, route, sim,
-    status, sweep, watch,
+    completions, engine, events, findings, history, lft, links, nodes, partitions, ports, quality,
+    route, sim, status, sweep, watch, whatif,
 };
 
 /// Asks a running rsm what it knows and does.
@@ -79,6 +79,13 @@ pub(crate) enum Question {
     Watch(watch::WatchArguments),
     /// Has the subnet manager sweep again, and waits for what comes of it
     Sweep(sweep::SweepArguments),
+    /// Routing engines: what there is, what routes, and having another one route
+    #[command(subcommand)]
+    Engine(engine::EngineCommand),
+    /// How well the routes in force spread traffic
+    Quality(quality::QualityArguments),
+    /// What would follow if a cable or a node went; nothing is sent to the fabric
+    Whatif(whatif::WhatifArguments),
     /// Acts on a simulated fabric
     #[command(subcommand)]
     Sim(sim::SimCommand),

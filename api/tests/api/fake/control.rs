@@ -11,19 +11,40 @@ impl Control for Fake {
             if self.state == SubnetState::Standby {
                 return Err(ControlError::Standby { master: Lid(9) });
             }
-            let mut all = self.convergences.lock();
-            let last = all.last().unwrap();
-            let next = Convergence {
-                sequence: last.sequence + 1,
-                generation: last.generation + 1,
-                cause: if full { "full resweep" } else { "resweep" }.to_owned(),
-                lft_blocks: 0,
-                ..last.clone()
-            };
-            all.push(next.clone());
-            Ok(next)
+            let cause = if full { "full resweep" } else { "resweep" };
+            Ok(next(&mut self.convergences.lock(), cause.to_owned()))
         })
     }
+
+    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<Convergence, ControlError>> {
+        Box::pin(async move {
+            match name.as_str() {
+                "auto" | "minhop" | "updn" => {
+                    let cause = format!("engine {name} requested");
+                    Ok(next(&mut self.convergences.lock(), cause))
+                }
+                "unsound" => Err(ControlError::Refused {
+                    reason: "the routes of unsound contain a forwarding loop".to_owned(),
+                }),
+                _ => Err(ControlError::UnknownEngine {
+                    message: format!("`{name}` is not a routing engine"),
+                }),
+            }
+        })
+    }
+}
+
+fn next(all: &mut Vec<Convergence>, cause: String) -> Convergence {
+    let last = all.last().unwrap();
+    let next = Convergence {
+        sequence: last.sequence + 1,
+        generation: last.generation + 1,
+        cause,
+        lft_blocks: 0,
+        ..last.clone()
+    };
+    all.push(next.clone());
+    next
 }
 
 impl Fake {

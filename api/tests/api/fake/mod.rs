@@ -1,6 +1,7 @@
 //! A subnet manager in memory: a tree of switches and hosts that stays as it was made.
 
 mod control;
+mod routing;
 mod subnet;
 mod tree;
 

@@ -96,6 +96,7 @@ pub(super) struct World {
     pub(super) view: Arc<View>,
     /// Tickets that were answered.
     pub(super) done: Vec<(Ticket, Arc<Convergence>)>,
+    pub(super) declined: Vec<(Ticket, String)>,
     client: AttachId,
     clock: VirtualClock,
     now: Time,
@@ -120,6 +121,7 @@ impl World {
                 Box::new(clock.clone()),
             )),
             done: Vec::new(),
+            declined: Vec::new(),
             client,
             clock,
             now: Time::ZERO,
@@ -187,6 +189,7 @@ impl World {
                     ticket,
                     convergence,
                 } => self.done.push((ticket, convergence)),
+                Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
                 Effect::Remember(_) | Effect::Converged(_) | Effect::Notice(_) => {}
             }
         }

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub(crate) mod completions;
+pub(crate) mod engine;
 pub(crate) mod events;
 pub(crate) mod findings;
 pub(crate) mod history;
@@ -9,11 +10,13 @@ pub(crate) mod links;
 pub(crate) mod nodes;
 pub(crate) mod partitions;
 pub(crate) mod ports;
+pub(crate) mod quality;
 pub(crate) mod route;
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod sweep;
 pub(crate) mod watch;
+pub(crate) mod whatif;
 
 use crate::arguments::{Arguments, Command, Global, Question};
 use crate::failure::Failure;
@@ -42,6 +45,9 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
         Question::Events(arguments) => events::run(arguments, &mut session).await,
         Question::Watch(arguments) => watch::run(arguments, &mut session).await,
         Question::Sweep(arguments) => sweep::run(arguments, &mut session).await,
+        Question::Engine(command) => engine::run(command, &mut session).await,
+        Question::Quality(arguments) => quality::run(arguments, &mut session).await,
+        Question::Whatif(arguments) => whatif::run(arguments, &mut session).await,
         Question::Sim(command) => sim::run(command, &mut session).await,
     };
     // What a command printed before it failed is shown before the failure.

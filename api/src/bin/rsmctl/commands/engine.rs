@@ -1,0 +1,87 @@
+use clap::{Args, Subcommand};
+use rsm_proto::v1;
+
+use super::history;
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::{PAGE_SIZE, Session, all_pages};
+
+/// Routing engines: what there is, what routes, and having another one route
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples: rsmctl engine list\n          rsmctl engine set updn")]
+pub(crate) enum EngineCommand {
+    /// Every engine and what it promises
+    List,
+    /// The engine in force, and why it routes as it does
+    Show,
+    /// Routes with another engine from now on, until the configuration is read again
+    Set(SetArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetArguments {
+    /// The engine's name
+    engine: String,
+}
+
+pub(crate) async fn run(command: EngineCommand, session: &mut Session) -> Result<(), Failure> {
+    match command {
+        EngineCommand::List => list(session).await,
+        EngineCommand::Show => show(session).await,
+        EngineCommand::Set(arguments) => set(arguments, session).await,
+    }
+}
+
+async fn list(session: &mut Session) -> Result<(), Failure> {
+    let engines = all_pages(|page_token| {
+        let mut client = session.routing();
+        let request = v1::ListEnginesRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+        };
+        async move {
+            let page = client.list_engines(request).await?.into_inner();
+            Ok((page.engines, page.next_page_token))
+        }
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&engines);
+    }
+    let mut rows = Rows::new(&["ENGINE", "STATE", "PROMISES"]);
+    for engine in engines {
+        let state = match (engine.configured, engine.in_force) {
+            (true, true) => "configured, in force",
+            (true, false) => "configured",
+            (false, true) => "in force",
+            (false, false) => "",
+        };
+        rows.add([engine.name, state.to_owned(), engine.guarantee]);
+    }
+    session.output.table(rows)
+}
+
+async fn show(session: &mut Session) -> Result<(), Failure> {
+    let answer = session.fabric().get_status(v1::GetStatusRequest {}).await?;
+    let engine = answer.into_inner().status.unwrap_or_default().engine;
+    let engine = engine.unwrap_or_default();
+    if session.output.is_json() {
+        return session.output.json(&engine);
+    }
+    let mut rows = Rows::plain(2);
+    rows.add(["Engine".to_owned(), engine.name]);
+    rows.add(["Reason".to_owned(), engine.reason]);
+    session.output.table(rows)
+}
+
+async fn set(arguments: SetArguments, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::SetEngineRequest {
+        engine: arguments.engine,
+    };
+    let answer = session.routing().set_engine(request).await?;
+    let convergence = answer.into_inner().convergence.unwrap_or_default();
+    if session.output.is_json() {
+        return session.output.json(&convergence);
+    }
+    session.output.table(history::rows(vec![convergence]))
+}

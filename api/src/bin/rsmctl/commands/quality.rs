@@ -1,0 +1,100 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::Session;
+use crate::text::port_of;
+
+/// How well the routes in force spread traffic
+#[derive(Debug, Args)]
+#[command(after_help = "Example: rsmctl quality --format json | jq .worst_links")]
+pub(crate) struct QualityArguments {
+    /// Where random traffic starts: the same number gives the same answer
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+}
+
+pub(crate) async fn run(arguments: QualityArguments, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::GetRoutingQualityRequest {
+        seed: arguments.seed,
+    };
+    let answer = session.routing().get_routing_quality(request).await?;
+    let quality = answer.into_inner().quality.unwrap_or_default();
+    if session.output.is_json() {
+        return session.output.json(&quality);
+    }
+    session.output.table(summary(&quality))?;
+    session.output.line("")?;
+    let mut rows = Rows::new(&["FROM", "TO", ">PATHS", ">SOURCES", ">DESTINATIONS"]);
+    for link in &quality.worst_links {
+        rows.add([
+            port_of(&link.description, link.port.as_ref()),
+            port_of(&link.peer_description, link.peer.as_ref()),
+            link.paths.to_string(),
+            link.sources.to_string(),
+            link.destinations.to_string(),
+        ]);
+    }
+    session.output.table(rows)
+}
+
+fn summary(quality: &v1::RoutingQuality) -> Rows {
+    let mut rows = Rows::plain(2);
+    let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
+    row("Engine", quality.engine.clone());
+    row(
+        "Hosts",
+        format!("{} ports, {} links", quality.hosts, quality.links),
+    );
+    if quality.lost_pairs > 0 {
+        row(
+            "Lost",
+            format!("{} pairs, which count in nothing else", quality.lost_pairs),
+        );
+    }
+    let paths = quality.paths.unwrap_or_default();
+    row(
+        "Paths",
+        format!(
+            "{} on the fullest link, {:.1} on the mean one; by rate {:.2} times the mean",
+            paths.max, paths.mean, paths.rate_max_over_mean
+        ),
+    );
+    row("All-to-all risk", quality.all_to_all.to_string());
+    let patterns = [
+        ("Shift", quality.shift),
+        ("Random", quality.random),
+        ("Ring", quality.ring),
+        ("Doubling", quality.recursive_doubling),
+        ("Two trees", quality.double_tree),
+        ("Rail all-to-all", quality.rail_all_to_all),
+    ];
+    for (name, pattern) in patterns {
+        if let Some(found) = pattern {
+            row(name, contention(&found));
+        }
+    }
+    let half = quality.bisection.unwrap_or_default();
+    row(
+        "Bisection",
+        format!(
+            "{:.0} % on average, {:.0} % at worst",
+            half.mean * 100.0,
+            half.min * 100.0
+        ),
+    );
+    rows
+}
+
+fn contention(found: &v1::Contention) -> String {
+    let tried = if found.phases == found.of {
+        format!("{} phases", found.phases)
+    } else {
+        format!("{} of {} phases", found.phases, found.of)
+    };
+    format!(
+        "{} at most, {:.2} on average, {tried}",
+        found.max, found.mean
+    )
+}

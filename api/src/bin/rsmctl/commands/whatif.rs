@@ -1,0 +1,110 @@
+use clap::Args;
+use rsm_proto::v1;
+use rsm_proto::v1::foresee_loss_request::Loss;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::Session;
+use crate::text::{count, port_of};
+
+/// Names of a list up to which it is printed for people; `--format json` has all.
+const SHOWN: usize = 8;
+
+/// What would follow if a cable or a node went; nothing is sent to the fabric
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples: rsmctl whatif unlink=leaf-03:33\n          rsmctl whatif remove=spine-02"
+)]
+pub(crate) struct WhatifArguments {
+    /// What would go: unlink=NODE:PORT or remove=NODE
+    #[arg(value_parser = loss, value_name = "LOSS")]
+    loss: Loss,
+}
+
+fn loss(text: &str) -> Result<Loss, String> {
+    match text.split_once('=') {
+        Some(("unlink", port)) => Ok(Loss::Unlink(port.to_owned())),
+        Some(("remove", node)) => Ok(Loss::Remove(node.to_owned())),
+        _ => Err("expected unlink=NODE:PORT or remove=NODE".to_owned()),
+    }
+}
+
+pub(crate) async fn run(arguments: WhatifArguments, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::ForeseeLossRequest {
+        loss: Some(arguments.loss),
+    };
+    let answer = session.routing().foresee_loss(request).await?;
+    let found = answer.into_inner().consequence.unwrap_or_default();
+    if session.output.is_json() {
+        return session.output.json(&found);
+    }
+    session.output.table(rows(&found))
+}
+
+fn list(names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(SHOWN);
+    let mut text = names[..names.len() - more].join(", ");
+    if more > 0 {
+        text += &format!(" and {more} more");
+    }
+    text
+}
+
+fn rows(found: &v1::Consequence) -> Rows {
+    let mut rows = Rows::plain(2);
+    let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
+    let cables = found.cables.iter().map(|cable| {
+        let near = port_of(&cable.description, cable.port.as_ref());
+        let far = port_of(&cable.peer_description, cable.peer.as_ref());
+        format!("{near} - {far}")
+    });
+    row("Cables", list(cables.collect()));
+    let ports = found.cut_off.iter();
+    let names: Vec<String> = ports
+        .map(|port| port_of(&port.description, port.port.as_ref()))
+        .collect();
+    row(
+        "Cut off",
+        if names.is_empty() {
+            "nobody".to_owned()
+        } else {
+            format!(
+                "{}: {}",
+                count(names.len() as u64, "port", "ports"),
+                list(names)
+            )
+        },
+    );
+    row("Until then", format!("{} pairs lost", found.broken_pairs));
+    if !found.refused.is_empty() {
+        row("REFUSED", found.refused.clone());
+        return rows;
+    }
+    row(
+        "Repair",
+        format!(
+            "{} in {}: {} and {} before them, {}",
+            count(found.entries, "entry", "entries"),
+            count(found.switches, "switch", "switches"),
+            count(found.blocks, "block", "blocks"),
+            found.blocks_before,
+            count(found.smps, "SMP", "SMPs")
+        ),
+    );
+    row(
+        "Then",
+        format!(
+            "{} pairs lost, {}, {} paths on the fullest link (now {})",
+            found.unreachable_pairs,
+            if found.credit_loop_free {
+                "no credit loop"
+            } else {
+                "CREDIT LOOPS"
+            },
+            found.max_paths_then,
+            found.max_paths_now
+        ),
+    );
+    row("Engine", format!("{} ({})", found.engine, found.reason));
+    rows
+}

@@ -1,0 +1,85 @@
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use rsm_proto::v1::foresee_loss_request::Loss as Wanted;
+use rsm_proto::v1::routing_service_server::RoutingService;
+use tonic::{Request, Response, Status};
+
+use super::access::Access;
+use super::paging::Cursor;
+use super::request::selector;
+use crate::convert::messages;
+use crate::model::Loss;
+use crate::traits::{Control, Routing};
+
+/// How packets find their way.
+#[derive(Clone)]
+pub(super) struct Routes {
+    pub(super) routing: Arc<dyn Routing>,
+    pub(super) control: Arc<dyn Control>,
+    pub(super) access: Access,
+}
+
+#[tonic::async_trait]
+impl RoutingService for Routes {
+    async fn list_engines(
+        &self,
+        request: Request<v1::ListEnginesRequest>,
+    ) -> Result<Response<v1::ListEnginesResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::<u64>::take("ListEngines", &mut request)?;
+        let page = self.routing.engines();
+        let mut engines: Vec<_> = (1u64..).zip(page.items).collect();
+        if let Some(after) = cursor.after {
+            engines.retain(|&(number, _)| number > after);
+        }
+        let next_page_token = cursor.cut(&mut engines, |&(number, _)| number);
+        Ok(Response::new(v1::ListEnginesResponse {
+            engines: messages(engines.into_iter().map(|(_, engine)| engine).collect()),
+            next_page_token,
+            generation: page.generation,
+        }))
+    }
+
+    async fn get_routing_quality(
+        &self,
+        request: Request<v1::GetRoutingQualityRequest>,
+    ) -> Result<Response<v1::GetRoutingQualityResponse>, Status> {
+        let quality = self.routing.quality(request.get_ref().seed).await?;
+        Ok(Response::new(v1::GetRoutingQualityResponse {
+            generation: quality.generation,
+            quality: Some(quality.into()),
+        }))
+    }
+
+    async fn foresee_loss(
+        &self,
+        request: Request<v1::ForeseeLossRequest>,
+    ) -> Result<Response<v1::ForeseeLossResponse>, Status> {
+        let loss = match request.into_inner().loss {
+            Some(Wanted::Unlink(port)) => Loss::Cable(selector("unlink", &port)?),
+            Some(Wanted::Remove(node)) => Loss::Node(selector("remove", &node)?),
+            None => {
+                return Err(Status::invalid_argument(
+                    "loss: nothing is to go, expected unlink or remove",
+                ));
+            }
+        };
+        let consequence = self.routing.foresee(loss).await?;
+        Ok(Response::new(v1::ForeseeLossResponse {
+            generation: consequence.generation,
+            consequence: Some(consequence.into()),
+        }))
+    }
+
+    async fn set_engine(
+        &self,
+        request: Request<v1::SetEngineRequest>,
+    ) -> Result<Response<v1::SetEngineResponse>, Status> {
+        self.access.require_everything("SetEngine")?;
+        let convergence = self.control.set_engine(request.into_inner().engine).await?;
+        Ok(Response::new(v1::SetEngineResponse {
+            convergence: Some(convergence.into()),
+        }))
+    }
+}

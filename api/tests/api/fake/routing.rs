@@ -1,0 +1,122 @@
+use rsm_api::model::{
+    Bisection, Consequence, Contention, Engine, LinkUse, Loss, LostCable, NamedPort, Page,
+    PathLoad, PortKey, RoutingQuality,
+};
+use rsm_api::resolve::{resolve_node, resolve_port};
+use rsm_api::{BoxFuture, Routing, RoutingError};
+use rsm_ids::PortNum;
+
+use super::{Fake, GENERATION, LEAF, guid};
+
+impl Fake {
+    fn named(&self, node: rsm_ids::Guid, number: u8) -> NamedPort {
+        NamedPort {
+            key: PortKey {
+                node,
+                number: PortNum(number),
+            },
+            description: self.nodes[&node].description.clone(),
+        }
+    }
+}
+
+impl Routing for Fake {
+    fn engines(&self) -> Page<Engine> {
+        let engine = |name: &str, guarantee: &str, configured, in_force| Engine {
+            name: name.to_owned(),
+            guarantee: guarantee.to_owned(),
+            configured,
+            in_force,
+        };
+        Page {
+            generation: GENERATION,
+            items: vec![
+                engine("auto", "what it chooses promises", true, false),
+                engine("minhop", "shortest paths", false, false),
+                engine("updn", "never a credit loop", false, true),
+            ],
+        }
+    }
+
+    fn quality(&self, seed: u64) -> BoxFuture<'_, Result<RoutingQuality, RoutingError>> {
+        Box::pin(async move {
+            let contention = |max: u32, phases| Contention {
+                max,
+                mean: f64::from(max) / 2.0,
+                phases,
+                of: 3,
+            };
+            let spine = *self.nodes.keys().next().unwrap();
+            Ok(RoutingQuality {
+                generation: GENERATION,
+                engine: "updn".to_owned(),
+                hosts: 4,
+                links: 8,
+                lost_pairs: 0,
+                paths: PathLoad {
+                    max: 3,
+                    mean: 2.0,
+                    rate_max_over_mean: 1.5,
+                },
+                all_to_all: 2,
+                shift: contention(2, 3),
+                random: contention(u32::try_from(seed).unwrap(), 2),
+                bisection: Bisection {
+                    mean: 0.75,
+                    min: 0.5,
+                    samples: 100,
+                },
+                ring: contention(1, 1),
+                recursive_doubling: contention(2, 3),
+                double_tree: contention(3, 1),
+                rail_all_to_all: None,
+                worst_links: vec![LinkUse {
+                    from: self.named(spine, 1),
+                    to: self.named(guid(LEAF, 0), 2),
+                    paths: 3,
+                    sources: 3,
+                    destinations: 1,
+                }],
+            })
+        })
+    }
+
+    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<Consequence, RoutingError>> {
+        Box::pin(async move {
+            let (node, number) = match loss {
+                Loss::Cable(port) => {
+                    let key = resolve_port(self, &port)?;
+                    (key.node, key.number)
+                }
+                Loss::Node(node) => (resolve_node(self, &node)?, PortNum(1)),
+            };
+            let key = PortKey { node, number };
+            let peer = self.ports[&key].peer.as_ref();
+            let peer = peer.ok_or_else(|| RoutingError::Impossible {
+                reason: format!("there is no cable at {key}"),
+            })?;
+            let far = self.named(peer.key.node, peer.key.number.0);
+            Ok(Consequence {
+                generation: GENERATION,
+                cables: vec![LostCable {
+                    near: self.named(node, number.0),
+                    far: far.clone(),
+                }],
+                cut_off: vec![far],
+                broken_pairs: 6,
+                unreachable_pairs: 0,
+                refused: None,
+                engine: "updn".to_owned(),
+                reason: "auto: any graph, never a credit loop".to_owned(),
+                entries: 5,
+                switches: 3,
+                blocks: 3,
+                blocks_before: 1,
+                smps: 4,
+                max_paths_now: 3,
+                max_paths_then: 4,
+                credit_loop_free: true,
+            })
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! `--whatif`: what would follow.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rsm_api::model::{PortKey as ApiKey, Selector};
+use rsm_api::resolve::{resolve_node, resolve_port};
+use serde::Serialize;
+
+use super::{Bench, exit_code, report};
+use crate::cli::Format;
+use crate::cli::output::{count, print, print_json};
+use crate::fabric::Fabric;
+use crate::plan::lids::Claims;
+use crate::plan::{self, Job, Outcome};
+use crate::publish::Names;
+use crate::sweep::inventory::PortKey;
+use crate::whatif::{Consequence, Loss, what_if};
+
+/// What is to go, by name.
+#[derive(Clone, Debug)]
+pub(super) enum LossSpec {
+    Unlink(Selector),
+    Remove(Selector),
+}
+
+impl FromStr for LossSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "expected unlink=NODE:PORT or remove=NODE";
+        let (what, name) = text.split_once('=').ok_or(EXPECTED)?;
+        let selector = name.parse().map_err(|error| format!("{error}"))?;
+        match what {
+            "unlink" => Ok(LossSpec::Unlink(selector)),
+            "remove" => Ok(LossSpec::Remove(selector)),
+            _ => Err(EXPECTED.to_owned()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Foreseen {
+    fabric: report::FabricPart,
+    loss: String,
+    cables: Vec<[String; 2]>,
+    cut_off: Vec<String>,
+    broken_pairs: u64,
+    unreachable_pairs: u64,
+    refused: Option<String>,
+    engine: Option<String>,
+    reason: Option<String>,
+    entries: usize,
+    switches: usize,
+    blocks: usize,
+    blocks_before: usize,
+    switch_infos: usize,
+    smps: usize,
+    link_load_max_before: u64,
+    link_load_max_after: u64,
+    credit_loop_free: bool,
+}
+
+/// Prints what would follow; success when a new plan would be put into force.
+pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Result<ExitCode> {
+    let fabric = Arc::new(bench.fabric.clone());
+    let names = Names::new(fabric.clone());
+    let loss = match spec {
+        LossSpec::Unlink(selector) => {
+            let ApiKey { node, number } = resolve_port(&names, selector)?;
+            Loss::Cable(PortKey::new(node, number))
+        }
+        LossSpec::Remove(selector) => Loss::Node(resolve_node(&names, selector)?),
+    };
+    let job = Job {
+        generation: 1,
+        fabric: fabric.clone(),
+        claims: Arc::new(Claims::new()),
+        policy: Arc::new(bench.policy.clone()),
+        damped: Arc::default(),
+        previous: None,
+        hardware: Vec::new(),
+        groups: None,
+        masks: Vec::new(),
+        basis: None,
+    };
+    let plan = match plan::plan(&job) {
+        Outcome::Plan(plan) => plan,
+        Outcome::Refused(error) => anyhow::bail!(error.with_causes()),
+    };
+    let consequence = what_if(&plan, loss)?;
+    let foreseen = foreseen(bench, &fabric, loss, &consequence);
+    match format {
+        Format::Json => print_json(&foreseen)?,
+        Format::Text => print(|out| {
+            report::write_fabric(out, bench)?;
+            write_text(out, &foreseen)
+        })?,
+    }
+    Ok(exit_code(consequence.refused.is_none()))
+}
+
+fn name(fabric: &Fabric, key: PortKey) -> String {
+    let node = fabric.find(key.node).map(|node| fabric.node(node));
+    match node {
+        Some(node) if key.port.0 == 0 => node.name(),
+        Some(node) => format!("{} port {}", node.name(), key.port),
+        None => key.to_string(),
+    }
+}
+
+fn foreseen(bench: &Bench, fabric: &Fabric, loss: Loss, found: &Consequence) -> Foreseen {
+    let name = |key: PortKey| name(fabric, key);
+    Foreseen {
+        fabric: report::fabric(bench),
+        loss: match loss {
+            Loss::Cable(port) => format!("the cable at {}", name(port)),
+            Loss::Node(guid) => name(PortKey::new(guid, rsm_ids::PortNum::ZERO)),
+        },
+        cables: found
+            .cables
+            .iter()
+            .map(|&(a, b)| [name(a), name(b)])
+            .collect(),
+        cut_off: found.cut_off.iter().map(|&key| name(key)).collect(),
+        broken_pairs: found.broken_pairs,
+        unreachable_pairs: found.unreachable_pairs,
+        refused: found.refused.clone(),
+        engine: found.engine.as_ref().map(|(name, _)| (*name).to_owned()),
+        reason: found.engine.as_ref().map(|(_, reason)| reason.clone()),
+        entries: found.entries,
+        switches: found.switches,
+        blocks: found.blocks,
+        blocks_before: found.blocks_before,
+        switch_infos: found.switch_infos,
+        smps: found.smps(),
+        link_load_max_before: found.max_load.0,
+        link_load_max_after: found.max_load.1,
+        credit_loop_free: found.credit_loop_free,
+    }
+}
+
+/// Names of a list up to which it is printed for people; programs get all.
+const SHOWN: usize = 8;
+
+fn list(names: &[String]) -> String {
+    let mut text = names[..names.len().min(SHOWN)].join(", ");
+    if names.len() > SHOWN {
+        text += &format!(" and {} more", names.len() - SHOWN);
+    }
+    text
+}
+
+fn write_text(out: &mut dyn Write, found: &Foreseen) -> io::Result<()> {
+    let cables: Vec<String> = found
+        .cables
+        .iter()
+        .map(|[a, b]| format!("{a} - {b}"))
+        .collect();
+    writeln!(
+        out,
+        "loss     {}: {} ({})",
+        found.loss,
+        count(cables.len(), "cable", "cables"),
+        list(&cables)
+    )?;
+    match found.cut_off.as_slice() {
+        [] => writeln!(out, "cut off  nobody")?,
+        ports => writeln!(
+            out,
+            "cut off  {}: {}",
+            count(ports.len(), "port", "ports"),
+            list(ports)
+        )?,
+    }
+    writeln!(
+        out,
+        "until repaired {} pairs of the ports that stay are lost",
+        found.broken_pairs
+    )?;
+    if let Some(refused) = &found.refused {
+        return writeln!(out, "REFUSED  {refused}");
+    }
+    writeln!(
+        out,
+        "repair   {} in {}: {}, {} more before them, {} SwitchInfo, {} in all",
+        count(found.entries, "entry", "entries"),
+        count(found.switches, "switch", "switches"),
+        count(found.blocks, "block", "blocks"),
+        found.blocks_before,
+        found.switch_infos,
+        count(found.smps, "SMP", "SMPs")
+    )?;
+    writeln!(
+        out,
+        "after    {} pairs lost, {} credit loop, {} paths on the fullest link (now {}); {}",
+        found.unreachable_pairs,
+        if found.credit_loop_free { "no" } else { "A" },
+        found.link_load_max_after,
+        found.link_load_max_before,
+        found.reason.as_deref().unwrap_or_default()
+    )
+}

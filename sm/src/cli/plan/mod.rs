@@ -1,0 +1,225 @@
+//! `rsm plan`: routes without hardware.
+
+mod compare;
+mod loss;
+mod picture;
+mod quality;
+mod report;
+mod stopwatch;
+mod tables;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use rsm_ids::Guid;
+use rsm_routing::engine::{self, EngineKind, Options};
+use rsm_routing::generate;
+use rsm_routing::quality::{Quality, Settings, judge};
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::{Report, verify};
+
+use super::Format;
+use super::output::{print, print_json};
+use crate::config::load_guid_file;
+use crate::fabric::Fabric;
+use crate::offline;
+use crate::plan::lids::{self, Claims, LidPlan};
+use crate::plan::policy::Policy;
+use crate::plan::{self};
+
+use stopwatch::Stopwatch;
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct PlanArgs {
+    /// A file in ibnetdiscover's format, or a generator such as superpod or pgft:2;18,36;1,18;1,1
+    fabric: String,
+    /// The routing engine, by name
+    #[arg(long, default_value_t, value_name = "NAME")]
+    engine: EngineKind,
+    /// GUIDs of the switches to rank from, one in a line
+    #[arg(long, value_name = "FILE")]
+    root_guid_file: Option<PathBuf>,
+    /// LID mask control, 0 to 7
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    lmc: u8,
+    /// Break the fabric first, such as links=1%,switches=2,seed=7
+    #[arg(long, value_name = "FAULTS")]
+    fail: Option<String>,
+    /// Judge the tables in this file in place of routing: OpenSM's opensm-lfts.dump, or what ibroute or dump_fts printed.
+    /// With --compare they are one more engine
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["engine", "whatif"])]
+    tables: Option<PathBuf>,
+    /// Judge how the routes spread traffic: links, shifts, permutations, bisections, collectives
+    #[arg(long)]
+    quality: bool,
+    /// Where random traffic of --quality and --compare starts
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Route with each of these engines, and compare how they spread traffic
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["whatif", "svg"])]
+    compare: Vec<EngineKind>,
+    /// What would follow if a cable or a node went: unlink=NODE:PORT or remove=NODE
+    #[arg(long, value_name = "LOSS", conflicts_with = "svg")]
+    whatif: Option<loss::LossSpec>,
+    /// Draw the fabric by ranks and the load of its links to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rsm plan fabric.txt --quality --svg fabric.svg
+  rsm plan fat-tree:k=24,levels=3 --compare minhop,updn --fail links=1%,seed=7
+  rsm plan fabric.txt --tables opensm-lfts.dump --compare auto
+  rsm plan fabric.txt --whatif unlink=leaf-03:33
+  rsm plan fabric.txt --whatif remove=0x0002c90300001234";
+
+/// A fabric with LIDs, ready to be routed.
+struct Bench {
+    fabric: Fabric,
+    lids: LidPlan,
+    topology: Topology,
+    policy: Policy,
+    options: Options,
+    /// Of [`PlanArgs::seed`] and the names of the adapters.
+    settings: Settings,
+    read: Duration,
+    model: Duration,
+}
+
+/// Tables, and what is known of them.
+struct Judged {
+    tables: Tables,
+    /// Who made them.
+    engine: &'static str,
+    /// What there is to say about how they came about.
+    reason: String,
+    /// The level of each switch, where they follow levels.
+    ranks: Option<Vec<u8>>,
+    report: Report,
+    quality: Option<Quality>,
+    route: Duration,
+    verify: Duration,
+}
+
+pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    let bench = prepare(args)?;
+    for finding in &bench.lids.findings {
+        tracing::warn!("{}", finding.text);
+    }
+    if let Some(loss) = &args.whatif {
+        return loss::run(&bench, loss, args.format);
+    }
+    if !args.compare.is_empty() {
+        return compare::run(&bench, &args.compare, args.tables.as_deref(), args.format);
+    }
+    let judged = match &args.tables {
+        Some(file) => tables::judge(&bench, file, args.quality)?,
+        None => route(&bench, args.engine, args.quality)?,
+    };
+    if let Some(file) = &args.svg {
+        picture::write(file, args, &bench, &judged)?;
+    }
+    match args.format {
+        Format::Json => print_json(&report::planned(&bench, &judged))?,
+        Format::Text => print(|out| report::write_text(out, &bench, &judged))?,
+    }
+    Ok(exit_code(judged.is_sound()))
+}
+
+fn exit_code(sound: bool) -> ExitCode {
+    if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
+    let mut watch = Stopwatch::start();
+    let mut netlist = offline::load(&args.fabric)?;
+    if let Some(faults) = &args.fail {
+        netlist = generate::fail(netlist, faults)?;
+    }
+    let read = watch.lap();
+    let root_guids = root_guids(args.root_guid_file.as_deref())?;
+    let policy = Policy {
+        lmc: rsm_ids::Lmc::new(args.lmc)?,
+        engine: args.engine,
+        root_guids: root_guids.clone(),
+        ..Policy::default()
+    };
+    let fabric = offline::fabric(&netlist);
+    let lids = lids::assign(&fabric, &Claims::new(), &policy);
+    let topology = plan::topology(&fabric, &lids, &BTreeSet::new())?;
+    let model = watch.lap();
+    let settings = Settings {
+        seed: args.seed,
+        rails: fabric.rails(&topology),
+    };
+    Ok(Bench {
+        fabric,
+        lids,
+        topology,
+        policy,
+        options: Options {
+            root_guids,
+            ..Options::default()
+        },
+        settings,
+        read,
+        model,
+    })
+}
+
+fn root_guids(file: Option<&Path>) -> anyhow::Result<Vec<Guid>> {
+    match file {
+        Some(file) => Ok(load_guid_file(file)?.into_iter().collect()),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn route(bench: &Bench, kind: EngineKind, quality: bool) -> anyhow::Result<Judged> {
+    let mut watch = Stopwatch::start();
+    let routing = engine::route(kind, &bench.topology, &bench.options, None)?;
+    let route = watch.lap();
+    Ok(Judged {
+        engine: routing.engine,
+        reason: routing.reason,
+        ranks: routing.ranks,
+        ..Judged::of(bench, routing.tables, route, quality)
+    })
+}
+
+impl Judged {
+    /// Tables that took `route` to make, or to read.
+    fn of(bench: &Bench, tables: Tables, route: Duration, quality: bool) -> Judged {
+        let mut watch = Stopwatch::start();
+        let report = verify(&bench.topology, &tables);
+        let verify = watch.lap();
+        let quality = quality.then(|| judge(&bench.topology, &tables, &bench.settings));
+        Judged {
+            tables,
+            engine: "",
+            reason: String::new(),
+            ranks: None,
+            report,
+            quality,
+            route,
+            verify,
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        let report = &self.report;
+        report.loop_free && report.credit_loop_free && report.unreachable_pairs == 0
+    }
+}

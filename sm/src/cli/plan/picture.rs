@@ -1,0 +1,52 @@
+//! `--svg`: the picture.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use rsm_ids::Guid;
+use rsm_routing::engine::levels_from_hosts;
+use rsm_routing::picture::{Scene, draw};
+use rsm_routing::quality::link_uses;
+
+use super::{Bench, Judged, PlanArgs};
+
+pub(super) fn write(
+    file: &Path,
+    args: &PlanArgs,
+    bench: &Bench,
+    judged: &Judged,
+) -> anyhow::Result<()> {
+    let title = match &args.fail {
+        Some(faults) => format!("{} without {faults}", args.fabric),
+        None => args.fabric.clone(),
+    };
+    let levels = judged.ranks.clone();
+    let picture = draw(&Scene {
+        topology: &bench.topology,
+        links: &link_uses(&bench.topology, &judged.tables),
+        levels: &levels.unwrap_or_else(|| levels_from_hosts(&bench.topology)),
+        title: &title,
+        notes: &notes(judged),
+        name: &|guid: Guid| {
+            let node = bench.fabric.find(guid);
+            node.map_or_else(|| guid.to_string(), |node| bench.fabric.node(node).name())
+        },
+    });
+    std::fs::write(file, picture).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn notes(judged: &Judged) -> Vec<String> {
+    let mut notes = vec![judged.reason.clone()];
+    if let Some(quality) = &judged.quality {
+        notes.push(format!(
+            "paths on the fullest link {} ({:.2} times the mean), all-to-all risk {}, shift {} at most and {:.2} on average, random permutation {:.2}",
+            quality.paths.max,
+            quality.paths.max_over_mean(),
+            quality.all_to_all,
+            quality.shift.max,
+            quality.shift.mean,
+            quality.random.mean
+        ));
+    }
+    notes
+}

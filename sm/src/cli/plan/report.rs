@@ -1,0 +1,187 @@
+//! What was planned, for people and programs.
+
+use std::io::{self, Write};
+
+use rsm_mad::wire::attr::NodeType;
+use serde::Serialize;
+
+use super::quality::QualityPart;
+use super::stopwatch::{memory_peak, milliseconds};
+use super::{Bench, Judged};
+use crate::plan::lids_in_use;
+
+#[derive(Serialize)]
+pub(super) struct Planned {
+    fabric: FabricPart,
+    engine: EnginePart,
+    timing_ms: TimingPart,
+    memory_peak_bytes: Option<u64>,
+    verify: VerifyPart,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quality: Option<QualityPart>,
+}
+
+#[derive(Serialize)]
+pub(super) struct FabricPart {
+    switches: usize,
+    cas: usize,
+    routers: usize,
+    links: usize,
+    lids: u32,
+}
+
+#[derive(Serialize)]
+struct EnginePart {
+    name: &'static str,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct TimingPart {
+    read: f64,
+    model: f64,
+    route: f64,
+    verify: f64,
+    total: f64,
+}
+
+#[derive(Serialize)]
+pub(super) struct VerifyPart {
+    reachable_pairs: u64,
+    unreachable_pairs: u64,
+    disconnected_pairs: u64,
+    switch_pairs_reachable: u64,
+    switch_pairs_unreachable: u64,
+    loop_free: bool,
+    credit_loop_free: bool,
+    max_hops: u32,
+    average_hops: f64,
+    link_load_max: u64,
+    link_load_mean: f64,
+}
+
+pub(super) fn planned(bench: &Bench, judged: &Judged) -> Planned {
+    let [read, model, route, verify] =
+        [bench.read, bench.model, judged.route, judged.verify].map(milliseconds);
+    Planned {
+        fabric: fabric(bench),
+        engine: EnginePart {
+            name: judged.engine,
+            reason: judged.reason.clone(),
+        },
+        timing_ms: TimingPart {
+            read,
+            model,
+            route,
+            verify,
+            total: read + model + route + verify,
+        },
+        memory_peak_bytes: memory_peak(),
+        verify: verification(judged),
+        quality: judged
+            .quality
+            .as_ref()
+            .map(|quality| QualityPart::new(quality, &bench.fabric)),
+    }
+}
+
+pub(super) fn fabric(bench: &Bench) -> FabricPart {
+    let count = |kind| bench.fabric.count(kind);
+    FabricPart {
+        switches: count(NodeType::Switch),
+        cas: count(NodeType::Ca),
+        routers: count(NodeType::Router),
+        links: bench.fabric.links().count(),
+        lids: lids_in_use(&bench.lids),
+    }
+}
+
+pub(super) fn verification(judged: &Judged) -> VerifyPart {
+    let report = &judged.report;
+    VerifyPart {
+        reachable_pairs: report.reachable_pairs,
+        unreachable_pairs: report.unreachable_pairs,
+        disconnected_pairs: report.disconnected_pairs,
+        switch_pairs_reachable: report.switch_pairs.reachable,
+        switch_pairs_unreachable: report.switch_pairs.unreachable,
+        loop_free: report.loop_free,
+        credit_loop_free: report.credit_loop_free,
+        max_hops: report.max_hops,
+        average_hops: report.average_hops,
+        link_load_max: report.load.max,
+        link_load_mean: report.load.mean,
+    }
+}
+
+pub(super) fn write_fabric(out: &mut dyn Write, bench: &Bench) -> io::Result<()> {
+    let fabric = fabric(bench);
+    writeln!(
+        out,
+        "fabric   {} switches, {} CAs, {} routers, {} links, {} LIDs up to {}",
+        fabric.switches,
+        fabric.cas,
+        fabric.routers,
+        fabric.links,
+        fabric.lids,
+        bench.topology.top_lid()
+    )
+}
+
+pub(super) fn write_text(out: &mut dyn Write, bench: &Bench, judged: &Judged) -> io::Result<()> {
+    let Planned {
+        timing_ms: timing,
+        verify: verdict,
+        memory_peak_bytes,
+        quality,
+        ..
+    } = planned(bench, judged);
+    write_fabric(out, bench)?;
+    writeln!(out, "engine   {}", judged.reason)?;
+    writeln!(
+        out,
+        "paths    {} pairs reachable, {} not although cabled, {} without a cable path; {} hops at most, {:.2} on average",
+        verdict.reachable_pairs,
+        verdict.unreachable_pairs,
+        verdict.disconnected_pairs,
+        verdict.max_hops,
+        verdict.average_hops
+    )?;
+    writeln!(
+        out,
+        "switches {} pairs of switches reachable, {} not although cabled (they carry no data)",
+        verdict.switch_pairs_reachable, verdict.switch_pairs_unreachable
+    )?;
+    let yes = |good: bool, what: &str| {
+        if good {
+            format!("no {what}")
+        } else {
+            format!("{what}S FOUND")
+        }
+    };
+    writeln!(
+        out,
+        "proof    {}, {}",
+        yes(verdict.loop_free, "forwarding loop"),
+        yes(verdict.credit_loop_free, "credit loop")
+    )?;
+    for witness in &judged.report.witnesses {
+        writeln!(out, "         {witness:?}")?;
+    }
+    writeln!(
+        out,
+        "load     {} paths on the fullest link, {:.1} on the mean one",
+        verdict.link_load_max, verdict.link_load_mean
+    )?;
+    if let Some(quality) = &quality {
+        quality.write_text(out)?;
+    }
+    writeln!(
+        out,
+        "time     read {:.1} ms, model {:.1} ms, route {:.1} ms, verify {:.1} ms, total {:.1} ms",
+        timing.read, timing.model, timing.route, timing.verify, timing.total
+    )?;
+    match memory_peak_bytes {
+        Some(bytes) => writeln!(out, "memory   {:.1} MB at most", bytes as f64 / 1e6),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,70 @@
+//! `--tables`: tables that another subnet manager computed.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use rsm_routing::lfts::{self, Fit};
+
+use super::stopwatch::Stopwatch;
+use super::{Bench, Judged};
+
+/// The largest file of tables that is read, in bytes: 4,000 switches with 49,151 LIDs each, 80 bytes an entry.
+const FILE_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
+pub(super) fn judge(bench: &Bench, file: &Path, quality: bool) -> anyhow::Result<Judged> {
+    let mut watch = Stopwatch::start();
+    let name = file.display().to_string();
+    let size = std::fs::metadata(file)
+        .with_context(|| format!("cannot read {name}"))?
+        .len();
+    anyhow::ensure!(
+        size <= FILE_MAX,
+        "{name} has {size} bytes: expected tables of at most {FILE_MAX}"
+    );
+    let text = std::fs::read(file).with_context(|| format!("cannot read {name}"))?;
+    let fit = lfts::parse(&text, &name)?.fit(&bench.topology);
+    let read = watch.lap();
+    let misfits = misfits(&fit);
+    for misfit in &misfits {
+        tracing::warn!("{name}: {misfit}");
+    }
+    let reason = match misfits.as_slice() {
+        [] => format!("the tables of {name}"),
+        misfits => format!(
+            "the tables of {name}, as far as they fit: {}",
+            misfits.join("; ")
+        ),
+    };
+    Ok(Judged {
+        engine: "file",
+        reason,
+        ..Judged::of(bench, fit.tables, read, quality)
+    })
+}
+
+/// What of the file and of the fabric does not belong together.
+fn misfits(fit: &Fit) -> Vec<String> {
+    let counts = [
+        (fit.without_table.len(), "switches have no table in it"),
+        (
+            fit.unknown_switches.len(),
+            "of its switches are not in the fabric",
+        ),
+        (
+            fit.unknown_lids,
+            "of its LIDs belong to nobody in the fabric",
+        ),
+        (
+            fit.moved_lids,
+            "of its LIDs are others in the fabric, and were renumbered",
+        ),
+        (
+            fit.missing_ports,
+            "of its entries lead through ports that their switches do not have",
+        ),
+    ];
+    let found = counts.into_iter().filter(|&(count, _)| count > 0);
+    found
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect()
+}

@@ -1,0 +1,78 @@
+//! Another engine at run time: tried, and taken back where its routes do not stand the proof.
+
+use std::sync::Arc;
+
+use rsm_routing::engine::EngineKind;
+
+use super::Core;
+use super::event::{Effect, Ticket};
+use crate::plan::PlanError;
+
+/// An engine that was asked for, until the first plan that it made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    ticket: Ticket,
+    /// The engine to go back to.
+    before: EngineKind,
+    /// The first job that has it; plans of earlier jobs say nothing about it.
+    generation: Option<u64>,
+}
+
+impl Core {
+    /// Plans with `engine`, from now on if its plan stands the proof.
+    pub(super) fn try_engine(&mut self, engine: EngineKind, ticket: Ticket) {
+        if self.trial.is_some() {
+            self.effects.push_back(Effect::Declined {
+                ticket,
+                reason: "another engine is being tried".to_owned(),
+            });
+            return;
+        }
+        let policy = Arc::make_mut(&mut self.config.policy);
+        let before = std::mem::replace(&mut policy.engine, engine);
+        self.trial = Some(Trial {
+            ticket,
+            before,
+            generation: None,
+        });
+        self.work.plan_again(format!("engine {engine} requested"));
+        self.work.promise(ticket);
+    }
+
+    /// A job with the engine under trial was made.
+    pub(super) fn note_trial(&mut self) {
+        if let Some(trial) = &mut self.trial {
+            trial.generation.get_or_insert(self.generation);
+        }
+    }
+
+    /// A plan came of the job of this generation.
+    pub(super) fn pass_trial(&mut self) {
+        self.trial
+            .take_if(|trial| trial.generation == Some(self.generation));
+    }
+
+    /// Goes back to the engine before where the refused job was the trial's, and says whether it was.
+    pub(super) fn fail_trial(&mut self, error: &PlanError) -> bool {
+        let own = |trial: &mut Trial| trial.generation == Some(self.generation);
+        let Some(trial) = self.trial.take_if(own) else {
+            return false;
+        };
+        Arc::make_mut(&mut self.config.policy).engine = trial.before;
+        self.decline(trial.ticket, error.with_causes());
+        true
+    }
+
+    /// The configuration says which engine routes, whatever was under trial.
+    pub(super) fn drop_trial(&mut self) {
+        if let Some(trial) = self.trial.take() {
+            let reason = "the configuration was read again meanwhile".to_owned();
+            self.decline(trial.ticket, reason);
+        }
+    }
+
+    fn decline(&mut self, ticket: Ticket, reason: String) {
+        self.work.withdraw(ticket);
+        self.effects.push_back(Effect::Declined { ticket, reason });
+    }
+}

@@ -1,0 +1,55 @@
+//! Which rail a port is on, as far as names tell.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::NodeType;
+use rsm_routing::topology::Topology;
+
+use super::{Fabric, Node};
+
+/// Rails up to which names are believed: GPU hosts have up to 18 adapters, and with more kinds of names the last word of a
+/// description numbers something else than adapters.
+const MOST: usize = 32;
+
+/// What tells the adapters of a host apart: the device's name, such as `mlx5_3` or `HCA-1`, and the port.
+type Slot<'a> = (&'a str, u64, PortNum);
+
+impl Fabric {
+    /// The rail of each destination of `topology`, by its index: adapters that have the same name on their hosts are on
+    /// one rail. Empty where descriptions do not name devices, or all name the same.
+    pub fn rails(&self, topology: &Topology) -> Vec<Option<u16>> {
+        let mut slots: HashMap<Guid, Slot<'_>> = HashMap::new();
+        for (at, port) in self.end_ports() {
+            let node = self.node(at.node);
+            if let Some((device, number)) = device(node) {
+                slots.insert(port.guid, (device, number, at.port));
+            }
+        }
+        let used: BTreeSet<Slot<'_>> = topology
+            .destinations()
+            .iter()
+            .filter_map(|destination| slots.get(&destination.guid).copied())
+            .collect();
+        if !(2..=MOST).contains(&used.len()) {
+            return Vec::new();
+        }
+        let rails: BTreeMap<_, _> = used.into_iter().zip(0u16..).collect();
+        let rail = |guid: &Guid| rails.get(slots.get(guid)?).copied();
+        let destinations = topology.destinations().iter();
+        destinations
+            .map(|destination| rail(&destination.guid))
+            .collect()
+    }
+}
+
+/// The device that a description such as `host-001 mlx5_3` ends in, taken apart into name and number.
+fn device(node: &Node) -> Option<(&str, u64)> {
+    if node.kind() != NodeType::Ca {
+        return None;
+    }
+    let (_, device) = node.description.trim_end().rsplit_once(' ')?;
+    let digits = device.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let (name, number) = device.split_at(device.len() - digits);
+    (name.ends_with(['_', '-'])).then_some((name, number.parse().ok()?))
+}

@@ -1,0 +1,229 @@
+//! Judging the routes in force, and foreseeing others.
+
+use std::sync::Arc;
+
+use rsm_api::model::{
+    Bisection, Consequence, Contention, Engine, LinkUse, Loss, LostCable, NamedPort, Page,
+    PathLoad, RoutingQuality,
+};
+use rsm_api::resolve::{resolve_node, resolve_port};
+use rsm_api::{BoxFuture, Routing, RoutingError};
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::engine::EngineKind;
+use rsm_routing::quality::{self, Settings};
+use tokio::sync::{Mutex, Semaphore};
+
+use super::lens::{api_key, core_key};
+use super::published::Published;
+use super::view::View;
+use crate::fabric::Fabric;
+use crate::plan::Plan;
+use crate::sweep::inventory::PortKey;
+use crate::whatif::{self, what_if};
+
+/// How many requests may wait: more than people ask at a time, and few enough that each is answered in a minute at the
+/// largest fabrics. One is computed at a time, so that managing the subnet keeps its processors.
+const MAX_WAITING: usize = 16;
+
+/// Answers from the snapshot in force, one computation at a time.
+pub struct Judge {
+    view: Arc<View>,
+    places: Semaphore,
+    /// The last judgement; held while something is computed.
+    last: Mutex<Option<Judgement>>,
+}
+
+/// Of which plan and seed.
+struct Judgement {
+    plan: Arc<Plan>,
+    seed: u64,
+    quality: Arc<quality::Quality>,
+}
+
+impl Judge {
+    /// Judges what `view` shows.
+    pub fn new(view: Arc<View>) -> Judge {
+        Judge {
+            view,
+            places: Semaphore::new(MAX_WAITING),
+            last: Mutex::default(),
+        }
+    }
+}
+
+fn plan_of(published: &Published) -> Result<Arc<Plan>, RoutingError> {
+    published
+        .snapshot
+        .plan
+        .clone()
+        .ok_or(RoutingError::NoRoutes)
+}
+
+/// Runs what takes long on a thread of its own.
+async fn compute<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RoutingError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Ok(done),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_cancelled) => Err(RoutingError::Stopping),
+    }
+}
+
+impl Routing for Judge {
+    fn engines(&self) -> Page<Engine> {
+        let published = self.view.published();
+        let plan = published.plan();
+        let engine = |kind: EngineKind| Engine {
+            name: kind.name().to_owned(),
+            guarantee: kind.engine().guarantee().to_owned(),
+            configured: plan.is_some_and(|plan| plan.policy.engine == kind),
+            in_force: plan.is_some_and(|plan| plan.routing.engine == kind.name()),
+        };
+        Page {
+            generation: published.generation,
+            items: EngineKind::ALL.into_iter().map(engine).collect(),
+        }
+    }
+
+    fn quality(&self, seed: u64) -> BoxFuture<'_, Result<RoutingQuality, RoutingError>> {
+        Box::pin(async move {
+            let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
+            let mut last = self.last.lock().await;
+            let published = self.view.published();
+            let plan = plan_of(&published)?;
+            let known = last
+                .as_ref()
+                .filter(|last| last.seed == seed && Arc::ptr_eq(&last.plan.routing, &plan.routing));
+            let quality = match known {
+                Some(known) => known.quality.clone(),
+                None => {
+                    let job = plan.clone();
+                    let quality = Arc::new(compute(move || judge(&job, seed)).await?);
+                    *last = Some(Judgement {
+                        plan: plan.clone(),
+                        seed,
+                        quality: quality.clone(),
+                    });
+                    quality
+                }
+            };
+            Ok(shown(&published, &plan, &quality))
+        })
+    }
+
+    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<Consequence, RoutingError>> {
+        Box::pin(async move {
+            let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
+            let _turn = self.last.lock().await;
+            let published = self.view.published();
+            let plan = plan_of(&published)?;
+            let loss = match &loss {
+                Loss::Cable(port) => {
+                    whatif::Loss::Cable(core_key(resolve_port(&published.names, port)?))
+                }
+                Loss::Node(node) => whatif::Loss::Node(resolve_node(&published.names, node)?),
+            };
+            let job = plan.clone();
+            let found = compute(move || what_if(&job, loss)).await?;
+            let found = found.map_err(|error| RoutingError::Impossible {
+                reason: error.to_string(),
+            })?;
+            Ok(foreseen(&published, &plan, found))
+        })
+    }
+}
+
+fn judge(plan: &Plan, seed: u64) -> quality::Quality {
+    let settings = Settings {
+        seed,
+        rails: plan.fabric.rails(&plan.topology),
+    };
+    quality::judge(&plan.topology, &plan.routing.tables, &settings)
+}
+
+fn named(fabric: &Fabric, key: PortKey) -> NamedPort {
+    let node = fabric.find(key.node).map(|node| fabric.node(node));
+    NamedPort {
+        key: api_key(key),
+        description: node
+            .map(|node| node.description.clone())
+            .unwrap_or_default(),
+    }
+}
+
+fn contention(found: &quality::Contention) -> Contention {
+    Contention {
+        max: found.max,
+        mean: found.mean,
+        phases: found.phases as u64,
+        of: found.of as u64,
+    }
+}
+
+fn shown(published: &Published, plan: &Plan, quality: &quality::Quality) -> RoutingQuality {
+    let end = |guid: Guid, port: PortNum| named(&plan.fabric, PortKey::new(guid, port));
+    let link = |link: &quality::LinkUse| LinkUse {
+        from: end(link.switch, link.port),
+        to: end(link.peer, link.peer_port),
+        paths: link.paths,
+        sources: link.sources,
+        destinations: link.destinations,
+    };
+    RoutingQuality {
+        generation: published.generation,
+        engine: plan.routing.engine.to_owned(),
+        hosts: quality.hosts as u64,
+        links: quality.links as u64,
+        lost_pairs: quality.lost_pairs,
+        paths: PathLoad {
+            max: quality.paths.max,
+            mean: quality.paths.mean,
+            rate_max_over_mean: quality.paths.rate_max_over_mean,
+        },
+        all_to_all: quality.all_to_all,
+        shift: contention(&quality.shift),
+        random: contention(&quality.random),
+        bisection: Bisection {
+            mean: quality.bisection.mean,
+            min: quality.bisection.min,
+            samples: quality.bisection.samples as u64,
+        },
+        ring: contention(&quality.ring),
+        recursive_doubling: contention(&quality.recursive_doubling),
+        double_tree: contention(&quality.double_tree),
+        rail_all_to_all: quality.rail_all_to_all.as_ref().map(contention),
+        worst_links: quality.worst.iter().map(link).collect(),
+    }
+}
+
+fn foreseen(published: &Published, plan: &Plan, found: whatif::Consequence) -> Consequence {
+    let name = |&key: &PortKey| named(&plan.fabric, key);
+    let smps = found.smps() as u64;
+    let (engine, reason) = found.engine.unwrap_or_default();
+    Consequence {
+        generation: published.generation,
+        cables: found
+            .cables
+            .iter()
+            .map(|(near, far)| LostCable {
+                near: name(near),
+                far: name(far),
+            })
+            .collect(),
+        cut_off: found.cut_off.iter().map(name).collect(),
+        broken_pairs: found.broken_pairs,
+        unreachable_pairs: found.unreachable_pairs,
+        refused: found.refused,
+        engine: engine.to_owned(),
+        reason,
+        entries: found.entries as u64,
+        switches: found.switches as u64,
+        blocks: found.blocks as u64,
+        blocks_before: found.blocks_before as u64,
+        smps,
+        max_paths_now: found.max_load.0,
+        max_paths_then: found.max_load.1,
+        credit_loop_free: found.credit_loop_free,
+    }
+}

@@ -1,0 +1,71 @@
+//! A fabric as a place where names are looked up.
+
+use std::sync::{Arc, OnceLock};
+
+use rsm_api::model::PortKey;
+use rsm_api::resolve::Directory;
+use rsm_ids::{Guid, Lid, PortNum};
+
+use super::index::Index;
+use super::lens::{api_key, core_key, end_port_numbers, holds_lid};
+use crate::fabric::Fabric;
+
+/// Finds nodes and ports of a fabric by what people call them.
+pub struct Names {
+    fabric: Arc<Fabric>,
+    /// Built by the first who needs it.
+    index: OnceLock<Index>,
+}
+
+impl Names {
+    /// Names of `fabric`.
+    pub fn new(fabric: Arc<Fabric>) -> Names {
+        Names {
+            fabric,
+            index: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index::build(&self.fabric))
+    }
+}
+
+impl Directory for Names {
+    fn has_node(&self, guid: Guid) -> bool {
+        self.fabric.find(guid).is_some()
+    }
+
+    fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
+        let at = self.index().port_of_guid(guid)?;
+        Some(api_key(self.fabric.key(at)))
+    }
+
+    fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
+        let at = self.index().port_of_lid(lid)?;
+        Some(api_key(self.fabric.key(at)))
+    }
+
+    fn nodes_described(&self, description: &str) -> Vec<Guid> {
+        let nodes = self.fabric.nodes.iter();
+        nodes
+            .filter(|node| node.description == description)
+            .map(|node| node.guid)
+            .collect()
+    }
+
+    fn has_port(&self, port: PortKey) -> bool {
+        let at = self.fabric.find_port(core_key(port));
+        at.is_some_and(|at| at.port != PortNum::ZERO || self.fabric.node(at.node).is_switch())
+    }
+
+    fn end_ports(&self, node: Guid) -> Vec<PortNum> {
+        let Some(ix) = self.fabric.find(node) else {
+            return Vec::new();
+        };
+        let node = self.fabric.node(ix);
+        end_port_numbers(node)
+            .filter(|number| holds_lid(&node.ports[number.index()]))
+            .collect()
+    }
+}

@@ -1,0 +1,384 @@
+//! What would become of the subnet if a cable or a node went: planned as if it had happened, and compared.
+//!
+//! Nothing is sent. The answer comes from the same planning, with the same proof, that would follow.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid};
+use rsm_routing::tables::{Lft, Tables};
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::verify;
+
+use crate::fabric::{Fabric, PortRef};
+use crate::plan::{self, Held, Job, Outcome, Plan};
+use crate::sweep::inventory::PortKey;
+
+/// What goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// The cable at a port.
+    Cable(PortKey),
+    /// A node with all its cables.
+    Node(Guid),
+}
+
+/// What would follow.
+#[derive(Clone, Debug, Default)]
+pub struct Consequence {
+    /// Cables that go.
+    pub cables: Vec<(PortKey, PortKey)>,
+    /// Ports with a LID that the subnet manager would not reach any more, those of a removed node included, by GUID.
+    pub cut_off: Vec<PortKey>,
+    /// Ordered pairs of the ports that stay whose packets are lost until the new tables are in force.
+    pub broken_pairs: u64,
+    /// Of those that stay, ordered pairs that cables would still join and the new tables would not.
+    pub unreachable_pairs: u64,
+    /// Why no new plan would be put into force; the counts below are 0 then.
+    pub refused: Option<String>,
+    /// The engine that would route, and its reason.
+    pub engine: Option<(&'static str, String)>,
+    /// Entries of forwarding tables that change.
+    pub entries: usize,
+    /// Switches whose table changes.
+    pub switches: usize,
+    /// Blocks of 64 entries that would be written in the end.
+    pub blocks: usize,
+    /// Blocks that would be written before, where some mixture of old and new could close a loop.
+    pub blocks_before: usize,
+    /// SwitchInfo that would be written, for LinearFDBTop.
+    pub switch_infos: usize,
+    /// Paths of pairs of hosts on the fullest link, now and then.
+    pub max_load: (u64, u64),
+    /// Whether the new tables are free of credit loops.
+    pub credit_loop_free: bool,
+}
+
+impl Consequence {
+    /// SMPs that would be sent to put the new tables into force, without those that find out what happened.
+    pub fn smps(&self) -> usize {
+        self.blocks + self.blocks_before + self.switch_infos
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum WhatIfError {
+    /// The port has no cable.
+    #[error("there is no cable at {port}")]
+    NoCable {
+        /// The port.
+        port: PortKey,
+    },
+    /// There is no such node.
+    #[error("there is no node {guid}")]
+    NoNode {
+        /// Its GUID.
+        guid: Guid,
+    },
+    /// The subnet manager's own port would be cut off.
+    #[error("the subnet manager itself would be cut off")]
+    OwnPort,
+}
+
+/// What would follow if `loss` happened to the subnet that `plan` is in force in.
+///
+/// # Errors
+/// What is to go is not there, or the subnet manager itself would be cut off.
+pub fn what_if(plan: &Arc<Plan>, loss: Loss) -> Result<Consequence, WhatIfError> {
+    let cables = cables(&plan.fabric, loss)?;
+    let cut: BTreeSet<PortKey> = cables.iter().map(|&(near, _)| near).collect();
+    let fabric = Arc::new(plan.fabric.without(&cut));
+    let local = fabric.local.filter(|&local| {
+        // A port 0 needs no cable.
+        fabric.port(local).peer.is_some() || fabric.node(local.node).is_switch()
+    });
+    let removed = match loss {
+        Loss::Node(guid) => Some(guid),
+        Loss::Cable(_) => None,
+    };
+    if local.is_none_or(|local| Some(fabric.node(local.node).guid) == removed) {
+        return Err(WhatIfError::OwnPort);
+    }
+    let job = job(plan, fabric.clone());
+    let mut consequence = Consequence {
+        cables,
+        cut_off: cut_off(plan, &fabric),
+        max_load: (plan.report.load.max, 0),
+        ..Consequence::default()
+    };
+    let lids = plan::lids::assign(&fabric, &job.claims, &job.policy);
+    if let Ok(topology) = plan::topology(&fabric, &lids, &BTreeSet::new()) {
+        let old = tables_for(plan, &topology);
+        consequence.broken_pairs = verify(&topology, &old).unreachable_pairs;
+    }
+    match plan::plan(&job) {
+        Outcome::Plan(next) => compare(&mut consequence, plan, &next),
+        Outcome::Refused(error) => consequence.refused = Some(error.with_causes()),
+    }
+    Ok(consequence)
+}
+
+/// The cables that go, each from the end that is named or of the node that goes.
+fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIfError> {
+    let cable = |at: PortRef| {
+        let peer = fabric.port(at).peer?;
+        Some((fabric.key(at), fabric.key(peer)))
+    };
+    match loss {
+        Loss::Cable(port) => {
+            let at = fabric.find_port(port);
+            let found = at.and_then(cable).ok_or(WhatIfError::NoCable { port })?;
+            Ok(vec![found])
+        }
+        Loss::Node(guid) => {
+            let node = fabric.find(guid).ok_or(WhatIfError::NoNode { guid })?;
+            let ports = 0..fabric.node(node).ports.len();
+            let ports = ports.map(|number| PortRef {
+                node,
+                // A node has at most 255 ports.
+                port: rsm_ids::PortNum(number as u8),
+            });
+            Ok(ports.filter_map(cable).collect())
+        }
+    }
+}
+
+fn job(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> Job {
+    let claims = plan
+        .lids
+        .lids
+        .iter()
+        .map(|(&at, &claim)| (plan.fabric.port(at).guid, claim))
+        .collect();
+    let hardware = plan
+        .topology
+        .switches()
+        .iter()
+        .zip(&plan.routing.tables.lfts)
+        .map(|(switch, lft)| Held {
+            switch: switch.guid,
+            entries: Arc::new(lft.as_slice().to_vec()),
+            complete: true,
+        })
+        .collect();
+    Job {
+        generation: plan.generation + 1,
+        fabric,
+        claims: Arc::new(claims),
+        policy: plan.policy.clone(),
+        damped: Arc::new(kept_out(plan)),
+        previous: Some(plan.clone()),
+        hardware,
+        groups: None,
+        masks: Vec::new(),
+        basis: None,
+    }
+}
+
+/// Cables that the plan keeps out of its routes.
+fn kept_out(plan: &Plan) -> BTreeSet<PortKey> {
+    let links = plan.fabric.links();
+    let out = links.filter(|&(a, b)| {
+        let ends = [a, b].map(|end| {
+            plan.topology
+                .switch_by_guid(plan.fabric.node(end.node).guid)
+        });
+        let [Some(switch), Some(_)] = ends else {
+            return false;
+        };
+        plan.topology.peer(switch, a.port).is_none()
+    });
+    out.map(|(a, _)| plan.fabric.key(a)).collect()
+}
+
+fn cut_off(plan: &Plan, fabric: &Fabric) -> Vec<PortKey> {
+    let keys = plan.lids.lids.keys().map(|&at| plan.fabric.key(at));
+    keys.filter(|&key| {
+        // A host whose cable went is no longer found; a switch is as long as one of its cables is left.
+        let found = fabric.find_port(key);
+        found.is_none_or(|at| key.port.0 != 0 && fabric.port(at).peer.is_none())
+    })
+    .collect()
+}
+
+/// The tables in force, by the switch numbers of another topology.
+fn tables_for(plan: &Plan, topology: &Topology) -> Tables {
+    let switches = topology.switches().iter();
+    let lfts = switches.map(|switch| plan.table(switch.guid).cloned().unwrap_or_default());
+    Tables {
+        lfts: lfts.collect(),
+    }
+}
+
+fn compare(consequence: &mut Consequence, plan: &Plan, next: &Plan) {
+    consequence.unreachable_pairs = next.report.unreachable_pairs;
+    consequence.credit_loop_free = next.report.credit_loop_free;
+    consequence.max_load.1 = next.report.load.max;
+    consequence.engine = Some((next.routing.engine, next.routing.reason.clone()));
+    let blocks = plan.blocks().max(next.blocks());
+    for (switch, new) in next
+        .topology
+        .switches()
+        .iter()
+        .zip(&next.routing.tables.lfts)
+    {
+        let none = Lft::default();
+        let old = plan.table(switch.guid).unwrap_or(&none);
+        consequence.switch_infos += usize::from(plan.top() != next.top());
+        if old == new {
+            continue;
+        }
+        consequence.switches += 1;
+        let lids = old.as_slice().len().max(new.as_slice().len());
+        // Tables are indexed by LID.
+        let changed = |&lid: &usize| old.entry(Lid(lid as u16)) != new.entry(Lid(lid as u16));
+        consequence.entries += (0..lids).filter(changed).count();
+        let on_the_way = next.table_on_the_way(switch.guid).unwrap_or(old);
+        for block in 0..blocks {
+            consequence.blocks_before += usize::from(!on_the_way.block_eq(old, block));
+            consequence.blocks += usize::from(!new.block_eq(on_the_way, block));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offline;
+    use crate::plan::policy::Policy;
+    use rsm_ids::PortNum;
+    use rsm_mad::wire::attr::NodeType;
+    use rsm_routing::generate::generate;
+
+    fn planned(spec: &str) -> Arc<Plan> {
+        let fabric = Arc::new(offline::fabric(&generate(spec).unwrap()));
+        let job = Job {
+            generation: 1,
+            fabric,
+            claims: Arc::default(),
+            policy: Arc::new(Policy::default()),
+            damped: Arc::default(),
+            previous: None,
+            hardware: Vec::new(),
+            groups: None,
+            masks: Vec::new(),
+            basis: None,
+        };
+        match plan::plan(&job) {
+            Outcome::Plan(plan) => plan,
+            Outcome::Refused(error) => panic!("{}", error.with_causes()),
+        }
+    }
+
+    /// The port of a switch that leads to a node of a kind.
+    fn port_to(plan: &Plan, kind: NodeType) -> PortKey {
+        let local = plan.fabric.local.unwrap().node;
+        let mut links = plan.fabric.links();
+        let (near, far) = links
+            .find_map(|(a, b)| {
+                let [near, far] = if plan.fabric.node(a.node).is_switch() {
+                    [a, b]
+                } else {
+                    [b, a]
+                };
+                let fits = plan.fabric.node(far.node).kind() == kind && far.node != local;
+                fits.then_some((near, far))
+            })
+            .unwrap();
+        assert!(plan.fabric.node(far.node).kind() == kind);
+        plan.fabric.key(near)
+    }
+
+    #[test]
+    fn a_link_between_switches_cuts_nobody_off_and_costs_what_its_plan_writes() {
+        let plan = planned("pgft:2;4,4;1,2;1,1");
+        let port = port_to(&plan, NodeType::Switch);
+        let found = what_if(&plan, Loss::Cable(port)).unwrap();
+        assert_eq!(found.cables.len(), 1);
+        assert_eq!(found.cut_off, []);
+        assert!(found.broken_pairs > 0 && found.unreachable_pairs == 0);
+        assert!(found.refused.is_none() && found.credit_loop_free);
+        assert!(found.entries > 0 && found.switches > 0);
+        // All LIDs of so small a fabric are in one block, which some need before the others as well.
+        assert!(found.smps() >= found.switches && found.smps() <= 2 * found.switches);
+        assert_eq!(found.smps(), found.blocks + found.blocks_before);
+        assert!(found.max_load.1 > found.max_load.0);
+    }
+
+    #[test]
+    fn a_host_that_goes_is_cut_off_alone() {
+        let plan = planned("pgft:2;4,4;1,2;1,1");
+        let port = port_to(&plan, NodeType::Ca);
+        let by_cable = what_if(&plan, Loss::Cable(port)).unwrap();
+        let host = by_cable.cables[0].1;
+        assert_eq!(by_cable.cut_off, [host]);
+        assert_eq!((by_cable.broken_pairs, by_cable.unreachable_pairs), (0, 0));
+        // Every switch has an entry for it.
+        assert_eq!((by_cable.entries, by_cable.switches), (6, 6));
+        let by_node = what_if(&plan, Loss::Node(host.node)).unwrap();
+        assert_eq!(by_node.cut_off, [host]);
+        assert_eq!(by_node.entries, 6);
+    }
+
+    #[test]
+    fn a_leaf_takes_its_hosts_with_it_and_a_spine_nobody() {
+        let plan = planned("pgft:2;4,4;1,2;1,1");
+        let (mut leaves, mut spines) = (0, 0);
+        for (_, node) in plan.fabric.switches() {
+            let Ok(found) = what_if(&plan, Loss::Node(node.guid)) else {
+                // The leaf that the subnet manager's host hangs off.
+                leaves += 1;
+                continue;
+            };
+            assert_eq!(found.unreachable_pairs, 0);
+            match found.cut_off.len() {
+                1 => spines += 1,
+                5 => leaves += 1,
+                other => panic!("{other} ports cut off by {}", node.description),
+            }
+            assert!(
+                found
+                    .cut_off
+                    .contains(&PortKey::new(node.guid, PortNum::ZERO))
+            );
+        }
+        assert_eq!((leaves, spines), (4, 2));
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_go() {
+        let plan = planned("ring:4");
+        let nobody = Guid(0xdead);
+        assert!(matches!(
+            what_if(&plan, Loss::Node(nobody)),
+            Err(WhatIfError::NoNode { .. })
+        ));
+        let port = PortKey::new(nobody, PortNum(1));
+        assert!(matches!(
+            what_if(&plan, Loss::Cable(port)),
+            Err(WhatIfError::NoCable { .. })
+        ));
+        let own = plan.fabric.key(plan.fabric.local.unwrap());
+        assert!(matches!(
+            what_if(&plan, Loss::Cable(own)),
+            Err(WhatIfError::OwnPort)
+        ));
+        assert!(matches!(
+            what_if(&plan, Loss::Node(own.node)),
+            Err(WhatIfError::OwnPort)
+        ));
+    }
+
+    #[test]
+    fn planning_again_what_stays_changes_nothing() {
+        let plan = planned("superpod:su=1");
+        let again = job(&plan, plan.fabric.clone());
+        let Outcome::Plan(next) = plan::plan(&again) else {
+            panic!("refused");
+        };
+        let mut consequence = Consequence::default();
+        compare(&mut consequence, &plan, &next);
+        assert_eq!((consequence.entries, consequence.smps()), (0, 0));
+    }
+}

@@ -1,0 +1,182 @@
+//! `rsm plan` as a process: what it judges, compares, foresees and draws.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rsm_routing::engine::{EngineKind, Options, route};
+use rsm_routing::generate::generate;
+use rsm_routing::topology::Topology;
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rsm"));
+    command.arg("plan").args(arguments).output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(&[arguments, &["--format", "json"]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn quality_is_reported_on_request() {
+    let plain = json(&["superpod:su=1"]);
+    assert!(plain.get("quality").is_none());
+    let judged = json(&["superpod:su=1", "--quality"]);
+    let quality = &judged["quality"];
+    assert_eq!(quality["hosts"], 256);
+    assert_eq!(quality["lost_pairs"], 0);
+    assert_eq!(quality["shift"]["phases"], 255);
+    // Eight rails of 32 hosts, each below a leaf of its own.
+    assert_eq!(quality["rail_all_to_all"]["phases"], 31);
+    assert_eq!(quality["rail_all_to_all"]["max"], 0);
+    assert_eq!(quality["worst_links"].as_array().unwrap().len(), 10);
+    let printed = text(&["superpod:su=1", "--quality"]);
+    assert!(printed.contains("all-to-all risk") && printed.contains("rail all-to-all"));
+}
+
+#[test]
+fn engines_are_compared_on_the_same_faults() {
+    let fabric = "fat-tree:k=8,levels=2";
+    let output = run(&[
+        fabric,
+        "--compare",
+        "minhop,updn",
+        "--fail",
+        "links=10%,seed=7",
+        "--format",
+        "json",
+    ]);
+    let compared: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let engines = compared["engines"].as_array().unwrap();
+    let names: Vec<_> = engines.iter().map(|engine| &engine["asked"]).collect();
+    assert_eq!(names, ["minhop", "updn"]);
+    for engine in engines {
+        assert_eq!(engine["verify"]["unreachable_pairs"], 0);
+        let spread = engine["quality"]["paths"]["max_over_mean"].as_f64();
+        assert!(spread.unwrap() > 1.0);
+    }
+    let sound = |engine: &Value| engine["verify"]["credit_loop_free"] == true;
+    assert!(sound(&engines[1]));
+    assert_eq!(output.status.success(), engines.iter().all(sound));
+    let intact = json(&[fabric]);
+    assert!(compared["fabric"]["links"].as_u64() < intact["fabric"]["links"].as_u64());
+    let refused = run(&["ring:6", "--fail", "links=7"]);
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        errors.contains("7 cables between switches are to fail, and there are 6"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn tables_of_a_file_are_judged_as_those_of_the_engine_that_made_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let net = directory.path().join("net.txt");
+    let spec = "fat-tree:k=6,levels=3";
+    let netlist = generate(spec).unwrap();
+    let topology = Topology::from_netlist(&netlist).unwrap();
+    let routing = route(EngineKind::UpDn, &topology, &Options::default(), None).unwrap();
+    let mut dump = String::new();
+    for (switch, lft) in topology.switches().iter().zip(&routing.tables.lfts) {
+        writeln!(
+            dump,
+            "Unicast lids [0-{}] of switch Lid 0 guid {}:",
+            topology.top_lid(),
+            switch.guid
+        )
+        .unwrap();
+        for destination in topology.destinations() {
+            let port = lft.entry(destination.lid);
+            writeln!(
+                dump,
+                "0x{:04x} {port:03} # Channel Adapter portguid {}: 'x'",
+                destination.lid.0, destination.guid
+            )
+            .unwrap();
+        }
+    }
+    let file = directory.path().join("tables.dump");
+    std::fs::write(&file, dump).unwrap();
+    let mut text = Vec::new();
+    rsm_routing::ibnetdiscover::write(&netlist, &mut text).unwrap();
+    std::fs::write(&net, text).unwrap();
+    let [net, file] = [&net, &file].map(|path| path.to_str().unwrap());
+    let compared = json(&[net, "--tables", file, "--compare", "updn"]);
+    let engines = compared["engines"].as_array().unwrap();
+    assert_eq!(engines[0]["asked"], "file");
+    assert_eq!(
+        engines[0]["verify"]["unreachable_pairs"], 0,
+        "{}",
+        engines[0]["reason"]
+    );
+    // rsm gives LIDs in another order than the file, so that ties break otherwise; hops do not.
+    assert_eq!(
+        engines[0]["verify"]["average_hops"],
+        engines[1]["verify"]["average_hops"]
+    );
+    assert_eq!(engines[0]["quality"]["hosts"], 54);
+    let missing = run(&[net, "--tables", "nowhere"]);
+    assert!(!missing.status.success());
+    let errors = String::from_utf8(missing.stderr).unwrap();
+    assert!(errors.contains("cannot read nowhere"), "{errors}");
+}
+
+#[test]
+fn losses_are_foreseen_by_name() {
+    let spec = "pgft:2;4,4;1,2;1,1";
+    let whole = json(&[spec, "--quality"]);
+    let link = &whole["quality"]["worst_links"][0]["from"];
+    let name = format!(
+        "unlink={}:{}",
+        link["description"].as_str().unwrap(),
+        link["port"]
+    );
+    let foreseen = json(&[spec, "--whatif", &name]);
+    assert_eq!(foreseen["cut_off"].as_array().unwrap().len(), 0);
+    assert_eq!(foreseen["cables"].as_array().unwrap().len(), 1);
+    assert!(foreseen["smps"].as_u64().unwrap() > 0);
+    assert!(foreseen["refused"].is_null());
+    let host = json(&[spec, "--whatif", "remove=host-004 mlx5_0"]);
+    assert_eq!(host["cut_off"].as_array().unwrap().len(), 1);
+    let printed = text(&[spec, "--whatif", "remove=host-004 mlx5_0"]);
+    assert!(
+        printed.contains("cut off  1 port: host-004 mlx5_0"),
+        "{printed}"
+    );
+    for wrong in ["unlink", "burn=leaf-01:3"] {
+        let refused = run(&[spec, "--whatif", wrong]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(
+            String::from_utf8(refused.stderr)
+                .unwrap()
+                .contains("unlink=NODE:PORT")
+        );
+    }
+    let unknown = run(&[spec, "--whatif", "remove=nobody"]);
+    assert!(
+        String::from_utf8(unknown.stderr)
+            .unwrap()
+            .contains("nobody")
+    );
+}
+
+#[test]
+fn a_picture_is_drawn() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("fabric.svg");
+    text(&["superpod:su=1", "--svg", file.to_str().unwrap()]);
+    let picture = std::fs::read_to_string(Path::new(&file)).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>"));
+    assert!(picture.contains("superpod:su=1") && picture.contains("links by load"));
+}

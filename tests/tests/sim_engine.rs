@@ -1,0 +1,165 @@
+//! Another engine at run time, and what is foreseen of a loss against what comes of it.
+
+use std::time::Duration;
+
+use rsm::core::Command;
+use rsm::whatif::{Loss, what_if};
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::engine::EngineKind;
+use rsm_routing::tables::Tables;
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn tables(world: &World) -> Tables {
+    let plan = world.manager().core().plan().expect("the subnet is up");
+    plan.routing.tables.clone()
+}
+
+fn engine(world: &World) -> &'static str {
+    let plan = world.manager().core().plan().expect("the subnet is up");
+    plan.routing.engine
+}
+
+fn request(world: &mut World, engine: EngineKind, ticket: u64) {
+    world.command(Command::Engine { engine, ticket });
+    world.settle(LIMIT);
+    expect::assert_up(world);
+    expect::assert_no_findings(world);
+}
+
+#[test]
+fn another_engine_routes_when_its_tables_stand_the_proof() {
+    // One spine: shortest paths are up and down, and close no credit loop.
+    let mut world = World::brought_up("pgft:2;4,4;1,1;1,1", Settings::default());
+    assert_ne!(engine(&world), "minhop");
+    world.watch();
+    request(&mut world, EngineKind::MinHop, 7);
+    assert_eq!(engine(&world), "minhop");
+    assert_eq!(world.manager().done(), &[7]);
+    assert!(world.manager().declined().is_empty());
+    let last = world.manager().convergences().last();
+    let last = last.expect("it converged");
+    assert_eq!(last.cause, "engine minhop requested");
+    assert!(last.complete);
+    world.watched().assert_harmless();
+    // It stays, whatever happens next.
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 8,
+    });
+    world.settle(LIMIT);
+    assert_eq!(engine(&world), "minhop");
+}
+
+#[test]
+fn an_engine_whose_tables_could_deadlock_is_declined_and_nothing_changes() {
+    let mut world = World::brought_up("ring:6", Settings::default());
+    let (engine_before, before) = (engine(&world), tables(&world));
+    request(&mut world, EngineKind::MinHop, 3);
+    assert!(world.manager().done().is_empty());
+    let [(3, reason)] = world.manager().declined() else {
+        panic!("{:?}", world.manager().declined());
+    };
+    assert!(reason.contains("credit loop"), "{reason}");
+    assert_eq!((engine(&world), &tables(&world)), (engine_before, &before));
+    let last = world
+        .manager()
+        .convergences()
+        .last()
+        .expect("it is in the history");
+    assert_eq!(
+        (last.cause.as_str(), last.complete),
+        ("engine minhop requested", false)
+    );
+    // The engine before plans what comes next.
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 4,
+    });
+    world.settle(LIMIT);
+    assert_eq!(world.manager().done(), &[4]);
+    expect::assert_no_findings(&world);
+    assert_eq!(tables(&world), before);
+}
+
+#[test]
+fn one_engine_is_tried_at_a_time() {
+    let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
+    world.command(Command::Engine {
+        engine: EngineKind::UpDn,
+        ticket: 1,
+    });
+    world.command(Command::Engine {
+        engine: EngineKind::MinHop,
+        ticket: 2,
+    });
+    world.settle(LIMIT);
+    assert_eq!(world.manager().done(), &[1]);
+    let [(2, reason)] = world.manager().declined() else {
+        panic!("{:?}", world.manager().declined());
+    };
+    assert!(reason.contains("another engine"), "{reason}");
+    assert_eq!(engine(&world), "updn");
+}
+
+#[test]
+fn what_is_foreseen_of_a_cable_is_what_comes_of_it() {
+    let mut world = World::brought_up("fat-tree:k=6,levels=3", Settings::default());
+    let plan = world
+        .manager()
+        .core()
+        .plan()
+        .expect("the subnet is up")
+        .clone();
+    let cable = plan
+        .fabric
+        .links()
+        .map(|(a, b)| {
+            (
+                plan.fabric.node(a.node),
+                plan.fabric.node(b.node),
+                plan.fabric.key(a),
+            )
+        })
+        .find(|(a, b, _)| a.is_switch() && b.is_switch())
+        .map(|(_, _, key)| key)
+        .expect("switches are cabled");
+    let foreseen = what_if(&plan, Loss::Cable(cable)).expect("it can go");
+    let before = world.manager().convergences().len();
+    world.count_requests();
+    world
+        .sim
+        .unlink(cable.node, cable.port)
+        .expect("it is there");
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    let since = &world.manager().convergences()[before..];
+    let blocks: u64 = since.iter().map(|one| one.lft_blocks).sum();
+    let switches: u64 = since.iter().map(|one| one.switches_written).sum();
+    assert_eq!(blocks, (foreseen.blocks + foreseen.blocks_before) as u64);
+    assert_eq!(switches, foreseen.switches as u64);
+    let now = tables(&world);
+    let entries: usize = plan
+        .routing
+        .tables
+        .lfts
+        .iter()
+        .zip(&now.lfts)
+        .map(|(old, new)| {
+            old.as_slice()
+                .iter()
+                .zip(new.as_slice())
+                .filter(|(a, b)| a != b)
+                .count()
+        })
+        .sum();
+    assert_eq!(foreseen.entries, entries);
+    let requests = world.requests();
+    let written: u64 = requests
+        .nodes(Method::SET, AttrId::LINEAR_FORWARDING_TABLE)
+        .into_iter()
+        .map(|node| requests.of(node, Method::SET, AttrId::LINEAR_FORWARDING_TABLE))
+        .sum();
+    assert_eq!(written, blocks);
+}
