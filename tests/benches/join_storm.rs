@@ -56,6 +56,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// Longer than it takes to bring the subnet up, and to write multicast tables.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// How long a plan takes in virtual time, about what it takes for so large a subnet: what is told meanwhile waits for the next one.
+const PLANNING: Duration = Duration::from_millis(500);
+
 /// How many members are asked for a packet to all.
 const SENDERS: usize = 8;
 
@@ -65,7 +68,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout();
     for _ in 0..options.rounds() {
         let started = now();
-        let mut world = World::generated(spec, Settings::default());
+        let settings = Settings {
+            planning_time: PLANNING,
+            ..Settings::default()
+        };
+        let mut world = World::generated(spec, settings);
         world.settle(LIMIT);
         let up = started.elapsed();
         let hosts = hosts(&world);
