@@ -41,6 +41,9 @@ const QUIET: Duration = Duration::from_secs(2);
 /// How long each is asked in a round.
 const SPAN: Duration = Duration::from_millis(1500);
 
+/// The same while links go: OpenSM looks at a large subnet for seconds before it routes.
+const ROUTING_SPAN: Duration = Duration::from_secs(5);
+
 /// How often a link goes.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -250,10 +253,11 @@ impl Contender {
             load.run(&self.fabric.sim, SPAN)?
         };
         let spent = self.processor_time().saturating_sub(spent);
-        let blocks = self.fabric.blocks_written()? - blocks;
+        let during = self.fabric.blocks_written()? - blocks;
         if scenario.routes {
             self.fabric.wait_quiet(QUIET, LIMIT)?;
         }
+        let until_calm = self.fabric.blocks_written()? - blocks;
         let figures = comparison.of(self.name);
         let micros = |share| outcome.quantile(share).as_secs_f64() * 1e6;
         figures.add("answers_per_s", outcome.rate());
@@ -265,7 +269,8 @@ impl Contender {
         figures.add("busy", outcome.busy as f64);
         figures.add("refused", outcome.refused as f64);
         figures.add("unanswered", outcome.unanswered as f64);
-        figures.add("blocks_written", blocks as f64);
+        figures.add("blocks_written", during as f64);
+        figures.add("blocks_until_calm", until_calm as f64);
         Ok(())
     }
 
@@ -305,7 +310,7 @@ impl Contender {
                     std::thread::sleep(PAUSE);
                 }
             });
-            let outcome = load.run(sim, SPAN);
+            let outcome = load.run(sim, ROUTING_SPAN);
             going.store(false, Ordering::Relaxed);
             Ok(outcome?)
         })
