@@ -33,6 +33,7 @@ use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::{NodeType, PKey, PortState};
 use rsm_mad::wire::header::{AttrId, MadHeader, Method, Status};
 use rsm_mad::wire::sa::{JoinState, McMemberRecord, PathRecord, Record as _, SaMad};
+use rsm_tests::clock::wait_for;
 use rsm_tests::measure::milliseconds;
 use rsm_tests::virtual_time::{Settings, World};
 
@@ -56,6 +57,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// Longer than it takes to bring the subnet up, and to write multicast tables.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// How long a plan takes in virtual time, about what it takes for so large a subnet: what is told meanwhile waits for the next one.
+const PLANNING: Duration = Duration::from_millis(500);
+
 /// How many members are asked for a packet to all.
 const SENDERS: usize = 8;
 
@@ -65,7 +69,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout();
     for _ in 0..options.rounds() {
         let started = now();
-        let mut world = World::generated(spec, Settings::default());
+        let settings = Settings {
+            planning_time: PLANNING,
+            ..Settings::default()
+        };
+        let mut world = World::generated(spec, settings);
         world.settle(LIMIT);
         let up = started.elapsed();
         let hosts = hosts(&world);
@@ -229,6 +237,15 @@ impl Storm {
         crowd.run(started);
         let elapsed = started.elapsed();
         let peak = status("VmHWM:");
+        // The core is told of the last ones a little later.
+        let everybody = || {
+            let told = told.lock();
+            let last = told.last().map(|(_, groups)| groups);
+            let members = last.and_then(|groups| groups.by_mlid.get(&BROADCAST_LID));
+            members.is_some_and(|members| members.ports.len() == hosts.len())
+        };
+        let all = wait_for(LIMIT, || everybody().then_some(()));
+        all.ok_or("the core is not told of everybody")?;
         let counts = administering.statistics().counts();
         assert_eq!((counts.dropped, counts.failed), (0, 0));
         assert!(counts.answered - before.answered >= 2 * hosts.len() as u64);

@@ -3,15 +3,15 @@
 //! `cargo bench -p rsm-tests --bench sa_queries [-- [--spec SPEC] [--rounds N] [--only NAME]]`. Each manager runs resident on a
 //! fabric of its own, which this process simulates, and reaches it through the shim; hosts ask as fast as they are answered, on
 //! the simulation's thread. In each round every question is put to one manager after the other. While "re-routing", links
-//! between switches go down and come back all the time, each only once, and OpenSM is told to sweep (SIGHUP) every second.
+//! between switches go down and come back, twenty a second, each only once, and OpenSM is told to sweep (SIGHUP) every second.
 //!
 //! Simulation, shim and hosts take processors from the manager, from each as much: `cpu_us` is the processor time that the
 //! manager itself had for an answer, routing included.
 
 mod options;
 
+use std::collections::VecDeque;
 use std::io::Write;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,7 +25,6 @@ use rsm_tests::binaries;
 use rsm_tests::hosted::Hosted;
 use rsm_tests::load::{Load, Outcome, Place, Question};
 use rsm_tests::measure::{Comparison, milliseconds};
-
 use rsm_tests::sm::{OpenSm, Rsm};
 
 use options::Options;
@@ -42,8 +41,14 @@ const QUIET: Duration = Duration::from_secs(2);
 /// How long each is asked in a round.
 const SPAN: Duration = Duration::from_millis(1500);
 
-/// How long a link is down, and how long it is until the next one goes.
+/// The same while links go: OpenSM looks at a large subnet for seconds before it routes.
+const ROUTING_SPAN: Duration = Duration::from_secs(5);
+
+/// How often a link goes.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How many links are down at once: each comes back when so many others have gone. Half a second, in which a manager can see it.
+const DOWN: usize = 10;
 
 /// How often OpenSM is told to sweep.
 const SWEEPS: Duration = Duration::from_secs(1);
@@ -248,10 +253,11 @@ impl Contender {
             load.run(&self.fabric.sim, SPAN)?
         };
         let spent = self.processor_time().saturating_sub(spent);
-        let blocks = self.fabric.blocks_written()? - blocks;
+        let during = self.fabric.blocks_written()? - blocks;
         if scenario.routes {
             self.fabric.wait_quiet(QUIET, LIMIT)?;
         }
+        let until_calm = self.fabric.blocks_written()? - blocks;
         let figures = comparison.of(self.name);
         let micros = |share| outcome.quantile(share).as_secs_f64() * 1e6;
         figures.add("answers_per_s", outcome.rate());
@@ -263,7 +269,8 @@ impl Contender {
         figures.add("busy", outcome.busy as f64);
         figures.add("refused", outcome.refused as f64);
         figures.add("unanswered", outcome.unanswered as f64);
-        figures.add("blocks_written", blocks as f64);
+        figures.add("blocks_written", during as f64);
+        figures.add("blocks_until_calm", until_calm as f64);
         Ok(())
     }
 
@@ -274,16 +281,22 @@ impl Contender {
         let resident = &self.resident;
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while going.load(Ordering::Relaxed) {
-                    let Some((switch, port)) = links.pop() else {
-                        return;
-                    };
-                    // Where the simulation has stopped, asking says so.
-                    let _ = sim.with(move |sim| sim.unlink(switch, port));
-                    std::thread::sleep(PAUSE);
+                let mut down = VecDeque::new();
+                // Where the simulation has stopped, asking says so.
+                let relink = |(switch, port)| {
                     let _ = sim.with(move |sim| sim.relink(switch, port));
+                };
+                while going.load(Ordering::Relaxed) {
+                    if let Some((switch, port)) = links.pop() {
+                        let _ = sim.with(move |sim| sim.unlink(switch, port));
+                        down.push_back((switch, port));
+                    }
+                    if down.len() > DOWN {
+                        down.pop_front().into_iter().for_each(relink);
+                    }
                     std::thread::sleep(PAUSE);
                 }
+                down.into_iter().for_each(relink);
             });
             scope.spawn(|| {
                 let mut due = now();
@@ -297,7 +310,7 @@ impl Contender {
                     std::thread::sleep(PAUSE);
                 }
             });
-            let outcome = load.run(sim, SPAN);
+            let outcome = load.run(sim, ROUTING_SPAN);
             going.store(false, Ordering::Relaxed);
             Ok(outcome?)
         })
@@ -346,7 +359,7 @@ fn links_between_switches(netlist: &Netlist) -> Vec<(Guid, PortNum)> {
     // A stride that is prime reaches all of them, each once.
     const STRIDE: usize = 7919;
     let count = links.len();
-    if count % STRIDE != 0 {
+    if !count.is_multiple_of(STRIDE) {
         links = (0..count)
             .map(|index| links[index * STRIDE % count])
             .collect();

@@ -25,7 +25,7 @@ use crate::virtual_time::first_host;
 /// The prefix that both managers give a subnet unless they are told another one.
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// How often it is looked whether tables are still written.
+/// How often it is looked whether anything is still asked.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A fabric. Dropping it ends it.
@@ -128,21 +128,27 @@ impl Hosted {
         })
     }
 
-    /// Waits until no tables have been written for `quiet`; false when `limit` passes first.
+    /// Waits until nothing has been asked of switches and hosts, or written, for `quiet`; false when `limit` passes first.
     ///
     /// # Errors
     ///
     /// The simulation has stopped.
     pub fn wait_quiet(&self, quiet: Duration, limit: Duration) -> Result<bool, LiveError> {
+        let requests = || {
+            self.sim.with(|sim| {
+                let counters = sim.counters();
+                counters.gets() + counters.sets()
+            })
+        };
         let looks = quiet.as_millis().div_ceil(LOOK.as_millis());
-        let (mut before, mut same) = (self.blocks_written()?, 0);
+        let (mut before, mut same) = (requests()?, 0);
         let is_quiet = wait_for_every(LOOK, limit, || {
-            let written = self.blocks_written();
-            same = match &written {
-                Ok(written) if *written == before => same + 1,
+            let seen = requests();
+            same = match &seen {
+                Ok(seen) if *seen == before => same + 1,
                 _ => 0,
             };
-            before = written.unwrap_or(before);
+            before = seen.unwrap_or(before);
             (same >= looks).then_some(())
         });
         Ok(is_quiet.is_some())

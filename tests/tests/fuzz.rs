@@ -2,6 +2,8 @@
 //!
 //! `RSM_FUZZ_WRITE=1 cargo test -p rsm-tests --test fuzz` writes what a corpus begins with; what is there stays.
 
+use std::panic::catch_unwind;
+
 use rsm_tests::fuzz::{self, Target, mutant};
 use rsm_tests::virtual_time::seeds;
 
@@ -23,9 +25,8 @@ fn replay(target: &Target) {
     }
     for input in target.corpus() {
         assert!(input.bytes.len() <= fuzz::MAX_INPUT, "{}", input.name);
-        // Where it fails, this says on what.
-        println!("{} {}", target.name, input.name);
-        target.run(&input.bytes);
+        let survived = catch_unwind(|| target.run(&input.bytes));
+        assert!(survived.is_ok(), "{} fails on {}", target.name, input.name);
     }
 }
 

@@ -204,7 +204,7 @@ fn fetch(mut answer: Answer, viewer: Option<usize>, said: &[Vec<u8>]) {
         Some(datagram) => datagram[SA_HEADER_LEN..].to_vec(),
         None => {
             let data = whole(&mut answer);
-            assert!(words > 0 && data.len() % (usize::from(words) * 8) == 0);
+            assert!(words > 0 && data.len().is_multiple_of(usize::from(words) * 8));
             data
         }
     };

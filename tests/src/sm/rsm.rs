@@ -164,7 +164,7 @@ impl Rsm {
         Self::spawn_with(ibsim, tap, host, state, arguments)?.converged(limit)
     }
 
-    /// As [`Rsm::start_with`], as whatever client `rsm` is: a program that runs rsm, without arguments.
+    /// As [`Rsm::start_with`], as whatever client `rsm` is: a program that runs rsm, without arguments. It writes no dumps.
     ///
     /// # Errors
     ///
@@ -222,7 +222,9 @@ impl Rsm {
         state: &Path,
         arguments: &[&str],
     ) -> Result<Self, Error> {
-        Self::spawn_as(invocation(ibsim, tap, host)?, state, arguments)
+        let invocation = invocation(ibsim, tap, host)?;
+        let dumps = invocation.directory().join("dumps");
+        Self::spawn_as(invocation.arg("--dump-dir").arg(dumps), state, arguments)
     }
 
     fn spawn_as(invocation: Invocation, state: &Path, arguments: &[&str]) -> Result<Self, Error> {
@@ -230,8 +232,6 @@ impl Rsm {
         let process = invocation
             .arg("--state-dir")
             .arg(state)
-            .arg("--dump-dir")
-            .arg(&dumps)
             .args(["--listen", "127.0.0.1:0"])
             .args(arguments)
             .spawn()?;

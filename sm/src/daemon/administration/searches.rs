@@ -30,11 +30,11 @@ pub(super) struct Searches(VecDeque<Search>);
 #[derive(Debug)]
 pub(super) enum Taken {
     /// It has its turn from now on.
-    Taken,
+    InTurn,
     /// The question came before, and its answer is looked for already.
     Again,
     /// There is no room.
-    Refused(Answer),
+    Refused(Box<Answer>),
 }
 
 impl Searches {
@@ -55,10 +55,10 @@ impl Searches {
             return Taken::Again;
         }
         if self.0.len() >= MAX_SEARCHES || self.of(remote.lid) >= MAX_PER_CLIENT {
-            return Taken::Refused(answer);
+            return Taken::Refused(Box::new(answer));
         }
         self.0.push_back(Search { answer, at });
-        Taken::Taken
+        Taken::InTurn
     }
 
     fn of(&self, lid: Lid) -> usize {
@@ -101,7 +101,7 @@ mod tests {
         let mut searches = Searches::default();
         for (lid, turns) in [(1, 3), (2, 1), (3, 2)] {
             let taken = searches.take(open(lid, 7, turns), Time::from_nanos(lid.into()));
-            assert!(matches!(taken, Taken::Taken));
+            assert!(matches!(taken, Taken::InTurn));
         }
         let mut order = Vec::new();
         let mut turns = 0;
@@ -125,7 +125,7 @@ mod tests {
         let mut taken = 0;
         for tid in 0..100 {
             match searches.take(open(1, tid, 9), Time::ZERO) {
-                Taken::Taken => taken += 1,
+                Taken::InTurn => taken += 1,
                 Taken::Refused(answer) => assert_eq!(answer.header().mad().tid(), Tid(tid)),
                 Taken::Again => panic!("{tid} is new"),
             }

@@ -228,7 +228,7 @@ impl Worker {
             return self.send(answer, at);
         }
         match self.searches.take(answer, at) {
-            Taken::Taken | Taken::Again => {}
+            Taken::InTurn | Taken::Again => {}
             Taken::Refused(answer) => {
                 self.statistics.busy();
                 self.refuse(Some(*answer.header()), answer.remote, Status::BUSY);
