@@ -8,7 +8,10 @@
 mod auto;
 mod choose;
 mod columns;
+mod dfsssp;
+mod dragonfly;
 mod fabric_tree;
+mod file;
 mod levels;
 mod minhop;
 mod nue;
@@ -19,15 +22,19 @@ mod shape;
 mod slots;
 mod spread;
 mod torus;
+mod turns;
 mod updn;
 
 pub use auto::Auto;
+pub use dfsssp::Dfsssp;
+pub use dragonfly::DragonflyPlus;
 pub use fabric_tree::{Categories, Category, FabricTree, Prepared, Replan, replan};
+pub use file::File;
 pub use minhop::MinHop;
 pub use nue::Nue;
-pub use shape::{Coordinates, NoGrid};
+pub use shape::{Coordinates, Groups, NoGrid, NoGroups};
 pub use torus::{Dor, Torus};
-pub use updn::UpDn;
+pub use updn::{DnUp, UpDn};
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,6 +43,7 @@ use std::sync::Arc;
 use rsm_ids::Guid;
 
 use crate::lanes::Lanes;
+use crate::lfts::Dump;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 
@@ -54,6 +62,8 @@ pub struct Options {
     pub previous_coordinates: Option<Arc<Coordinates>>,
     /// How many data VLs every link between switches has. `None`: not known, taken as [`DEFAULT_VLS`].
     pub max_vls: Option<u8>,
+    /// The tables that [`File`] takes.
+    pub tables: Option<Arc<Dump>>,
     /// How many lanes [`Nue`] spreads destinations over; 0 counts as 1.
     pub nue_vls: u8,
     /// What ports are there for, where they are not what is usual for their kind; see [`FabricTree`].
@@ -138,6 +148,9 @@ pub enum EngineError {
         /// The longest that can be counted.
         limit: u8,
     },
+    /// The engine that takes tables was given none.
+    #[error("file has no tables to take: expected a file like opensm-lfts.dump")]
+    NoTables,
     /// The fabric is not of the kind that the engine routes.
     #[error("{engine} does not fit this fabric: {reason}")]
     Shape {
@@ -201,26 +214,38 @@ pub enum EngineKind {
     MinHop,
     /// [`UpDn`].
     UpDn,
+    /// [`DnUp`].
+    DnUp,
     /// [`Dor`].
     Dor,
     /// [`Torus`].
     Torus,
+    /// [`DragonflyPlus`].
+    DragonflyPlus,
     /// [`Nue`].
     Nue,
     /// [`FabricTree`].
     FabricTree,
+    /// [`Dfsssp`].
+    Dfsssp,
+    /// [`File`].
+    File,
 }
 
 impl EngineKind {
     /// Every kind, by name.
-    pub const ALL: [EngineKind; 7] = [
+    pub const ALL: [EngineKind; 11] = [
         EngineKind::Auto,
         EngineKind::FabricTree,
         EngineKind::UpDn,
+        EngineKind::DnUp,
         EngineKind::MinHop,
         EngineKind::Dor,
         EngineKind::Torus,
+        EngineKind::DragonflyPlus,
         EngineKind::Nue,
+        EngineKind::Dfsssp,
+        EngineKind::File,
     ];
 
     /// Its name in configuration and on the command line.
@@ -229,10 +254,32 @@ impl EngineKind {
             EngineKind::Auto => "auto",
             EngineKind::MinHop => "minhop",
             EngineKind::UpDn => "updn",
+            EngineKind::DnUp => "dnup",
             EngineKind::Dor => "dor",
             EngineKind::Torus => "torus",
+            EngineKind::DragonflyPlus => "dragonfly+",
             EngineKind::Nue => "nue",
             EngineKind::FabricTree => "fabric-tree",
+            EngineKind::Dfsssp => "dfsssp",
+            EngineKind::File => "file",
+        }
+    }
+
+    /// Whether its tables may need several virtual lanes, so that what switches map service levels by
+    /// matters.
+    pub const fn may_need_lanes(self) -> bool {
+        match self {
+            EngineKind::Torus
+            | EngineKind::DragonflyPlus
+            | EngineKind::Nue
+            | EngineKind::Dfsssp => true,
+            EngineKind::Auto
+            | EngineKind::MinHop
+            | EngineKind::FabricTree
+            | EngineKind::UpDn
+            | EngineKind::DnUp
+            | EngineKind::Dor
+            | EngineKind::File => false,
         }
     }
 
@@ -242,10 +289,14 @@ impl EngineKind {
             EngineKind::Auto => &Auto,
             EngineKind::MinHop => &MinHop,
             EngineKind::UpDn => &UpDn,
+            EngineKind::DnUp => &DnUp,
             EngineKind::Dor => &Dor,
             EngineKind::Torus => &Torus,
+            EngineKind::DragonflyPlus => &DragonflyPlus,
             EngineKind::Nue => &Nue,
             EngineKind::FabricTree => &FabricTree,
+            EngineKind::Dfsssp => &Dfsssp,
+            EngineKind::File => &File,
         }
     }
 }

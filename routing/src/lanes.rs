@@ -31,9 +31,11 @@ pub enum ServiceLevels {
     /// Any.
     #[default]
     Any,
-    /// By the switch that its destination hangs off.
+    /// By the switch that its destination hangs off. Answers on a connection have the level of what
+    /// they answer, which is that of the other end: they are not covered.
     ByDestination(Vec<u8>),
-    /// By the switches that its source and its destination hang off.
+    /// By the switches that its source and its destination hang off; packets may have the level of
+    /// either way.
     ByPair(PairLevels),
 }
 
@@ -136,12 +138,15 @@ impl Lanes {
         }
     }
 
-    /// One lane for each of the service levels `0..vls`, on all ports alike; higher levels share
-    /// the lanes in turn.
+    /// One lane for each of the service levels `0..vls` on all links between switches; higher levels
+    /// share the lanes in turn. Links to hosts, which may have fewer lanes, get by with the first.
     pub fn layers(topology: &Topology, levels: ServiceLevels, vls: u8) -> Lanes {
-        let row = std::array::from_fn(|level| level as u8 % vls.max(1));
-        let mapping = Mapping::new(topology, 1, |_, _| 0, |_, _| row);
-        Lanes::new(levels, mapping, vls)
+        let kind = |switch, port| u8::from(topology.peer(switch, port).is_some());
+        let row = |_, output| match output {
+            0 => [0; SERVICE_LEVELS],
+            _ => std::array::from_fn(|level| level as u8 % vls.max(1)),
+        };
+        Lanes::new(levels, Mapping::new(topology, 2, kind, row), vls)
     }
 
     /// Whether the tables stand on one lane: whatever SLs packets have, and however switches map them.

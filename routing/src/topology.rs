@@ -17,7 +17,7 @@ pub use view::{Component, Group};
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 /// The number of a switch in its topology: its place in the order of GUIDs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SwitchIdx(pub u32);
 
 impl SwitchIdx {

@@ -4,6 +4,7 @@
 //! without a link discards packets, it does not make a panic.
 
 mod check;
+mod circles;
 mod dependencies;
 pub(crate) mod fabric;
 mod lanes;

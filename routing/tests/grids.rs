@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Fabric, grid, pgft};
+use common::{Fabric, assert_sound_on_lanes, grid, pgft};
 use proptest::prelude::*;
 use rsm_ids::Guid;
 use rsm_routing::engine::{
@@ -12,7 +12,7 @@ use rsm_routing::engine::{
 };
 use rsm_routing::lanes::ServiceLevels;
 use rsm_routing::topology::Topology;
-use rsm_routing::verify::{Report, verify_on_lanes};
+use rsm_routing::verify::Report;
 
 fn routed(kind: EngineKind, topology: &Topology) -> Routing {
     route(kind, topology, &Options::default(), None).unwrap()
@@ -28,10 +28,7 @@ fn rerouted(topology: &Topology, before: &Routing) -> Routing {
 }
 
 fn assert_sound(topology: &Topology, routing: &Routing) -> Report {
-    let report = verify_on_lanes(topology, &routing.tables, &routing.lanes).0;
-    assert!(report.loop_free, "{:?}", report.witnesses);
-    assert!(report.credit_loop_free, "{:?}", report.witnesses);
-    assert_eq!(report.unreachable_pairs, 0, "{:?}", report.witnesses);
+    let report = assert_sound_on_lanes(topology, routing);
     assert_eq!(report.switch_pairs.unreachable, 0);
     report
 }

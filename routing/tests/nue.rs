@@ -4,11 +4,11 @@ mod common;
 #[path = "common/random.rs"]
 mod random;
 
-use common::{Fabric, ring};
+use common::{Fabric, assert_sound_on_lanes, ring};
 use proptest::prelude::*;
 use rsm_routing::engine::{EngineError, EngineKind, Options, Routing, route};
 use rsm_routing::topology::Topology;
-use rsm_routing::verify::{Report, verify_on_lanes};
+use rsm_routing::verify::Report;
 
 fn routed(topology: &Topology, vls: u8) -> Routing {
     let options = Options {
@@ -19,10 +19,7 @@ fn routed(topology: &Topology, vls: u8) -> Routing {
 }
 
 fn assert_sound(topology: &Topology, routing: &Routing) -> Report {
-    let report = verify_on_lanes(topology, &routing.tables, &routing.lanes).0;
-    assert!(report.loop_free, "{:?}", report.witnesses);
-    assert!(report.credit_loop_free, "{:?}", report.witnesses);
-    assert_eq!(report.unreachable_pairs, 0, "{:?}", report.witnesses);
+    let report = assert_sound_on_lanes(topology, routing);
     assert_eq!(report.switch_pairs.unreachable, 0);
     report
 }

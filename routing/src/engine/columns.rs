@@ -1,7 +1,8 @@
 //! Tables from next hops between switches: what engines without a tree have in common.
 //!
-//! A column is one destination switch: by switch, the port group that leads towards it. The LIDs of
-//! a destination switch share its column, and take the parallel links of a group in turn.
+//! A column is one way to a destination switch: by switch, the port group that leads towards it. A
+//! destination switch has one column or several; its LIDs take them in turn, and the parallel links
+//! of a group in turn as well.
 
 use rayon::prelude::*;
 
@@ -16,7 +17,7 @@ pub(super) type Column = Vec<u8>;
 pub(super) const NO_GROUP: u8 = 255;
 
 /// The tables that follow `columns`, which are by destination switch.
-pub(super) fn tables(topology: &Topology, columns: &[Column]) -> Tables {
+pub(super) fn tables(topology: &Topology, columns: &[Vec<Column>]) -> Tables {
     let lfts = (0..topology.switch_count() as u32)
         .into_par_iter()
         .map(|switch| table(topology, columns, SwitchIdx(switch)))
@@ -24,7 +25,7 @@ pub(super) fn tables(topology: &Topology, columns: &[Column]) -> Tables {
     Tables { lfts }
 }
 
-fn table(topology: &Topology, columns: &[Column], switch: SwitchIdx) -> Lft {
+fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft {
     let groups: Vec<Group<'_>> = topology.groups(switch).collect();
     let turns: Vec<Vec<u8>> = groups
         .iter()
@@ -37,20 +38,25 @@ fn table(topology: &Topology, columns: &[Column], switch: SwitchIdx) -> Lft {
     // By group: whose turn it is.
     let mut next = vec![0usize; groups.len()];
     let mut lft = Lft::new(topology.top_lid().index() + 1);
-    for destination in topology.destinations() {
-        if destination.switch == switch {
-            for lid in destination.lids() {
-                lft.set_entry(lid, destination.port.0);
+    for to in topology.indices() {
+        let ways = &columns[to.index()];
+        let lids = topology
+            .destinations_of(to)
+            .iter()
+            .flat_map(|destination| destination.lids().map(move |lid| (lid, destination.port)));
+        for (number, (lid, port)) in lids.enumerate() {
+            if to == switch {
+                lft.set_entry(lid, port.0);
+                continue;
             }
-            continue;
-        }
-        let group = usize::from(columns[destination.switch.index()][switch.index()]);
-        let Some(turns) = turns.get(group) else {
-            continue;
-        };
-        for lid in destination.lids() {
-            lft.set_entry(lid, turns[next[group] % turns.len()]);
-            next[group] += 1;
+            let Some(way) = ways.get(number % ways.len().max(1)) else {
+                continue;
+            };
+            let group = usize::from(way[switch.index()]);
+            if let Some(turns) = turns.get(group) {
+                lft.set_entry(lid, turns[next[group] % turns.len()]);
+                next[group] += 1;
+            }
         }
     }
     lft

@@ -7,8 +7,11 @@
 
 mod candidates;
 mod crown;
+mod dnup;
 mod judge;
 mod kept;
+
+pub use dnup::DnUp;
 
 use super::choose::Choice;
 use super::order::Order;
@@ -42,39 +45,54 @@ impl Engine for UpDn {
         options: &Options,
         previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
-        prepare::capacities(topology)?;
         let roots = find_roots(topology, options)?;
-        prepare::in_pool(options, || {
-            let ranked = candidates::choose(topology, &roots, options.previous_ranking.as_ref());
-            if ranked.unreached > 0
-                && let Some(switch) = paths::overlong(topology, &ranked.tiles)
-            {
-                return Err(prepare::too_long(topology, switch));
-            }
-            let spread = Spread::new(topology, ranked.order.levels());
-            let choice = Choice {
-                topology,
-                tiles: &ranked.tiles,
-                order: Some(&ranked.order),
-                spread: &spread,
-                previous,
-            };
-            Ok(Routing {
-                tables: choice.tables(),
-                engine: self.name(),
-                reason: format!("updn: {}", ranked.reason),
-                ranks: Some(ranked.order.levels().to_vec()),
-                ranking: Some(kept::remember(
-                    topology,
-                    &ranked,
-                    &roots,
-                    options.previous_ranking.as_ref(),
-                )),
-                coordinates: None,
-                lanes: Lanes::default(),
-            })
-        })?
+        route(
+            self.name(),
+            topology,
+            options,
+            previous,
+            &roots,
+            |earlier| candidates::choose(topology, &roots, earlier),
+        )
     }
+}
+
+/// Up*/down* tables on the ranking that `choose` finds, given an earlier one.
+fn route(
+    engine: &'static str,
+    topology: &Topology,
+    options: &Options,
+    previous: Option<&Tables>,
+    roots: &[SwitchIdx],
+    choose: impl FnOnce(Option<&super::Ranking>) -> Ranked + Send,
+) -> Result<Routing, EngineError> {
+    prepare::capacities(topology)?;
+    prepare::in_pool(options, || {
+        let earlier = options.previous_ranking.as_ref();
+        let ranked = choose(earlier);
+        if ranked.unreached > 0
+            && let Some(switch) = paths::overlong(topology, &ranked.tiles)
+        {
+            return Err(prepare::too_long(topology, switch));
+        }
+        let spread = Spread::new(topology, ranked.order.levels());
+        let choice = Choice {
+            topology,
+            tiles: &ranked.tiles,
+            order: Some(&ranked.order),
+            spread: &spread,
+            previous,
+        };
+        Ok(Routing {
+            tables: choice.tables(),
+            engine,
+            reason: format!("{engine}: {}", ranked.reason),
+            ranks: Some(ranked.order.levels().to_vec()),
+            ranking: Some(kept::remember(topology, &ranked, roots, earlier)),
+            coordinates: None,
+            lanes: Lanes::default(),
+        })
+    })?
 }
 
 /// An order of the switches of a fabric.

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
+use super::circles::Waits;
 use super::dependencies::{Dependencies, Turns, lid_blocks};
 use super::fabric::{Fabric, Sources, gather};
 use super::lanes::verify_lanes;

@@ -4,9 +4,9 @@
 //! A packet that came in by one channel and leaves by another makes the first wait for the second
 //! to have room (Dally and Seitz). Tables whose graph has no circle cannot deadlock.
 
-use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
+use super::circles::Waits;
 use super::fabric::{Fabric, gather};
 use crate::mcast::PortMask;
 use crate::tables::{BLOCK_LIDS, Tables};
@@ -165,64 +165,14 @@ impl<'a> Dependencies<'a> {
         self.in_circles().is_clear()
     }
 
-    /// The channels of one circle, in its order; empty when there is none.
-    pub(super) fn circle(&self) -> Vec<usize> {
-        let left = self.in_circles();
-        // What is left has been waited for by somebody left, over and over: going back along the
-        // waiting must close a circle. Find each one's first waiter, then walk.
-        let mut waiter = vec![usize::MAX; self.fabric.channels()];
-        for channel in left.ones() {
-            self.for_each_turn(channel, |turn| {
-                if left.contains(turn) && waiter[turn] == usize::MAX {
-                    waiter[turn] = channel;
-                }
-            });
-        }
-        let Some(mut channel) = left.ones().next() else {
-            return Vec::new();
-        };
-        let mut place = vec![usize::MAX; self.fabric.channels()];
-        let mut walked = Vec::new();
-        while place[channel] == usize::MAX {
-            place[channel] = walked.len();
-            walked.push(channel);
-            channel = waiter[channel];
-        }
-        let mut circle = walked.split_off(place[channel]);
-        circle.reverse();
-        // Start at the lowest, so that the same circle always reads the same.
-        if let Some(lowest) = (0..circle.len()).min_by_key(|&place| circle[place]) {
-            circle.rotate_left(lowest);
-        }
-        circle
-    }
-
     pub(super) fn fabric(&self) -> &Fabric<'a> {
         &self.fabric
     }
+}
 
-    /// The channels that are in a circle, or that one in a circle waits for.
-    fn in_circles(&self) -> FixedBitSet {
-        let channels = self.fabric.channels();
-        let mut waiters = vec![0u32; channels];
-        let mut left = FixedBitSet::with_capacity(channels);
-        for channel in 0..channels {
-            self.for_each_turn(channel, |turn| waiters[turn] += 1);
-            left.insert(channel);
-        }
-        let mut free: Vec<usize> = (0..channels)
-            .filter(|&channel| waiters[channel] == 0)
-            .collect();
-        while let Some(channel) = free.pop() {
-            left.remove(channel);
-            self.for_each_turn(channel, |turn| {
-                waiters[turn] -= 1;
-                if waiters[turn] == 0 {
-                    free.push(turn);
-                }
-            });
-        }
-        left
+impl Waits for Dependencies<'_> {
+    fn nodes(&self) -> usize {
+        self.fabric.channels()
     }
 
     fn for_each_turn(&self, channel: usize, mut visit: impl FnMut(usize)) {

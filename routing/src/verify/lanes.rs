@@ -6,8 +6,9 @@
 
 use rsm_ids::{Guid, PortNum};
 
+use super::circles::Waits;
 use super::fabric::Fabric;
-use crate::lanes::{DROP, Lanes, SERVICE_LEVELS};
+use crate::lanes::{DROP, Lanes, SERVICE_LEVELS, ServiceLevels};
 use crate::tables::Tables;
 use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 
@@ -64,7 +65,11 @@ pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> Lane
         }
     }
     LaneReport {
-        circle: graph.circle(),
+        circle: graph
+            .circle()
+            .into_iter()
+            .map(|node| graph.name(node))
+            .collect(),
         astray: graph.astray,
     }
 }
@@ -218,14 +223,18 @@ impl<'a> Graph<'a> {
             .collect()
     }
 
-    /// The SLs of packets that start at a switch.
+    /// The SLs of packets that start at a switch. Where levels are told by pair they are those of both
+    /// ways: what answers a packet has its SL (IBA 13.5.4).
     fn own_levels(&self, switch: usize, destination: &Destination) -> Set {
-        match self
-            .lanes
-            .level(SwitchIdx(switch as u32), destination.switch)
-        {
+        let (from, to) = (SwitchIdx(switch as u32), destination.switch);
+        let one = |level: Option<u8>| match level {
             None => Set::MAX,
             Some(level) => 1 << (level % SERVICE_LEVELS as u8),
+        };
+        let levels = one(self.lanes.level(from, to));
+        match self.lanes.levels() {
+            ServiceLevels::ByPair(_) => levels | one(self.lanes.level(to, from)),
+            ServiceLevels::Any | ServiceLevels::ByDestination(_) => levels,
         }
     }
 
@@ -247,6 +256,21 @@ impl<'a> Graph<'a> {
         }
     }
 
+    fn name(&self, node: usize) -> LaneChannel {
+        let (switch, port) = self.fabric.name(node / self.vls);
+        LaneChannel {
+            switch,
+            port,
+            vl: (node % self.vls) as u8,
+        }
+    }
+}
+
+impl Waits for Graph<'_> {
+    fn nodes(&self) -> usize {
+        self.fabric.channels() * self.vls
+    }
+
     fn for_each_turn(&self, node: usize, mut visit: impl FnMut(usize)) {
         let next = self.fabric.next(node / self.vls);
         if next == self.fabric.nowhere() {
@@ -262,59 +286,6 @@ impl<'a> Graph<'a> {
                 bits &= bits - 1;
                 visit(next * self.fabric.stride * self.vls + turn);
             }
-        }
-    }
-
-    /// One circle, starting with the lowest of it.
-    fn circle(&self) -> Vec<LaneChannel> {
-        let nodes = self.fabric.channels() * self.vls;
-        let mut waiters = vec![0u32; nodes];
-        for node in 0..nodes {
-            self.for_each_turn(node, |turn| waiters[turn] += 1);
-        }
-        let mut free: Vec<usize> = (0..nodes).filter(|&node| waiters[node] == 0).collect();
-        while let Some(node) = free.pop() {
-            self.for_each_turn(node, |turn| {
-                waiters[turn] -= 1;
-                if waiters[turn] == 0 {
-                    free.push(turn);
-                }
-            });
-        }
-        // What is left has a waiter that is left: going back from one to the next comes round.
-        let is_left = |node: usize| waiters[node] > 0;
-        let mut waiter = vec![usize::MAX; nodes];
-        for node in (0..nodes).filter(|&node| is_left(node)) {
-            self.for_each_turn(node, |turn| {
-                if is_left(turn) && waiter[turn] == usize::MAX {
-                    waiter[turn] = node;
-                }
-            });
-        }
-        let Some(mut node) = (0..nodes).find(|&node| is_left(node)) else {
-            return Vec::new();
-        };
-        let mut place = vec![usize::MAX; nodes];
-        let mut walked = Vec::new();
-        while place[node] == usize::MAX {
-            place[node] = walked.len();
-            walked.push(node);
-            node = waiter[node];
-        }
-        let mut circle = walked.split_off(place[node]);
-        circle.reverse();
-        if let Some(lowest) = (0..circle.len()).min_by_key(|&place| circle[place]) {
-            circle.rotate_left(lowest);
-        }
-        circle.into_iter().map(|node| self.name(node)).collect()
-    }
-
-    fn name(&self, node: usize) -> LaneChannel {
-        let (switch, port) = self.fabric.name(node / self.vls);
-        LaneChannel {
-            switch,
-            port,
-            vl: (node % self.vls) as u8,
         }
     }
 }

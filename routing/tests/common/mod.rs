@@ -6,9 +6,20 @@
 )]
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_routing::engine::Routing;
 use rsm_routing::topology::{
     Destination, EndpointKind, SwitchIdx, SwitchKey, Topology, TopologyBuilder, TopologyError,
 };
+use rsm_routing::verify::{Report, verify_on_lanes};
+
+/// Checks what every routing must be on the lanes that it needs, and gives the report.
+pub(crate) fn assert_sound_on_lanes(topology: &Topology, routing: &Routing) -> Report {
+    let report = verify_on_lanes(topology, &routing.tables, &routing.lanes).0;
+    assert!(report.loop_free, "{:?}", report.witnesses);
+    assert!(report.credit_loop_free, "{:?}", report.witnesses);
+    assert_eq!(report.unreachable_pairs, 0, "{:?}", report.witnesses);
+    report
+}
 
 /// SwitchInfo LinearFDBCap of the switches that are built here.
 pub(crate) const FDB_CAP: u16 = 49_152;
@@ -247,4 +258,40 @@ pub(crate) fn rebuilt(
         }
     }
     builder.build().unwrap()
+}
+
+/// A dragonfly+: `links` cables between any two groups, dealt out to their spines in turn.
+pub(crate) fn dragonfly(
+    groups: usize,
+    leaves: usize,
+    spines: usize,
+    hosts: usize,
+    links: usize,
+) -> Topology {
+    let mut fabric = Fabric::new();
+    let mut all_spines = Vec::new();
+    for _ in 0..groups {
+        let low = fabric.switches(leaves);
+        let high = fabric.switches(spines);
+        for &leaf in &low {
+            fabric.hosts(leaf, hosts);
+            for &spine in &high {
+                fabric.link(leaf, spine);
+            }
+        }
+        all_spines.push(high);
+    }
+    let mut dealt = vec![0; groups];
+    for one in 0..groups {
+        for other in one + 1..groups {
+            for _ in 0..links {
+                let ends = [one, other].map(|group| {
+                    dealt[group] += 1;
+                    all_spines[group][dealt[group] % spines]
+                });
+                fabric.link(ends[0], ends[1]);
+            }
+        }
+    }
+    fabric.build()
 }

@@ -9,9 +9,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::turns::Turns;
 use crate::engine::columns::{Column, NO_GROUP};
 use crate::engine::levels;
+use crate::engine::turns::Turns;
 use crate::topology::{SwitchIdx, Topology};
 
 /// The cost of a hop. Paths of fewer hops win whatever they carry: fewer than 2^32 paths lie on a
@@ -32,9 +32,18 @@ pub(super) struct Layer {
     pub(super) on_tree: usize,
 }
 
+/// Whether circles of channels matter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Circles {
+    /// No turn that closes one is taken.
+    Avoided,
+    /// All turns are free.
+    Ignored,
+}
+
 /// Routes to `destinations`, in their order.
-pub(super) fn route(topology: &Topology, destinations: &[SwitchIdx]) -> Layer {
-    let mut router = Router::new(topology);
+pub(super) fn route(topology: &Topology, destinations: &[SwitchIdx], circles: Circles) -> Layer {
+    let mut router = Router::new(topology, circles);
     let mut layer = Layer {
         columns: Vec::with_capacity(destinations.len()),
         on_tree: 0,
@@ -52,6 +61,7 @@ pub(super) fn route(topology: &Topology, destinations: &[SwitchIdx]) -> Layer {
 
 struct Router<'a> {
     topology: &'a Topology,
+    circles: Circles,
     turns: Turns<'a>,
     /// By channel: whether it is in the spanning tree.
     in_tree: Vec<bool>,
@@ -69,7 +79,7 @@ struct Router<'a> {
 }
 
 impl<'a> Router<'a> {
-    fn new(topology: &'a Topology) -> Router<'a> {
+    fn new(topology: &'a Topology, circles: Circles) -> Router<'a> {
         let turns = Turns::new(topology);
         let rate = |channel: u32| -> u64 {
             let links = topology.group(channel as usize).links;
@@ -80,6 +90,7 @@ impl<'a> Router<'a> {
         let count = topology.switch_count();
         let mut router = Router {
             topology,
+            circles,
             in_tree: vec![false; turns.channels()],
             load: vec![0; turns.channels()],
             slowness: (0..channels)
@@ -96,7 +107,9 @@ impl<'a> Router<'a> {
             heap: BinaryHeap::new(),
             taken: Vec::new(),
         };
-        router.grow_tree();
+        if circles == Circles::Avoided {
+            router.grow_tree();
+        }
         router
     }
 
@@ -193,7 +206,8 @@ impl<'a> Router<'a> {
     /// Takes the turn from `channel` into the path of the switch that it leads to.
     fn join(&mut self, channel: u32, destination: SwitchIdx) -> bool {
         let to = self.turns.to(channel);
-        to == destination || self.take(channel, self.next[to.index()])
+        let is_free = self.circles == Circles::Ignored || to == destination;
+        is_free || self.take(channel, self.next[to.index()])
     }
 
     fn take(&mut self, input: u32, output: u32) -> bool {

@@ -1,7 +1,6 @@
 //! `nue`: any graph, any number of lanes, and never a credit loop.
 
 mod layer;
-mod turns;
 
 use rayon::prelude::*;
 
@@ -18,7 +17,9 @@ use crate::topology::{SwitchIdx, Topology};
 /// - *Guarantee*: complete, loop-free and credit-loop-free on every fabric.
 /// - *Needs*: one lane, as long as [`Options::nue_vls`] says no other. With k lanes the destination
 ///   switches are dealt out to k layers by their GUIDs, so that a fault changes no service level; a
-///   path's SL is that of its destination's layer. More lanes leave more freedom, and shorter paths.
+///   path's SL is that of its destination's layer. More lanes leave more freedom, and shorter paths;
+///   but what answers a packet has its SL rather than that of its own destination, and is not covered.
+///   Only one lane is safe whatever programs do.
 /// - *Complexity*: for n switches, e pairs of neighbours and t turns, O(n · e · log e) for the paths,
 ///   and for each turn at most one search among the channels between its ends.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,7 +69,7 @@ impl Engine for Nue {
 }
 
 /// A column for each switch on `vls` layers, and how many of them lie on a spanning tree alone.
-pub(super) fn route(topology: &Topology, vls: u8) -> (Vec<Column>, usize) {
+pub(super) fn route(topology: &Topology, vls: u8) -> (Vec<Vec<Column>>, usize) {
     let layers: Vec<layer::Layer> = (0..vls)
         .into_par_iter()
         .map(|number| {
@@ -78,18 +79,33 @@ pub(super) fn route(topology: &Topology, vls: u8) -> (Vec<Column>, usize) {
                 .collect();
             // Those with many hosts choose while there is still a choice.
             destinations.sort_by_key(|&switch| std::cmp::Reverse(topology.hosts(switch)));
-            layer::route(topology, &destinations)
+            layer::route(topology, &destinations, layer::Circles::Avoided)
         })
         .collect();
-    let mut columns = vec![Column::new(); topology.switch_count()];
+    let mut columns = vec![Vec::new(); topology.switch_count()];
     let mut on_tree = 0;
     for layer in layers {
         on_tree += layer.on_tree;
         for (destination, column) in layer.columns {
-            columns[destination.index()] = column;
+            columns[destination.index()] = vec![column];
         }
     }
     (columns, on_tree)
+}
+
+/// Columns of some destinations that close no circle among themselves.
+pub(super) fn route_some(
+    topology: &Topology,
+    destinations: &[SwitchIdx],
+) -> Vec<(SwitchIdx, Column)> {
+    layer::route(topology, destinations, layer::Circles::Avoided).columns
+}
+
+/// Columns of shortest paths to all switches, balanced, whatever circles they close.
+pub(super) fn route_freely(topology: &Topology) -> Vec<Column> {
+    let all: Vec<SwitchIdx> = topology.indices().collect();
+    let columns = layer::route(topology, &all, layer::Circles::Ignored).columns;
+    columns.into_iter().map(|(_, column)| column).collect()
 }
 
 /// The layer of a destination: of its GUID alone, so that it outlives every fault. Mixed as by
@@ -114,6 +130,8 @@ fn reason(topology: &Topology, vls: u8, on_tree: usize) -> String {
         reason += &format!("; {on_tree} of {switches} switches are reached along a spanning tree");
     }
     if vls > 1 {
+        reason +=
+            "; answers on a connection have the level of what they answer, and are not covered";
         reason += prepare::FIXED_LEVELS;
     }
     reason

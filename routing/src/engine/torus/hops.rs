@@ -22,7 +22,8 @@ pub(super) struct Grid<'a> {
 
 /// The columns of a grid.
 pub(super) struct Found {
-    pub(super) columns: Vec<Column>,
+    /// By destination, one each.
+    pub(super) columns: Vec<Vec<Column>>,
     /// How many entries are not what they would be if nothing were broken.
     pub(super) around_faults: usize,
     /// A pair without a way.
@@ -131,8 +132,9 @@ impl<'a> Grid<'a> {
         level
     }
 
-    /// The shorter way round in a dimension; of two that are alike, one by the place it starts at and
-    /// the row it ends in, so that both carry as much.
+    /// The shorter way round in a dimension. Of two that are alike one by the lower of the two places,
+    /// so that both carry much the same, and so that the way back is the same way: answers have the
+    /// service level of what they answer.
     fn direction(&self, from: SwitchIdx, to: SwitchIdx, dimension: usize) -> usize {
         let [a, b] = [from, to].map(|end| &self.places[end.index()]);
         let up = self.hops(a[dimension], b[dimension], dimension, UP);
@@ -141,11 +143,10 @@ impl<'a> Grid<'a> {
             std::cmp::Ordering::Less => UP,
             std::cmp::Ordering::Greater => DOWN,
             std::cmp::Ordering::Equal => {
-                let other: u16 = (0..self.dimensions())
-                    .filter(|&other| other != dimension)
-                    .map(|other| b[other])
-                    .sum();
-                usize::from((a[dimension] + other) % 2)
+                let (here, there) = (a[dimension], b[dimension]);
+                let crosses = here.min(there) % 2 == 1;
+                // Up from the lower place is the way that does not cross the dateline.
+                if (here < there) == crosses { DOWN } else { UP }
             }
         }
     }
@@ -206,7 +207,7 @@ impl<'a> Grid<'a> {
             cut_off: None,
         };
         for (to, (column, around_faults, cut_off)) in (0..).map(SwitchIdx).zip(found) {
-            all.columns.push(column);
+            all.columns.push(vec![column]);
             all.around_faults += around_faults;
             all.cut_off = all.cut_off.or(cut_off.map(|from| (from, to)));
         }

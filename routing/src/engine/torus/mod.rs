@@ -134,7 +134,7 @@ fn route(
 ) -> Result<Routing, EngineError> {
     let name = coordinates.name();
     let by_levels = lanes.needs_levels();
-    let routing = |columns: &[Column], reason, lanes| Routing {
+    let routing = |columns: &[Vec<Column>], reason, lanes| Routing {
         tables: columns::tables(topology, columns),
         engine,
         reason,

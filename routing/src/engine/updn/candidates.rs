@@ -67,10 +67,41 @@ fn keep(
     })
 }
 
+/// The ranking by distance from the hosts; the best of all where that does not reach everything.
+pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) -> Ranked {
+    let population = Population::new(topology);
+    // One that another engine made is no ranking by hosts.
+    let kept = earlier
+        .filter(|ranking| ranking.reason.starts_with(BY_HOSTS))
+        .and_then(|ranking| keep(topology, &[], ranking, &population));
+    if let Some((kept, 0)) = kept {
+        return kept;
+    }
+    let levels = levels::from_edges(topology, ANY_HOST);
+    let by_hosts = with_crown(topology, levels, BY_HOSTS.to_owned());
+    let (ranked, _) = best_of(topology, by_hosts, &population);
+    if ranked.unreached == 0 {
+        ranked
+    } else {
+        best(topology, &[], &population).0
+    }
+}
+
+/// How the ranking of `dnup` is made.
+const BY_HOSTS: &str = "ranked by distance from the hosts alone";
+
 fn best(topology: &Topology, roots: &[SwitchIdx], population: &Population) -> (Ranked, Score) {
+    best_of(topology, candidates(topology, roots), population)
+}
+
+fn best_of(
+    topology: &Topology,
+    candidates: Vec<Candidate>,
+    population: &Population,
+) -> (Ranked, Score) {
     let mut best: Option<(Ranked, Score)> = None;
     let mut tried: Vec<Order> = Vec::new();
-    for candidate in candidates(topology, roots) {
+    for candidate in candidates {
         if tried.contains(&candidate.order) {
             continue;
         }

@@ -1,0 +1,256 @@
+//! `dragonfly+`: one hop between groups at most, and another lane behind it.
+
+use super::columns::{self, Column, NO_GROUP};
+use super::shape::Groups;
+use super::{Engine, EngineError, Options, Routing, nue, prepare};
+use crate::lanes::{Lanes, Mapping, Row, ServiceLevels};
+use crate::tables::Tables;
+use crate::topology::{PortUse, SwitchIdx, Topology};
+
+/// Minimal paths in groups of two levels whose spines are linked with those of every other group:
+/// up to a spine with a link to the other group, across, and down.
+///
+/// - *Guarantee*: no loop and no credit loop. Within a group paths go up and down, with one leaf for a
+///   top above the spines so that spines without the link they need find one that has it; a switch
+///   sends what it took from another group on the second lane, where packets only go down.
+/// - *Needs*: three lanes. Whatever service level packets between hosts have; those to spines
+///   themselves, and to leaves that faults keep from being reached like this, need SL 1: they follow
+///   paths of [`nue`](super::Nue) on the third lane.
+/// - *Complexity*: O(l² · s) for l leaves with s spines each, times the hosts of a leaf.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DragonflyPlus;
+
+/// On the way to a link between groups, and on it.
+const SOURCE_VL: u8 = 0;
+/// Behind a link between groups.
+const TARGET_VL: u8 = 1;
+/// What cannot be reached like that.
+const OTHER_VL: u8 = 2;
+const VLS: u8 = 3;
+/// The service level of what cannot be reached like that.
+const OTHER_SL: usize = 1;
+
+/// What a port leads to, as far as lanes are concerned.
+const LOCAL: u8 = 0;
+const GLOBAL: u8 = 1;
+
+impl Engine for DragonflyPlus {
+    fn name(&self) -> &'static str {
+        "dragonfly+"
+    }
+
+    fn guarantee(&self) -> &'static str {
+        "paths with one hop between groups, without loops or credit loops, on dragonfly+ fabrics; \
+         others are refused"
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        options: &Options,
+        _previous: Option<&Tables>,
+    ) -> Result<Routing, EngineError> {
+        prepare::capacities(topology)?;
+        let engine = self.name();
+        let groups = Groups::find(topology).map_err(|reason| EngineError::Shape {
+            engine,
+            reason: format!("it is no dragonfly+: {reason}"),
+        })?;
+        prepare::lanes(engine, VLS, options)?;
+        prepare::in_pool(options, || {
+            let mut ways = Ways::new(topology, &groups);
+            let mut all: Vec<Vec<Column>> = topology.indices().map(|to| ways.columns(to)).collect();
+            let others: Vec<SwitchIdx> = topology
+                .indices()
+                .filter(|to| all[to.index()].is_empty())
+                .collect();
+            for (to, column) in nue::route_some(topology, &others) {
+                all[to.index()] = vec![column];
+            }
+            let hosts_apart = others.iter().filter(|&&to| topology.hosts(to) > 0).count();
+            let leaves = groups.is_leaf.iter().filter(|&&is_leaf| is_leaf).count();
+            let mut reason = format!(
+                "dragonfly+: {} groups of {leaves} leaves in all, one hop between groups, on two lanes",
+                groups.count
+            );
+            if hosts_apart > 0 {
+                reason += &format!(
+                    "; {hosts_apart} switches with hosts have no such path from everywhere, and are \
+                     reached by nue on service level {OTHER_SL}"
+                );
+                reason += prepare::FIXED_LEVELS;
+            }
+            Routing {
+                tables: columns::tables(topology, &all),
+                engine,
+                reason,
+                ranks: None,
+                ranking: None,
+                coordinates: None,
+                lanes: lanes(topology, &groups, &others),
+            }
+        })
+    }
+}
+
+fn lanes(topology: &Topology, groups: &Groups, others: &[SwitchIdx]) -> Lanes {
+    let kind = |switch: SwitchIdx, port| match topology.port_use(switch, port) {
+        PortUse::Link { peer, .. }
+            if groups.group[switch.index()] != groups.group[peer.index()] =>
+        {
+            GLOBAL
+        }
+        _ => LOCAL,
+    };
+    let row = |input: u8, output: u8| -> Row {
+        let crossed = input == GLOBAL && output == LOCAL;
+        let mut row = [if crossed { TARGET_VL } else { SOURCE_VL }; 16];
+        row[OTHER_SL] = OTHER_VL;
+        row
+    };
+    let mut levels = vec![0; topology.switch_count()];
+    for other in others {
+        levels[other.index()] = OTHER_SL as u8;
+    }
+    let mapping = Mapping::new(topology, 2, kind, row);
+    Lanes::new(ServiceLevels::ByDestination(levels), mapping, VLS)
+}
+
+/// Finds columns, and keeps count of what lies on each port group.
+struct Ways<'a> {
+    topology: &'a Topology,
+    groups: &'a Groups,
+    /// By group: its leaf with the most spines, above which nothing lies.
+    top: Vec<SwitchIdx>,
+    /// By port group of the topology: paths, over the rate of its links.
+    load: Vec<f64>,
+    rate: Vec<f64>,
+}
+
+impl<'a> Ways<'a> {
+    fn new(topology: &'a Topology, groups: &'a Groups) -> Ways<'a> {
+        let mut top: Vec<Option<SwitchIdx>> = vec![None; groups.count];
+        for leaf in topology
+            .indices()
+            .filter(|leaf| groups.is_leaf[leaf.index()])
+        {
+            let best = &mut top[groups.group[leaf.index()] as usize];
+            if best.is_none_or(|best| topology.groups(best).len() < topology.groups(leaf).len()) {
+                *best = Some(leaf);
+            }
+        }
+        let rate = |group| {
+            let links = topology.group(group).links;
+            links.iter().map(|link| f64::from(link.weight)).sum()
+        };
+        Ways {
+            topology,
+            groups,
+            // Every group has a leaf.
+            top: top.into_iter().map(Option::unwrap_or_default).collect(),
+            load: vec![0.0; topology.group_count()],
+            rate: (0..topology.group_count()).map(rate).collect(),
+        }
+    }
+
+    /// As many columns to a leaf as it has hosts, each a way of its own; none where not every switch
+    /// has one.
+    fn columns(&mut self, to: SwitchIdx) -> Vec<Column> {
+        if !self.groups.is_leaf[to.index()] {
+            return Vec::new();
+        }
+        let ways = self.topology.destinations_of(to).len();
+        let columns: Option<Vec<Column>> = (0..ways).map(|_| self.column(to)).collect();
+        columns.unwrap_or_default()
+    }
+
+    fn column(&mut self, to: SwitchIdx) -> Option<Column> {
+        let topology = self.topology;
+        let groups = self.groups;
+        let home = groups.group[to.index()];
+        // By switch: the port group (of the topology) it sends by.
+        let mut next: Vec<Option<usize>> = vec![None; topology.switch_count()];
+        // Spines that hang above the leaf first, then those that see one of these across; then the
+        // top of each group, by the best of its spines, and then everybody else, up to a spine that
+        // has a way, or to the top.
+        let is_spine = |switch: &SwitchIdx| !groups.is_leaf[switch.index()];
+        for spine in topology.indices().filter(is_spine) {
+            if groups.group[spine.index()] == home {
+                next[spine.index()] = topology
+                    .group_range(spine)
+                    .find(|&group| topology.group(group).neighbour == to);
+            }
+        }
+        let above: Vec<bool> = next.iter().map(Option::is_some).collect();
+        for spine in topology.indices().filter(is_spine) {
+            if groups.group[spine.index()] != home {
+                next[spine.index()] = self.lightest(spine, |other| above[other.index()]);
+            }
+        }
+        let has_way: Vec<bool> = next.iter().map(Option::is_some).collect();
+        for &top in &self.top {
+            if top != to {
+                next[top.index()] = self.lightest(top, |spine| has_way[spine.index()]);
+            }
+        }
+        let is_top = |switch: SwitchIdx| self.top[groups.group[switch.index()] as usize] == switch;
+        for spine in topology.indices().filter(is_spine) {
+            if next[spine.index()].is_none() {
+                next[spine.index()] = topology.group_range(spine).find(|&group| {
+                    let other = topology.group(group).neighbour;
+                    is_top(other) && (other == to || next[other.index()].is_some())
+                });
+            }
+        }
+        // A leaf prefers a spine that has a way of its own to one that has to go by the top.
+        for leaf in topology
+            .indices()
+            .filter(|leaf| groups.is_leaf[leaf.index()])
+        {
+            if leaf != to && next[leaf.index()].is_none() {
+                next[leaf.index()] = self
+                    .lightest(leaf, |spine| has_way[spine.index()])
+                    .or_else(|| self.lightest(leaf, |spine| next[spine.index()].is_some()));
+            }
+        }
+        let is_missing = |switch: SwitchIdx| {
+            let connected = topology.component_of(switch) == topology.component_of(to);
+            connected && switch != to && next[switch.index()].is_none()
+        };
+        if topology.indices().any(is_missing) {
+            return None;
+        }
+        self.add_load(to, &next);
+        let own = |switch: SwitchIdx| match next[switch.index()] {
+            // At most 254 groups to a switch.
+            Some(group) => (group - topology.group_range(switch).start) as u8,
+            None => NO_GROUP,
+        };
+        Some(topology.indices().map(own).collect())
+    }
+
+    /// Of the groups from a switch to a neighbour that will do, the one that carries least with what
+    /// the neighbour's own way carries.
+    fn lightest(&self, from: SwitchIdx, will_do: impl Fn(SwitchIdx) -> bool) -> Option<usize> {
+        let topology = self.topology;
+        topology
+            .group_range(from)
+            .filter(|&group| will_do(topology.group(group).neighbour))
+            .min_by(|&a, &b| self.load[a].total_cmp(&self.load[b]))
+    }
+
+    fn add_load(&mut self, to: SwitchIdx, next: &[Option<usize>]) {
+        for from in self.topology.indices() {
+            let hosts = self.topology.hosts(from) as f64;
+            let mut at = from;
+            // Leaf, spine, top, spine, spine, leaf is the longest way there is.
+            for _ in 0..6 {
+                let (Some(group), true) = (next[at.index()], hosts > 0.0 && at != to) else {
+                    break;
+                };
+                self.load[group] += hosts / self.rate[group];
+                at = self.topology.group(group).neighbour;
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `file`: tables that somebody else computed.
+
+use super::{Engine, EngineError, Options, Routing, UpDn, prepare};
+use crate::lanes::Lanes;
+use crate::lfts::Fit;
+use crate::tables::{NO_PATH, Tables};
+use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
+
+/// The tables of a file ([`Options::tables`]), LIDs following the ports that the file names.
+///
+/// - *Guarantee*: what the file gives. A LID that the file leads nowhere from some switch (because it is
+///   not in the file, or because of a fault) has the entries of [`updn`](super::UpDn) instead, on all
+///   switches, so that everything is reached; the proof says whether both together are sound.
+/// - *Needs*: one lane, as long as the tables need no more.
+/// - *Complexity*: that of updn, and O(n · LIDs).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct File;
+
+impl Engine for File {
+    fn name(&self) -> &'static str {
+        "file"
+    }
+
+    fn guarantee(&self) -> &'static str {
+        "the tables of a file, with those of updn for what it does not reach; free of credit loops if \
+         they are"
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        options: &Options,
+        previous: Option<&Tables>,
+    ) -> Result<Routing, EngineError> {
+        prepare::capacities(topology)?;
+        let dump = options.tables.as_ref().ok_or(EngineError::NoTables)?;
+        let fit = dump.fit(topology);
+        let mut routing = UpDn.route(topology, options, previous)?;
+        let mut kept = 0;
+        let mut all = 0;
+        for destination in topology.destinations() {
+            for lid in destination.lids() {
+                all += 1;
+                let entry = |switch: SwitchIdx| fit.tables.lft(switch).entry(lid);
+                if !reaches(topology, destination, entry) {
+                    continue;
+                }
+                kept += 1;
+                for switch in topology.indices() {
+                    routing.tables.lfts[switch.index()].set_entry(lid, entry(switch));
+                }
+            }
+        }
+        Ok(Routing {
+            engine: self.name(),
+            reason: reason(&fit, kept, all),
+            // The file's ways follow no ranking.
+            ranks: None,
+            ranking: None,
+            lanes: Lanes::default(),
+            ..routing
+        })
+    }
+}
+
+/// Whether the entries of a LID lead to it from every switch of its part.
+fn reaches(
+    topology: &Topology,
+    destination: &Destination,
+    entry: impl Fn(SwitchIdx) -> u8,
+) -> bool {
+    let root = destination.switch;
+    if entry(root) != destination.port.0 {
+        return false;
+    }
+    let part = &topology.components()[topology.component_of(root)];
+    // By switch: whether its way is known to end at the root.
+    let mut arrives = vec![false; topology.switch_count()];
+    arrives[root.index()] = true;
+    for &start in &part.switches {
+        let mut way = Vec::new();
+        let mut at = start;
+        while !arrives[at.index()] {
+            let byte = entry(at);
+            let leads_to = match byte {
+                NO_PATH => PortUse::Unused,
+                byte => topology.port_use(at, rsm_ids::PortNum(byte)),
+            };
+            let PortUse::Link { peer, .. } = leads_to else {
+                return false;
+            };
+            way.push(at);
+            // Longer than there are switches: round in a circle.
+            if way.len() > part.switches.len() {
+                return false;
+            }
+            at = peer;
+        }
+        for switch in way {
+            arrives[switch.index()] = true;
+        }
+    }
+    true
+}
+
+fn reason(fit: &Fit, kept: usize, all: usize) -> String {
+    let mut reason = format!("file: the file's paths for {kept} of {all} LIDs");
+    if kept < all {
+        reason += ", updn's for the rest";
+    }
+    let counts = [
+        (fit.without_table.len(), "switches are not in it"),
+        (fit.unknown_switches.len(), "of its switches are not here"),
+        (fit.moved_lids, "of its LIDs have moved"),
+        (fit.unknown_lids, "of its LIDs are nobody's"),
+        (
+            fit.missing_ports,
+            "of its entries name ports that are not there",
+        ),
+    ];
+    for (count, what) in counts.into_iter().filter(|&(count, _)| count > 0) {
+        reason += &format!("; {count} {what}");
+    }
+    reason
+}

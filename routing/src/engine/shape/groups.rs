@@ -1,0 +1,155 @@
+//! Dragonfly+: groups of two levels, and links between the spines of different groups.
+
+use rsm_ids::Guid;
+
+use crate::engine::levels;
+use crate::topology::{SwitchIdx, Topology};
+
+/// A switch with fewer hosts than one in this many of the fullest switch's may be a spine with a
+/// storage or management node on it.
+const FEW_HOSTS: usize = 4;
+
+/// The groups of a dragonfly+.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// By switch: its group. Groups are numbered in the order of their lowest leaf.
+    pub group: Vec<u32>,
+    /// By switch: whether it is a leaf rather than a spine.
+    pub is_leaf: Vec<bool>,
+    /// How many groups there are.
+    pub count: usize,
+}
+
+/// Why a fabric is no dragonfly+, to follow "it is no dragonfly+: ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoGroups {
+    /// There is nothing to find leaves by.
+    #[error("it has no hosts")]
+    NoHosts,
+    /// Leaves are linked with each other.
+    #[error("switches {one} and {other} both have hosts, and a link between them")]
+    LinkedLeaves {
+        /// One.
+        one: Guid,
+        /// The other.
+        other: Guid,
+    },
+    /// A switch without hosts is linked with no switch that has any.
+    #[error("switch {switch} has no hosts, and no link to a switch with hosts")]
+    NoLeaf {
+        /// The switch.
+        switch: Guid,
+    },
+    /// Spines of one group are linked with each other.
+    #[error("spines {one} and {other} of one group have a link between them")]
+    LinkedSpines {
+        /// One.
+        one: Guid,
+        /// The other.
+        other: Guid,
+    },
+    /// Everything is one group: a tree.
+    #[error("all leaves are in one group, which makes it a tree: updn routes it on one lane")]
+    OneGroup,
+    /// Two groups without a link between them, intact or broken ones.
+    #[error("the groups of switches {one} and {other} have no link between them")]
+    Unlinked {
+        /// The lowest leaf of one.
+        one: Guid,
+        /// The lowest leaf of the other.
+        other: Guid,
+    },
+}
+
+impl Groups {
+    /// The groups of `topology`.
+    ///
+    /// # Errors
+    /// The fabric is no dragonfly+. Links may be missing, as long as each two groups have one.
+    pub fn find(topology: &Topology) -> Result<Groups, NoGroups> {
+        let guid = |switch: SwitchIdx| topology.switch(switch).guid;
+        let leaves = levels::edges(topology, FEW_HOSTS);
+        if leaves.is_empty() {
+            return Err(NoGroups::NoHosts);
+        }
+        let mut is_leaf = vec![false; topology.switch_count()];
+        for leaf in &leaves {
+            is_leaf[leaf.index()] = true;
+        }
+        let group = group_by_leaves(topology, &leaves, &is_leaf)?;
+        let count = group.iter().max().map_or(0, |&last| last as usize + 1);
+        if count == 1 {
+            return Err(NoGroups::OneGroup);
+        }
+        let mut linked = vec![false; count * count];
+        for switch in topology.indices().filter(|switch| !is_leaf[switch.index()]) {
+            for other in topology.groups(switch).map(|group| group.neighbour) {
+                let [a, b] = [switch, other].map(|end| group[end.index()] as usize);
+                if !is_leaf[other.index()] && a == b {
+                    let (one, other) = (guid(switch), guid(other));
+                    return Err(NoGroups::LinkedSpines { one, other });
+                }
+                linked[a * count + b] = true;
+            }
+        }
+        let lowest = |number: usize| {
+            let is_in = |leaf: &&SwitchIdx| group[leaf.index()] as usize == number;
+            leaves
+                .iter()
+                .find(is_in)
+                .map_or(Guid(0), |&leaf| guid(leaf))
+        };
+        let apart = (0..count * count).find(|&pair| !linked[pair] && pair / count != pair % count);
+        if let Some(pair) = apart {
+            let (one, other) = (lowest(pair / count), lowest(pair % count));
+            return Err(NoGroups::Unlinked { one, other });
+        }
+        Ok(Groups {
+            group,
+            is_leaf,
+            count,
+        })
+    }
+}
+
+/// By switch: what links between leaves and spines join.
+fn group_by_leaves(
+    topology: &Topology,
+    leaves: &[SwitchIdx],
+    is_leaf: &[bool],
+) -> Result<Vec<u32>, NoGroups> {
+    let guid = |switch: SwitchIdx| topology.switch(switch).guid;
+    let mut group: Vec<Option<u32>> = vec![None; topology.switch_count()];
+    let mut numbers = 0..;
+    for &leaf in leaves {
+        if group[leaf.index()].is_some() {
+            continue;
+        }
+        let number = numbers.next();
+        group[leaf.index()] = number;
+        let mut open = vec![leaf];
+        while let Some(switch) = open.pop() {
+            for other in topology.groups(switch).map(|group| group.neighbour) {
+                let ends = [switch, other];
+                let [one_is_leaf, other_is_leaf] = ends.map(|end| is_leaf[end.index()]);
+                if one_is_leaf && other_is_leaf {
+                    let [one, other] = ends.map(guid);
+                    return Err(NoGroups::LinkedLeaves { one, other });
+                }
+                if one_is_leaf != other_is_leaf && group[other.index()].is_none() {
+                    group[other.index()] = number;
+                    open.push(other);
+                }
+            }
+        }
+    }
+    topology
+        .indices()
+        .map(|switch| {
+            let none = NoGroups::NoLeaf {
+                switch: guid(switch),
+            };
+            group[switch.index()].ok_or(none)
+        })
+        .collect()
+}

@@ -1,0 +1,66 @@
+//! Finding what can wait for itself.
+
+use fixedbitset::FixedBitSet;
+
+/// A graph of who waits for whom.
+pub(super) trait Waits {
+    /// How many there are, numbered from 0.
+    fn nodes(&self) -> usize;
+
+    /// Visits all that one waits for.
+    fn for_each_turn(&self, node: usize, visit: impl FnMut(usize));
+
+    /// Those that are in a circle, or that one in a circle waits for.
+    fn in_circles(&self) -> FixedBitSet {
+        let nodes = self.nodes();
+        let mut waiters = vec![0u32; nodes];
+        let mut left = FixedBitSet::with_capacity(nodes);
+        for node in 0..nodes {
+            self.for_each_turn(node, |turn| waiters[turn] += 1);
+            left.insert(node);
+        }
+        let mut free: Vec<usize> = (0..nodes).filter(|&node| waiters[node] == 0).collect();
+        while let Some(node) = free.pop() {
+            left.remove(node);
+            self.for_each_turn(node, |turn| {
+                waiters[turn] -= 1;
+                if waiters[turn] == 0 {
+                    free.push(turn);
+                }
+            });
+        }
+        left
+    }
+
+    /// The nodes of one circle, in its order; empty when there is none.
+    fn circle(&self) -> Vec<usize> {
+        let left = self.in_circles();
+        // What is left has been waited for by somebody left, over and over: going back along the
+        // waiting must close a circle. Find each one's first waiter, then walk.
+        let mut waiter = vec![usize::MAX; self.nodes()];
+        for node in left.ones() {
+            self.for_each_turn(node, |turn| {
+                if left.contains(turn) && waiter[turn] == usize::MAX {
+                    waiter[turn] = node;
+                }
+            });
+        }
+        let Some(mut node) = left.ones().next() else {
+            return Vec::new();
+        };
+        let mut place = vec![usize::MAX; self.nodes()];
+        let mut walked = Vec::new();
+        while place[node] == usize::MAX {
+            place[node] = walked.len();
+            walked.push(node);
+            node = waiter[node];
+        }
+        let mut circle = walked.split_off(place[node]);
+        circle.reverse();
+        // Start at the lowest, so that the same circle always reads the same.
+        if let Some(lowest) = (0..circle.len()).min_by_key(|&place| circle[place]) {
+            circle.rotate_left(lowest);
+        }
+        circle
+    }
+}
