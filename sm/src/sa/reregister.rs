@@ -37,8 +37,11 @@ impl Reregister {
     /// The subnet has changed: those who are back are due.
     pub(super) fn ports_changed(&mut self, directory: &Directory) {
         let is_back = |port: &Guid| directory.by_guid(*port).is_some();
-        self.due
-            .extend(self.lost.extract_if(.., |port| is_back(port)));
+        let back: Vec<Guid> = self.lost.iter().copied().filter(is_back).collect();
+        for port in &back {
+            self.lost.remove(port);
+        }
+        self.due.extend(back);
     }
 
     /// Whether somebody is to be told.
