@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
-use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState, SwitchInfo};
+use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo};
 
 pub use self::delta::Delta;
 use crate::sweep::MISSES_TOLERATED;
@@ -127,6 +127,8 @@ pub struct Fabric {
     pub nodes: Vec<Node>,
     /// The port that the subnet manager sits at.
     pub local: Option<PortRef>,
+    /// Other subnet managers and what they said of themselves last, in the order of their ports.
+    pub managers: Vec<(PortRef, SmInfo)>,
     index: HashMap<Guid, NodeIx>,
 }
 
@@ -148,7 +150,17 @@ impl Fabric {
             .nodes()
             .map(|(guid, record)| build_node(guid, record, &resolve))
             .collect();
+        let ports = inventory.nodes().flat_map(|(guid, record)| {
+            let numbers = (0u8..=u8::MAX).map(PortNum);
+            let ports = numbers.zip(&record.ports);
+            ports.map(move |(number, port)| (PortKey::new(guid, number), port.sm))
+        });
+        let managers = ports
+            .filter(|&(key, _)| inventory.local != Some(key))
+            .filter_map(|(key, sm)| Some((resolve(key)?, sm?)))
+            .collect();
         Fabric {
+            managers,
             nodes,
             local: inventory.local.and_then(resolve),
             index,

@@ -1,9 +1,10 @@
-//! SMInfoRecord: this subnet manager.
+//! SMInfoRecord: this subnet manager, and others as they answered when they were last polled.
 
 use rsm_mad::wire::attr::{SmInfo, SmState};
 use rsm_mad::wire::sa::SmInfoRecord;
 
 use super::Query;
+use crate::fabric::PortRef;
 use crate::sa::directory::Directory;
 use crate::sa::trust::Trust;
 
@@ -16,8 +17,29 @@ pub(super) fn candidates(
             .ends(SmInfoRecord::LID, query.record.lid())
             .contains(&ix.0)
     });
-    own.into_iter()
-        .map(move |_| query.keep(record(&query.directory, query.trust)))
+    let fabric = query.directory.fabric.clone();
+    let others = (0..fabric.managers.len()).map(move |index| fabric.managers[index]);
+    let own = own.into_iter().map(|_| None);
+    own.chain(others.map(Some)).map(move |other| match other {
+        None => query.keep(record(&query.directory, query.trust)),
+        Some((at, info)) => query.other(at, info),
+    })
+}
+
+impl Query<SmInfoRecord> {
+    /// A manager that the requester may know of. What its key is nobody here knows.
+    fn other(&self, at: PortRef, mut info: SmInfo) -> Option<SmInfoRecord> {
+        let lid = self.directory.lid_of(at)?;
+        let ix = self.directory.by_lid(lid)?;
+        let named = self.ends(SmInfoRecord::LID, self.record.lid());
+        if !named.contains(&ix.0) || !self.may_see(ix) {
+            return None;
+        }
+        info.set_sm_key(0);
+        let mut record = SmInfoRecord::default();
+        record.set_lid(lid).set_sm_info(&info);
+        self.keep(record)
+    }
 }
 
 /// Only a master answers, so that its state is known.

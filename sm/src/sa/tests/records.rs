@@ -2,7 +2,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
-use rsm_mad::wire::attr::{CapabilityMask, LinkSpeed, NodeType, PKey, SmState};
+use rsm_mad::wire::attr::{CapabilityMask, LinkSpeed, NodeType, PKey, SmInfo, SmState};
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::*;
 
@@ -264,6 +264,27 @@ fn this_manager_and_what_it_can_do() {
     info.set_guid(Guid(1));
     by_guid.set_sm_info(&info);
     assert!(world.table(SmInfoRecord::GUID, &by_guid).is_empty());
+
+    // Another one that was polled.
+    let (at, port) = world.fabric().end_ports().last().unwrap();
+    let lid = port.lid();
+    let mut standby = SmInfo::default();
+    standby
+        .set_guid(port.guid)
+        .set_priority(3)
+        .set_sm_state(SmState::Standby)
+        .set_sm_key(7);
+    let mut fabric = world.fabric().clone();
+    fabric.managers.push((at, standby));
+    world.snapshot.fabric = std::sync::Arc::new(fabric);
+    world.sa.replace(&world.snapshot);
+    let all = world.table(ALL, &SmInfoRecord::default());
+    assert_eq!(all.len(), 2);
+    let mut by_lid = SmInfoRecord::default();
+    by_lid.set_lid(lid);
+    let other = world.get(SmInfoRecord::LID, &by_lid).unwrap();
+    standby.set_sm_key(0);
+    assert_eq!((other.lid(), other.sm_info()), (lid, standby));
 
     let can = world.get(ALL, &ClassPortInfo::default()).unwrap();
     assert_eq!(can.class_version(), CLASS_VERSION);
