@@ -7,6 +7,7 @@ use rsm::core::convergence::Convergence;
 use rsm::core::snapshot::Snapshot;
 use rsm::core::{Config, Core, Effect, Event, Remembered};
 use rsm::plan::groups::GroupSet;
+use rsm::plan::guids::AliasGuids;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::Notice;
@@ -34,6 +35,8 @@ pub struct Manager {
     remembered: Remembered,
     /// Who takes part in multicast, as subnet administration beside the core remembers it.
     groups: Option<Arc<GroupSet>>,
+    /// The names of ports, as the same does.
+    guids: Arc<AliasGuids>,
     /// A plan that is being computed: its result, and when it is there.
     planning: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
@@ -51,6 +54,7 @@ impl Manager {
             incarnation: 0,
             remembered: Remembered::default(),
             groups: None,
+            guids: Arc::default(),
             planning: None,
             snapshot: None,
             convergences: Vec::new(),
@@ -71,6 +75,7 @@ impl Manager {
         if let Some(groups) = &self.groups {
             core.handle(Event::Groups(groups.clone()), now);
         }
+        core.handle(Event::Guids(self.guids.clone()), now);
         core.handle_deadline(now);
         self.core = Some(core);
         self.snapshot = None;
@@ -169,6 +174,11 @@ impl Manager {
     pub(super) fn regroup(&mut self, groups: Arc<GroupSet>, now: Time) {
         self.groups = Some(groups.clone());
         self.handle(Event::Groups(groups), now);
+    }
+
+    pub(super) fn rename(&mut self, guids: Arc<AliasGuids>, now: Time) {
+        self.guids = guids.clone();
+        self.handle(Event::Guids(guids), now);
     }
 
     pub(super) fn forget_groups(&mut self) {

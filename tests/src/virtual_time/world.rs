@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rsm::core::{Command, Config, Event};
 use rsm::plan::groups::{GroupSet, Members};
+use rsm::plan::guids::AliasGuids;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Inbound;
@@ -332,6 +333,12 @@ impl World {
         self.groups = GroupSet::clone(&groups);
         let now = self.now;
         self.managers[0].regroup(groups, now);
+    }
+
+    /// Gives ports these names beside their own, and tells the first subnet manager.
+    pub fn rename(&mut self, guids: AliasGuids) {
+        let now = self.now;
+        self.managers[0].rename(Arc::new(guids), now);
     }
 
     /// Nobody remembers who took part in multicast, and that is known: subnet managers are told of those who join anew.

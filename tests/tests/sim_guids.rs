@@ -1,0 +1,78 @@
+//! Names that ports have beside their own: the hardware has those that it is to have, and nothing is written twice.
+
+use std::time::Duration;
+
+use rsm::plan::guids::AliasGuids;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{Attribute, GuidInfo};
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(600);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn hosts(world: &World) -> Vec<(Guid, PortNum)> {
+    let is_host = |guid| {
+        let mut nodes = world.sim.nodes();
+        nodes.any(|(node, kind)| node == guid && kind == NodeKind::Ca)
+    };
+    let ports = world.sim.end_ports();
+    ports.filter(|&(guid, _)| is_host(guid)).collect()
+}
+
+fn sets(world: &World) -> u64 {
+    let sets = expect::sets(&world.sim.counters());
+    sets.get(&GuidInfo::ID).copied().unwrap_or(0)
+}
+
+/// Gives the port at `at` these names, and nobody else any.
+fn name(world: &mut World, at: (Guid, PortNum), names: &[(u8, u64)]) {
+    let port = world.sim.port_guid(at.0, at.1).expect("it is there");
+    let mut guids = AliasGuids::default();
+    for &(index, alias) in names {
+        let names = guids.by_port.entry(port).or_default();
+        names.insert(index, Guid(alias));
+    }
+    world.rename(guids);
+    world.settle(LIMIT);
+    expect::assert_no_findings(world);
+}
+
+fn held(world: &World, at: (Guid, PortNum)) -> Vec<u64> {
+    let guids = world.sim.guids(at.0, at.1).expect("it is there");
+    guids[1..].iter().map(|guid| guid.0).collect()
+}
+
+#[test]
+fn what_differs_is_written_once_whatever_happens_to_the_port() {
+    let mut world = World::brought_up("pgft:2;2,2;1,2;1,1", Settings::default());
+    let host = hosts(&world)[2];
+    assert_eq!(sets(&world), 0);
+    name(&mut world, host, &[(1, 0x11), (7, 0x77)]);
+    assert_eq!(held(&world, host), [0x11, 0, 0, 0, 0, 0, 0x77]);
+    assert_eq!(sets(&world), 1);
+    name(&mut world, host, &[(1, 0x11), (7, 0x77)]);
+    assert_eq!(sets(&world), 1, "that is what it has");
+    name(&mut world, host, &[(2, 0x22), (7, 0x77)]);
+    assert_eq!(held(&world, host), [0, 0x22, 0, 0, 0, 0, 0x77]);
+    assert_eq!(sets(&world), 2);
+
+    // Who starts again reads what is there, and has nothing to write.
+    let before = expect::sets(&world.sim.counters());
+    world.kill(0);
+    world.run_for(SECOND);
+    world.start(0, Memory::Kept);
+    world.settle(LIMIT);
+    assert_eq!(expect::sets(&world.sim.counters()), before);
+
+    // A host that forgets is told again.
+    world.sim.reboot(host.0).expect("it is there");
+    world.run_for(20 * SECOND);
+    world.settle(LIMIT);
+    assert_eq!(held(&world, host), [0, 0x22, 0, 0, 0, 0, 0x77]);
+    assert_eq!(sets(&world), 3);
+
+    name(&mut world, host, &[]);
+    assert_eq!(held(&world, host), [0; 7]);
+    assert_eq!(sets(&world), 4);
+}
