@@ -29,3 +29,15 @@ fn pass(flows: &[(&str, &str)]) {
 fn services_are_registered_found_and_expire() {
     pass(&[("s", "Services Registration")]);
 }
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn the_inventory_is_validated() {
+    pass(&[("c", "Create Inventory"), ("v", "Validate Inventory")]);
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn everything_is_validated() {
+    pass(&[("c", "Create Inventory"), ("a", "All Validations")]);
+}

@@ -32,7 +32,7 @@ pub struct Interest {
 
 impl Interest {
     /// What a request says. `None` where it says what cannot be: a LID that no port has, a range that ends before it begins,
-    /// a flag that is neither 0 nor 1.
+    /// a flag that is neither 0 nor 1. A range that was left empty is nobody's, which is what osmtest asks for.
     pub fn of(info: &InformInfo) -> Option<Interest> {
         let sources = if info.gid() != Gid(0) {
             Sources::Port(info.gid())
@@ -44,7 +44,8 @@ impl Interest {
                 Lid(0) => first,
                 last => Lid(last.0.min(Lid::UNICAST_LAST.0)),
             };
-            if !first.is_unicast() || last < first {
+            let is_nobody = first == Lid::NONE && last == Lid::NONE;
+            if !is_nobody && (!first.is_unicast() || last < first) {
                 return None;
             }
             Sources::Lids(first, last)

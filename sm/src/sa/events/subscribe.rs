@@ -135,6 +135,8 @@ fn check_sources(
             let seen = port.is_some_and(visible);
             seen.then_some(()).ok_or(SaStatus::REQ_INVALID_GID)
         }
+        // It is to hear of nobody.
+        Sources::Lids(Lid::NONE, Lid::NONE) => Ok(()),
         Sources::Lids(first, last) => {
             let mut ports = (first.0..=last.0).filter_map(|lid| directory.by_lid(Lid(lid)));
             let seen = ports.any(visible);
