@@ -68,10 +68,15 @@ impl Fabric {
             .enumerate()
             .map(|(position, node)| (node.guid, NodeIx(position as u32)))
             .collect();
+        let managers = self.managers.into_iter();
+        let managers = managers
+            .filter_map(|(port, info)| Some((moved(port)?, info)))
+            .collect();
         Fabric {
             nodes,
             local,
             index,
+            managers,
         }
     }
 }
