@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use rsm_routing::engine::{self, EngineKind, Options, Routing};
 use rsm_routing::topology::Topology;
-use rsm_routing::verify::{Report, verify};
+use rsm_routing::verify::{Report, verify_on_lanes};
 use serde::Serialize;
 
 use super::Format;
@@ -24,7 +24,7 @@ use crate::plan::{self, lids_in_use};
 pub(super) struct PlanArgs {
     /// A file in ibnetdiscover's format, or a generator such as superpod or pgft:2;18,36;1,18;1,1
     fabric: String,
-    /// The routing engine: auto, updn or minhop
+    /// The routing engine: auto, minhop, updn, dnup, dor, torus, dragonfly+, nue or dfsssp
     #[arg(long, default_value_t, value_name = "NAME")]
     engine: EngineKind,
     /// GUIDs of the switches to rank from, one in a line
@@ -134,7 +134,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let routing = engine::route(args.engine, &topology, &options, None)?;
     let route = watch.lap();
 
-    let report = verify(&topology, &routing.tables);
+    let report = verify_on_lanes(&topology, &routing.tables, &routing.lanes).0;
     let verify = watch.lap();
 
     for finding in &lids.findings {

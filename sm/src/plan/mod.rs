@@ -4,6 +4,7 @@
 //! whatever thread, and nothing else happens.
 
 pub mod groups;
+mod lanes;
 pub mod lids;
 pub mod lint;
 pub mod multicast;
@@ -187,7 +188,13 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
             .previous
             .as_ref()
             .and_then(|plan| plan.routing.ranking.clone()),
-        ..Options::default()
+        previous_coordinates: job
+            .previous
+            .as_ref()
+            .and_then(|plan| plan.routing.coordinates.clone()),
+        max_vls: lanes::available(&job.fabric, &topology, &job.policy),
+        tables: job.policy.tables.clone(),
+        nue_vls: job.policy.nue_vls,
     };
     let routing = engine::route(job.policy.engine, &topology, &options, hardware.as_ref())?;
     // Links kept out of the routes carry packets all the same, until no table leads to them.
@@ -198,7 +205,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
     };
     let links = links_apart.as_ref().unwrap_or(&topology);
     let (proof, waypoint) = rayon::join(
-        || lint::prove(&topology, &routing.tables, routing.engine, &job.policy),
+        || lint::prove(&topology, &routing, &job.policy),
         || transition::waypoint(&job.fabric, links, &job.hardware, &routing.tables),
     );
     if let Some(refusal) = proof.refusal {

@@ -15,6 +15,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::fault::Faults;
+use super::lane_image::LaneImage;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 
@@ -134,6 +135,8 @@ pub struct SwitchRecord {
     pub lft: LftImage,
     /// The multicast forwarding table it holds.
     pub mft: MftImage,
+    /// The SLtoVLMappingTables it holds, as far as routes need them.
+    pub lanes: LaneImage,
     /// It accepted a MulticastFDBTop and did not keep it.
     pub forgets_multicast_top: bool,
     /// It had no LID or another manager when its ports were last read, so that no trap told of what changed since.
@@ -147,6 +150,7 @@ impl SwitchRecord {
             info,
             lft: LftImage::default(),
             mft: MftImage::default(),
+            lanes: LaneImage::default(),
             forgets_multicast_top: false,
             unheard: false,
         }
@@ -263,6 +267,8 @@ pub struct Inventory {
     /// The highest multicast LID in use: up to there multicast tables are read of switches that do not say how far
     /// theirs are in use.
     pub multicast_top: Option<Lid>,
+    /// Whether SLtoVLMappingTables are read: the engine that routes may need them.
+    pub reads_lanes: bool,
 }
 
 impl Inventory {

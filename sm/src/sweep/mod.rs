@@ -17,6 +17,8 @@
 mod attributes;
 pub mod fault;
 pub mod inventory;
+pub mod lane_image;
+pub mod lanes;
 pub mod mft_image;
 mod neighbours;
 pub mod p_keys;
@@ -31,7 +33,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
     Attribute, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo,
-    PKeyTable, PortInfo, SmInfo, SwitchInfo,
+    PKeyTable, PortInfo, SlToVlMapping, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -72,6 +74,8 @@ pub enum Query {
     Sm(PortKey),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
+    /// The SLtoVLMappingTable of a switch from an input to an output port.
+    Lanes(Guid, PortNum, PortNum),
 }
 
 impl Query {
@@ -82,7 +86,8 @@ impl Query {
             Query::Description(guid)
             | Query::Switch(guid)
             | Query::Table(guid, _)
-            | Query::Multicast(guid, _) => Some(guid),
+            | Query::Multicast(guid, _)
+            | Query::Lanes(guid, ..) => Some(guid),
             Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) => Some(key.node),
         }
     }
@@ -98,6 +103,7 @@ impl Query {
             Query::Multicast(..) => MulticastForwardingTable::ID,
             Query::Sm(_) => SmInfo::ID,
             Query::PKeys(..) => PKeyTable::ID,
+            Query::Lanes(..) => SlToVlMapping::ID,
         }
     }
 
@@ -108,6 +114,7 @@ impl Query {
             Query::Port(key) => PortInfo::modifier(key.port, true),
             Query::Table(_, block) => u32::from(block),
             Query::Multicast(_, at) => at.modifier(),
+            Query::Lanes(_, input, output) => SlToVlMapping::modifier(input, output),
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
         }
     }
@@ -479,7 +486,8 @@ impl Sweep {
             Query::Description(guid)
             | Query::Switch(guid)
             | Query::Table(guid, _)
-            | Query::Multicast(guid, _) => {
+            | Query::Multicast(guid, _)
+            | Query::Lanes(guid, ..) => {
                 let node = self.ways_to(inventory, PortKey::new(guid, PortNum::ZERO))?;
                 Some(ask(guid.0, node))
             }
