@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use super::finding::{Finding, Severity, any_error};
 use super::load::{ConfigError, read_text};
 use super::{
-    Config, load_partitions, opensm_conf, parse_guid_file, parse_guid2lid, parse_partitions,
-    toml_file,
+    Config, load_partitions, load_tables, opensm_conf, parse_guid_file, parse_guid2lid,
+    parse_partitions, toml_file,
 };
 
 /// The kinds of files that [`check`] knows.
@@ -163,6 +163,13 @@ fn with_files(config: &Config, mut findings: Vec<Finding>) -> Vec<Finding> {
         match read_text(roots) {
             Ok(text) => findings.extend(parse_guid_file(roots, &text).1),
             Err(error) => findings.push(unread(roots, &error, "root_guid_file names it")),
+        }
+    }
+    if let Some(tables) = &config.routing.tables_file {
+        match load_tables(tables) {
+            Ok(_) => {}
+            Err(ConfigError::Invalid { findings: more }) => findings.extend(more),
+            Err(error) => findings.push(unread(tables, &error, "tables_file names it")),
         }
     }
     if let Some(file) = &config.partitions.file {

@@ -16,6 +16,7 @@ mod partitions;
 mod sample;
 mod schema;
 mod suggest;
+mod tables_file;
 #[cfg(test)]
 mod tests;
 mod toml_file;
@@ -32,6 +33,7 @@ pub use model::{
 pub use partitions::{
     Group, Members, Membership, Partition, Partitions, Rule, load_partitions, parse_partitions,
 };
+pub use tables_file::load_tables;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -158,12 +158,27 @@ impl Default for LinkConfig {
 }
 
 /// Section `routing`.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutingConfig {
     /// What computes the routes.
     pub engine: EngineKind,
     /// The switches at the top of an up*/down* ranking; `None`: found from the graph.
     pub root_guid_file: Option<PathBuf>,
+    /// The tables that the engine `file` takes.
+    pub tables_file: Option<PathBuf>,
+    /// How many lanes `nue` spreads destinations over, 1 to 8.
+    pub nue_vls: u8,
+}
+
+impl Default for RoutingConfig {
+    fn default() -> Self {
+        RoutingConfig {
+            engine: EngineKind::default(),
+            root_guid_file: None,
+            tables_file: None,
+            nue_vls: 1,
+        }
+    }
 }
 
 /// Section `partitions`.

@@ -79,6 +79,7 @@ const MAPPED: &[(&str, &str, &str, Convert)] = &[
         "leaf_vl_stall_count",
         Convert::Number,
     ),
+    ("lfts_file", "routing", "tables_file", Convert::Path),
     ("lmc", "lids", "lmc", Convert::Number),
     ("lmc_esp0", "lids", "lmc_esp0", Convert::Flag),
     (
@@ -101,6 +102,7 @@ const MAPPED: &[(&str, &str, &str, Convert)] = &[
         Convert::Number,
     ),
     ("max_op_vls", "links", "max_op_vls", Convert::Number),
+    ("nue_max_num_vls", "routing", "nue_vls", Convert::Number),
     (
         "overrun_errors_threshold",
         "links",
@@ -254,11 +256,15 @@ fn take(
     field.set(config, given).map_err(|_| refused())
 }
 
+/// OpenSM's name for the engine that is `torus` here.
+const TORUS: &str = "torus-2QoS";
+
 fn engines(config: &mut Config, value: &str) -> Result<(), (Severity, String)> {
     let named = |name: &str| {
         EngineKind::ALL
             .into_iter()
             .find(|e| e.name() == name.trim())
+            .or_else(|| (name.trim() == TORUS).then_some(EngineKind::Torus))
     };
     let first = value.split(',').next().unwrap_or("");
     let Some(engine) = value.split(',').find_map(named) else {

@@ -151,6 +151,13 @@ pub(super) const FIELDS: &[Field] = fields! {
     routing.root_guid_file: OptionPath, Kind::Path, "\"/etc/rsm/roots\"", [
         "The switches at the top, a GUID on each line. Not set: found from the graph."
     ];
+    routing.tables_file: OptionPath, Kind::Path, "\"/var/log/opensm-lfts.dump\"", [
+        "The tables that the engine `file` takes: OpenSM's dump, or what ibroute and dump_fts print."
+    ];
+    routing.nue_vls: U8, number(1, 8), "", [
+        "How many lanes `nue` spreads destinations over. With one no service level matters; more give",
+        "shorter paths to programs that ask for theirs."
+    ];
 
     partitions.file: OptionPath, Kind::Path, "\"/etc/rsm/partitions.conf\"", [
         "The file that defines them, in OpenSM's format. Not set: every port is a full member of the",

@@ -186,9 +186,11 @@ impl Core {
     pub fn new(config: Config, remembered: Remembered) -> Core {
         let mut work = Work::default();
         work.sweep_everything(false, "start");
+        let mut inventory = Inventory::default();
+        inventory.reads_lanes = config.policy.engine.may_need_lanes();
         Core {
             client: Client::new(config.client.clone()),
-            inventory: Inventory::default(),
+            inventory,
             fabric: Arc::default(),
             plan: None,
             claims: Arc::new(remembered.claims),
@@ -445,6 +447,7 @@ impl Core {
             Command::Reload(config) => {
                 self.drop_trial();
                 self.config = *config;
+                self.inventory.reads_lanes = self.config.policy.engine.may_need_lanes();
                 self.refused.clear();
                 self.damping.configure(self.config.damping);
                 // What a device did not keep under the old settings may be asked for once more.

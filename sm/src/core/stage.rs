@@ -580,6 +580,9 @@ impl Core {
                     Task::Block { switch, .. } => {
                         (Subject::Node(switch), "its forwarding table".to_owned())
                     }
+                    Task::Lanes { switch, .. } => {
+                        (Subject::Node(switch), "an SLtoVLMappingTable".to_owned())
+                    }
                     Task::Multicast { switch, .. } => (
                         Subject::Node(switch),
                         "its multicast forwarding table".to_owned(),

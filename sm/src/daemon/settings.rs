@@ -7,6 +7,7 @@ use rsm_mad::client::ClientConfig;
 
 use crate::config::{
     self, Config, ConfigError, PartitionConfig, Partitions, load_guid_file, load_partitions,
+    load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -27,12 +28,18 @@ pub(super) fn core_config(
         Some(file) => load_guid_file(file)?.into_iter().collect(),
         None => Vec::new(),
     };
+    let tables = match &config.routing.tables_file {
+        Some(file) => Some(Arc::new(load_tables(file)?)),
+        None => None,
+    };
     let policy = Policy {
         lmc: config.lids.lmc,
         lmc_enhanced_port0: config.lids.lmc_esp0,
         ports: port_policy(config),
         engine: config.routing.engine,
         root_guids,
+        tables,
+        nue_vls: config.routing.nue_vls,
         partitions: Arc::new(partitions(&config.partitions, in_force)?),
         enforcement: config.partitions.enforcement,
         accept_credit_loops,

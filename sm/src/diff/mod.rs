@@ -4,6 +4,7 @@
 
 mod guids;
 mod kept;
+mod lanes;
 mod multicast;
 mod reregister;
 
@@ -15,6 +16,7 @@ use rsm_routing::tables::Tables;
 
 pub use self::guids::{GuidBlock, differing as differing_guids};
 pub use self::kept::{DeviceKind, NotKept, PortRole};
+pub use self::lanes::LaneRow;
 pub use self::multicast::{MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 use crate::fabric::{Fabric, PortRef};
@@ -32,8 +34,21 @@ pub struct SwitchChange {
     /// Blocks that differ from the plan's waypoint, lowest first; they are written before any of `blocks` is written
     /// anywhere.
     pub first: Vec<u16>,
+    /// SLtoVLMappingTables that differ; they are written when all of `first` is held everywhere, and before any of
+    /// `blocks` is written anywhere.
+    pub lanes: Vec<LaneRow>,
     /// Blocks of the forwarding table that differ then, lowest first.
     pub blocks: Vec<u16>,
+}
+
+impl SwitchChange {
+    /// Whether the switch is as it should be.
+    pub fn is_empty(&self) -> bool {
+        self.info.is_none()
+            && self.first.is_empty()
+            && self.lanes.is_empty()
+            && self.blocks.is_empty()
+    }
 }
 
 /// What has to be written to one port.
@@ -123,7 +138,7 @@ pub fn diff(
     waypoint: Option<&Tables>,
 ) -> Changes {
     let mut changes = Changes::default();
-    for (guid, _, record) in inventory.switches() {
+    for (guid, node, record) in inventory.switches() {
         let Some(table) = plan.table(guid) else {
             continue;
         };
@@ -148,7 +163,8 @@ pub fn diff(
                 change.blocks.push(block as u16);
             }
         }
-        if change.info.is_some() || !change.first.is_empty() || !change.blocks.is_empty() {
+        change.lanes = lanes::diff(plan, node);
+        if !change.is_empty() {
             changes.switches.insert(guid, change);
         }
     }

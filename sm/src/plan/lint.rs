@@ -1,8 +1,8 @@
 //! The proof of a plan, before the first SMP leaves.
 
-use rsm_routing::tables::Tables;
+use rsm_routing::engine::Routing;
 use rsm_routing::topology::Topology;
-use rsm_routing::verify::{Dependencies, Report, verify_with_dependencies};
+use rsm_routing::verify::{Dependencies, Report, verify_on_lanes};
 
 use super::policy::Policy;
 
@@ -43,14 +43,10 @@ pub struct Proof<'a> {
     pub dependencies: Dependencies<'a>,
 }
 
-/// Proves `tables`.
-pub fn prove<'a>(
-    topology: &'a Topology,
-    tables: &Tables,
-    engine: &'static str,
-    policy: &Policy,
-) -> Proof<'a> {
-    let (report, dependencies) = verify_with_dependencies(topology, tables);
+/// Proves what `routing` found, on the lanes that it needs.
+pub fn prove<'a>(topology: &'a Topology, routing: &Routing, policy: &Policy) -> Proof<'a> {
+    let engine = routing.engine;
+    let (report, dependencies) = verify_on_lanes(topology, &routing.tables, &routing.lanes);
     let refusal = if !report.loop_free {
         Some(Refusal::Loop { engine })
     } else if !report.credit_loop_free && !policy.accept_credit_loops {

@@ -5,6 +5,7 @@
 
 pub mod groups;
 pub mod guids;
+mod lanes;
 pub mod lids;
 pub mod lint;
 pub mod multicast;
@@ -202,6 +203,13 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
             .previous
             .as_ref()
             .and_then(|plan| plan.routing.ranking.clone()),
+        previous_coordinates: job
+            .previous
+            .as_ref()
+            .and_then(|plan| plan.routing.coordinates.clone()),
+        max_vls: lanes::available(&job.fabric, &topology, &job.policy),
+        tables: job.policy.tables.clone(),
+        nue_vls: job.policy.nue_vls,
         ..Options::default()
     };
     let routing = engine::route(job.policy.engine, &topology, &options, hardware.as_ref())?;
@@ -212,7 +220,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         Some(topology::build(&job.fabric, &lids, &BTreeSet::new())?)
     };
     let links = links_apart.as_ref().unwrap_or(&topology);
-    let proof = lint::prove(&topology, &routing.tables, routing.engine, &job.policy);
+    let proof = lint::prove(&topology, &routing, &job.policy);
     if let Some(refusal) = proof.refusal {
         return Err(refusal.into());
     }

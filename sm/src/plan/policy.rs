@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::EngineKind;
+use rsm_routing::lfts::Dump;
 
 use crate::config::{Enforcement, Partitions};
 
@@ -21,6 +22,10 @@ pub struct Policy {
     pub engine: EngineKind,
     /// GUIDs of the switches that up*/down* ranks from; empty: found from the fabric.
     pub root_guids: Vec<Guid>,
+    /// The tables that the engine `file` takes.
+    pub tables: Option<Arc<Dump>>,
+    /// How many lanes `nue` spreads destinations over.
+    pub nue_vls: u8,
     /// Who may talk to whom.
     pub partitions: Arc<Partitions>,
     /// Where switches check that.
@@ -100,6 +105,8 @@ impl Default for Policy {
             ports: PortPolicy::default(),
             engine: EngineKind::Auto,
             root_guids: Vec::new(),
+            tables: None,
+            nue_vls: 1,
             partitions: Arc::default(),
             enforcement: Enforcement::default(),
             accept_credit_loops: false,

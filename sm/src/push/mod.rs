@@ -12,6 +12,7 @@
 //! next difference starts from the truth whatever happened.
 
 mod guids;
+mod lanes;
 mod multicast;
 mod p_keys;
 mod ports;
@@ -24,7 +25,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
     Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
-    PortState, SwitchInfo,
+    PortState, SlToVlMapping, SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -50,6 +51,15 @@ pub enum Task {
         block: u16,
         /// Write what is held on the way, rather than what is held in the end.
         first: bool,
+    },
+    /// The SLtoVLMappingTable of a switch from one port to another.
+    Lanes {
+        /// The switch.
+        switch: Guid,
+        /// The port that packets come in by; 0 for its own.
+        input: PortNum,
+        /// The port that they leave by.
+        output: PortNum,
     },
     /// A block of a multicast forwarding table.
     Multicast {
@@ -128,6 +138,7 @@ impl Failure {
         match self.task {
             Task::Switch(guid)
             | Task::Block { switch: guid, .. }
+            | Task::Lanes { switch: guid, .. }
             | Task::Multicast { switch: guid, .. }
             | Task::MulticastTop(guid) => guid,
             Task::Port(key, _) | Task::PKeys(key, _) | Task::Guids(key, _) => key.node,
@@ -167,6 +178,8 @@ pub struct Push {
     ready: VecDeque<Task>,
     /// Sets on the way that are not acknowledged; while there are any, no block of the end is written.
     unmet: usize,
+    /// Whether SLtoVLMappingTables may be written, or have been.
+    lanes_open: bool,
     outstanding: usize,
     stopped: bool,
     /// Ports and tables alternate, so that neither waits for all of the other.
@@ -213,6 +226,7 @@ impl Push {
             turn: VecDeque::new(),
             ready: VecDeque::new(),
             unmet: 0,
+            lanes_open: false,
             outstanding: 0,
             stopped: false,
             ports_next: false,
@@ -226,9 +240,13 @@ impl Push {
         // What multicast lets go of first is part of the way: the last unicast tables must not meet it. That holds also where
         // the hardware is at the waypoint already.
         let lets_go = push.plan.waypoint.is_some() && push.multicast.unmet() > 0;
-        if lets_go || push.switches.values().any(SwitchPush::has_waypoint) {
+        let has_lanes = push.switches.values().any(|switch| switch.lanes() > 0);
+        if lets_go || has_lanes || push.switches.values().any(SwitchPush::has_waypoint) {
             push.unmet = push.switches.values().map(SwitchPush::on_the_way).sum();
             push.unmet += push.multicast.unmet();
+        }
+        if push.unmet == 0 {
+            push.open_lanes();
         }
         push.give_turns();
         for (key, change) in changes.ports {
@@ -424,6 +442,15 @@ impl Push {
                 let entries = self.wanted(switch, block, first)?;
                 (switch, LinearForwardingTable::ID, u32::from(block), entries)
             }
+            Task::Lanes {
+                switch,
+                input,
+                output,
+            } => {
+                let data = self.wanted_lanes((switch, input, output))?;
+                let modifier = SlToVlMapping::modifier(input, output);
+                (switch, SlToVlMapping::ID, modifier, data)
+            }
             Task::Multicast { switch, at, first } => {
                 let masks = self.wanted_masks(inventory, switch, at, first)?;
                 let mut table = MulticastForwardingTable::default();
@@ -497,6 +524,7 @@ impl Push {
             }
             Task::Switch(_)
             | Task::Block { .. }
+            | Task::Lanes { .. }
             | Task::Multicast { .. }
             | Task::MulticastTop(_) => return None,
         };
@@ -552,6 +580,14 @@ impl Push {
                 } else {
                     self.failed(inventory, task, Cause::NotHeld);
                 }
+            }
+            Task::Lanes {
+                switch,
+                input,
+                output,
+            } => {
+                let (place, mapping) = ((switch, input, output), SlToVlMapping::from_data(data));
+                self.lanes_answered(inventory, task, place, mapping);
             }
             Task::Multicast { .. } => {
                 let masks = MulticastForwardingTable::from_data(data).masks();
@@ -656,6 +692,11 @@ impl Push {
                 }
                 self.table_settled(inventory, task, switch, true);
             }
+            Task::Lanes {
+                switch,
+                input,
+                output,
+            } => self.lanes_failed(inventory, task, (switch, input, output), cause),
             Task::Multicast { .. } => self.masks_failed(inventory, task, cause),
             Task::MulticastTop(_) => self.multicast_settled(task, true),
             Task::Port(key, _) => {
@@ -712,6 +753,7 @@ impl Push {
             return;
         }
         if on_the_way && self.unmet == 0 {
+            self.open_lanes();
             self.give_turns();
             self.multicast.give_turns();
         } else {

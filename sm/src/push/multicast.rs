@@ -333,6 +333,7 @@ impl Push {
                 // It could close a circle with the unicast tables that would follow.
                 self.stop();
             } else if self.unmet == 0 {
+                self.open_lanes();
                 self.give_turns();
                 self.multicast.give_turns();
             }

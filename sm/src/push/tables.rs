@@ -1,10 +1,10 @@
 //! What is to be written to one switch, and how far that is.
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SwitchInfo;
 
 use super::Task;
-use crate::diff::SwitchChange;
+use crate::diff::{LaneRow, SwitchChange};
 
 /// The writing of one switch's tables.
 ///
@@ -22,6 +22,9 @@ pub(super) struct SwitchPush {
     /// Whether the switch has its place among those whose turn comes.
     pub(super) in_turn: bool,
     first_sent: usize,
+    /// All switches hold what they are to hold on the way: lanes come next.
+    lanes_open: bool,
+    lanes_sent: usize,
     blocks_sent: usize,
     unsettled: usize,
     failed: bool,
@@ -47,6 +50,8 @@ impl SwitchPush {
             change,
             info_sent: false,
             first_sent: 0,
+            lanes_open: false,
+            lanes_sent: 0,
             blocks_sent: 0,
             unsettled: 0,
             failed: false,
@@ -61,6 +66,26 @@ impl SwitchPush {
     /// Whether blocks are to be written on the way to the last tables.
     pub(super) fn has_waypoint(&self) -> bool {
         !self.change.first.is_empty()
+    }
+
+    /// How many SLtoVLMappingTables are to be written.
+    pub(super) fn lanes(&self) -> usize {
+        self.change.lanes.len()
+    }
+
+    /// Lets SLtoVLMappingTables be written.
+    pub(super) fn open_lanes(&mut self) {
+        self.lanes_open = true;
+    }
+
+    /// The lane of each service level from one port to another, as it is to be written.
+    pub(super) fn lane_row(&self, input: PortNum, output: PortNum) -> Option<&LaneRow> {
+        let mut rows = self.change.lanes.iter();
+        rows.find(|row| (row.input, row.output) == (input, output))
+    }
+
+    fn has_lanes(&self) -> bool {
+        self.lanes_open && self.lanes_sent < self.change.lanes.len()
     }
 
     /// How many Sets come before the last tables of any switch: those blocks, and SwitchInfo, which takes entries above a
@@ -81,7 +106,7 @@ impl SwitchPush {
     /// Whether there is something to send now, while tables on the way are written (`on_the_way`) or after.
     pub(super) fn has_next(&self, on_the_way: bool) -> bool {
         let block = if on_the_way {
-            self.first_sent < self.change.first.len()
+            self.first_sent < self.change.first.len() || self.has_lanes()
         } else {
             self.blocks_sent < self.change.blocks.len()
         };
@@ -97,6 +122,14 @@ impl SwitchPush {
         let task = if self.is_info_due(on_the_way) {
             self.info_sent = true;
             Task::Switch(switch)
+        } else if on_the_way && self.first_sent == self.change.first.len() {
+            let lanes = self.change.lanes.get(self.lanes_sent)?;
+            self.lanes_sent += 1;
+            Task::Lanes {
+                switch,
+                input: lanes.input,
+                output: lanes.output,
+            }
         } else if on_the_way {
             let &block = self.change.first.get(self.first_sent)?;
             self.first_sent += 1;
@@ -138,6 +171,7 @@ impl SwitchPush {
     /// Whether the switch forwards as planned.
     pub(super) fn is_programmed(&self) -> bool {
         let all_sent = self.first_sent == self.change.first.len()
+            && self.lanes_sent == self.change.lanes.len()
             && self.blocks_sent == self.change.blocks.len();
         !self.failed && self.unsettled == 0 && self.info_held && all_sent
     }

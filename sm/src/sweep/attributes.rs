@@ -3,7 +3,7 @@
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
     Attribute, CapabilityMask, GuidInfo, LinearForwardingTable, MulticastForwardingTable,
-    NodeDescription, PKeyTable, PortInfo, PortState, SmInfo, SwitchInfo,
+    NodeDescription, PKeyTable, PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::Status;
 
@@ -93,6 +93,10 @@ impl Sweep {
             Query::PKeys(key, block) => {
                 self.on_p_keys(inventory, key, block, PKeyTable::from_data(data));
             }
+            Query::Lanes(guid, input, output) => {
+                let mapping = SlToVlMapping::from_data(data);
+                self.on_lanes(inventory, (guid, input, output), mapping);
+            }
             Query::Sm(key) => {
                 if let Some(port) = inventory.port_mut(key) {
                     let info = *SmInfo::from_data(data);
@@ -164,6 +168,7 @@ impl Sweep {
         for at in multicast {
             self.ask(Query::Multicast(guid, at));
         }
+        self.ask_lanes(inventory, guid, None);
         if port_state_change && !matches!(self.scope, Scope::Full { .. }) {
             self.changed = true;
             self.ask_node(inventory, guid);
@@ -179,6 +184,7 @@ impl Sweep {
         {
             switch.lft.forget();
             switch.mft.forget();
+            switch.lanes.forget();
         }
         self.forget_all_p_keys(inventory, guid);
         self.ask_node(inventory, guid);
@@ -196,6 +202,7 @@ impl Sweep {
         }
         self.see_p_keys(inventory, key, known.as_ref());
         self.see_guids(inventory, key);
+        self.see_lanes(inventory, key);
         let is_local = inventory.local == Some(key);
         let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
         let external = key.port != PortNum::ZERO;

@@ -184,6 +184,9 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
                 format!("{} block {block} of port {}", query.attribute(), key.port)
             }
             Query::Table(_, block) => format!("{} block {block}", query.attribute()),
+            Query::Lanes(_, input, output) => {
+                format!("{} from port {input} to port {output}", query.attribute())
+            }
             Query::Multicast(_, at) => format!(
                 "{} block {} position {}",
                 query.attribute(),

@@ -16,6 +16,7 @@ use rsm_mad::wire::attr::{
 
 use super::fault::Faults;
 use super::guids::GuidImage;
+use super::lane_image::LaneImage;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use crate::plan::guids::AliasGuids;
@@ -136,6 +137,8 @@ pub struct SwitchRecord {
     pub lft: LftImage,
     /// The multicast forwarding table it holds.
     pub mft: MftImage,
+    /// The SLtoVLMappingTables it holds, as far as routes need them.
+    pub lanes: LaneImage,
     /// It accepted a MulticastFDBTop and did not keep it.
     pub forgets_multicast_top: bool,
     /// It had no LID or another manager when its ports were last read, so that no trap told of what changed since.
@@ -149,6 +152,7 @@ impl SwitchRecord {
             info,
             lft: LftImage::default(),
             mft: MftImage::default(),
+            lanes: LaneImage::default(),
             forgets_multicast_top: false,
             unheard: false,
         }
@@ -282,6 +286,8 @@ pub struct Inventory {
     pub alias_guids: Arc<AliasGuids>,
     /// Some port has such names, or once had.
     pub named: bool,
+    /// Whether SLtoVLMappingTables are read: the engine that routes may need them.
+    pub reads_lanes: bool,
 }
 
 impl Inventory {

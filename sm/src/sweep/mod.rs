@@ -18,6 +18,8 @@ mod attributes;
 pub mod fault;
 pub mod guids;
 pub mod inventory;
+pub mod lane_image;
+pub mod lanes;
 pub mod mft_image;
 mod neighbours;
 pub mod p_keys;
@@ -32,7 +34,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
     Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
-    NodeInfo, PKeyTable, PortInfo, SmInfo, SwitchInfo,
+    NodeInfo, PKeyTable, PortInfo, SlToVlMapping, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -75,6 +77,8 @@ pub enum Query {
     PKeys(PortKey, u16),
     /// A block of a port's GUIDInfo.
     Guids(PortKey, u8),
+    /// The SLtoVLMappingTable of a switch from an input to an output port.
+    Lanes(Guid, PortNum, PortNum),
 }
 
 impl Query {
@@ -85,7 +89,8 @@ impl Query {
             Query::Description(guid)
             | Query::Switch(guid)
             | Query::Table(guid, _)
-            | Query::Multicast(guid, _) => Some(guid),
+            | Query::Multicast(guid, _)
+            | Query::Lanes(guid, ..) => Some(guid),
             Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) | Query::Guids(key, _) => {
                 Some(key.node)
             }
@@ -104,6 +109,7 @@ impl Query {
             Query::Sm(_) => SmInfo::ID,
             Query::PKeys(..) => PKeyTable::ID,
             Query::Guids(..) => GuidInfo::ID,
+            Query::Lanes(..) => SlToVlMapping::ID,
         }
     }
 
@@ -115,6 +121,7 @@ impl Query {
             Query::Port(key) => PortInfo::modifier(key.port, true),
             Query::Table(_, block) => u32::from(block),
             Query::Multicast(_, at) => at.modifier(),
+            Query::Lanes(_, input, output) => SlToVlMapping::modifier(input, output),
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
         }
     }
@@ -486,7 +493,8 @@ impl Sweep {
             Query::Description(guid)
             | Query::Switch(guid)
             | Query::Table(guid, _)
-            | Query::Multicast(guid, _) => {
+            | Query::Multicast(guid, _)
+            | Query::Lanes(guid, ..) => {
                 let node = self.ways_to(inventory, PortKey::new(guid, PortNum::ZERO))?;
                 Some(ask(guid.0, node))
             }

@@ -119,6 +119,12 @@ impl Minima {
         }
     }
 
+    /// The service level that packets between two ports have to have; `None` where any will do.
+    pub(in crate::sa) fn level(&self, from: EndIx, to: EndIx) -> Option<u8> {
+        let [from, to] = [from, to].map(|end| self.attached[end.0 as usize].switch);
+        self.plan.routing.lanes.level(from?, to?)
+    }
+
     /// What packets from `from` to the LID `dlid` of `to` can be; `None` where none arrive.
     pub(in crate::sa) fn between(&self, from: EndIx, to: EndIx, dlid: Lid) -> Option<Limits> {
         let (a, b) = (

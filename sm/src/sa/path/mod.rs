@@ -161,7 +161,11 @@ impl Finder {
             directory.plan.policy.ports.subnet_timeout
         };
         let p_key = self.p_key(from, to)?;
-        let sl = wishes.sl.unwrap_or_else(|| directory.service_level(p_key));
+        let sl = match (directory.minima.level(from, to), wishes.sl) {
+            (Some(needed), Some(wanted)) if needed != wanted => return None,
+            (Some(needed), _) => needed,
+            (None, wanted) => wanted.unwrap_or_else(|| directory.service_level(p_key)),
+        };
         let mut path = PathRecord::default();
         let (source, destination) = self.names;
         path.set_sgid(source.unwrap_or_else(|| directory.gid(from)))

@@ -1,11 +1,12 @@
 //! SLtoVLMappingTableRecord: on which lane packets of each service level leave.
 //!
-//! The tables stay as devices come up with them and are not read; until there is a plan for them all service levels are
-//! answered to share VL 0, which every link has.
+//! Where routes need lanes, the tables of switches are answered as they are planned. Everywhere else the tables stay as
+//! devices come up with them and are not read: then all service levels are answered to share VL 0, which every link has.
 
 use std::sync::Arc;
 
 use rsm_ids::PortNum;
+use rsm_mad::wire::attr::SlToVlMapping;
 use rsm_mad::wire::sa::{ComponentMask, SlToVlMappingTableRecord};
 
 use super::{Query, of_each_end};
@@ -34,6 +35,14 @@ pub(super) fn candidates(
 }
 
 impl Query<SlToVlMappingTableRecord> {
+    /// The lanes that the routes need between two ports of a switch.
+    fn planned(&self, ix: EndIx, input: PortNum, output: PortNum) -> Option<[u8; 16]> {
+        let plan = &self.directory.plan;
+        let (node, _) = self.directory.port(ix);
+        let switch = plan.topology.switch_by_guid(node.guid)?;
+        plan.routing.lanes.row(switch, input, output).copied()
+    }
+
     fn table(
         &self,
         ix: EndIx,
@@ -58,6 +67,11 @@ impl Query<SlToVlMappingTableRecord> {
             .set_lid(self.directory.end(ix).lid)
             .set_input_port_num(input)
             .set_output_port_num(output);
+        if let Some(row) = self.planned(ix, input, output) {
+            let mut mapping = SlToVlMapping::default();
+            mapping.set_vls(row);
+            record.set_mapping(&mapping);
+        }
         matches.then_some(record)
     }
 }

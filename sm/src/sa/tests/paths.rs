@@ -7,10 +7,12 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
+use rsm_routing::engine::EngineKind;
 
 use super::walk::walk;
-use super::world::{PREFIX, SMALL, World, records};
+use super::world::{PREFIX, SMALL, World, planned_as, records};
 use crate::fabric::{Fabric, PortRef};
+use crate::plan::policy::Policy;
 use crate::sa::Request;
 use crate::sa::mcast::Parameters;
 
@@ -298,4 +300,61 @@ fn an_answer_goes_back_where_the_question_came_from() {
     );
     let answer = answer.unwrap();
     assert_eq!((answer.remote, answer.status()), (requester, Status::OK));
+}
+
+#[test]
+fn a_path_has_the_service_level_that_its_route_needs() {
+    let policy = Policy {
+        engine: EngineKind::Torus,
+        ..Policy::default()
+    };
+    let (fabric, plan) = planned_as("torus:5x5,hosts=1", |_| policy);
+    let (topology, lanes) = (plan.topology.clone(), plan.routing.lanes.clone());
+    let mut world = World::of(fabric, plan);
+    let hosts = world.hosts();
+    let switch = |lid| topology.destination_of(lid).unwrap().switch;
+    let mut seen = [false; 4];
+    for (&from, &to) in hosts
+        .iter()
+        .flat_map(|from| hosts.iter().map(move |to| (from, to)))
+    {
+        let needed = lanes.level(switch(from), switch(to)).unwrap();
+        let path = world.get(PAIR, &between(from, to)).unwrap();
+        assert_eq!(path.sl(), needed);
+        assert!(path.reversible());
+        // Another one there is no path on.
+        let mut wanted = between(from, to);
+        wanted.set_sl(needed ^ 1);
+        let refused = world.get(PAIR | PathRecord::SL, &wanted);
+        assert_eq!(refused, Err(SaStatus::NO_RECORDS));
+        wanted.set_sl(needed);
+        assert_eq!(
+            world.get(PAIR | PathRecord::SL, &wanted).unwrap().sl(),
+            needed
+        );
+        seen[usize::from(needed)] = true;
+    }
+    // Neither ring crossed, one of them, the other, and both.
+    assert_eq!(seen, [true; 4]);
+}
+
+#[test]
+fn mappings_are_answered_as_they_are_planned() {
+    let policy = Policy {
+        engine: EngineKind::Torus,
+        ..Policy::default()
+    };
+    let (fabric, plan) = planned_as("torus:5x5,hosts=1", |_| policy);
+    let (topology, lanes) = (plan.topology.clone(), plan.routing.lanes.clone());
+    let mut world = World::of(fabric, plan);
+    let lid = world.switches()[7];
+    let switch = topology.destination_of(lid).unwrap().switch;
+    let mut wanted = SlToVlMappingTableRecord::default();
+    wanted.set_lid(lid);
+    let rows = world.table(SlToVlMappingTableRecord::LID, &wanted);
+    assert!(rows.len() > 16);
+    for row in rows {
+        let planned = lanes.row(switch, row.input_port_num(), row.output_port_num());
+        assert_eq!(Some(&row.mapping().vls()), planned);
+    }
 }

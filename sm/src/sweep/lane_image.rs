@@ -1,0 +1,71 @@
+//! The SLtoVLMappingTables of a switch as it holds them.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::attr::SlToVlMapping;
+
+use super::inventory::BlockState;
+
+/// The lane of each service level.
+pub type Row = [u8; SlToVlMapping::ENTRIES];
+
+/// What is known of the SLtoVLMappingTables of one switch, by input and output port. Nothing but what was asked for or
+/// written is kept: most fabrics need none of it.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct LaneImage {
+    rows: BTreeMap<(PortNum, PortNum), (BlockState, Row)>,
+}
+
+impl LaneImage {
+    /// The state of the table from `input` to `output`.
+    pub fn state(&self, input: PortNum, output: PortNum) -> BlockState {
+        let held = self.rows.get(&(input, output));
+        held.map_or(BlockState::Unknown, |&(state, _)| state)
+    }
+
+    /// Whether the table from `input` to `output` is known to hold exactly `row`.
+    pub fn holds(&self, input: PortNum, output: PortNum, row: &Row) -> bool {
+        self.rows.get(&(input, output)) == Some(&(BlockState::Known, *row))
+    }
+
+    /// Records that the hardware holds `row` from `input` to `output`.
+    pub fn store(&mut self, input: PortNum, output: PortNum, row: Row) {
+        self.rows.insert((input, output), (BlockState::Known, row));
+    }
+
+    /// Records that the table may hold anything between its old and a new content.
+    pub fn mark_dirty(&mut self, input: PortNum, output: PortNum) {
+        if let Some((state, _)) = self.rows.get_mut(&(input, output)) {
+            *state = BlockState::Dirty;
+        }
+    }
+
+    /// Forgets everything: the switch was reset.
+    pub fn forget(&mut self) {
+        self.rows.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_stored_is_held() {
+        let [a, b] = [PortNum(1), PortNum(2)];
+        let row: Row = std::array::from_fn(|level| level as u8 % 2);
+        let mut image = LaneImage::default();
+        assert!(!image.holds(a, b, &row));
+        image.mark_dirty(a, b);
+        assert_eq!(image.state(a, b), BlockState::Unknown);
+        image.store(a, b, row);
+        assert!(image.holds(a, b, &row) && !image.holds(b, a, &row));
+        assert!(!image.holds(a, b, &[0; 16]));
+        image.mark_dirty(a, b);
+        assert!(!image.holds(a, b, &row));
+        assert_eq!(image.state(a, b), BlockState::Dirty);
+        image.forget();
+        assert_eq!(image, LaneImage::default());
+    }
+}

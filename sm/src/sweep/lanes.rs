@@ -1,0 +1,78 @@
+//! Reading SLtoVLMappingTables back, where the engine that routes needs them.
+//!
+//! There is one for each pair of an input and an output port. Those of ports whose link is up are asked for, as long as
+//! they are not known, and only of switches that forward something: on a fresh one they are written unread.
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::SlToVlMapping;
+
+use super::inventory::{BlockState, Inventory, NodeRecord, PortKey};
+use super::{Query, Scope, Sweep};
+
+impl Sweep {
+    /// Asks for the tables between ports of a switch; between one port and all others if `only` names one.
+    pub(super) fn ask_lanes(&mut self, inventory: &Inventory, guid: Guid, only: Option<PortNum>) {
+        if !inventory.reads_lanes {
+            return;
+        }
+        let Some((node, switch)) = inventory
+            .node(guid)
+            .and_then(|node| Some((node, node.switch.as_ref()?)))
+        else {
+            return;
+        };
+        if switch.info.linear_fdb_top() == Lid::NONE {
+            return;
+        }
+        let audit = matches!(self.scope, Scope::Full { audit: true });
+        for (input, output) in pairs(node) {
+            let concerns = only.is_none_or(|port| port == input || port == output);
+            let is_known = switch.lanes.state(input, output) == BlockState::Known;
+            if concerns && (audit || !is_known) {
+                self.ask(Query::Lanes(guid, input, output));
+            }
+        }
+    }
+
+    pub(super) fn on_lanes(
+        &mut self,
+        inventory: &mut Inventory,
+        (guid, input, output): (Guid, PortNum, PortNum),
+        mapping: &SlToVlMapping,
+    ) {
+        let switch = inventory
+            .node_mut(guid)
+            .and_then(|node| node.switch.as_mut());
+        if let Some(switch) = switch {
+            let row = mapping.vls();
+            self.changed |= !switch.lanes.holds(input, output, &row);
+            switch.lanes.store(input, output, row);
+        }
+    }
+
+    /// A port answered: asks for the tables that it takes part in.
+    pub(super) fn see_lanes(&mut self, inventory: &Inventory, key: PortKey) {
+        let is_up = inventory.port(key).is_some_and(|port| port.is_up());
+        if is_up && key.port != PortNum::ZERO {
+            self.ask_lanes(inventory, key.node, Some(key.port));
+        }
+    }
+}
+
+/// The pairs of input and output port that packets can take through a switch: from its own port 0 or from any port whose
+/// link is up, to any other one whose link is up.
+pub fn pairs(node: &NodeRecord) -> Vec<(PortNum, PortNum)> {
+    let up: Vec<PortNum> = node
+        .external_ports()
+        .filter(|(_, port)| port.is_up())
+        .map(|(number, _)| number)
+        .collect();
+    let outputs = |input: PortNum| {
+        let outputs = up.iter().copied().filter(move |&output| output != input);
+        outputs.map(move |output| (input, output))
+    };
+    std::iter::once(PortNum::ZERO)
+        .chain(up.iter().copied())
+        .flat_map(outputs)
+        .collect()
+}

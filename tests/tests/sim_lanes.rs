@@ -1,0 +1,186 @@
+//! Routes that need several virtual lanes, on switches that map service levels as they were told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::plan::Plan;
+use rsm::plan::policy::Policy;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::header::AttrId;
+use rsm_routing::engine::EngineKind;
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn brought_up(spec: &str, engine: EngineKind) -> World {
+    let mut settings = Settings::default();
+    settings.core.policy = Arc::new(Policy {
+        engine,
+        ..Policy::default()
+    });
+    let mut world = World::generated(spec, settings);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+    world
+}
+
+fn plan(world: &World) -> Arc<Plan> {
+    let snapshot = world.manager().snapshot().expect("it is up");
+    snapshot.plan.clone().expect("there is a plan")
+}
+
+/// What the manager says is wrong, with its causes.
+fn complaints(world: &World) -> Vec<String> {
+    let snapshot = world.manager().snapshot().expect("it was published");
+    let findings = snapshot.findings.iter();
+    findings
+        .map(|finding| format!("{}: {}", finding.subject, finding.text))
+        .collect()
+}
+
+fn switches(world: &World) -> Vec<Guid> {
+    let nodes = world.sim.nodes();
+    nodes
+        .filter(|&(_, kind)| kind == NodeKind::Switch)
+        .map(|(guid, _)| guid)
+        .collect()
+}
+
+/// Ports whose link carries data.
+fn active(world: &World, switch: Guid) -> Vec<PortNum> {
+    let is_active = |port: &PortNum| {
+        let info = world.sim.port_info(switch, *port);
+        info.is_ok_and(|info| info.port_state() == PortState::Active)
+    };
+    (1..=254).map(PortNum).filter(is_active).collect()
+}
+
+/// Every switch maps as it is planned, between all ports that carry data.
+fn assert_mapped(world: &World) {
+    let plan = plan(world);
+    let lanes = &plan.routing.lanes;
+    assert!(!lanes.is_single(), "{}", plan.routing.reason);
+    for guid in switches(world) {
+        let Some(switch) = plan.topology.switch_by_guid(guid) else {
+            continue;
+        };
+        let outputs = active(world, guid);
+        let inputs = std::iter::once(PortNum::ZERO).chain(outputs.iter().copied());
+        for input in inputs {
+            for &output in outputs.iter().filter(|&&output| output != input) {
+                let held = world.sim.virtual_lanes(guid, input, output).unwrap();
+                let planned = lanes.row(switch, input, output);
+                assert_eq!(Some(&held), planned, "{guid} from {input} to {output}");
+            }
+        }
+    }
+}
+
+fn mappings_set(world: &World) -> u64 {
+    let sets = expect::sets(&world.sim.counters());
+    sets.get(&AttrId::SL_TO_VL_MAPPING).copied().unwrap_or(0)
+}
+
+/// The service level of every pair of switches, by GUID.
+fn levels(plan: &Plan, of: &[Guid]) -> Vec<Option<u8>> {
+    let index = |guid: &Guid| plan.topology.switch_by_guid(*guid).expect("it is there");
+    of.iter()
+        .flat_map(|from| of.iter().map(move |to| (from, to)))
+        .map(|(from, to)| plan.routing.lanes.level(index(from), index(to)))
+        .collect()
+}
+
+#[test]
+fn a_torus_comes_up_on_its_lanes_and_a_second_start_sets_nothing() {
+    for spec in ["torus:5x5,hosts=1", "torus:3x5x3,hosts=1"] {
+        let mut world = brought_up(spec, EngineKind::Torus);
+        assert_mapped(&world);
+        let sets = expect::sets(&world.sim.counters());
+        for memory in [Memory::Kept, Memory::Lost] {
+            world.kill(0);
+            world.run_for(Duration::from_secs(3));
+            world.start(0, memory);
+            world.settle(LIMIT);
+            assert_eq!(
+                expect::sets(&world.sim.counters()),
+                sets,
+                "{spec}, memory {memory:?}: nothing is set"
+            );
+            expect::assert_up(&world);
+            expect::assert_no_findings(&world);
+        }
+    }
+}
+
+#[test]
+fn other_engines_leave_the_mappings_alone() {
+    let world = brought_up("torus:5x5,hosts=1", EngineKind::UpDn);
+    assert_eq!(mappings_set(&world), 0);
+}
+
+#[test]
+fn a_switch_that_fails_and_returns_changes_no_service_level() {
+    let mut world = brought_up("torus:5x5,hosts=1", EngineKind::Torus);
+    let before = plan(&world);
+    let local = world.manager().local(&world.sim).unwrap().0;
+    // One that the manager's own host does not hang off.
+    let own = world.sim.peer(local, PortNum(1)).unwrap().unwrap().0;
+    let failed = switches(&world)
+        .into_iter()
+        .rfind(|&guid| guid != own)
+        .unwrap();
+    world.sim.power_off(failed).unwrap();
+    // Its routes are taken away once it has been silent for long enough: some of its neighbours can only be asked then.
+    world.settle(2 * LIMIT);
+    let during = plan(&world);
+    assert!(during.generation > before.generation);
+    assert!(during.topology.switch_by_guid(failed).is_none());
+    let left: Vec<Guid> = during
+        .topology
+        .switches()
+        .iter()
+        .map(|switch| switch.guid)
+        .collect();
+    assert_eq!(
+        levels(&during, &left),
+        levels(&before, &left),
+        "{}",
+        during.routing.reason
+    );
+    assert_mapped(&world);
+    world.sim.power_on(failed).unwrap();
+    world.run_for(Duration::from_secs(20));
+    assert_eq!(complaints(&world), [""; 0]);
+    world.settle(LIMIT);
+    let after = plan(&world);
+    assert_eq!(after.routing.tables, before.routing.tables);
+    expect::assert_up(&world);
+    // It came back as it is after power-on, and was told again.
+    assert_mapped(&world);
+}
+
+#[test]
+fn a_dragonfly_and_any_graph_come_up_on_their_lanes() {
+    let spec = "dragonfly+:groups=4,leaves=2,spines=3,hosts=2,links=3";
+    assert_mapped(&brought_up(spec, EngineKind::DragonflyPlus));
+    assert_mapped(&brought_up("torus:5x5,hosts=1", EngineKind::Dfsssp));
+}
+
+#[test]
+fn ports_with_too_few_lanes_are_told_before_anything_is_written() {
+    let mut settings = Settings::default();
+    settings.sim.vl_cap = 2;
+    settings.core.policy = Arc::new(Policy {
+        engine: EngineKind::Torus,
+        ..Policy::default()
+    });
+    let mut world = World::generated("torus:5x5,hosts=1", settings);
+    world.run_for(Duration::from_secs(5));
+    let needs = "torus needs 3 virtual lanes on this fabric, and its links have 2";
+    let said = complaints(&world);
+    assert!(said.iter().any(|text| text.contains(needs)), "{said:?}");
+    assert_eq!(mappings_set(&world), 0);
+}
