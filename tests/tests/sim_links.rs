@@ -362,3 +362,33 @@ fn a_flapping_link_is_kept_out_and_used_again() {
         "the link is used again"
     );
 }
+
+#[test]
+fn tables_are_written_however_fast_links_come_and_go() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switches = switches(&world);
+    let reach = expect::reach(&world, &[]);
+    let cables = reach.links.iter().copied();
+    let cables: Vec<(End, End)> = cables
+        .filter(|(a, b)| switches.contains(&a.0) && switches.contains(&b.0))
+        .collect();
+    // Each lasts a tenth of what it takes to look at it, and no cable flaps often enough to be damped.
+    let pause = Duration::from_micros(300);
+    for (turn, &(a, _)) in (0..).zip(&cables) {
+        world.schedule(pause * 2 * turn, move |world| {
+            world.sim.unlink(a.0, a.1).unwrap();
+        });
+        world.schedule(pause * (2 * turn + 9), move |world| {
+            world.sim.relink(a.0, a.1).unwrap();
+        });
+    }
+    world.count_requests();
+    let storm = pause * 2 * u32::try_from(cables.len()).unwrap();
+    world.run_for(storm);
+    let written = world
+        .requests()
+        .nodes(Method::SET, AttrId::LINEAR_FORWARDING_TABLE);
+    assert!(!written.is_empty(), "nothing was written in {storm:?}");
+    world.settle(LIMIT);
+    assert_as_new(&world);
+}

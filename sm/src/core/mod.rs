@@ -165,6 +165,9 @@ pub struct Core {
     uncovered: Option<bool>,
     /// The last push was cut short: the hardware is not as planned, although no answer says so.
     unfinished: bool,
+    /// The last push was cut short for what was urgent. The next one is not, so that tables get written however fast links
+    /// come and go.
+    hurried: bool,
     /// What the last plan and push left undone; faults of the inventory are added when published.
     residue: Vec<Finding>,
     /// What was wrong with the configuration that was offered last.
@@ -213,6 +216,7 @@ impl Core {
             damped: Arc::default(),
             uncovered: None,
             unfinished: false,
+            hurried: false,
             residue: Vec::new(),
             refused: Vec::new(),
             history: VecDeque::new(),

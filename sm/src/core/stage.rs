@@ -89,7 +89,8 @@ impl Core {
             Stage::Planning { .. } => false,
             Stage::HandingOver(_) => self.end_hand_over(now),
             Stage::Pushing(push) => {
-                if !push.was_stopped() && self.work.is_urgent() {
+                if !self.hurried && !push.was_stopped() && self.work.is_urgent() {
+                    self.hurried = true;
                     push.stop();
                     let taken_back = self
                         .client
@@ -429,6 +430,7 @@ impl Core {
         }
         if changes.is_empty() {
             self.unfinished = false;
+            self.hurried = false;
             self.conclude(
                 Pushed {
                     complete: true,
@@ -469,6 +471,7 @@ impl Core {
         let failed = self.word_failures(push.failures());
         self.residue.extend(failed);
         self.unfinished = push.was_stopped() || push.owes_multicast();
+        self.hurried &= push.was_stopped();
         let pushed = Pushed {
             lft_blocks: progress.blocks as u64,
             mft_blocks: progress.multicast_blocks as u64,

@@ -17,10 +17,11 @@ use clap::Args;
 use rsm_ids::Guid;
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::generate;
+use rsm_routing::lanes::Lanes;
 use rsm_routing::quality::{Quality, Settings, judge};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
-use rsm_routing::verify::{Report, verify};
+use rsm_routing::verify::{Report, verify_on_lanes};
 
 use super::Format;
 use super::output::{print, print_json};
@@ -195,15 +196,15 @@ fn route(bench: &Bench, kind: EngineKind, quality: bool) -> anyhow::Result<Judge
         engine: routing.engine,
         reason: routing.reason,
         ranks: routing.ranks,
-        ..Judged::of(bench, routing.tables, route, quality)
+        ..Judged::of(bench, routing.tables, &routing.lanes, route, quality)
     })
 }
 
 impl Judged {
-    /// Tables that took `route` to make, or to read.
-    fn of(bench: &Bench, tables: Tables, route: Duration, quality: bool) -> Judged {
+    /// Tables that took `route` to make, or to read, on the lanes that they need.
+    fn of(bench: &Bench, tables: Tables, lanes: &Lanes, route: Duration, quality: bool) -> Judged {
         let mut watch = Stopwatch::start();
-        let report = verify(&bench.topology, &tables);
+        let report = verify_on_lanes(&bench.topology, &tables, lanes).0;
         let verify = watch.lap();
         let quality = quality.then(|| judge(&bench.topology, &tables, &bench.settings));
         Judged {

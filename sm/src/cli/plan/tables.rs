@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use rsm_routing::lanes::Lanes;
 use rsm_routing::lfts::{self, Fit};
 
 use super::stopwatch::Stopwatch;
@@ -38,7 +39,7 @@ pub(super) fn judge(bench: &Bench, file: &Path, quality: bool) -> anyhow::Result
     Ok(Judged {
         engine: "file",
         reason,
-        ..Judged::of(bench, fit.tables, read, quality)
+        ..Judged::of(bench, fit.tables, &Lanes::default(), read, quality)
     })
 }
 
