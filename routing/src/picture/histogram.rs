@@ -4,6 +4,10 @@ use super::svg::{Anchor, Svg};
 use super::{Direction, Drawn, MARGIN, WIDTH};
 
 const BINS: usize = 40;
+
+/// How many links of each direction.
+type Bin = [usize; Direction::ALL.len()];
+
 const LEFT: f64 = 80.0;
 const PLOT: f64 = WIDTH - MARGIN - LEFT;
 const HEIGHT: f64 = 200.0;
@@ -26,19 +30,17 @@ pub(super) fn draw(svg: &mut Svg, links: &[Drawn], y: f64) {
     // The mean is always in the picture.
     let end = if highest > 1.0 { highest } else { 1.0 };
     let bin = |load: f64| ((load / end * BINS as f64) as usize).min(BINS - 1);
-    let mut counts = [[0usize; BINS]; Direction::ALL.len()];
+    let mut counts = [Bin::default(); BINS];
     for link in links {
-        counts[link.direction as usize][bin(link.load)] += 1;
+        counts[bin(link.load)][link.direction as usize] += 1;
     }
-    let fullest = (0..BINS)
-        .map(|bin| counts.iter().map(|of| of[bin]).sum())
-        .max();
+    let fullest = counts.iter().map(|bin| bin.iter().sum()).max();
     let fullest: usize = fullest.unwrap_or(0).max(1);
     let width = PLOT / BINS as f64;
-    for bin in 0..BINS {
+    for (bin, counts) in counts.iter().enumerate() {
         let mut base = bottom;
         for direction in Direction::ALL {
-            let count = counts[direction as usize][bin];
+            let count = counts[direction as usize];
             if count == 0 {
                 continue;
             }
@@ -78,10 +80,10 @@ pub(super) fn draw(svg: &mut Svg, links: &[Drawn], y: f64) {
     keys(svg, &counts, bottom + 34.0);
 }
 
-fn keys(svg: &mut Svg, counts: &[[usize; BINS]; Direction::ALL.len()], y: f64) {
+fn keys(svg: &mut Svg, counts: &[Bin; BINS], y: f64) {
     let mut x = LEFT;
     for direction in Direction::ALL {
-        let count: usize = counts[direction as usize].iter().sum();
+        let count: usize = counts.iter().map(|bin| bin[direction as usize]).sum();
         svg.rect([x, y, 12.0, 12.0], direction.colour(), "");
         let text = format!("{count} links {}", direction.name());
         svg.text((x + 16.0, y + 10.0), 11.0, Anchor::Start, &text);

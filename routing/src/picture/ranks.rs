@@ -5,7 +5,7 @@ use super::{CELLS, Direction, Drawn, MARGIN, Scene, WIDTH, heat};
 use crate::topology::SwitchIdx;
 
 /// Where rows begin and how wide they are: their names stand before them.
-const LEFT: f64 = 176.0;
+const LEFT: f64 = 150.0;
 const ROW: f64 = WIDTH - MARGIN - LEFT;
 /// Height of a row: its upper half is for links that lead up or stay, its lower for those that lead down.
 const HEIGHT: f64 = 28.0;
