@@ -18,6 +18,7 @@ mod turns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Guid;
 
@@ -30,7 +31,7 @@ pub use self::replan::{Prepared, Replan, replan};
 use self::turns::Turns;
 use super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::order::Order;
-use super::paths::{self, Tile, UNREACHED};
+use super::paths::{self, Neighbours, Tile, UNREACHED, Ways};
 use super::updn;
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
@@ -99,6 +100,8 @@ struct Plan<'a> {
     turns: &'a Turns,
     /// By position: the LID, or 0 where nobody answers at the moment.
     lids: &'a [u16],
+    /// By switch: the turns of all its ways up, with what has gone.
+    up_turns: &'a [Vec<u8>],
     tiles: &'a [Arc<Tile>],
     /// Costs with nothing gone, where something has.
     intact_tiles: Option<&'a [Arc<Tile>]>,
@@ -126,12 +129,13 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
     let roots = updn::find_roots(&known, options)?;
     let mut rank = updn::rank(&known, &roots, earlier);
     let mut numbering = Numbering::new(&known, rank.order.levels(), &options.categories);
-    let costs = |order: &Order, numbering: &Numbering| -> Vec<Arc<Tile>> {
-        let is_live = |group: usize| live.groups.contains(group);
-        let tiles = paths::up_down_between(&known, order, &numbering.columns, is_live);
+    let costs = |order: &Order, numbering: &Numbering, groups: &FixedBitSet| -> Vec<Arc<Tile>> {
+        let neighbours = Neighbours::new(&known, order);
+        let ways = Ways::new(&neighbours, groups);
+        let tiles = paths::up_down_between(order, ways, &numbering.columns);
         tiles.into_iter().map(Arc::new).collect()
     };
-    let mut tiles = costs(&rank.order, &numbering);
+    let mut tiles = costs(&rank.order, &numbering, &live.groups);
     let mut around: Option<Order> = None;
     if !reaches_all(topology, &live, &numbering, &tiles) {
         let other = updn::rank(topology, &find(topology, &roots, &known), None);
@@ -139,12 +143,12 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
             // Cables were moved, and what the earlier order was made for is gone for good.
             rank = other;
             numbering = Numbering::new(&known, rank.order.levels(), &options.categories);
-            tiles = costs(&rank.order, &numbering);
+            tiles = costs(&rank.order, &numbering, &live.groups);
         } else {
             // What has gone took the only legal path of some pairs with it. Another order has paths for them; levels, and
             // with them the balance, stay as they are, and the usual order returns with what has gone.
             let order = on_known(&known, topology, &other.order, &rank.order);
-            tiles = costs(&order, &numbering);
+            tiles = costs(&order, &numbering, &live.groups);
             rank.reason = format!("{}; while parts are missing {}", rank.reason, other.reason);
             around = Some(order);
         }
@@ -157,11 +161,13 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
     let intact = if live.is_complete() {
         tiles.clone()
     } else {
-        let tiles = paths::up_down_between(&known, &rank.order, &numbering.columns, |_| true);
-        tiles.into_iter().map(Arc::new).collect()
+        let mut all = live.groups.clone();
+        all.insert_range(..);
+        costs(&rank.order, &numbering, &all)
     };
     let turns = Turns::new(&numbering, uses(&known, &rank.order, &numbering));
     let lids = lids(&known, &live, &numbering);
+    let up_turns = fill::up_turns(&known, &rank.order);
     let plan = Plan {
         known: &known,
         present: topology,
@@ -171,6 +177,7 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
         numbering: &numbering,
         turns: &turns,
         lids: &lids,
+        up_turns: &up_turns,
         tiles: &tiles,
         intact_tiles: (!live.is_complete()).then_some(&intact[..]),
     };
@@ -191,8 +198,11 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
     let switches = listed(&known, &rank.order);
     let reason = format!("fabric-tree: {}", rank.reason);
     let state = around.is_none().then(|| State {
+        neighbours: Arc::new(Neighbours::new(&known, &rank.order)),
+        up_turns: Arc::new(up_turns),
+        lids: Arc::new(lids),
         known: known.clone(),
-        order: rank.order,
+        order: Arc::new(rank.order),
         numbering: Arc::new(numbering),
         turns: Arc::new(turns),
         tiles,

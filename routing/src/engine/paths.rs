@@ -3,6 +3,7 @@
 //! One column is one destination switch: every LID on it shares the column. A row of a tile is a
 //! fixed-size array of bytes, so that the passes over links are vector instructions.
 
+use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
 use super::order::Order;
@@ -80,41 +81,35 @@ fn one_more(cost: u8) -> u8 {
 /// Costs of up*/down* paths: down wherever a path down exists, up to the cheapest neighbour elsewhere.
 pub(super) fn up_down(topology: &Topology, order: &Order) -> Vec<Tile> {
     let columns: Vec<SwitchIdx> = topology.indices().collect();
-    up_down_between(topology, order, &columns, |_| true)
+    let mut all = FixedBitSet::with_capacity(topology.group_count());
+    all.insert_range(..);
+    let neighbours = Neighbours::new(topology, order);
+    up_down_between(order, Ways::new(&neighbours, &all), &columns)
 }
 
-/// The same with the columns in the order of `columns`, which names every switch once, over those port groups alone that
-/// `is_live` says yes to by their number.
-pub(super) fn up_down_between(
-    topology: &Topology,
-    order: &Order,
-    columns: &[SwitchIdx],
-    is_live: impl Fn(usize) -> bool + Sync,
-) -> Vec<Tile> {
-    let neighbours = Neighbours::new(topology, order, is_live);
-    tiles(topology, |first| tile(order, &neighbours, columns, first))
+/// The same with the columns in the order of `columns`, which names every switch once.
+pub(super) fn up_down_between(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx]) -> Vec<Tile> {
+    (0..columns.len().div_ceil(TILE))
+        .into_par_iter()
+        .map(|number| tile(order, ways, columns, number * TILE))
+        .collect()
 }
 
 /// The tile of the columns `columns[first..]`.
-pub(super) fn tile(
-    order: &Order,
-    neighbours: &Neighbours,
-    columns: &[SwitchIdx],
-    first: usize,
-) -> Tile {
+pub(super) fn tile(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx], first: usize) -> Tile {
     let mut down = own_columns(columns.len(), columns[first..].iter().copied());
     for &switch in order.highest_first().iter().rev() {
         let mut row = down[switch.index()];
-        for &below in neighbours.below(switch) {
-            lower(&mut row, &down[below as usize]);
+        for below in ways.below(switch) {
+            lower(&mut row, &down[below]);
         }
         down[switch.index()] = row;
     }
     let mut taken = down.clone();
     for &switch in order.highest_first() {
         let mut up = [UNREACHED; TILE];
-        for &above in neighbours.above(switch) {
-            lower(&mut up, &taken[above as usize]);
+        for above in ways.above(switch) {
+            lower(&mut up, &taken[above]);
         }
         let row = &mut taken[switch.index()];
         for (cell, &up) in row.iter_mut().zip(&up) {
@@ -129,20 +124,19 @@ pub(super) fn tile(
 pub(super) fn row(
     switch: SwitchIdx,
     own: Option<usize>,
-    neighbours: &Neighbours,
-    down: &[Row],
-    taken: &[Row],
+    ways: Ways<'_>,
+    tile: &Tile,
 ) -> (Row, Row) {
     let mut row = [UNREACHED; TILE];
     if let Some(own) = own {
         row[own] = 0;
     }
-    for &below in neighbours.below(switch) {
-        lower(&mut row, &down[below as usize]);
+    for below in ways.below(switch) {
+        lower(&mut row, &tile.down[below]);
     }
     let mut up = [UNREACHED; TILE];
-    for &above in neighbours.above(switch) {
-        lower(&mut up, &taken[above as usize]);
+    for above in ways.above(switch) {
+        lower(&mut up, &tile.taken[above]);
     }
     for (cell, &down) in up.iter_mut().zip(&row) {
         *cell = if down == UNREACHED { *cell } else { down };
@@ -151,40 +145,34 @@ pub(super) fn row(
 }
 
 /// One column, of both costs: those towards `own`, by switch.
-pub(super) fn column(order: &Order, neighbours: &Neighbours, own: SwitchIdx) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn column(order: &Order, ways: Ways<'_>, own: SwitchIdx) -> (Vec<u8>, Vec<u8>) {
     let mut down = vec![UNREACHED; order.levels().len()];
     down[own.index()] = 0;
-    let least = |costs: &[u8], of: &[u32]| {
-        let costs = of.iter().map(|&switch| one_more(costs[switch as usize]));
-        costs.min().unwrap_or(UNREACHED)
-    };
     for &switch in order.highest_first().iter().rev() {
-        let cost = least(&down, neighbours.below(switch));
+        let costs = ways.below(switch).map(|below| one_more(down[below]));
+        let cost = costs.min().unwrap_or(UNREACHED);
         down[switch.index()] = cost.min(down[switch.index()]);
     }
     let mut taken = down.clone();
     for &switch in order.highest_first() {
         if taken[switch.index()] == UNREACHED {
-            taken[switch.index()] = least(&taken, neighbours.above(switch));
+            let costs = ways.above(switch).map(|above| one_more(taken[above]));
+            taken[switch.index()] = costs.min().unwrap_or(UNREACHED);
         }
     }
     (down, taken)
 }
 
-/// The neighbours of each switch, those above it apart from those below.
+/// The neighbours of each switch, those above it apart from those below, each with the port group that leads there.
 pub(super) struct Neighbours {
     /// Of switch `s`: `of[start[s]..start[s + 1]]`, from `below[s]` on those below it.
-    of: Vec<u32>,
+    of: Vec<(u32, u32)>,
     start: Vec<u32>,
     below: Vec<u32>,
 }
 
 impl Neighbours {
-    pub(super) fn new(
-        topology: &Topology,
-        order: &Order,
-        is_live: impl Fn(usize) -> bool,
-    ) -> Neighbours {
+    pub(super) fn new(topology: &Topology, order: &Order) -> Neighbours {
         let mut neighbours = Neighbours {
             of: Vec::with_capacity(topology.group_count()),
             start: vec![0],
@@ -195,10 +183,10 @@ impl Neighbours {
                 if !above {
                     neighbours.below.push(neighbours.of.len() as u32);
                 }
-                for group in topology.group_range(switch).filter(|&group| is_live(group)) {
+                for group in topology.group_range(switch) {
                     let neighbour = topology.group(group).neighbour;
                     if order.is_above(neighbour, switch) == above {
-                        neighbours.of.push(neighbour.0);
+                        neighbours.of.push((neighbour.0, group as u32));
                     }
                 }
             }
@@ -206,13 +194,38 @@ impl Neighbours {
         }
         neighbours
     }
+}
 
-    fn above(&self, switch: SwitchIdx) -> &[u32] {
-        &self.of[self.start[switch.index()] as usize..self.below[switch.index()] as usize]
+/// The neighbours that packets can go to at the moment.
+#[derive(Clone, Copy)]
+pub(super) struct Ways<'a> {
+    neighbours: &'a Neighbours,
+    live_groups: &'a FixedBitSet,
+}
+
+impl<'a> Ways<'a> {
+    pub(super) fn new(neighbours: &'a Neighbours, live_groups: &'a FixedBitSet) -> Ways<'a> {
+        Ways {
+            neighbours,
+            live_groups,
+        }
     }
 
-    fn below(&self, switch: SwitchIdx) -> &[u32] {
-        &self.of[self.below[switch.index()] as usize..self.start[switch.index() + 1] as usize]
+    fn above(self, switch: SwitchIdx) -> impl Iterator<Item = usize> + 'a {
+        let Neighbours { start, below, .. } = self.neighbours;
+        self.live(start[switch.index()], below[switch.index()])
+    }
+
+    fn below(self, switch: SwitchIdx) -> impl Iterator<Item = usize> + 'a {
+        let Neighbours { start, below, .. } = self.neighbours;
+        self.live(below[switch.index()], start[switch.index() + 1])
+    }
+
+    fn live(self, from: u32, to: u32) -> impl Iterator<Item = usize> + 'a {
+        self.neighbours.of[from as usize..to as usize]
+            .iter()
+            .filter(move |(_, group)| self.live_groups.contains(*group as usize))
+            .map(|&(neighbour, _)| neighbour as usize)
     }
 }
 

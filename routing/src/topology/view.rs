@@ -86,6 +86,11 @@ impl Topology {
         self.groups[group].1 as usize..self.groups[group + 1].1 as usize
     }
 
+    /// A switch's links, by neighbour and port.
+    pub(crate) fn links(&self, switch: SwitchIdx) -> &[HalfLink] {
+        &self.links[self.links_of(switch)]
+    }
+
     /// The numbers of a switch's links among those of the whole topology.
     pub(crate) fn links_of(&self, switch: SwitchIdx) -> std::ops::Range<usize> {
         let groups = self.group_range(switch);

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 
 use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
 use rsm_ids::Lid;
 
+use super::super::order::Order;
 use super::super::paths::{NEVER, Row, TILE, Tile, UNREACHED};
 use super::super::slots;
 use super::Plan;
 use super::turns::{detours, turn};
 use crate::tables::{Lft, NO_PATH};
-use crate::topology::{Group, HalfLink, SwitchIdx};
+use crate::topology::{Group, HalfLink, SwitchIdx, Topology};
 
 /// How many port groups one byte of a column's key stands for.
 const KEY_BITS: usize = 8;
@@ -28,6 +30,16 @@ struct Way<'a> {
     /// By the levels that traffic is spread by.
     is_up: bool,
     is_live: bool,
+}
+
+impl Way<'_> {
+    /// Whether it is there, and leads to a switch above.
+    fn stands(&self, when: When) -> (bool, bool) {
+        match when {
+            When::Now => (self.is_live, self.is_above),
+            When::Usually => (true, self.is_usually_above),
+        }
+    }
 }
 
 /// Which ways of a switch cost least towards each column of a tile, one bit for each way.
@@ -51,8 +63,6 @@ pub(super) struct Filler<'a> {
     switch: SwitchIdx,
     divider: u32,
     ways: Vec<Way<'a>>,
-    /// Turns of all ways up, with what has gone.
-    up_turns: Vec<u8>,
     up_count: usize,
     /// By port: the way that it belongs to, with those links alone that are there.
     way_of_port: [u8; 256],
@@ -96,15 +106,12 @@ impl<'a> Filler<'a> {
                 }
             })
             .collect();
-        let mut up_turns = Vec::new();
-        fill_turns(&mut up_turns, ways.iter().filter(|way| way.is_up));
         Filler {
             plan,
             switch,
             divider: plan.numbering.dividers[switch.index()],
             up_count: ways.iter().filter(|way| way.is_up).count(),
             ways,
-            up_turns,
             way_of_port,
         }
     }
@@ -166,26 +173,48 @@ impl<'a> Filler<'a> {
         Lft::from_entries(scratch[..length].to_vec())
     }
 
+    fn up_turns(&self) -> &Vec<u8> {
+        &self.plan.up_turns[self.switch.index()]
+    }
+
+    /// The ways that cost least towards one column of a tile.
+    fn cheapest(&self, tile: &Tile, column: usize, when: When) -> Vec<usize> {
+        let (down, taken) = (
+            tile.down[self.switch.index()][column],
+            tile.taken[self.switch.index()][column],
+        );
+        let goes_down = down != UNREACHED;
+        if taken == UNREACHED || taken == 0 {
+            return Vec::new();
+        }
+        let is_cheapest = |way: &Way<'_>| {
+            let (is_there, is_above) = way.stands(when);
+            is_there
+                && if is_above {
+                    !goes_down && tile.taken[way.neighbour][column] == taken - 1
+                } else {
+                    goes_down && tile.down[way.neighbour][column] == down - 1
+                }
+        };
+        (0..self.ways.len())
+            .filter(|&way| is_cheapest(&self.ways[way]))
+            .collect()
+    }
+
     /// The entries of some columns, by tile.
     pub(super) fn entries(&self, columns: &[FixedBitSet]) -> Vec<(Lid, u8)> {
         let plan = self.plan;
         let mut found = Vec::new();
-        let mut keys = Keys::new(self.ways.len());
-        let mut intact_keys = Keys::new(self.ways.len());
         for (number, columns) in columns.iter().enumerate().filter(|(_, c)| !c.is_clear()) {
             let tile = &plan.tiles[number];
-            keys.set(self, tile, When::Now);
-            if let Some(intact) = plan.intact_tiles {
-                intact_keys.set(self, &intact[number], When::Usually);
-            }
             for column in columns.ones() {
                 if plan.numbering.columns[tile.first + column] == self.switch {
                     continue;
                 }
-                let cheapest = keys.ways(column);
+                let cheapest = self.cheapest(tile, column, When::Now);
                 let intact = match plan.intact_tiles {
                     None => cheapest.clone(),
-                    Some(_) => intact_keys.ways(column),
+                    Some(intact) => self.cheapest(&intact[number], column, When::Usually),
                 };
                 let class = self.classify(&cheapest, &intact);
                 let is_routed = !(class.base.is_empty() && class.detours.is_empty());
@@ -228,7 +257,7 @@ impl<'a> Filler<'a> {
             fill_turns(turns, ways.iter().map(|&way| &self.ways[way]));
         };
         if all_up(intact) && nearly_all(intact) {
-            class.base.clone_from(&self.up_turns);
+            class.base.clone_from(self.up_turns());
         } else {
             turns_of(&mut class.base, intact);
         }
@@ -238,7 +267,7 @@ impl<'a> Filler<'a> {
             if class.base.iter().any(is_eligible) {
                 class.detours.clone_from(&class.base);
             } else if all_up(cheapest) {
-                class.detours.clone_from(&self.up_turns);
+                class.detours.clone_from(self.up_turns());
             } else {
                 turns_of(&mut class.detours, cheapest);
             }
@@ -302,10 +331,7 @@ impl Keys {
         for (ways, key) in filler.ways.chunks(KEY_BITS).zip(self.rows.iter_mut()) {
             *key = [0; TILE];
             for (bit, way) in ways.iter().enumerate() {
-                let (is_there, is_above) = match when {
-                    When::Now => (way.is_live, way.is_above),
-                    When::Usually => (true, way.is_usually_above),
-                };
+                let (is_there, is_above) = way.stands(when);
                 if !is_there {
                     continue;
                 }
@@ -359,6 +385,27 @@ fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
         }
     }
     (down, up)
+}
+
+/// By switch: the turns of all ways up, with what has gone.
+pub(super) fn up_turns(known: &Topology, order: &Order) -> Vec<Vec<u8>> {
+    let level = |switch: SwitchIdx| order.levels()[switch.index()];
+    let of = |switch: SwitchIdx| {
+        let is_up = |group: &Group<'_>| level(group.neighbour) < level(switch);
+        let mut turns = Vec::new();
+        slots::fill(
+            &mut turns,
+            known
+                .group_range(switch)
+                .map(|group| known.group(group))
+                .filter(is_up),
+        );
+        turns
+    };
+    (0..known.switch_count() as u32)
+        .into_par_iter()
+        .map(|switch| of(SwitchIdx(switch)))
+        .collect()
 }
 
 fn fill_turns<'w>(turns: &mut Vec<u8>, ways: impl Iterator<Item = &'w Way<'w>> + Clone) {

@@ -2,7 +2,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use crate::topology::{Destination, SwitchIdx, Topology};
+use crate::topology::{Destination, Group, SwitchIdx, Topology};
 
 /// The parts of a known fabric that a topology has, by the numbers of the known fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,18 @@ impl Live {
         present: &Topology,
         here: SwitchIdx,
     ) -> Option<()> {
+        let far = |group: Group<'_>| self.switches[group.neighbour.index()];
+        if known.links(switch) == present.links(here)
+            && known
+                .groups(switch)
+                .map(far)
+                .eq(present.groups(here).map(|group| Some(group.neighbour)))
+        {
+            // All of it is there, as nearly everywhere.
+            self.links.insert_range(known.links_of(switch));
+            self.groups.insert_range(known.group_range(switch));
+            return Some(());
+        }
         let mut found = 0;
         let mut groups = present.groups(here).peekable();
         for group in known.group_range(switch) {

@@ -12,9 +12,9 @@ use rayon::prelude::*;
 use rsm_ids::Lid;
 
 use super::super::order::Order;
-use super::super::paths::{self, Neighbours, TILE, Tile};
+use super::super::paths::{self, Neighbours, TILE, Tile, Ways};
 use super::super::{Options, Ranking, Routing};
-use super::fill::Filler;
+use super::fill::{Filler, Scratch};
 use super::live::Live;
 use super::numbering::Numbering;
 use super::turns::Turns;
@@ -31,7 +31,11 @@ const FEW_COLUMNS: usize = 8;
 pub(crate) struct State {
     pub(super) known: Arc<Topology>,
     pub(super) live: Live,
-    pub(super) order: Order,
+    pub(super) order: Arc<Order>,
+    pub(super) neighbours: Arc<Neighbours>,
+    pub(super) up_turns: Arc<Vec<Vec<u8>>>,
+    /// By position.
+    pub(super) lids: Arc<Vec<u16>>,
     pub(super) numbering: Arc<Numbering>,
     pub(super) turns: Arc<Turns>,
     pub(super) tiles: Vec<Arc<Tile>>,
@@ -132,13 +136,13 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         live: &live,
     };
     let ends = work.ends();
-    let neighbours = Neighbours::new(known, &earlier.order, |group| live.groups.contains(group));
-    let mut changed = work.first_changes(&neighbours, &ends);
+    let ways = Ways::new(&earlier.neighbours, &live.groups);
+    let mut changed = work.first_changes(ways, &ends);
     let mut tiles = earlier.tiles.clone();
     let mut touched = FixedBitSet::with_capacity(known.switch_count());
     for (number, columns) in changed.iter().enumerate() {
         if !columns.is_clear() {
-            tiles[number] = Arc::new(work.again(number, columns, &neighbours));
+            tiles[number] = Arc::new(work.again(number, columns, ways));
             work.touch(
                 &earlier.tiles[number],
                 &tiles[number],
@@ -166,7 +170,11 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         changed[column / TILE].insert(column % TILE);
         touched.insert_range(..);
     }
-    let lids = lids(known, &live, &earlier.numbering);
+    let lids = if comes_or_goes.is_empty() {
+        earlier.lids.clone()
+    } else {
+        Arc::new(lids(known, &live, &earlier.numbering))
+    };
     let plan = Plan {
         known,
         present: topology,
@@ -176,6 +184,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         numbering: &earlier.numbering,
         turns: &earlier.turns,
         lids: &lids,
+        up_turns: &earlier.up_turns,
         tiles: &tiles,
         intact_tiles: (!live.is_complete()).then_some(&earlier.intact[..]),
     };
@@ -198,39 +207,40 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     let changes: Vec<Vec<Change>> = here
         .par_iter()
         .enumerate()
-        .map_init(
-            || (Box::new([0; 1 << 16]), ()),
-            |(scratch, ()), (number, (switch, before))| {
-                let is_new = earlier.live.switches[switch.index()].is_none();
-                if !is_new && !ends.contains(switch.index()) && !touched.contains(switch.index()) {
-                    return Vec::new();
-                }
-                // Numbered as in the topology, whose order is that of the known fabric.
-                let number = SwitchIdx(number as u32);
-                let filler = Filler::new(&plan, *switch);
-                if is_new || ends.contains(switch.index()) {
-                    return differences(number, before, filler.table(scratch).as_slice());
-                }
-                let mut entries = filler.entries(&changed);
-                entries.extend(gone.iter().map(|&lid| (lid, NO_PATH)));
-                entries.sort_unstable();
-                entries
-                    .into_iter()
-                    .map(|(lid, after)| Change {
-                        switch: number,
-                        lid,
-                        before: before.entry(lid),
-                        after,
-                    })
-                    .filter(|change| change.before != change.after)
-                    .collect()
-            },
-        )
+        .map(|(number, (switch, before))| {
+            let is_new = earlier.live.switches[switch.index()].is_none();
+            if !is_new && !ends.contains(switch.index()) && !touched.contains(switch.index()) {
+                return Vec::new();
+            }
+            // Numbered as in the topology, whose order is that of the known fabric.
+            let number = SwitchIdx(number as u32);
+            let filler = Filler::new(&plan, *switch);
+            if is_new || ends.contains(switch.index()) {
+                let mut scratch: Scratch = Box::new([0; 1 << 16]);
+                return differences(number, before, filler.table(&mut scratch).as_slice());
+            }
+            let mut entries = filler.entries(&changed);
+            entries.extend(gone.iter().map(|&lid| (lid, NO_PATH)));
+            entries.sort_unstable();
+            entries
+                .into_iter()
+                .map(|(lid, after)| Change {
+                    switch: number,
+                    lid,
+                    before: before.entry(lid),
+                    after,
+                })
+                .filter(|change| change.before != change.after)
+                .collect()
+        })
         .collect();
     let state = State {
         known: known.clone(),
         live: live.clone(),
         order: earlier.order.clone(),
+        neighbours: earlier.neighbours.clone(),
+        up_turns: earlier.up_turns.clone(),
+        lids,
         numbering: earlier.numbering.clone(),
         turns: earlier.turns.clone(),
         tiles,
@@ -295,14 +305,16 @@ impl Work<'_> {
     }
 
     /// By tile: the columns in which the cost of one of `ends` is not what its neighbours make it any more.
-    fn first_changes(&self, neighbours: &Neighbours, ends: &FixedBitSet) -> Vec<FixedBitSet> {
+    fn first_changes(&self, ways: Ways<'_>, ends: &FixedBitSet) -> Vec<FixedBitSet> {
         let of_tile = |tile: &Arc<Tile>| {
             let mut columns = FixedBitSet::with_capacity(TILE);
-            for end in ends.ones() {
+            // What has gone leads nowhere, and whatever its costs are, nobody asks for them until it is back.
+            let here = |end: &usize| self.live.switches[*end].is_some();
+            for end in ends.ones().filter(here) {
                 let switch = SwitchIdx(end as u32);
                 let own = self.earlier.numbering.column_of[end] as usize;
                 let own = own.checked_sub(tile.first).filter(|&own| own < TILE);
-                let (down, taken) = paths::row(switch, own, neighbours, &tile.down, &tile.taken);
+                let (down, taken) = paths::row(switch, own, ways, tile);
                 let rows = down.iter().zip(&tile.down[end]);
                 let rows = rows.zip(taken.iter().zip(&tile.taken[end]));
                 for (column, ((down, was_down), (taken, was_taken))) in rows.enumerate() {
@@ -317,12 +329,12 @@ impl Work<'_> {
     }
 
     /// A tile with some of its columns computed again.
-    fn again(&self, number: usize, columns: &FixedBitSet, neighbours: &Neighbours) -> Tile {
+    fn again(&self, number: usize, columns: &FixedBitSet, ways: Ways<'_>) -> Tile {
         let earlier = &self.earlier.tiles[number];
         let order = &self.earlier.order;
         if columns.count_ones(..) > FEW_COLUMNS {
             let switches = &self.earlier.numbering.columns;
-            return paths::tile(order, neighbours, switches, earlier.first);
+            return paths::tile(order, ways, switches, earlier.first);
         }
         let mut tile = Tile {
             first: earlier.first,
@@ -331,7 +343,7 @@ impl Work<'_> {
         };
         for column in columns.ones() {
             let own = self.earlier.numbering.columns[tile.first + column];
-            let (down, taken) = paths::column(order, neighbours, own);
+            let (down, taken) = paths::column(order, ways, own);
             for (switch, (down, taken)) in down.into_iter().zip(taken).enumerate() {
                 tile.down[switch][column] = down;
                 tile.taken[switch][column] = taken;
