@@ -24,9 +24,6 @@ use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Change;
 
-/// Columns of one tile that are computed one by one; of more the whole tile is, which is as fast.
-const FEW_COLUMNS: usize = 8;
-
 /// What a routing leaves for the next.
 pub(crate) struct State {
     pub(super) known: Arc<Topology>,
@@ -142,7 +139,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     let mut touched = FixedBitSet::with_capacity(known.switch_count());
     for (number, columns) in changed.iter().enumerate() {
         if !columns.is_clear() {
-            tiles[number] = Arc::new(work.again(number, columns, ways));
+            tiles[number] = Arc::new(work.again(number, columns, &ends, ways));
             work.touch(
                 &earlier.tiles[number],
                 &tiles[number],
@@ -329,13 +326,15 @@ impl Work<'_> {
     }
 
     /// A tile with some of its columns computed again.
-    fn again(&self, number: usize, columns: &FixedBitSet, ways: Ways<'_>) -> Tile {
+    fn again(
+        &self,
+        number: usize,
+        columns: &FixedBitSet,
+        ends: &FixedBitSet,
+        ways: Ways<'_>,
+    ) -> Tile {
         let earlier = &self.earlier.tiles[number];
         let order = &self.earlier.order;
-        if columns.count_ones(..) > FEW_COLUMNS {
-            let switches = &self.earlier.numbering.columns;
-            return paths::tile(order, ways, switches, earlier.first);
-        }
         let mut tile = Tile {
             first: earlier.first,
             down: earlier.down.clone(),
@@ -343,11 +342,7 @@ impl Work<'_> {
         };
         for column in columns.ones() {
             let own = self.earlier.numbering.columns[tile.first + column];
-            let (down, taken) = paths::column(order, ways, own);
-            for (switch, (down, taken)) in down.into_iter().zip(taken).enumerate() {
-                tile.down[switch][column] = down;
-                tile.taken[switch][column] = taken;
-            }
+            paths::mend(order, ways, own, column, ends, &mut tile);
         }
         tile
     }
