@@ -18,9 +18,10 @@ use std::time::Instant;
 
 use rsm_ids::Lid;
 use rsm_routing::engine::{EngineKind, Options, Ranking, replan, route};
+use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{SwitchIdx, Topology};
-use rsm_routing::verify::{carried, changes};
+use rsm_routing::verify::{carried, changes, ends, fault_in_changes};
 
 const RUNS: usize = 5;
 
@@ -204,6 +205,22 @@ fn bench(name: &str, topology: &Topology) {
             again.into_routing()
         });
         println!("    with tables {taken}");
+        let orientation = again
+            .ranking
+            .as_ref()
+            .and_then(|ranking| Orientation::of(broken, ranking))
+            .expect("it is ranked");
+        let changes = replan(broken, &kept).expect("only parts of it have gone");
+        let (taken, fault) = median(|| {
+            fault_in_changes(
+                broken,
+                |high, low| orientation.is_above(high, low),
+                &again.tables,
+                changes.changes(),
+                &ends(topology, broken),
+            )
+        });
+        println!("    proof of the changes {taken}: {fault:?}");
         let back = Options {
             previous_ranking: again.ranking.clone(),
             ..Options::default()

@@ -5,6 +5,7 @@
 
 mod check;
 mod circles;
+mod delta;
 mod dependencies;
 pub(crate) mod fabric;
 mod lanes;
@@ -13,6 +14,7 @@ mod transition;
 mod walk;
 
 pub use check::{mixture_is_acyclic, verify, verify_on_lanes, verify_with_dependencies};
+pub use delta::{End, ends, fault_in_changes};
 pub use dependencies::Dependencies;
 pub use lanes::{LaneChannel, LaneReport, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, verify_multicast};

@@ -50,6 +50,11 @@ impl Order {
         &self.levels
     }
 
+    /// How many switches lie above it.
+    pub(super) fn place(&self, switch: SwitchIdx) -> usize {
+        self.position[switch.index()] as usize
+    }
+
     pub(super) fn is_above(&self, high: SwitchIdx, low: SwitchIdx) -> bool {
         self.position[high.index()] < self.position[low.index()]
     }

@@ -3,6 +3,9 @@
 //! One column is one destination switch: every LID on it shares the column. A row of a tile is a
 //! fixed-size array of bytes, so that the passes over links are vector instructions.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
@@ -144,23 +147,53 @@ pub(super) fn row(
     (row, up)
 }
 
-/// One column, of both costs: those towards `own`, by switch.
-pub(super) fn column(order: &Order, ways: Ways<'_>, own: SwitchIdx) -> (Vec<u8>, Vec<u8>) {
-    let mut down = vec![UNREACHED; order.levels().len()];
-    down[own.index()] = 0;
-    for &switch in order.highest_first().iter().rev() {
-        let costs = ways.below(switch).map(|below| one_more(down[below]));
-        let cost = costs.min().unwrap_or(UNREACHED);
-        down[switch.index()] = cost.min(down[switch.index()]);
-    }
-    let mut taken = down.clone();
-    for &switch in order.highest_first() {
-        if taken[switch.index()] == UNREACHED {
-            let costs = ways.above(switch).map(|above| one_more(taken[above]));
-            taken[switch.index()] = costs.min().unwrap_or(UNREACHED);
+/// Puts one column right again after the ways of `ends` changed: as far as costs change, from switch to switch.
+pub(super) fn mend(
+    order: &Order,
+    ways: Ways<'_>,
+    own: SwitchIdx,
+    column: usize,
+    ends: &FixedBitSet,
+    tile: &mut Tile,
+) {
+    let place = |switch: usize| order.place(SwitchIdx(switch as u32));
+    // Who is looked at comes after all that it depends on: the lowest first on the way down.
+    let mut waiting: BTreeSet<Reverse<usize>> =
+        ends.ones().map(|end| Reverse(place(end))).collect();
+    let mut changed: BTreeSet<usize> = ends.ones().map(place).collect();
+    while let Some(Reverse(next)) = waiting.pop_first() {
+        let switch = order.highest_first()[next];
+        let costs = ways
+            .below(switch)
+            .map(|below| one_more(tile.down[below][column]));
+        let least = if switch == own {
+            0
+        } else {
+            costs.min().unwrap_or(UNREACHED)
+        };
+        let cost = &mut tile.down[switch.index()][column];
+        if std::mem::replace(cost, least) != least {
+            changed.insert(next);
+            waiting.extend(ways.above(switch).map(|above| Reverse(place(above))));
         }
     }
-    (down, taken)
+    // And the highest first on the way up.
+    while let Some(next) = changed.pop_first() {
+        let switch = order.highest_first()[next];
+        let down = tile.down[switch.index()][column];
+        let least = if down == UNREACHED {
+            let costs = ways
+                .above(switch)
+                .map(|above| one_more(tile.taken[above][column]));
+            costs.min().unwrap_or(UNREACHED)
+        } else {
+            down
+        };
+        let cost = &mut tile.taken[switch.index()][column];
+        if std::mem::replace(cost, least) != least {
+            changed.extend(ways.below(switch).map(place));
+        }
+    }
 }
 
 /// The neighbours of each switch, those above it apart from those below, each with the port group that leads there.

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
@@ -201,31 +200,32 @@ impl<'a> Filler<'a> {
             .collect()
     }
 
-    /// The entries of some columns, by tile.
-    pub(super) fn entries(&self, columns: &[FixedBitSet]) -> Vec<(Lid, u8)> {
+    /// The entries of some columns, one of which may be named more than once.
+    pub(super) fn entries(&self, columns: &[u32]) -> Vec<(Lid, u8)> {
         let plan = self.plan;
+        let mut columns = columns.to_vec();
+        columns.sort_unstable();
+        columns.dedup();
         let mut found = Vec::new();
-        for (number, columns) in columns.iter().enumerate().filter(|(_, c)| !c.is_clear()) {
-            let tile = &plan.tiles[number];
-            for column in columns.ones() {
-                if plan.numbering.columns[tile.first + column] == self.switch {
-                    continue;
-                }
-                let cheapest = self.cheapest(tile, column, When::Now);
-                let intact = match plan.intact_tiles {
-                    None => cheapest.clone(),
-                    Some(intact) => self.cheapest(&intact[number], column, When::Usually),
+        for column in columns.into_iter().map(|column| column as usize) {
+            if plan.numbering.columns[column] == self.switch {
+                continue;
+            }
+            let (number, place) = (column / TILE, column % TILE);
+            let cheapest = self.cheapest(&plan.tiles[number], place, When::Now);
+            let intact = match plan.intact_tiles {
+                None => cheapest.clone(),
+                Some(intact) => self.cheapest(&intact[number], place, When::Usually),
+            };
+            let class = self.classify(&cheapest, &intact);
+            let is_routed = !(class.base.is_empty() && class.detours.is_empty());
+            for position in plan.numbering.range(column) {
+                let port = if is_routed {
+                    self.port(&class, position)
+                } else {
+                    NO_PATH
                 };
-                let class = self.classify(&cheapest, &intact);
-                let is_routed = !(class.base.is_empty() && class.detours.is_empty());
-                for position in plan.numbering.range(tile.first + column) {
-                    let port = if is_routed {
-                        self.port(&class, position)
-                    } else {
-                        NO_PATH
-                    };
-                    found.push((Lid(plan.lids[position]), port));
-                }
+                found.push((Lid(plan.lids[position]), port));
             }
         }
         found.retain(|&(lid, _)| lid != Lid::NONE);

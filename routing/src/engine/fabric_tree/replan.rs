@@ -24,9 +24,6 @@ use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Change;
 
-/// Columns of one tile that are computed one by one; of more the whole tile is, which is as fast.
-const FEW_COLUMNS: usize = 8;
-
 /// What a routing leaves for the next.
 pub(crate) struct State {
     pub(super) known: Arc<Topology>,
@@ -137,12 +134,13 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     };
     let ends = work.ends();
     let ways = Ways::new(&earlier.neighbours, &live.groups);
-    let mut changed = work.first_changes(ways, &ends);
+    let changed = work.first_changes(ways, &ends);
     let mut tiles = earlier.tiles.clone();
-    let mut touched = FixedBitSet::with_capacity(known.switch_count());
+    // By switch: the columns in which its entries may change.
+    let mut touched: Vec<Vec<u32>> = vec![Vec::new(); known.switch_count()];
     for (number, columns) in changed.iter().enumerate() {
         if !columns.is_clear() {
-            tiles[number] = Arc::new(work.again(number, columns, ways));
+            tiles[number] = Arc::new(work.again(number, columns, &ends, ways));
             work.touch(
                 &earlier.tiles[number],
                 &tiles[number],
@@ -167,8 +165,9 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     for &number in &comes_or_goes {
         let leaf = known.destinations()[number].switch;
         let column = earlier.numbering.column_of[leaf.index()] as usize;
-        changed[column / TILE].insert(column % TILE);
-        touched.insert_range(..);
+        for columns in &mut touched {
+            columns.push(column as u32);
+        }
     }
     let lids = if comes_or_goes.is_empty() {
         earlier.lids.clone()
@@ -209,7 +208,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         .enumerate()
         .map(|(number, (switch, before))| {
             let is_new = earlier.live.switches[switch.index()].is_none();
-            if !is_new && !ends.contains(switch.index()) && !touched.contains(switch.index()) {
+            if !is_new && !ends.contains(switch.index()) && touched[switch.index()].is_empty() {
                 return Vec::new();
             }
             // Numbered as in the topology, whose order is that of the known fabric.
@@ -219,7 +218,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
                 let mut scratch: Scratch = Box::new([0; 1 << 16]);
                 return differences(number, before, filler.table(&mut scratch).as_slice());
             }
-            let mut entries = filler.entries(&changed);
+            let mut entries = filler.entries(&touched[switch.index()]);
             entries.extend(gone.iter().map(|&lid| (lid, NO_PATH)));
             entries.sort_unstable();
             entries
@@ -329,13 +328,15 @@ impl Work<'_> {
     }
 
     /// A tile with some of its columns computed again.
-    fn again(&self, number: usize, columns: &FixedBitSet, ways: Ways<'_>) -> Tile {
+    fn again(
+        &self,
+        number: usize,
+        columns: &FixedBitSet,
+        ends: &FixedBitSet,
+        ways: Ways<'_>,
+    ) -> Tile {
         let earlier = &self.earlier.tiles[number];
         let order = &self.earlier.order;
-        if columns.count_ones(..) > FEW_COLUMNS {
-            let switches = &self.earlier.numbering.columns;
-            return paths::tile(order, ways, switches, earlier.first);
-        }
         let mut tile = Tile {
             first: earlier.first,
             down: earlier.down.clone(),
@@ -343,27 +344,27 @@ impl Work<'_> {
         };
         for column in columns.ones() {
             let own = self.earlier.numbering.columns[tile.first + column];
-            let (down, taken) = paths::column(order, ways, own);
-            for (switch, (down, taken)) in down.into_iter().zip(taken).enumerate() {
-                tile.down[switch][column] = down;
-                tile.taken[switch][column] = taken;
-            }
+            paths::mend(order, ways, own, column, ends, &mut tile);
         }
         tile
     }
 
-    /// Adds the switches whose costs differ, and their neighbours.
-    fn touch(&self, old: &Tile, new: &Tile, columns: &FixedBitSet, touched: &mut FixedBitSet) {
+    /// Adds the columns of a tile to the switches whose costs differ in them, and to their neighbours.
+    fn touch(&self, old: &Tile, new: &Tile, columns: &FixedBitSet, touched: &mut [Vec<u32>]) {
         for switch in self.known.indices() {
             let at = switch.index();
-            let differs = |column: usize| {
-                old.down[at][column] != new.down[at][column]
+            for column in columns.ones() {
+                if old.down[at][column] != new.down[at][column]
                     || old.taken[at][column] != new.taken[at][column]
-            };
-            if columns.ones().any(differs) {
-                touched.insert(at);
-                for group in self.known.groups(switch) {
-                    touched.insert(group.neighbour.index());
+                {
+                    let number = (old.first + column) as u32;
+                    touched[at].push(number);
+                    for group in self.known.groups(switch) {
+                        let columns = &mut touched[group.neighbour.index()];
+                        if columns.last() != Some(&number) {
+                            columns.push(number);
+                        }
+                    }
                 }
             }
         }
