@@ -19,14 +19,10 @@ use rsm_routing::topology::Topology;
 
 const BEFORE_RAILS: NcclVersion = NcclVersion(2, 29, 0);
 
-/// Two units whose hosts form NVLink domains of eight, host-02 with its GPUs in another order.
+/// Two units whose hosts form NVLink domains of eight.
 fn analysis() -> Analysis {
     let netlist = generate("superpod:su=2").expect("a published fabric");
-    let faults = Faults {
-        gpu_order: 0,
-        ..Faults::default()
-    };
-    let fleet = fleet(netlist, faults).expect("hosts with plain names");
+    let fleet = fleet(netlist, Faults::default()).expect("hosts with plain names");
     let mut inventory = Inventory::new();
     for (place, (name, record)) in (0u32..).zip(fleet.inventory.hosts()) {
         let mut host = (*record.inventory).clone();
@@ -74,7 +70,7 @@ fn golden(name: &str, actual: &str) {
 #[test]
 fn files_are_the_golden_ones() {
     let analysis = analysis();
-    let host = "host-01";
+    let host = "host-001";
     let write = |name: &str, text: Result<String, RenderError>| {
         golden(
             name,
@@ -106,7 +102,7 @@ fn files_are_the_golden_ones() {
     );
     write("volcano.yaml", render::volcano_hypernodes(&analysis));
     let request = JobRequest {
-        hosts: ["host-40", "host-02", "host-01"]
+        hosts: ["host-040", "host-002", "host-001"]
             .map(str::to_owned)
             .to_vec(),
         gpus_per_host: 2,
@@ -153,8 +149,11 @@ fn the_topology_for_nccl_reads_back_as_the_same_tiers() {
     assert_eq!(again.tier(0, 0), Some(Tier::Pix));
 }
 
+/// A LID, and the service level and codes of MTU and rate of the path to it.
+type AcmPath = (u16, [u8; 3]);
+
 /// Reads what ibacm would: GUIDs by LID, and the paths of the block of one port.
-fn acm(text: &str, mine: Guid) -> (BTreeMap<u16, Guid>, Vec<(u16, [u8; 3])>) {
+fn acm(text: &str, mine: Guid) -> (BTreeMap<u16, Guid>, Vec<AcmPath>) {
     let (mut guids, mut paths, mut inside) = (BTreeMap::new(), Vec::new(), false);
     for line in text
         .lines()
@@ -191,7 +190,7 @@ fn acm(text: &str, mine: Guid) -> (BTreeMap<u16, Guid>, Vec<(u16, [u8; 3])>) {
 #[test]
 fn ibacm_finds_every_port_and_path() {
     let analysis = analysis();
-    let text = render::ibacm_paths(&analysis, "host-01", |rate| (rate == 4000).then_some(21))
+    let text = render::ibacm_paths(&analysis, "host-001", |rate| (rate == 4000).then_some(21))
         .expect("a fabric");
     let fabric = analysis.fabric.as_ref().expect("a fabric");
     let mine = fabric.port(analysis.hosts[0].joined[0].port().expect("joined"));
@@ -210,7 +209,7 @@ fn ibacm_finds_every_port_and_path() {
             .all(|&(lid, codes)| guids.contains_key(&lid) && codes == [1, 5, 21])
     );
     // A rate without a code is no path.
-    let none = render::ibacm_paths(&analysis, "host-01", |_| None).expect("a fabric");
+    let none = render::ibacm_paths(&analysis, "host-001", |_| None).expect("a fabric");
     assert_eq!(
         none.matches("UNREACHABLE").count(),
         8 * fabric.ports().len()
@@ -220,7 +219,7 @@ fn ibacm_finds_every_port_and_path() {
 #[test]
 fn shells_take_the_scripts() {
     let analysis = analysis();
-    let script = render::ucx_script(&analysis, "host-01").expect("names are known");
+    let script = render::ucx_script(&analysis, "host-001").expect("names are known");
     let run = |rank: &str| {
         let program = format!("{script}\nprintf %s \"$UCX_NET_DEVICES\"");
         let output = std::process::Command::new("sh")

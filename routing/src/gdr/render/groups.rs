@@ -33,8 +33,7 @@ pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> 
                 .collect();
             Group {
                 name: format!("su{number}"),
-                // Switches name themselves; comments end at the end of the line.
-                what: leaves.join(" ").escape_debug().to_string(),
+                what: leaves.join(" "),
                 hosts: unit
                     .hosts
                     .iter()
