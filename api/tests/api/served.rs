@@ -52,6 +52,7 @@ impl Served {
             subnet: fake.clone(),
             control: fake.clone(),
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
+            gpus: Some(Arc::new(crate::gpu::Memory::default())),
         };
         let (stop, stopped) = oneshot::channel();
         let server = runtime.spawn(server.run(backend, async {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -13,6 +14,7 @@ use rsm_routing::verify::{Report, verify};
 use serde::Serialize;
 
 use super::Format;
+use super::gpu::{self, Summary};
 use super::output::{print, print_json};
 use crate::config::load_guid_file;
 use crate::offline;
@@ -33,6 +35,9 @@ pub(super) struct PlanArgs {
     /// LID mask control, 0 to 7
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
+    /// Inventories of GPU hosts, as `rsm gpu --inventory` takes them: rails and findings are added
+    #[arg(long, value_name = "PATH")]
+    gpu: Option<PathBuf>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -45,6 +50,8 @@ struct Planned {
     timing_ms: TimingPart,
     memory_peak_bytes: Option<u64>,
     verify: VerifyPart,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu: Option<Summary>,
 }
 
 #[derive(Serialize)]
@@ -124,7 +131,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     };
     let fabric = offline::fabric(&netlist);
     let lids = lids::assign(&fabric, &Claims::new(), &policy);
-    let topology = plan::topology(&fabric, &lids, &BTreeSet::new())?;
+    let topology = Arc::new(plan::topology(&fabric, &lids, &BTreeSet::new())?);
     let model = watch.lap();
 
     let options = Options {
@@ -148,7 +155,21 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         links: fabric.links().count(),
         lids: lids_in_use(&lids),
     };
-    let planned = planned(parts, &routing, &report, [read, model, route, verify]);
+    let gpu = match &args.gpu {
+        Some(path) => {
+            let tables = Arc::new(routing.tables.clone());
+            let config = rsm_routing::gdr::Config::default();
+            Some(Summary::of(&gpu::analyse(
+                path, &netlist, &topology, tables, config,
+            )?))
+        }
+        None => None,
+    };
+    let laps = [read, model, route, verify];
+    let planned = Planned {
+        gpu,
+        ..planned(parts, &routing, &report, laps)
+    };
     match args.format {
         Format::Json => print_json(&planned)?,
         Format::Text => print(|out| write_text(out, &planned, &topology, &report))?,
@@ -190,6 +211,7 @@ fn planned(fabric: FabricPart, routing: &Routing, report: &Report, laps: [Durati
             link_load_max: report.load.max,
             link_load_mean: report.load.mean,
         },
+        gpu: None,
     }
 }
 
@@ -251,8 +273,11 @@ fn write_text(
         "time     read {:.1} ms, model {:.1} ms, route {:.1} ms, verify {:.1} ms, total {:.1} ms",
         timing.read, timing.model, timing.route, timing.verify, timing.total
     )?;
-    match planned.memory_peak_bytes {
-        Some(bytes) => writeln!(out, "memory   {:.1} MB at most", bytes as f64 / 1e6),
+    if let Some(bytes) = planned.memory_peak_bytes {
+        writeln!(out, "memory   {:.1} MB at most", bytes as f64 / 1e6)?;
+    }
+    match &planned.gpu {
+        Some(gpu) => gpu.write(out),
         None => Ok(()),
     }
 }

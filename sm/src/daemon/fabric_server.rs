@@ -102,6 +102,7 @@ async fn serve_api(
         subnet: view.clone(),
         control: Arc::new(Controller::new(nobody, view)),
         simulation: Some(Arc::new(simulator)),
+        gpus: None,
     };
     let bound = Server::bind(Listen {
         socket: None,

@@ -2,7 +2,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::{
-    completions, events, findings, history, lft, links, nodes, partitions, ports, route, sim,
+    completions, events, findings, gpu, history, lft, links, nodes, partitions, ports, route, sim,
     status, sweep, watch,
 };
 
@@ -48,6 +48,9 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     #[command(flatten)]
     Ask(Question),
+    /// GPU hosts: what they have, which port each GPU should use, what is wrong
+    #[command(subcommand)]
+    Gpu(gpu::GpuCommand),
     /// Prints a completion script for a shell
     Completions(completions::CompletionsArguments),
 }

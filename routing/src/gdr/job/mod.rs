@@ -107,7 +107,11 @@ impl Analysis {
             Some(meter.measure(self, ranks, request.gpus_per_host, request.pattern))
         };
         let load = measure(&ranks);
-        let load_as_given = measure(&self.ranks(&given, request.gpus_per_host, by_index));
+        let ranks_as_given = self.ranks(&given, request.gpus_per_host, by_index);
+        let load_as_given = match ranks_as_given == ranks {
+            true => load,
+            false => measure(&ranks_as_given),
+        };
         let warnings = self.warnings(&hosts, &ranks, load.as_ref());
         Ok(JobPlan {
             hosts,
