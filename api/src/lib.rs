@@ -10,11 +10,13 @@ pub mod model;
 pub mod resolve;
 
 mod convert;
+mod gpu;
 mod journal;
 mod server;
 mod traits;
 
 pub use error::{ControlError, LookupError, RoutingError, SimulationError};
+pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::Journal;
 pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
 pub use traits::{BoxFuture, Control, Routing, Simulation, Subnet};

@@ -6,6 +6,7 @@ mod convergence;
 mod event;
 mod finding;
 mod forwarding_table;
+pub(crate) mod gpu;
 mod link;
 mod node;
 mod partition;

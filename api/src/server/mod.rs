@@ -3,6 +3,7 @@
 mod access;
 mod convergence;
 mod fabric;
+mod gpu;
 mod paging;
 mod partition;
 mod refusal;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
+use rsm_proto::v1::gpu_service_server::GpuServiceServer;
 use rsm_proto::v1::partition_service_server::PartitionServiceServer;
 use rsm_proto::v1::routing_service_server::RoutingServiceServer;
 use rsm_proto::v1::simulation_service_server::SimulationServiceServer;
@@ -33,9 +35,10 @@ use tonic_health::server::{HealthReporter, health_reporter};
 
 pub use socket::SocketError;
 
+use crate::gpu::Gpus;
 use crate::limits::{
-    MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES, MAX_WATCHERS,
-    SHUTDOWN_GRACE,
+    MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES,
+    MAX_WATCHERS, SHUTDOWN_GRACE,
 };
 use crate::traits::{Control, Routing, Simulation, Subnet};
 use access::Access;
@@ -59,6 +62,8 @@ pub struct Backend {
     pub routing: Arc<dyn Routing>,
     /// Acting on the fabric itself, where it is simulated.
     pub simulation: Option<Arc<dyn Simulation>>,
+    /// Inventories of GPU hosts; a server that manages no subnet keeps none.
+    pub gpus: Option<Arc<dyn Gpus>>,
 }
 
 /// Where it is served. At least one of socket and address should be given.
@@ -303,6 +308,15 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn gpu(&self, access: Access) -> GpuServiceServer<gpu::GpuHints> {
+        GpuServiceServer::new(gpu::GpuHints {
+            gpus: self.backend.gpus.clone(),
+            access,
+        })
+        .max_decoding_message_size(MAX_GPU_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn router(&self, access: Access) -> Result<Router, ServeError> {
         let reflection = || {
             tonic_reflection::server::Builder::configure()
@@ -323,7 +337,8 @@ impl Services {
             .add_service(self.partition())
             .add_service(self.routing(access.clone()))
             .add_service(self.watch())
-            .add_service(self.simulation(access))
+            .add_service(self.simulation(access.clone()))
+            .add_service(self.gpu(access))
             .add_service(v1)
             .add_service(v1alpha))
     }

@@ -68,6 +68,19 @@ impl Key for Lid {
     }
 }
 
+/// A name, two digits for each byte.
+impl Key for String {
+    fn write(&self) -> String {
+        self.bytes().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        let byte = |at: usize| u8::try_from(number(digits.get(at..at + 2)?, 2)?).ok();
+        let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
+        String::from_utf8(bytes?).ok()
+    }
+}
+
 impl Key for PortKey {
     fn write(&self) -> String {
         format!("{}{:02x}", self.node.write(), self.number.0)
@@ -109,6 +122,7 @@ page_fields!(
     ListConvergencesRequest,
     ListEventsRequest,
     ListEnginesRequest,
+    ListGpuHostsRequest,
 );
 
 /// Which page of a list is wanted.

@@ -3,6 +3,7 @@
 mod access;
 mod errors;
 mod fake;
+mod gpu;
 mod lists;
 mod reflection;
 mod routing;

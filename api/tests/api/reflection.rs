@@ -12,6 +12,7 @@ use crate::served::Served;
 const SERVICES: [&str; 6] = [
     "rsm.v1.ConvergenceService",
     "rsm.v1.FabricService",
+    "rsm.v1.GpuService",
     "rsm.v1.PartitionService",
     "rsm.v1.RoutingService",
     "rsm.v1.SimulationService",

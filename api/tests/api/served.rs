@@ -53,6 +53,7 @@ impl Served {
             control: fake.clone(),
             routing: fake.clone(),
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
+            gpus: Some(Arc::new(crate::gpu::Memory::default())),
         };
         let (stop, stopped) = oneshot::channel();
         let server = runtime.spawn(server.run(backend, async {

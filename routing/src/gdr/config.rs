@@ -7,7 +7,7 @@ use rsm_ids::Guid;
 use super::roles::Role;
 
 /// What hints and findings depend on beside hosts and fabric.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Config {
     /// What ports are for where the rules would say otherwise, by port GUID.
     pub roles: BTreeMap<Guid, Role>,
@@ -17,15 +17,4 @@ pub struct Config {
     pub max_age: Option<u64>,
     /// The time, in seconds of the clock that inventories were seen by.
     pub now: u64,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            roles: BTreeMap::new(),
-            sl: 0,
-            max_age: None,
-            now: 0,
-        }
-    }
 }

@@ -215,10 +215,11 @@ impl Fabric {
         self.by_leaf_port.get(&(leaf, port)).copied()
     }
 
-    /// What people call a switch: its description, or its GUID where it has none.
+    /// What people call a switch: its description without control characters, which could end a
+    /// line of a file, or its GUID where it has none.
     pub fn switch_name(&self, switch: SwitchIdx) -> String {
         match self.switch_names.get(switch.index()) {
-            Some(name) if !name.is_empty() => name.clone(),
+            Some(name) if !name.is_empty() => name.replace(char::is_control, "\u{fffd}"),
             _ => self.topology.switch(switch).guid.to_string(),
         }
     }

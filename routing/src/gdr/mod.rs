@@ -9,7 +9,10 @@
 //! - [`fabric`] is what the subnet manager adds, and [`join`] finds which port is which;
 //! - [`roles`] tells compute ports from others, [`rails`] finds units and rails from the cables;
 //! - [`hints`] says which port each GPU should use, and what lies between two GPUs;
-//! - [`findings`] says what is wrong, with evidence and advice.
+//! - [`job`] orders the processes of a job, and says what their traffic will meet;
+//! - [`render`] writes all that as the files and variables that other programs read;
+//! - [`findings`] says what is wrong, with evidence and advice;
+//! - [`generate`] makes inventories for simulated fabrics, with faults.
 //!
 //! [`Analysis::new`] does all of it. Hints only ever name what is there: they add no path.
 
@@ -18,11 +21,13 @@ mod assign;
 mod config;
 pub mod fabric;
 pub mod findings;
+pub mod generate;
 pub mod hints;
 mod host;
 pub mod hosts;
 pub mod import;
 pub mod inventory;
+pub mod job;
 pub mod join;
 pub mod rails;
 pub mod render;

@@ -2,6 +2,7 @@
 
 mod check_config;
 mod generate;
+mod gpu;
 mod output;
 mod plan;
 mod serve;
@@ -39,6 +40,8 @@ Examples:
 enum Command {
     /// Route a fabric from a file or a generator, prove the routes, and say how long it took; nothing is managed
     Plan(plan::PlanArgs),
+    /// Join what GPU hosts say of themselves with a fabric from a file or a generator: rails, hints, findings, files
+    Gpu(gpu::GpuArgs),
     /// Write a generated fabric in ibnetdiscover's format, which ibsim loads
     Generate(generate::GenerateArgs),
     /// Check a configuration (rsm's own, opensm.conf, guid2lid or a list of root GUIDs) without using it
@@ -111,6 +114,7 @@ struct ServeArgs {
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Some(Command::Plan(args)) => plan::run(&args),
+        Some(Command::Gpu(args)) => gpu::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::CheckConfig(args)) => check_config::run(&args),
         Some(Command::Sim(command)) => sim::run(&command),

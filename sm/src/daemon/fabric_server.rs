@@ -103,6 +103,7 @@ async fn serve_api(
         control: Arc::new(Controller::new(nobody, view.clone())),
         routing: Arc::new(Judge::new(view)),
         simulation: Some(Arc::new(simulator)),
+        gpus: None,
     };
     let bound = Server::bind(Listen {
         socket: None,

@@ -11,6 +11,7 @@ mod clock;
 mod dumps;
 mod events;
 mod fabric_server;
+mod gpu_hosts;
 mod memory;
 mod progress;
 mod server;
@@ -31,6 +32,7 @@ use self::attachment::Line;
 use self::clock::Clock;
 use self::dumps::Dumper;
 pub use self::fabric_server::{FabricServer, serve_fabric};
+use self::gpu_hosts::GpuHosts;
 use self::memory::Keeper;
 use self::server::serve;
 use self::signals::Signals;
@@ -89,6 +91,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let clock = Clock::start();
     let core_config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
+    let gpu_dir = state_dir.map(|dir| dir.join("gpu"));
     let (keeper, mut kept) = memory::open(state_dir, clock)?;
     // Nobody would be there to register with.
     kept.core.reregister &= !options.once;
@@ -144,6 +147,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
             control: controller.clone(),
             routing: judge,
             simulation,
+            gpus: Some(Arc::new(GpuHosts::open(view.clone(), gpu_dir)?)),
         };
         Some(serve(&options, backend).await?)
     };

@@ -102,6 +102,17 @@ impl View {
         self.published().snapshot.clone()
     }
 
+    /// The snapshot in force, and its generation.
+    pub fn latest(&self) -> (u64, Arc<Snapshot>) {
+        let published = self.published();
+        (published.generation, published.snapshot.clone())
+    }
+
+    /// Now, in milliseconds since the Unix epoch.
+    pub fn unix_ms(&self) -> u64 {
+        self.clock.unix_ms(self.clock.now())
+    }
+
     /// How readers are shown a convergence of the snapshot in force; none where it is not (or no longer) in its
     /// history.
     pub fn convergence(&self, done: &Arc<convergence::Convergence>) -> Option<Convergence> {

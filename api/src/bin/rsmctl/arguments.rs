@@ -2,8 +2,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::{
-    completions, engine, events, findings, history, lft, links, nodes, partitions, ports, quality,
-    route, sim, status, sweep, watch, whatif,
+    completions, engine, events, findings, gpu, history, lft, links, nodes, partitions, ports, quality, route, sim, status, sweep, watch, whatif,
 };
 
 /// Asks a running rsm what it knows and does.
@@ -48,6 +47,9 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     #[command(flatten)]
     Ask(Question),
+    /// GPU hosts: what they have, which port each GPU should use, what is wrong
+    #[command(subcommand)]
+    Gpu(gpu::GpuCommand),
     /// Prints a completion script for a shell
     Completions(completions::CompletionsArguments),
 }

@@ -1,6 +1,7 @@
 use rsm_api::client::{connect, default_endpoints};
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
+use rsm_proto::v1::gpu_service_client::GpuServiceClient;
 use rsm_proto::v1::partition_service_client::PartitionServiceClient;
 use rsm_proto::v1::routing_service_client::RoutingServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
@@ -52,6 +53,10 @@ impl Session {
 
     pub(crate) fn routing(&self) -> RoutingServiceClient<Channel> {
         RoutingServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn gpu(&self) -> GpuServiceClient<Channel> {
+        GpuServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn watch(&self) -> WatchServiceClient<Channel> {

@@ -61,7 +61,12 @@ pub(super) fn find(analysis: &Analysis) -> Vec<Finding> {
         .iter()
         .map(|port| (port.host, port.port))
         .collect();
-    let astray: BTreeSet<usize> = misplaced.iter().map(|port| port.host).collect();
+    let mut astray: BTreeSet<usize> = misplaced.iter().map(|port| port.host).collect();
+    astray.extend(
+        findings
+            .iter()
+            .filter_map(|finding| analysis.place(&finding.host)),
+    );
     search.cables(misplaced, &mut findings);
     search.device_order(&astray, &mut findings);
     search.shared_leaves(&reported, &mut findings);

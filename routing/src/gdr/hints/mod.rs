@@ -3,6 +3,8 @@
 mod pair;
 mod walk;
 
+pub(in crate::gdr) use walk::walk;
+
 pub use pair::{Endpoint, PairClass, PairError, PairHint, PathHint};
 pub use walk::{Route, RouteError};
 

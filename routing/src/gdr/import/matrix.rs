@@ -93,9 +93,7 @@ fn plain(line: &str) -> String {
 
 fn header(line: &str) -> Option<Header> {
     let mut words = line.split_whitespace().peekable();
-    if gpu_index(&unfused(words.peek()?)[0]).is_none() {
-        return None;
-    }
+    gpu_index(&unfused(words.peek()?)[0])?;
     let mut columns = Vec::new();
     while let Some(word) = words.next_if(|&word| word != "CPU") {
         columns.extend(unfused(word));

@@ -85,7 +85,7 @@ pub fn import(format: Format, bytes: &[u8]) -> Result<HostInventory, ImportError
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
-        ImportError::new(line_of(before), ImportReason::NotUtf8)
+        ImportError::new(breaks(before) + 1, ImportReason::NotUtf8)
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let host = match format {
@@ -100,10 +100,12 @@ pub fn import(format: Format, bytes: &[u8]) -> Result<HostInventory, ImportError
     Ok(host)
 }
 
-/// The line that comes after these bytes; a last line break ends the line before it.
-fn line_of(before: &[u8]) -> u32 {
-    let body = before.strip_suffix(b"\n").unwrap_or(before);
-    let breaks = body.iter().filter(|&&byte| byte == b'\n').count();
+/// The last line of a text; a line break at its end starts no other.
+fn line_of(text: &[u8]) -> u32 {
+    breaks(text.strip_suffix(b"\n").unwrap_or(text)) + 1
+}
+
+fn breaks(text: &[u8]) -> u32 {
     // At most MAX_BYTES.
-    breaks as u32 + 1
+    text.iter().filter(|&&byte| byte == b'\n').count() as u32
 }

@@ -36,7 +36,7 @@ struct Link {
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let elements = xml::read(text, "system")?;
     let mut found = Found::default();
-    let mut links = Vec::new();
+    let (mut links, mut coherent) = (Vec::new(), Vec::new());
     let (mut family, mut counted) = (LinkFamily::NvLink { generation: None }, true);
     for (at, element) in elements.iter().enumerate() {
         match element.name.as_str() {
@@ -57,6 +57,16 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
             "net" => {
                 if let Some(port) = net(&elements, at)? {
                     found.ports.push((port, path(&elements, at)));
+                }
+            }
+            "c2c" => {
+                let pci = element.parent.and_then(|gpu| elements[gpu].parent);
+                if let Some(pci) = pci.filter(|&pci| elements[pci].name == "pci") {
+                    let text = element.need("bw")?;
+                    let mbytes: u32 = text
+                        .parse()
+                        .map_err(|_| element.value_error(text, "MB/s"))?;
+                    coherent.push((address(&elements[pci], "busid")?, mbytes / 1000));
                 }
             }
             "nvlink" | "xgmi" => {
@@ -82,6 +92,10 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         .into_host(Source::NcclXml, Switches::OneBridge, counted)
         .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))?;
     host.link_family = family;
+    for gpu in &mut host.gpus {
+        let told = coherent.iter().find(|&&(pci, _)| Some(pci) == gpu.pci);
+        gpu.c2c_gbytes = told.map(|&(_, gbytes)| gbytes);
+    }
     add_links(&mut host, &links);
     Ok(host)
 }

@@ -75,7 +75,7 @@ pub(super) fn read(text: &str, root: &'static str) -> Result<Vec<Element>, Impor
                     };
                     return Err(error(ImportReason::TooMany { what, limit }));
                 }
-                if elements.len() > 1 && open.is_empty() {
+                if !elements.is_empty() && open.is_empty() {
                     return Err(error(ImportReason::Xml("a second root element".to_owned())));
                 }
                 let element = element(start, line, open.last().copied())?;

@@ -11,19 +11,23 @@ mod tables;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use rsm_ids::Guid;
 use rsm_routing::engine::{self, EngineKind, Options};
+use rsm_routing::gdr;
 use rsm_routing::generate;
 use rsm_routing::lanes::Lanes;
+use rsm_routing::netlist::Netlist;
 use rsm_routing::quality::{Quality, Settings, judge};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Report, verify_on_lanes};
 
 use super::Format;
+use super::gpu::{self, Summary};
 use super::output::{print, print_json};
 use crate::config::load_guid_file;
 use crate::fabric::Fabric;
@@ -70,6 +74,9 @@ pub(super) struct PlanArgs {
     /// Draw the fabric by ranks and the load of its links to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Inventories of GPU hosts, as `rsm gpu --inventory` takes them: rails and findings are added
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["whatif", "compare"])]
+    gpu: Option<PathBuf>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -87,7 +94,8 @@ Examples:
 struct Bench {
     fabric: Fabric,
     lids: LidPlan,
-    topology: Topology,
+    netlist: Netlist,
+    topology: Arc<Topology>,
     policy: Policy,
     options: Options,
     /// Of [`PlanArgs::seed`] and the names of the adapters.
@@ -129,11 +137,22 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.svg {
         picture::write(file, args, &bench, &judged)?;
     }
+    let gpu = match &args.gpu {
+        Some(path) => Some(gpu_summary(path, &bench, &judged)?),
+        None => None,
+    };
     match args.format {
-        Format::Json => print_json(&report::planned(&bench, &judged))?,
-        Format::Text => print(|out| report::write_text(out, &bench, &judged))?,
+        Format::Json => print_json(&report::planned(&bench, &judged, gpu))?,
+        Format::Text => print(|out| report::write_text(out, &bench, &judged, gpu))?,
     }
     Ok(exit_code(judged.is_sound()))
+}
+
+fn gpu_summary(path: &Path, bench: &Bench, judged: &Judged) -> anyhow::Result<Summary> {
+    let tables = Arc::new(judged.tables.clone());
+    let config = gdr::Config::default();
+    let analysis = gpu::analyse(path, &bench.netlist, &bench.topology, tables, config)?;
+    Ok(Summary::of(&analysis))
 }
 
 fn exit_code(sound: bool) -> ExitCode {
@@ -160,7 +179,7 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
     };
     let fabric = offline::fabric(&netlist);
     let lids = lids::assign(&fabric, &Claims::new(), &policy);
-    let topology = plan::topology(&fabric, &lids, &BTreeSet::new())?;
+    let topology = Arc::new(plan::topology(&fabric, &lids, &BTreeSet::new())?);
     let model = watch.lap();
     let settings = Settings {
         seed: args.seed,
@@ -169,6 +188,7 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
     Ok(Bench {
         fabric,
         lids,
+        netlist,
         topology,
         policy,
         options: Options {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::quality::QualityPart;
 use super::stopwatch::{memory_peak, milliseconds};
 use super::{Bench, Judged};
+use crate::cli::gpu::Summary;
 use crate::plan::lids_in_use;
 
 #[derive(Serialize)]
@@ -19,6 +20,8 @@ pub(super) struct Planned {
     verify: VerifyPart,
     #[serde(skip_serializing_if = "Option::is_none")]
     quality: Option<QualityPart>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu: Option<Summary>,
 }
 
 #[derive(Serialize)]
@@ -60,7 +63,7 @@ pub(super) struct VerifyPart {
     link_load_mean: f64,
 }
 
-pub(super) fn planned(bench: &Bench, judged: &Judged) -> Planned {
+pub(super) fn planned(bench: &Bench, judged: &Judged, gpu: Option<Summary>) -> Planned {
     let [read, model, route, verify] =
         [bench.read, bench.model, judged.route, judged.verify].map(milliseconds);
     Planned {
@@ -82,6 +85,7 @@ pub(super) fn planned(bench: &Bench, judged: &Judged) -> Planned {
             .quality
             .as_ref()
             .map(|quality| QualityPart::new(quality, &bench.fabric)),
+        gpu,
     }
 }
 
@@ -127,14 +131,20 @@ pub(super) fn write_fabric(out: &mut dyn Write, bench: &Bench) -> io::Result<()>
     )
 }
 
-pub(super) fn write_text(out: &mut dyn Write, bench: &Bench, judged: &Judged) -> io::Result<()> {
+pub(super) fn write_text(
+    out: &mut dyn Write,
+    bench: &Bench,
+    judged: &Judged,
+    gpu: Option<Summary>,
+) -> io::Result<()> {
     let Planned {
         timing_ms: timing,
         verify: verdict,
         memory_peak_bytes,
         quality,
+        gpu,
         ..
-    } = planned(bench, judged);
+    } = planned(bench, judged, gpu);
     write_fabric(out, bench)?;
     writeln!(out, "engine   {}", judged.reason)?;
     writeln!(
@@ -180,8 +190,11 @@ pub(super) fn write_text(out: &mut dyn Write, bench: &Bench, judged: &Judged) ->
         "time     read {:.1} ms, model {:.1} ms, route {:.1} ms, verify {:.1} ms, total {:.1} ms",
         timing.read, timing.model, timing.route, timing.verify, timing.total
     )?;
-    match memory_peak_bytes {
-        Some(bytes) => writeln!(out, "memory   {:.1} MB at most", bytes as f64 / 1e6),
+    if let Some(bytes) = memory_peak_bytes {
+        writeln!(out, "memory   {:.1} MB at most", bytes as f64 / 1e6)?;
+    }
+    match &gpu {
+        Some(gpu) => gpu.write(out),
         None => Ok(()),
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod completions;
 pub(crate) mod engine;
 pub(crate) mod events;
 pub(crate) mod findings;
+pub(crate) mod gpu;
 pub(crate) mod history;
 pub(crate) mod lft;
 pub(crate) mod links;
@@ -26,6 +27,7 @@ use crate::session::Session;
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Ask(question) => ask(question, arguments.global).await,
+        Command::Gpu(command) => gpu::run(command, arguments.global).await,
         Command::Completions(shell) => completions::run(&shell, arguments.global.format),
     }
 }

@@ -1,0 +1,255 @@
+use std::path::Path;
+
+use rsm_proto::v1;
+
+use super::GpuCommand;
+use crate::failure::Failure;
+use crate::output::{Rows, printable};
+use crate::session::{PAGE_SIZE, Session, all_pages};
+
+/// The largest file that is sent, in bytes; servers take no larger one.
+const FILE_MAX: u64 = rsm_routing::gdr::import::MAX_BYTES as u64;
+
+pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<(), Failure> {
+    match command {
+        // It needs no server.
+        GpuCommand::Probe(_) => Ok(()),
+        GpuCommand::Import {
+            host,
+            file_format,
+            machine_type,
+            file,
+        } => {
+            let request = v1::ImportGpuHostRequest {
+                host,
+                machine_type,
+                format: file_format.into(),
+                content: content(&file)?,
+            };
+            let answer = session.gpu().import_gpu_host(request).await?.into_inner();
+            if session.output.is_json() {
+                return session.output.json(&answer);
+            }
+            session
+                .output
+                .line(&format!("{} GPUs, {} ports", answer.gpus, answer.ports))
+        }
+        GpuCommand::Forget { host } => {
+            let request = v1::ForgetGpuHostRequest { host };
+            let answer = session.gpu().forget_gpu_host(request).await?.into_inner();
+            match session.output.is_json() {
+                true => session.output.json(&answer),
+                false => Ok(()),
+            }
+        }
+        GpuCommand::Hosts => hosts(session).await,
+        GpuCommand::Check => check(session).await,
+        GpuCommand::Hints { host } => {
+            let request = v1::GetGpuHintsRequest { host };
+            let answer = session.gpu().get_gpu_hints(request).await?.into_inner();
+            if session.output.is_json() {
+                return session.output.json(&answer.hints);
+            }
+            text(&answer.text, session)
+        }
+        GpuCommand::Pair { from, to } => pair(from, to, session).await,
+        GpuCommand::Plan {
+            hosts,
+            gpus,
+            pattern,
+        } => {
+            let request = v1::PlanGpuJobRequest {
+                hosts,
+                gpus_per_host: gpus,
+                pattern: pattern.into(),
+            };
+            plan(request, session).await
+        }
+        GpuCommand::Export {
+            file,
+            host,
+            nccl,
+            prefix,
+        } => {
+            let request = v1::ExportGpuFileRequest {
+                file: file.into(),
+                host,
+                nccl_version: nccl,
+                label_prefix: prefix,
+            };
+            let answer = session.gpu().export_gpu_file(request).await?.into_inner();
+            if session.output.is_json() {
+                return session.output.json(&answer);
+            }
+            text(&answer.content, session)
+        }
+    }
+}
+
+fn content(file: &Path) -> Result<Vec<u8>, Failure> {
+    let bad = |error: String| Failure::Refused(format!("{}: {error}", file.display()));
+    let size = std::fs::metadata(file)
+        .map_err(|error| bad(error.to_string()))?
+        .len();
+    if size > FILE_MAX {
+        return Err(bad(format!("{size} bytes, at most {FILE_MAX} are sent")));
+    }
+    std::fs::read(file).map_err(|error| bad(error.to_string()))
+}
+
+fn text(lines: &str, session: &mut Session) -> Result<(), Failure> {
+    lines
+        .lines()
+        .try_for_each(|line| session.output.line(&printable(line)))
+}
+
+async fn list(only_with_findings: bool, session: &Session) -> Result<Vec<v1::GpuHost>, Failure> {
+    all_pages(|page_token| {
+        let mut client = session.gpu();
+        let request = v1::ListGpuHostsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            only_with_findings,
+        };
+        async move {
+            let page = client.list_gpu_hosts(request).await?.into_inner();
+            Ok((page.hosts, page.next_page_token))
+        }
+    })
+    .await
+}
+
+async fn hosts(session: &mut Session) -> Result<(), Failure> {
+    let hosts = list(false, session).await?;
+    if session.output.is_json() {
+        return session.output.json(&hosts);
+    }
+    let mut rows = Rows::new(&[
+        "HOST",
+        ">GPUS",
+        ">PORTS",
+        ">UNIT",
+        "FROM",
+        "MACHINE",
+        ">FINDINGS",
+    ]);
+    for host in hosts {
+        rows.add([
+            host.name,
+            host.gpus.to_string(),
+            host.compute_ports.to_string(),
+            host.unit.map_or_else(String::new, |unit| unit.to_string()),
+            if host.own {
+                host.source
+            } else {
+                "machine type".to_owned()
+            },
+            host.machine,
+            host.findings.len().to_string(),
+        ]);
+    }
+    session.output.table(rows)
+}
+
+async fn check(session: &mut Session) -> Result<(), Failure> {
+    let hosts = list(true, session).await?;
+    let broken = hosts
+        .iter()
+        .flat_map(|host| &host.findings)
+        .filter(|one| one.severity == "error")
+        .count();
+    if session.output.is_json() {
+        session.output.json(&hosts)?;
+    } else if hosts.is_empty() {
+        session.output.line("nothing is wrong")?;
+    }
+    if !session.output.is_json() {
+        for host in &hosts {
+            for finding in &host.findings {
+                let line = format!(
+                    "{:<8} {} {}: {}",
+                    finding.severity, host.name, finding.kind, finding.evidence
+                );
+                session.output.line(&printable(&line))?;
+                session
+                    .output
+                    .line(&format!("         {}", finding.advice))?;
+            }
+        }
+    }
+    match broken {
+        0 => Ok(()),
+        broken => Err(Failure::Refused(format!("{broken} findings are errors"))),
+    }
+}
+
+async fn pair(
+    from: (String, u32),
+    to: (String, u32),
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let request = v1::GetGpuPairRequest {
+        host: from.0,
+        gpu: from.1,
+        peer_host: to.0,
+        peer_gpu: to.1,
+    };
+    let pair = session.gpu().get_gpu_pair(request).await?.into_inner();
+    if session.output.is_json() {
+        return session.output.json(&pair);
+    }
+    session.output.line(&format!("class    {}", pair.class))?;
+    for (name, end) in [("from", &pair.source), ("to", &pair.destination)] {
+        let Some(end) = end else { continue };
+        let rail = end.rail.map_or("-".to_owned(), |rail| rail.to_string());
+        session.output.line(&format!(
+            "{name:<8} {} {:#018x} LID {} at {:#018x} port {}, rail {rail}",
+            end.device, end.port_guid, end.lid, end.leaf_guid, end.leaf_port
+        ))?;
+    }
+    if let Some(relay) = pair.relay_gpu {
+        session
+            .output
+            .line(&format!("relay    GPU{relay} is on the peer's rail (PXN)"))?;
+    }
+    for path in &pair.paths {
+        let way = match path.hops {
+            Some(hops) => format!("{hops} switches"),
+            None => path.problem.clone(),
+        };
+        session.output.line(&format!(
+            "DLID     {} (path bits {}): {way}",
+            path.dlid, path.path_bits
+        ))?;
+    }
+    Ok(())
+}
+
+async fn plan(request: v1::PlanGpuJobRequest, session: &mut Session) -> Result<(), Failure> {
+    let plan = session.gpu().plan_gpu_job(request).await?.into_inner();
+    if session.output.is_json() {
+        return session.output.json(&plan);
+    }
+    for (name, load) in [("planned", plan.load), ("as given", plan.load_as_given)] {
+        let Some(load) = load else { continue };
+        session.output.line(&format!(
+            "{name:<8} {} of {} flows stay under a leaf, {} flows on the fullest link",
+            load.leaf_local, load.flows, load.worst_link
+        ))?;
+    }
+    for warning in &plan.warnings {
+        session
+            .output
+            .line(&printable(&format!("warning  {warning}")))?;
+    }
+    let mut rows = Rows::new(&[">RANK", "HOST", ">GPU", ">RAIL"]);
+    for (number, rank) in plan.ranks.into_iter().enumerate() {
+        rows.add([
+            number.to_string(),
+            rank.host,
+            rank.gpu.to_string(),
+            rank.rail.map_or_else(String::new, |rail| rail.to_string()),
+        ]);
+    }
+    session.output.table(rows)
+}

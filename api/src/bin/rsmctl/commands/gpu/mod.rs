@@ -1,0 +1,130 @@
+mod ask;
+mod probe;
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+use rsm_proto::v1;
+
+use crate::arguments::Global;
+use crate::failure::Failure;
+use crate::session::Session;
+
+/// GPU hosts: what they have, which port each GPU should use, what is wrong
+#[derive(Debug, Subcommand)]
+pub(crate) enum GpuCommand {
+    /// Prints what /sys says of this host's GPUs and adapters, for `import --file-format sysfs`
+    Probe(probe::ProbeArguments),
+    /// Tells the server what a host has
+    Import {
+        /// The host; with --machine-type the name of that
+        #[arg(long)]
+        host: String,
+        /// What the file is
+        #[arg(long, value_enum, value_name = "FORMAT")]
+        file_format: FileFormat,
+        /// Hosts without an inventory of their own are like this one
+        #[arg(long)]
+        machine_type: bool,
+        /// The file
+        file: PathBuf,
+    },
+    /// Has the server forget what a host has
+    Forget {
+        /// The host
+        host: String,
+    },
+    /// Hosts with GPUs
+    Hosts,
+    /// What is wrong with hosts and their cables; exit code 1 where something is broken
+    Check,
+    /// Which port each GPU of a host should use, and why
+    Hints {
+        /// The host
+        host: String,
+    },
+    /// What lies between two GPUs
+    Pair {
+        /// A GPU, as HOST:INDEX
+        #[arg(value_parser = gpu)]
+        from: (String, u32),
+        /// Another one
+        #[arg(value_parser = gpu)]
+        to: (String, u32),
+    },
+    /// The order of ranks for a job, and what its traffic meets
+    Plan {
+        /// The hosts, separated by commas; all of them if left out
+        #[arg(long, value_delimiter = ',', value_name = "HOST")]
+        hosts: Vec<String>,
+        /// How many GPUs of each host
+        #[arg(long, default_value_t = 8, value_name = "COUNT")]
+        gpus: u32,
+        /// How they talk
+        #[arg(long, value_enum, default_value = "ring")]
+        pattern: PatternName,
+    },
+    /// A file for another program
+    Export {
+        /// Which
+        #[arg(value_enum)]
+        file: FileName,
+        /// The host, for files that are of one
+        #[arg(long, default_value = "", hide_default_value = true)]
+        host: String,
+        /// NCCL's version: rails and planes are written for 2.30.7 and later
+        #[arg(long, default_value = "2.30.7", value_name = "VERSION")]
+        nccl: String,
+        /// The domain of Kubernetes' labels
+        #[arg(long, default_value = "fabric.topograph.run", value_name = "DOMAIN")]
+        prefix: String,
+    },
+}
+
+/// `host-001:3`.
+fn gpu(text: &str) -> Result<(String, u32), String> {
+    let parts = text
+        .rsplit_once(':')
+        .and_then(|(host, index)| Some((host.to_owned(), index.parse().ok()?)));
+    parts.ok_or_else(|| "expected HOST:INDEX, like host-001:3".to_owned())
+}
+
+macro_rules! names {
+    ($(#[$about:meta])* $name:ident of $message:ident { $($variant:ident),* $(,)? }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+        pub(crate) enum $name { $($variant),* }
+
+        impl From<$name> for i32 {
+            fn from(name: $name) -> i32 {
+                match name { $($name::$variant => v1::$message::$variant.into()),* }
+            }
+        }
+    };
+}
+
+names! {
+    /// What a file is.
+    FileFormat of GpuFormat { NvidiaSmi, NcclXml, Hwloc, Sysfs, Json }
+}
+names! {
+    /// How processes talk.
+    PatternName of GpuPattern { Ring, Tree, RecursiveDoubling, AllToAll }
+}
+names! {
+    /// A file for another program.
+    FileName of GpuFile {
+        NcclEnv, NcclXml, Ucx, Nvshmem, Mooncake, SlurmTree, SlurmBlock, SlurmYaml, Topograph, Kubernetes, Volcano,
+    }
+}
+
+pub(crate) async fn run(command: GpuCommand, global: Global) -> Result<(), Failure> {
+    if let GpuCommand::Probe(arguments) = &command {
+        return probe::run(arguments, global.format);
+    }
+    let mut session = Session::open(global).await?;
+    let outcome = ask::run(command, &mut session).await;
+    // What a command printed before it failed is shown before the failure.
+    let flushed = session.output.flush();
+    outcome.and(flushed)
+}

@@ -1,0 +1,130 @@
+use rsm_proto::v1;
+use rsm_routing::gdr::Analysis;
+use rsm_routing::gdr::findings::{Finding, Severity};
+use rsm_routing::gdr::hints::{Endpoint, GpuHint, PairHint};
+use rsm_routing::gdr::hosts::Origin;
+use rsm_routing::gdr::job::{JobPlan, Load};
+
+/// A host by its place, with what is wrong with it.
+pub(crate) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
+    let host = &analysis.hosts[place];
+    let inventory = &host.inventory;
+    // Findings are in the order of hosts.
+    let first = analysis
+        .findings
+        .partition_point(|finding| finding.host < host.name);
+    v1::GpuHost {
+        name: host.name.clone(),
+        machine: inventory.machine.clone().unwrap_or_default(),
+        source: inventory.source.name().to_owned(),
+        own: host.origin == Origin::Own,
+        // Bounded by MAX_GPUS and MAX_HCA_PORTS.
+        gpus: inventory.gpus.len() as u32,
+        compute_ports: host.slots.len() as u32,
+        unit: analysis.rails.unit_of[place],
+        findings: analysis.findings[first..]
+            .iter()
+            .take_while(|finding| finding.host == host.name)
+            .map(finding)
+            .collect(),
+    }
+}
+
+fn finding(finding: &Finding) -> v1::GpuFinding {
+    v1::GpuFinding {
+        kind: finding.kind.name().to_owned(),
+        severity: match finding.kind.severity() {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+        .to_owned(),
+        gpus: finding.gpus.iter().map(|&gpu| gpu.into()).collect(),
+        ports: finding.ports.iter().map(ToString::to_string).collect(),
+        evidence: finding.evidence.clone(),
+        advice: finding.kind.advice().to_owned(),
+    }
+}
+
+/// The hints of a host by its place.
+pub(crate) fn hints(analysis: &Analysis, place: usize) -> Vec<v1::GpuHint> {
+    let inventory = &analysis.hosts[place].inventory;
+    let labels = |ports: &[usize]| {
+        ports
+            .iter()
+            .map(|&port| inventory.hca_ports[port].label())
+            .collect()
+    };
+    let hint = |hint: &GpuHint| v1::GpuHint {
+        gpu: inventory.gpus[hint.gpu].index.into(),
+        ports: labels(&hint.ports),
+        tier: hint.tier.map_or_else(String::new, |tier| tier.to_string()),
+        rail: hint.rail.map(u32::from),
+        fallbacks: labels(&hint.fallbacks),
+        gdr_expected: hint.gdr.is_expected(),
+        gdr: hint.gdr.text().to_owned(),
+        reason: hint.reason.text().to_owned(),
+    };
+    analysis.hints[place].iter().map(hint).collect()
+}
+
+/// A pair; `relay` is the index of the GPU that relays.
+pub(crate) fn pair(hint: &PairHint, relay: Option<u16>) -> v1::GetGpuPairResponse {
+    let end = |end: &Endpoint| v1::GpuEndpoint {
+        device: end.device.clone(),
+        port_guid: end.guid.0,
+        lid: end.lid.0.into(),
+        leaf_guid: end.leaf.0,
+        leaf_port: end.leaf_port.0.into(),
+        rail: end.rail.map(u32::from),
+    };
+    let paths = hint.paths.iter().map(|path| {
+        let route = path.route.as_ref();
+        v1::GpuPath {
+            path_bits: path.path_bits.into(),
+            dlid: path.dlid.0.into(),
+            hops: route
+                .and_then(|route| route.as_ref().ok())
+                .map(|route| route.hops.len() as u32),
+            problem: match route {
+                Some(Err(problem)) => problem.to_string(),
+                _ => String::new(),
+            },
+        }
+    });
+    v1::GetGpuPairResponse {
+        class: hint.class.name().to_owned(),
+        source: hint.ends.as_ref().map(|ends| end(&ends.0)),
+        destination: hint.ends.as_ref().map(|ends| end(&ends.1)),
+        paths: paths.collect(),
+        service_level: hint.sl.into(),
+        mtu: hint.mtu.into(),
+        rate_tenth_gbps: hint.rate_tenth_gbps.into(),
+        relay_gpu: relay.map(u32::from),
+        generation: hint.generation,
+    }
+}
+
+/// The plan of a job.
+pub(crate) fn plan(analysis: &Analysis, plan: &JobPlan) -> v1::PlanGpuJobResponse {
+    let load = |load: &Load| v1::GpuLoad {
+        flows: load.flows,
+        leaf_local: load.leaf_local,
+        lost: load.lost,
+        worst_link: load.worst_link,
+    };
+    let rank = |rank: &rsm_routing::gdr::job::Rank| v1::GpuRank {
+        host: analysis.hosts[rank.host].name.clone(),
+        gpu: analysis.hosts[rank.host].inventory.gpus[rank.gpu]
+            .index
+            .into(),
+        rail: rank.rail.map(u32::from),
+    };
+    v1::PlanGpuJobResponse {
+        ranks: plan.ranks.iter().map(rank).collect(),
+        load: plan.load.as_ref().map(load),
+        load_as_given: plan.load_as_given.as_ref().map(load),
+        warnings: plan.warnings.clone(),
+        generation: plan.generation,
+    }
+}

@@ -1,0 +1,287 @@
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use rsm_proto::v1::gpu_service_server::GpuService;
+use rsm_routing::gdr::Analysis;
+use rsm_routing::gdr::import::{Format, import};
+use rsm_routing::gdr::job::{JobRequest, Pattern};
+use rsm_routing::gdr::render::{self, NcclVersion};
+use tonic::{Request, Response, Status};
+
+use super::access::Access;
+use super::paging::Cursor;
+use crate::convert::gpu as convert;
+use crate::gpu::{GpuImportError, GpuSubject, Gpus};
+
+/// What GPU hosts say of themselves, joined with the fabric.
+#[derive(Clone)]
+pub(super) struct GpuHints {
+    pub(super) gpus: Option<Arc<dyn Gpus>>,
+    pub(super) access: Access,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl GpuHints {
+    /// Does work that may take a while, where it keeps nobody waiting.
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
+    ) -> Answer<T> {
+        let gpus = self.gpus.clone().ok_or_else(|| {
+            Status::failed_precondition(
+                "this server manages no subnet, so it keeps no inventories of GPU hosts",
+            )
+        })?;
+        let done = tokio::task::spawn_blocking(move || work(&*gpus)).await;
+        // A panic is passed on to whoever watches the task; the client learns that there was one.
+        let done = done.map_err(|error| Status::internal(error.to_string()))?;
+        done.map(Response::new)
+    }
+}
+
+fn invalid(error: impl std::fmt::Display) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+fn generation(analysis: &Analysis) -> u64 {
+    analysis
+        .fabric
+        .as_ref()
+        .map_or(0, |fabric| fabric.generation)
+}
+
+fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
+    analysis.place(host).ok_or_else(|| {
+        let host = host.escape_debug();
+        Status::not_found(format!(
+            "nothing is known of GPU host `{host}`: `rsmctl gpu hosts` lists those there are"
+        ))
+    })
+}
+
+fn kept(error: GpuImportError) -> Status {
+    match error {
+        GpuImportError::Host(error) => invalid(error),
+        GpuImportError::Kept(_) => Status::internal(error.to_string()),
+    }
+}
+
+fn format(number: i32) -> Result<Format, Status> {
+    Ok(match v1::GpuFormat::try_from(number) {
+        Ok(v1::GpuFormat::NvidiaSmi) => Format::NvidiaSmi,
+        Ok(v1::GpuFormat::NcclXml) => Format::NcclXml,
+        Ok(v1::GpuFormat::Hwloc) => Format::Hwloc,
+        Ok(v1::GpuFormat::Sysfs) => Format::Sysfs,
+        Ok(v1::GpuFormat::Json) => Format::Json,
+        Ok(v1::GpuFormat::Unspecified) | Err(_) => {
+            return Err(invalid(
+                "format: expected nvidia-smi, nccl-xml, hwloc, sysfs or json",
+            ));
+        }
+    })
+}
+
+fn pattern(number: i32) -> Result<Pattern, Status> {
+    Ok(match v1::GpuPattern::try_from(number) {
+        Ok(v1::GpuPattern::Unspecified | v1::GpuPattern::Ring) => Pattern::Ring,
+        Ok(v1::GpuPattern::Tree) => Pattern::Tree,
+        Ok(v1::GpuPattern::RecursiveDoubling) => Pattern::RecursiveDoubling,
+        Ok(v1::GpuPattern::AllToAll) => Pattern::AllToAll,
+        Err(_) => {
+            return Err(invalid(
+                "pattern: expected ring, tree, recursive-doubling or all-to-all",
+            ));
+        }
+    })
+}
+
+fn gpu(field: &str, index: u32) -> Result<u16, Status> {
+    u16::try_from(index).map_err(|_| {
+        invalid(format!(
+            "{field}: {index} is out of range, expected 0 to 65535"
+        ))
+    })
+}
+
+fn export(analysis: &Analysis, request: &v1::ExportGpuFileRequest) -> Result<String, Status> {
+    let host = request.host.as_str();
+    let version: NcclVersion = match request.nccl_version.as_str() {
+        "" => NcclVersion::RAILS,
+        text => text.parse().map_err(invalid)?,
+    };
+    let prefix = match request.label_prefix.as_str() {
+        "" => "fabric.topograph.run",
+        prefix => prefix,
+    };
+    let file = v1::GpuFile::try_from(request.file).unwrap_or(v1::GpuFile::Unspecified);
+    let text = match file {
+        v1::GpuFile::NcclEnv => render::nccl_environment(analysis, host, version),
+        v1::GpuFile::NcclXml => render::nccl_topology(analysis, host, version),
+        v1::GpuFile::Ucx => render::ucx_script(analysis, host),
+        v1::GpuFile::Nvshmem => render::nvshmem_environment(analysis, host),
+        v1::GpuFile::Mooncake => render::mooncake_json(analysis, host),
+        v1::GpuFile::SlurmTree => render::slurm_tree(analysis),
+        v1::GpuFile::SlurmBlock => render::slurm_block(analysis),
+        v1::GpuFile::SlurmYaml => render::slurm_yaml(analysis),
+        v1::GpuFile::Topograph => render::topograph_graph(analysis),
+        v1::GpuFile::Kubernetes => render::kubernetes_labels(analysis, prefix),
+        v1::GpuFile::Volcano => render::volcano_hypernodes(analysis),
+        v1::GpuFile::Unspecified => return Err(invalid("file: expected one of GpuFile")),
+    };
+    text.map_err(|error| Status::failed_precondition(error.to_string()))
+}
+
+#[tonic::async_trait]
+impl GpuService for GpuHints {
+    async fn import_gpu_host(
+        &self,
+        request: Request<v1::ImportGpuHostRequest>,
+    ) -> Answer<v1::ImportGpuHostResponse> {
+        self.access.require_everything("ImportGpuHost")?;
+        let request = request.into_inner();
+        let format = format(request.format)?;
+        self.work(move |gpus| {
+            let host = import(format, &request.content).map_err(invalid)?;
+            let response = v1::ImportGpuHostResponse {
+                gpus: host.gpus.len() as u32,
+                ports: host.hca_ports.len() as u32,
+            };
+            let subject = match request.machine_type {
+                true => GpuSubject::MachineType(&request.host),
+                false => GpuSubject::Host(&request.host),
+            };
+            gpus.import(subject, host).map_err(kept)?;
+            Ok(response)
+        })
+        .await
+    }
+
+    async fn forget_gpu_host(
+        &self,
+        request: Request<v1::ForgetGpuHostRequest>,
+    ) -> Answer<v1::ForgetGpuHostResponse> {
+        self.access.require_everything("ForgetGpuHost")?;
+        let host = request.into_inner().host;
+        self.work(move |gpus| match gpus.forget(&host).map_err(kept)? {
+            true => Ok(v1::ForgetGpuHostResponse {}),
+            false => Err(Status::not_found(format!(
+                "no inventory of host `{}`",
+                host.escape_debug()
+            ))),
+        })
+        .await
+    }
+
+    async fn list_gpu_hosts(
+        &self,
+        request: Request<v1::ListGpuHostsRequest>,
+    ) -> Answer<v1::ListGpuHostsResponse> {
+        let mut request = request.into_inner();
+        let cursor: Cursor<String> = Cursor::take("ListGpuHosts", &mut request)?;
+        self.work(move |gpus| {
+            let analysis = gpus.analysis();
+            let after = cursor.after.as_deref();
+            let first = analysis
+                .hosts
+                .partition_point(|host| after.is_some_and(|after| host.name.as_str() <= after));
+            let wanted =
+                |host: &v1::GpuHost| !request.only_with_findings || !host.findings.is_empty();
+            let places = first..analysis.hosts.len();
+            let mut hosts: Vec<v1::GpuHost> = places
+                .map(|place| convert::host(&analysis, place))
+                .filter(wanted)
+                .take(cursor.limit())
+                .collect();
+            let next_page_token = cursor.cut(&mut hosts, |host| host.name.clone());
+            Ok(v1::ListGpuHostsResponse {
+                hosts,
+                next_page_token,
+                generation: generation(&analysis),
+            })
+        })
+        .await
+    }
+
+    async fn get_gpu_hints(
+        &self,
+        request: Request<v1::GetGpuHintsRequest>,
+    ) -> Answer<v1::GetGpuHintsResponse> {
+        let host = request.into_inner().host;
+        self.work(move |gpus| {
+            let analysis = gpus.analysis();
+            let place = place(&analysis, &host)?;
+            Ok(v1::GetGpuHintsResponse {
+                hints: convert::hints(&analysis, place),
+                text: render::describe(&analysis, &host).unwrap_or_default(),
+                generation: generation(&analysis),
+            })
+        })
+        .await
+    }
+
+    async fn get_gpu_pair(
+        &self,
+        request: Request<v1::GetGpuPairRequest>,
+    ) -> Answer<v1::GetGpuPairResponse> {
+        let request = request.into_inner();
+        let (one, other) = (gpu("gpu", request.gpu)?, gpu("peer_gpu", request.peer_gpu)?);
+        self.work(move |gpus| {
+            let analysis = gpus.analysis();
+            let pair = analysis.pair((&request.host, one), (&request.peer_host, other));
+            let pair = pair.map_err(|error| Status::not_found(error.to_string()))?;
+            let host = place(&analysis, &request.host)?;
+            let relay = pair
+                .relay
+                .map(|relay| analysis.hosts[host].inventory.gpus[relay].index);
+            Ok(convert::pair(&pair, relay))
+        })
+        .await
+    }
+
+    async fn plan_gpu_job(
+        &self,
+        request: Request<v1::PlanGpuJobRequest>,
+    ) -> Answer<v1::PlanGpuJobResponse> {
+        let request = request.into_inner();
+        let pattern = pattern(request.pattern)?;
+        self.work(move |gpus| {
+            let analysis = gpus.analysis();
+            let all = || {
+                analysis
+                    .hosts
+                    .iter()
+                    .map(|host| host.name.clone())
+                    .collect()
+            };
+            let job = JobRequest {
+                hosts: if request.hosts.is_empty() {
+                    all()
+                } else {
+                    request.hosts
+                },
+                gpus_per_host: request.gpus_per_host as usize,
+                pattern,
+            };
+            let plan = analysis.plan(&job).map_err(invalid)?;
+            Ok(convert::plan(&analysis, &plan))
+        })
+        .await
+    }
+
+    async fn export_gpu_file(
+        &self,
+        request: Request<v1::ExportGpuFileRequest>,
+    ) -> Answer<v1::ExportGpuFileResponse> {
+        let request = request.into_inner();
+        self.work(move |gpus| {
+            let analysis = gpus.analysis();
+            let content = export(&analysis, &request)?;
+            Ok(v1::ExportGpuFileResponse {
+                content,
+                generation: generation(&analysis),
+            })
+        })
+        .await
+    }
+}

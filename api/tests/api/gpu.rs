@@ -1,0 +1,223 @@
+//! GPU hosts: `rsmctl gpu probe` on a made-up /sys, and the service over inventories in memory.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rsm_api::{GpuImportError, GpuSubject, Gpus};
+use rsm_routing::gdr::hosts::Inventory;
+use rsm_routing::gdr::inventory::HostInventory;
+use rsm_routing::gdr::{Analysis, Config};
+
+use crate::fake::Fake;
+use crate::served::Served;
+
+/// Inventories without a fabric.
+#[derive(Default)]
+pub(crate) struct Memory(Mutex<Inventory>);
+
+impl Gpus for Memory {
+    fn analysis(&self) -> Arc<Analysis> {
+        Arc::new(Analysis::new(&self.0.lock(), None, Config::default()))
+    }
+
+    fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError> {
+        match subject {
+            GpuSubject::Host(name) => Ok(self.0.lock().insert(name, host, 0)?),
+            GpuSubject::MachineType(name) => Ok(self.0.lock().insert_machine_type(name, &host)?),
+        }
+    }
+
+    fn forget(&self, host: &str) -> Result<bool, GpuImportError> {
+        Ok(self.0.lock().remove(host))
+    }
+}
+
+const MATRIX: &str = "\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity
+GPU0\tX\tNV18\tPIX\tSYS\t0-7
+GPU1\tNV18\tX\tSYS\tPIX\t8-15
+NIC0\tPIX\tSYS\tX\tSYS
+NIC1\tSYS\tPIX\tSYS\tX
+
+NIC Legend:
+  NIC0: mlx5_0
+  NIC1: mlx5_1
+";
+
+fn rsmctl(server: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rsmctl"));
+    command
+        .env_clear()
+        .env("RSM_SERVER", server)
+        .args(arguments);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_host_is_imported_asked_about_and_forgotten() {
+    let served = Served::start(Fake::tree(1, 1));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("matrix.txt");
+    fs::write(&file, MATRIX).unwrap();
+    let file = file.display().to_string();
+    let unix = format!("unix:{}", served.socket.display());
+    let run = |arguments: &[&str]| {
+        let output = rsmctl(&unix, &[&["gpu"], arguments].concat());
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), format!("{text}{errors}"))
+    };
+    let import = [
+        "import",
+        "--host",
+        "gpu-1",
+        "--file-format",
+        "nvidia-smi",
+        &file,
+    ];
+    assert_eq!(run(&import), (Some(0), "2 GPUs, 2 ports\n".to_owned()));
+    let (_, hosts) = run(&["hosts"]);
+    assert!(
+        hosts.contains("gpu-1  ") && hosts.contains("nvidia-smi"),
+        "{hosts}"
+    );
+    let (_, hints) = run(&["hints", "gpu-1"]);
+    assert!(hints.contains("GPU1  mlx5_1  PIX"), "{hints}");
+    let (_, pair) = run(&["pair", "gpu-1:0", "gpu-1:1"]);
+    assert_eq!(pair, "class    nvlink\n");
+    let (_, plan) = run(&["plan", "--gpus", "2"]);
+    assert!(plan.contains("gpu-1"), "{plan}");
+    assert_eq!(run(&["check"]), (Some(0), "nothing is wrong\n".to_owned()));
+    let (_, json) = run(&["export", "mooncake", "--host", "gpu-1"]);
+    assert!(json.contains("\"cuda:1\""), "{json}");
+    // No fabric is joined here.
+    let (code, tree) = run(&["export", "slurm-tree"]);
+    assert!(code == Some(1) && tree.contains("no fabric"), "{tree}");
+    let (code, nobody) = run(&["hints", "gpu-2"]);
+    assert!(
+        code == Some(1) && nobody.contains("rsmctl gpu hosts"),
+        "{nobody}"
+    );
+    assert_eq!(run(&["forget", "gpu-1"]).0, Some(0));
+    assert_eq!(run(&["forget", "gpu-1"]).0, Some(1));
+}
+
+#[test]
+fn what_is_no_inventory_is_refused_and_so_is_who_may_not() {
+    let served = Served::start(Fake::tree(1, 1));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("matrix.txt");
+    fs::write(&file, MATRIX.replace("NV18", "NV")).unwrap();
+    let file = file.display().to_string();
+    let import = [
+        "gpu",
+        "import",
+        "--host",
+        "gpu-1",
+        "--file-format",
+        "nvidia-smi",
+        &file,
+    ];
+    let bad = rsmctl(&format!("unix:{}", served.socket.display()), &import);
+    let errors = String::from_utf8_lossy(&bad.stderr).into_owned();
+    assert!(
+        errors.contains("line 2") && errors.contains("`NV`"),
+        "{errors}"
+    );
+    let stranger = rsmctl(&format!("http://{}", served.tcp), &import);
+    let errors = String::from_utf8_lossy(&stranger.stderr).into_owned();
+    assert!(
+        errors.contains("ImportGpuHost") && errors.contains("reading only"),
+        "{errors}"
+    );
+}
+
+fn put(root: &Path, path: &str, text: &str) {
+    let file = root.join(path);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
+
+/// A GPU and an adapter under one switch.
+fn machine(root: &Path) {
+    let switch = "devices/pci0000:15/0000:15:01.0/0000:16:00.0";
+    for (address, class) in [
+        ("0000:1b:00.0", "0x030200"),
+        ("0000:18:00.0", "0x020700"),
+        ("0000:01:00.0", "0x010802"),
+    ] {
+        let place = format!("{switch}/{address}");
+        put(root, &format!("{place}/class"), &format!("{class}\n"));
+        put(root, &format!("{place}/vendor"), "0x10de\n");
+        put(root, &format!("{place}/numa_node"), "0\n");
+        fs::create_dir_all(root.join("bus/pci/devices")).unwrap();
+        symlink(
+            root.join(&place),
+            root.join("bus/pci/devices").join(address),
+        )
+        .unwrap();
+    }
+    let adapter = "class/infiniband/mlx5_0";
+    put(
+        root,
+        &format!("{adapter}/node_guid"),
+        "58a2:e103:001b:2576\n",
+    );
+    put(root, &format!("{adapter}/ports/1/state"), "4: ACTIVE\n");
+    put(
+        root,
+        &format!("{adapter}/ports/1/gids/0"),
+        "fe80:0000:0000:0000:58a2:e103:001b:2577\n",
+    );
+    symlink(
+        root.join(switch).join("0000:18:00.0"),
+        root.join(adapter).join("device"),
+    )
+    .unwrap();
+}
+
+#[test]
+fn probe_prints_what_importers_read() {
+    let sys = tempfile::tempdir().unwrap();
+    machine(sys.path());
+    let output = Command::new(env!("CARGO_BIN_EXE_rsmctl"))
+        .args(["gpu", "probe", "--sys"])
+        .arg(sys.path())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let expected = "\
+/sys/class/infiniband/mlx5_0/node_guid\t58a2:e103:001b:2576
+/sys/class/infiniband/mlx5_0/device\t/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:18:00.0
+/sys/class/infiniband/mlx5_0/ports/1/state\t4: ACTIVE
+/sys/class/infiniband/mlx5_0/ports/1/gids/0\tfe80:0000:0000:0000:58a2:e103:001b:2577
+/sys/bus/pci/devices/0000:18:00.0\t/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:18:00.0
+/sys/bus/pci/devices/0000:18:00.0/class\t0x020700
+/sys/bus/pci/devices/0000:18:00.0/vendor\t0x10de
+/sys/bus/pci/devices/0000:18:00.0/numa_node\t0
+/sys/bus/pci/devices/0000:1b:00.0\t/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:1b:00.0
+/sys/bus/pci/devices/0000:1b:00.0/class\t0x030200
+/sys/bus/pci/devices/0000:1b:00.0/vendor\t0x10de
+/sys/bus/pci/devices/0000:1b:00.0/numa_node\t0
+";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
+fn a_host_without_either_is_refused() {
+    let sys = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_rsmctl"))
+        .args(["gpu", "probe", "--sys"])
+        .arg(sys.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("neither GPUs nor InfiniBand"));
+}

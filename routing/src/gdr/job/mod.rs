@@ -1,0 +1,260 @@
+//! A job across hosts: which rank goes where, and what its traffic will meet.
+
+mod load;
+mod pattern;
+
+use std::collections::BTreeSet;
+
+pub use load::Load;
+pub use pattern::{ParsePatternError, Pattern};
+
+use super::Analysis;
+use super::findings::{FindingKind, Severity};
+use super::inventory::Tier;
+use load::Meter;
+
+/// The most hosts of one job: an all-to-all of n hosts has n² flows on each rail.
+pub const MAX_JOB_HOSTS: usize = 4096;
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobRequest {
+    /// The hosts, in the order of whoever asks; none twice.
+    pub hosts: Vec<String>,
+    /// How many GPUs of each.
+    pub gpus_per_host: usize,
+    /// How they talk.
+    pub pattern: Pattern,
+}
+
+/// Why there is no plan.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum JobError {
+    /// No hosts at all, or too many.
+    #[error("{0} hosts: expected 1 to {MAX_JOB_HOSTS}")]
+    HostCount(usize),
+    /// A host of which nothing is known.
+    #[error("nothing is known of host `{0}`")]
+    UnknownHost(String),
+    /// A host that is named twice.
+    #[error("host `{0}` is named twice")]
+    DuplicateHost(String),
+    /// More GPUs than a host has, or none.
+    #[error("{wanted} GPUs of host `{host}`: it has {found}")]
+    Gpus {
+        /// The host.
+        host: String,
+        /// What is asked for.
+        wanted: usize,
+        /// What there is.
+        found: usize,
+    },
+}
+
+/// One process of a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rank {
+    /// The host, by its place in [`Analysis::hosts`].
+    pub host: usize,
+    /// The GPU, by its place in the host's inventory.
+    pub gpu: usize,
+    /// The rail of the GPU's port.
+    pub rail: Option<u16>,
+}
+
+/// A plan.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobPlan {
+    /// The hosts in the order of their ranks, by their places in [`Analysis::hosts`].
+    pub hosts: Vec<usize>,
+    /// The processes: all of the first host, all of the second, …; within a host by rail.
+    pub ranks: Vec<Rank>,
+    /// How many GPUs of each host.
+    pub gpus_per_host: usize,
+    /// How they talk.
+    pub pattern: Pattern,
+    /// What the pattern's flows meet in this order; `None` without tables.
+    pub load: Option<Load>,
+    /// What they would meet with the hosts in the order given, and GPUs by their indices.
+    pub load_as_given: Option<Load>,
+    /// What stands in the way of the job, for people.
+    pub warnings: Vec<String>,
+    /// Which state of the fabric this is.
+    pub generation: u64,
+}
+
+impl Analysis {
+    /// The order of ranks for a job: hosts of one NVLink domain together, then hosts of one unit,
+    /// in the order of their cables; GPUs by rail, so that the k-th process of every host talks
+    /// over the same leaf.
+    ///
+    /// # Errors
+    /// What is asked for is not there.
+    pub fn plan(&self, request: &JobRequest) -> Result<JobPlan, JobError> {
+        let given = self.job_hosts(request)?;
+        let mut hosts = given.clone();
+        hosts.sort_by_cached_key(|&host| self.host_order(host));
+        let by_rail = |host: usize| {
+            let mut gpus: Vec<usize> = (0..self.hosts[host].inventory.gpus.len()).collect();
+            gpus.sort_by_key(|&gpu| (self.hints[host][gpu].rail.unwrap_or(u16::MAX), gpu));
+            gpus
+        };
+        let by_index = |host: usize| (0..self.hosts[host].inventory.gpus.len()).collect::<Vec<_>>();
+        let ranks = self.ranks(&hosts, request.gpus_per_host, by_rail);
+        let mut meter = self.fabric.as_ref().and_then(Meter::new);
+        let mut measure = |ranks: &[Rank]| {
+            let meter = meter.as_mut()?;
+            Some(meter.measure(self, ranks, request.gpus_per_host, request.pattern))
+        };
+        let load = measure(&ranks);
+        let ranks_as_given = self.ranks(&given, request.gpus_per_host, by_index);
+        let load_as_given = match ranks_as_given == ranks {
+            true => load,
+            false => measure(&ranks_as_given),
+        };
+        let warnings = self.warnings(&hosts, &ranks, load.as_ref());
+        Ok(JobPlan {
+            hosts,
+            ranks,
+            gpus_per_host: request.gpus_per_host,
+            pattern: request.pattern,
+            load,
+            load_as_given,
+            warnings,
+            generation: self.fabric.as_ref().map_or(0, |fabric| fabric.generation),
+        })
+    }
+
+    fn job_hosts(&self, request: &JobRequest) -> Result<Vec<usize>, JobError> {
+        if !(1..=MAX_JOB_HOSTS).contains(&request.hosts.len()) {
+            return Err(JobError::HostCount(request.hosts.len()));
+        }
+        let mut seen = BTreeSet::new();
+        let mut places = Vec::with_capacity(request.hosts.len());
+        for name in &request.hosts {
+            let place = self
+                .place(name)
+                .ok_or_else(|| JobError::UnknownHost(name.clone()))?;
+            if !seen.insert(place) {
+                return Err(JobError::DuplicateHost(name.clone()));
+            }
+            let found = self.hosts[place].inventory.gpus.len();
+            let wanted = request.gpus_per_host;
+            if !(1..=found).contains(&wanted) {
+                return Err(JobError::Gpus {
+                    host: name.clone(),
+                    wanted,
+                    found,
+                });
+            }
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    /// Neighbours in this order share what they can: domain, unit, place in the unit.
+    fn host_order(&self, host: usize) -> (u32, Option<String>, u8, usize) {
+        let entry = &self.hosts[host];
+        let unit = self.rails.unit_of[host].unwrap_or(u32::MAX);
+        let domain = entry.inventory.domain.as_ref().map(ToString::to_string);
+        let first = entry
+            .slots
+            .iter()
+            .find_map(|&port| entry.joined[port].port());
+        let place = self
+            .fabric
+            .as_ref()
+            .zip(first)
+            .map(|(fabric, port)| fabric.port(port).leaf_port.0);
+        (unit, domain, place.unwrap_or(u8::MAX), host)
+    }
+
+    fn ranks(
+        &self,
+        hosts: &[usize],
+        count: usize,
+        gpus: impl Fn(usize) -> Vec<usize>,
+    ) -> Vec<Rank> {
+        let of_host = |&host: &usize| {
+            let mut gpus = gpus(host);
+            gpus.truncate(count);
+            gpus.into_iter().map(move |gpu| (host, gpu))
+        };
+        let rank = |(host, gpu): (usize, usize)| Rank {
+            host,
+            gpu,
+            rail: self.hints[host][gpu].rail,
+        };
+        hosts.iter().flat_map(of_host).map(rank).collect()
+    }
+
+    fn warnings(&self, hosts: &[usize], ranks: &[Rank], load: Option<&Load>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let in_job: BTreeSet<&str> = hosts
+            .iter()
+            .map(|&host| self.hosts[host].name.as_str())
+            .collect();
+        for finding in &self.findings {
+            let concerns = in_job.contains(finding.host.as_str())
+                || finding
+                    .ports
+                    .iter()
+                    .any(|port| in_job.contains(port.host.as_str()));
+            let serious =
+                finding.kind.severity() > Severity::Info || finding.kind == FindingKind::Unjoined;
+            if concerns && serious {
+                warnings.push(format!(
+                    "{}: {}: {}",
+                    finding.host, finding.kind, finding.evidence
+                ));
+            }
+        }
+        let without: Vec<String> = ranks
+            .iter()
+            .filter(|rank| self.port_of(rank).is_none())
+            .map(|rank| {
+                let host = &self.hosts[rank.host];
+                format!("{} GPU{}", host.name, host.inventory.gpus[rank.gpu].index)
+            })
+            .collect();
+        if hosts.len() > 1 && !without.is_empty() {
+            let first = &without[0];
+            warnings.push(format!(
+                "{} GPUs have no port in the fabric, the first is {first}",
+                without.len()
+            ));
+        }
+        let far = ranks.iter().filter(|rank| {
+            let hint = &self.hints[rank.host][rank.gpu];
+            hint.tier.is_some_and(|tier| tier > Tier::GDR_LIMIT) && !hint.gdr.is_expected()
+        });
+        match far.count() {
+            0 => {}
+            far => warnings.push(format!(
+                "{far} GPUs need NCCL_NET_GDR_LEVEL for GPUDirect RDMA"
+            )),
+        }
+        let widths: BTreeSet<usize> = hosts
+            .iter()
+            .map(|&host| self.hosts[host].slots.len())
+            .collect();
+        if widths.len() > 1 {
+            warnings.push("hosts with different numbers of compute ports".to_owned());
+        }
+        if let Some(load) = load
+            && load.lost > 0
+        {
+            warnings.push(format!(
+                "{} of {} flows do not arrive with the tables as they are",
+                load.lost, load.flows
+            ));
+        }
+        warnings
+    }
+
+    /// The port of the fabric that a rank uses.
+    pub(super) fn port_of(&self, rank: &Rank) -> Option<u32> {
+        let port = self.hints[rank.host][rank.gpu].port()?;
+        self.hosts[rank.host].joined[port].port()
+    }
+}

@@ -1,0 +1,10 @@
+case "${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${LOCAL_RANK:-0}}}" in
+0) export UCX_NET_DEVICES=mlx5_0:1 UCX_IB_SL=1 ;;
+1) export UCX_NET_DEVICES=mlx5_1:1 UCX_IB_SL=1 ;;
+2) export UCX_NET_DEVICES=mlx5_2:1 UCX_IB_SL=1 ;;
+3) export UCX_NET_DEVICES=mlx5_3:1 UCX_IB_SL=1 ;;
+4) export UCX_NET_DEVICES=mlx5_4:1 UCX_IB_SL=1 ;;
+5) export UCX_NET_DEVICES=mlx5_5:1 UCX_IB_SL=1 ;;
+6) export UCX_NET_DEVICES=mlx5_6:1 UCX_IB_SL=1 ;;
+7) export UCX_NET_DEVICES=mlx5_7:1 UCX_IB_SL=1 ;;
+esac

@@ -1,0 +1,312 @@
+//! `rsm gpu`: what can be said about GPUs without hardware.
+
+mod load;
+mod report;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand, ValueEnum};
+use rsm_mad::wire::sa::Rate;
+use rsm_routing::engine::{self, EngineKind, Options};
+use rsm_routing::gdr::fabric::Fabric;
+use rsm_routing::gdr::findings::Severity;
+use rsm_routing::gdr::import::to_json;
+use rsm_routing::gdr::job::{JobRequest, Pattern};
+use rsm_routing::gdr::render::{self, NcclVersion};
+use rsm_routing::gdr::{Analysis, Config};
+use rsm_routing::netlist::Netlist;
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::Topology;
+
+use super::Format;
+use super::output::{print, print_json};
+use crate::offline;
+use crate::plan::lids::{self, Claims};
+use crate::plan::policy::Policy;
+
+pub(super) use report::Summary;
+
+/// The MTU that every port is taken to have: nothing in a file tells.
+const MTU: u16 = 4096;
+
+#[derive(Args, Debug)]
+pub(super) struct GpuArgs {
+    #[command(subcommand)]
+    command: Command,
+    /// A folder with a file for each host, or one file that all hosts are like
+    #[arg(long, global = true, value_name = "PATH")]
+    inventory: Option<PathBuf>,
+    /// The routing engine: auto, updn or minhop
+    #[arg(long, global = true, default_value_t, value_name = "NAME")]
+    engine: EngineKind,
+    /// The service level of collectives
+    #[arg(long, global = true, default_value_t = 0, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
+    sl: u8,
+    /// How the result is printed
+    #[arg(long, global = true, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Print one host's inventory in rsm's own format, from whatever its files are
+    Import {
+        /// What `nvidia-smi topo -m` printed, `rsmctl gpu probe` (.tsv), NCCL's or hwloc's .xml, .json
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Units and rails, and what is wrong; exit code 1 where something is broken
+    Check {
+        /// A file in ibnetdiscover's format, or a generator such as superpod
+        fabric: String,
+    },
+    /// What a host has, and which port each of its GPUs should use
+    Hints {
+        /// A file in ibnetdiscover's format, or a generator such as superpod
+        fabric: String,
+        /// The host
+        host: String,
+    },
+    /// What lies between two GPUs
+    Pair {
+        /// A file in ibnetdiscover's format, or a generator such as superpod
+        fabric: String,
+        /// A GPU, as HOST:INDEX
+        from: String,
+        /// Another one
+        to: String,
+    },
+    /// The order of ranks for a job, and what its traffic meets
+    Plan {
+        /// A file in ibnetdiscover's format, or a generator such as superpod
+        fabric: String,
+        /// The hosts, separated by commas; all of them if left out
+        #[arg(long, value_delimiter = ',', value_name = "HOST")]
+        hosts: Vec<String>,
+        /// How many GPUs of each host
+        #[arg(long, default_value_t = 8, value_name = "COUNT")]
+        gpus: usize,
+        /// ring, tree, recursive-doubling or all-to-all
+        #[arg(long, default_value = "ring")]
+        pattern: Pattern,
+    },
+    /// A file for another program
+    Export {
+        /// A file in ibnetdiscover's format, or a generator such as superpod
+        fabric: String,
+        /// Which file
+        #[arg(value_enum)]
+        file: File,
+        /// The host, for files that are of one
+        #[arg(long, required_if_eq_any = HOST_FILES.map(|file| ("file", file)))]
+        host: Option<String>,
+        /// NCCL's version: rails and planes are written for 2.30.7 and later
+        #[arg(long, default_value = "2.30.7", value_name = "VERSION")]
+        nccl: NcclVersion,
+        /// The domain of Kubernetes' labels
+        #[arg(long, default_value = "fabric.topograph.run", value_name = "DOMAIN")]
+        prefix: String,
+    },
+}
+
+/// The names of files that are of one host.
+const HOST_FILES: [&str; 6] = [
+    "nccl-env", "nccl-xml", "ucx", "nvshmem", "mooncake", "ibacm",
+];
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum File {
+    /// NCCL's environment
+    NcclEnv,
+    /// NCCL's topology
+    NcclXml,
+    /// UCX's environment for each local rank, as a shell script
+    Ucx,
+    /// NVSHMEM's environment
+    Nvshmem,
+    /// Mooncake's matrix of adapters
+    Mooncake,
+    /// Paths for ibacm (opensm_full_v1)
+    Ibacm,
+    /// Slurm's topology.conf, tree
+    SlurmTree,
+    /// Slurm's topology.conf, blocks
+    SlurmBlock,
+    /// Slurm's topology.yaml
+    SlurmYaml,
+    /// topograph's graph
+    Topograph,
+    /// Labels of Kubernetes' nodes, as commands
+    Kubernetes,
+    /// Volcano's HyperNodes
+    Volcano,
+}
+
+impl Command {
+    /// The fabric that it is about.
+    fn fabric(&self) -> Option<&str> {
+        match self {
+            Command::Import { .. } => None,
+            Command::Check { fabric }
+            | Command::Hints { fabric, .. }
+            | Command::Pair { fabric, .. }
+            | Command::Plan { fabric, .. }
+            | Command::Export { fabric, .. } => Some(fabric),
+        }
+    }
+}
+
+/// Inventories joined with a fabric that is routed already.
+///
+/// # Errors
+/// A file that is no inventory.
+pub(super) fn analyse(
+    path: &std::path::Path,
+    netlist: &Netlist,
+    topology: &Arc<Topology>,
+    tables: Arc<Tables>,
+    config: Config,
+) -> anyhow::Result<Analysis> {
+    let inventory = load::inventory(path, config.now)?;
+    let fabric = Fabric::from_netlist(netlist, Arc::clone(topology), Some(tables), MTU);
+    Ok(Analysis::new(&inventory, Some(fabric), config))
+}
+
+pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
+    if let Command::Import { files } = &args.command {
+        let json = to_json(&load::merged(files)?);
+        print(|out| writeln!(out, "{json}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let path = args
+        .inventory
+        .as_deref()
+        .context("--inventory says where the hosts' files are")?;
+    let netlist = offline::load(args.command.fabric().unwrap_or_default())?;
+    let model = offline::fabric(&netlist);
+    let lids = lids::assign(&model, &Claims::new(), &Policy::default());
+    let topology = Arc::new(crate::plan::topology(&model, &lids, &BTreeSet::new())?);
+    let routing = engine::route(args.engine, &topology, &Options::default(), None)?;
+    let config = Config {
+        sl: args.sl,
+        ..Config::default()
+    };
+    let analysis = analyse(path, &netlist, &topology, Arc::new(routing.tables), config)?;
+    match &args.command {
+        Command::Import { .. } => {}
+        Command::Check { .. } => return check(&analysis, args.format),
+        Command::Hints { host, .. } => hints(&analysis, host, args.format)?,
+        Command::Pair { from, to, .. } => {
+            let hint = analysis.pair(gpu(from)?, gpu(to)?)?;
+            report::pair(&analysis, &hint, args.format)?;
+        }
+        Command::Plan {
+            hosts,
+            gpus,
+            pattern,
+            ..
+        } => {
+            let all = || {
+                analysis
+                    .hosts
+                    .iter()
+                    .map(|host| host.name.clone())
+                    .collect()
+            };
+            let request = JobRequest {
+                hosts: if hosts.is_empty() {
+                    all()
+                } else {
+                    hosts.clone()
+                },
+                gpus_per_host: *gpus,
+                pattern: *pattern,
+            };
+            report::plan(&analysis, &analysis.plan(&request)?, args.format)?;
+        }
+        Command::Export {
+            file,
+            host,
+            nccl,
+            prefix,
+            ..
+        } => {
+            let text = export(
+                &analysis,
+                *file,
+                host.as_deref().unwrap_or_default(),
+                *nccl,
+                prefix,
+            )?;
+            print(|out| out.write_all(text.as_bytes()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {
+    let summary = Summary::of(analysis);
+    match format {
+        Format::Json => print_json(&summary)?,
+        Format::Text => print(|out| summary.write(out))?,
+    }
+    let broken = analysis
+        .findings
+        .iter()
+        .any(|finding| finding.kind.severity() == Severity::Error);
+    Ok(if broken {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn hints(analysis: &Analysis, host: &str, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Json => print_json(&report::host(analysis, host)?),
+        Format::Text => {
+            let text = render::describe(analysis, host)
+                .with_context(|| format!("nothing is known of host `{host}`"))?;
+            print(|out| out.write_all(text.as_bytes()))
+        }
+    }
+}
+
+/// `host-001:3`: host and index of a GPU.
+fn gpu(text: &str) -> anyhow::Result<(&str, u16)> {
+    let parts = text
+        .rsplit_once(':')
+        .and_then(|(host, index)| Some((host, index.parse().ok()?)));
+    parts.with_context(|| format!("`{text}` is not a GPU: expected HOST:INDEX, like host-001:3"))
+}
+
+fn export(
+    analysis: &Analysis,
+    file: File,
+    host: &str,
+    nccl: NcclVersion,
+    prefix: &str,
+) -> anyhow::Result<String> {
+    let code = |tenth_gbps: u16| {
+        let same = |rate: &Rate| rate.tenth_gbps() == Some(tenth_gbps);
+        Rate::all().find(same).map(|rate| rate.0)
+    };
+    Ok(match file {
+        File::NcclEnv => render::nccl_environment(analysis, host, nccl)?,
+        File::NcclXml => render::nccl_topology(analysis, host, nccl)?,
+        File::Ucx => render::ucx_script(analysis, host)?,
+        File::Nvshmem => render::nvshmem_environment(analysis, host)?,
+        File::Mooncake => render::mooncake_json(analysis, host)?,
+        File::Ibacm => render::ibacm_paths(analysis, host, code)?,
+        File::SlurmTree => render::slurm_tree(analysis)?,
+        File::SlurmBlock => render::slurm_block(analysis)?,
+        File::SlurmYaml => render::slurm_yaml(analysis)?,
+        File::Topograph => render::topograph_graph(analysis)?,
+        File::Kubernetes => render::kubernetes_labels(analysis, prefix)?,
+        File::Volcano => render::volcano_hypernodes(analysis)?,
+    })
+}

@@ -1,0 +1,354 @@
+//! Hints, pairs and plans on a screen, or as JSON.
+
+use std::io::{self, Write};
+
+use anyhow::Context as _;
+use rsm_routing::gdr::Analysis;
+use rsm_routing::gdr::findings::Severity;
+use rsm_routing::gdr::hints::PairHint;
+use rsm_routing::gdr::job::{JobPlan, Load};
+use serde::Serialize;
+
+use crate::cli::Format;
+use crate::cli::output::{print, print_json};
+
+/// Units and rails, and what is wrong.
+#[derive(Serialize)]
+pub(in crate::cli) struct Summary {
+    hosts: usize,
+    gpus: usize,
+    units: Vec<UnitPart>,
+    findings: Vec<FindingPart>,
+}
+
+#[derive(Serialize)]
+struct UnitPart {
+    hosts: usize,
+    /// The leaf of each rail; null where no host has a port there.
+    rails: Vec<Option<String>>,
+}
+
+#[derive(Serialize)]
+struct FindingPart {
+    kind: &'static str,
+    severity: &'static str,
+    host: String,
+    gpus: Vec<u16>,
+    ports: Vec<String>,
+    evidence: String,
+    advice: &'static str,
+}
+
+impl Summary {
+    pub(in crate::cli) fn of(analysis: &Analysis) -> Summary {
+        let leaf = |switch| match &analysis.fabric {
+            Some(fabric) => fabric.switch_name(switch),
+            None => String::new(),
+        };
+        let units = analysis.rails.units.iter().map(|unit| UnitPart {
+            hosts: unit.hosts.len(),
+            rails: unit
+                .rails
+                .iter()
+                .map(|rail| rail.map(|rail| leaf(rail.leaf)))
+                .collect(),
+        });
+        let findings = analysis.findings.iter().map(|finding| FindingPart {
+            kind: finding.kind.name(),
+            severity: match finding.kind.severity() {
+                Severity::Info => "info",
+                Severity::Warning => "warning",
+                Severity::Error => "error",
+            },
+            host: finding.host.clone(),
+            gpus: finding.gpus.clone(),
+            ports: finding.ports.iter().map(ToString::to_string).collect(),
+            evidence: finding.evidence.clone(),
+            advice: finding.kind.advice(),
+        });
+        Summary {
+            hosts: analysis.hosts.len(),
+            gpus: analysis
+                .hosts
+                .iter()
+                .map(|host| host.inventory.gpus.len())
+                .sum(),
+            units: units.collect(),
+            findings: findings.collect(),
+        }
+    }
+
+    pub(in crate::cli) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let units = self.units.len();
+        writeln!(
+            out,
+            "gpus     {} GPUs of {} hosts in {units} units",
+            self.gpus, self.hosts
+        )?;
+        for (number, unit) in self.units.iter().enumerate() {
+            let rails: Vec<&str> = unit
+                .rails
+                .iter()
+                .map(|rail| rail.as_deref().unwrap_or("-"))
+                .collect();
+            writeln!(
+                out,
+                "su{number:<6} {} hosts, rails {}",
+                unit.hosts,
+                rails.join(" ")
+            )?;
+        }
+        match self.findings.len() {
+            0 => writeln!(out, "findings none")?,
+            count => writeln!(out, "findings {count}")?,
+        }
+        for finding in &self.findings {
+            writeln!(
+                out,
+                "{:<8} {} {}: {}",
+                finding.severity, finding.host, finding.kind, finding.evidence
+            )?;
+            writeln!(out, "         {}", finding.advice)?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct HintPart {
+    gpu: u16,
+    ports: Vec<String>,
+    tier: Option<&'static str>,
+    rail: Option<u16>,
+    gdr: &'static str,
+    gdr_expected: bool,
+    fallbacks: Vec<String>,
+    reason: &'static str,
+}
+
+/// The hints of a host.
+pub(super) fn host(analysis: &Analysis, name: &str) -> anyhow::Result<Vec<HintPart>> {
+    let place = analysis
+        .place(name)
+        .with_context(|| format!("nothing is known of host `{name}`"))?;
+    let inventory = &analysis.hosts[place].inventory;
+    let labels = |ports: &[usize]| {
+        ports
+            .iter()
+            .map(|&port| inventory.hca_ports[port].label())
+            .collect()
+    };
+    let hint = |hint: &rsm_routing::gdr::hints::GpuHint| HintPart {
+        gpu: inventory.gpus[hint.gpu].index,
+        ports: labels(&hint.ports),
+        tier: hint.tier.map(|tier| tier.name()),
+        rail: hint.rail,
+        gdr: hint.gdr.text(),
+        gdr_expected: hint.gdr.is_expected(),
+        fallbacks: labels(&hint.fallbacks),
+        reason: hint.reason.text(),
+    };
+    Ok(analysis.hints[place].iter().map(hint).collect())
+}
+
+#[derive(Serialize)]
+struct PairPart {
+    class: &'static str,
+    source: Option<EndPart>,
+    destination: Option<EndPart>,
+    sl: u8,
+    mtu: u16,
+    rate_gbps: f64,
+    relay_gpu: Option<usize>,
+    paths: Vec<PathPart>,
+}
+
+#[derive(Serialize)]
+struct EndPart {
+    device: String,
+    port_guid: String,
+    lid: u16,
+    leaf: String,
+    leaf_port: u8,
+    rail: Option<u16>,
+}
+
+#[derive(Serialize)]
+struct PathPart {
+    path_bits: u8,
+    dlid: u16,
+    /// Switches on the way; null where the tables lead nowhere.
+    hops: Option<usize>,
+    problem: Option<String>,
+}
+
+pub(super) fn pair(analysis: &Analysis, hint: &PairHint, format: Format) -> anyhow::Result<()> {
+    let end = |end: &rsm_routing::gdr::hints::Endpoint| EndPart {
+        device: end.device.clone(),
+        port_guid: end.guid.to_string(),
+        lid: end.lid.0,
+        leaf: analysis
+            .fabric
+            .as_ref()
+            .and_then(|fabric| Some(fabric.switch_name(fabric.topology.switch_by_guid(end.leaf)?)))
+            .unwrap_or_default(),
+        leaf_port: end.leaf_port.0,
+        rail: end.rail,
+    };
+    let paths = hint.paths.iter().map(|path| PathPart {
+        path_bits: path.path_bits,
+        dlid: path.dlid.0,
+        hops: path
+            .route
+            .as_ref()
+            .and_then(|route| route.as_ref().ok())
+            .map(|route| route.hops.len()),
+        problem: path
+            .route
+            .as_ref()
+            .and_then(|route| route.as_ref().err())
+            .map(ToString::to_string),
+    });
+    let part = PairPart {
+        class: hint.class.name(),
+        source: hint.ends.as_ref().map(|ends| end(&ends.0)),
+        destination: hint.ends.as_ref().map(|ends| end(&ends.1)),
+        sl: hint.sl,
+        mtu: hint.mtu,
+        rate_gbps: f64::from(hint.rate_tenth_gbps) / 10.0,
+        relay_gpu: hint.relay,
+        paths: paths.collect(),
+    };
+    match format {
+        Format::Json => print_json(&part),
+        Format::Text => print(|out| part.write(out)),
+    }
+}
+
+impl PairPart {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "class    {}", self.class)?;
+        for (name, end) in [("from", &self.source), ("to", &self.destination)] {
+            let Some(end) = end else { continue };
+            let rail = end.rail.map_or("-".to_owned(), |rail| rail.to_string());
+            writeln!(
+                out,
+                "{name:<8} {} {} LID {} at {} port {}, rail {rail}",
+                end.device, end.port_guid, end.lid, end.leaf, end.leaf_port
+            )?;
+        }
+        if let Some(relay) = self.relay_gpu {
+            writeln!(
+                out,
+                "relay    GPU{relay} is on the peer's rail: with PXN the traffic stays under its leaf"
+            )?;
+        }
+        if self.source.is_some() && self.destination.is_some() {
+            writeln!(
+                out,
+                "path     SL {}, MTU {}, {} Gb/s",
+                self.sl, self.mtu, self.rate_gbps
+            )?;
+        }
+        for path in &self.paths {
+            let way = match (path.hops, &path.problem) {
+                (Some(hops), _) => format!("{hops} switches"),
+                (None, Some(problem)) => problem.clone(),
+                (None, None) => "no tables".to_owned(),
+            };
+            writeln!(
+                out,
+                "DLID     {} (path bits {}): {way}",
+                path.dlid, path.path_bits
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct PlanPart<'a> {
+    pattern: &'static str,
+    hosts: Vec<&'a str>,
+    ranks: Vec<RankPart<'a>>,
+    load: Option<LoadPart>,
+    load_as_given: Option<LoadPart>,
+    warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct RankPart<'a> {
+    host: &'a str,
+    gpu: u16,
+    rail: Option<u16>,
+}
+
+#[derive(Serialize)]
+struct LoadPart {
+    flows: u64,
+    lost: u64,
+    leaf_local_share: f64,
+    worst_link: u32,
+}
+
+pub(super) fn plan(analysis: &Analysis, plan: &JobPlan, format: Format) -> anyhow::Result<()> {
+    let name = |host: usize| analysis.hosts[host].name.as_str();
+    let load = |load: &Load| LoadPart {
+        flows: load.flows,
+        lost: load.lost,
+        leaf_local_share: load.leaf_local_share(),
+        worst_link: load.worst_link,
+    };
+    let part = PlanPart {
+        pattern: plan.pattern.name(),
+        hosts: plan.hosts.iter().map(|&host| name(host)).collect(),
+        ranks: plan
+            .ranks
+            .iter()
+            .map(|rank| RankPart {
+                host: name(rank.host),
+                gpu: analysis.hosts[rank.host].inventory.gpus[rank.gpu].index,
+                rail: rank.rail,
+            })
+            .collect(),
+        load: plan.load.as_ref().map(load),
+        load_as_given: plan.load_as_given.as_ref().map(load),
+        warnings: &plan.warnings,
+    };
+    match format {
+        Format::Json => print_json(&part),
+        Format::Text => print(|out| part.write(out)),
+    }
+}
+
+impl PlanPart<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "job      {} ranks on {} hosts, {}",
+            self.ranks.len(),
+            self.hosts.len(),
+            self.pattern
+        )?;
+        for (name, load) in [("planned", &self.load), ("as given", &self.load_as_given)] {
+            let Some(load) = load else { continue };
+            writeln!(
+                out,
+                "{name:<8} {:.1} % of {} flows stay under a leaf, {} flows on the fullest link",
+                100.0 * load.leaf_local_share,
+                load.flows,
+                load.worst_link
+            )?;
+        }
+        for warning in self.warnings {
+            writeln!(out, "warning  {warning}")?;
+        }
+        let each = self.ranks.len() / self.hosts.len().max(1);
+        for (number, ranks) in self.ranks.chunks(each.max(1)).enumerate() {
+            let gpus: Vec<String> = ranks.iter().map(|rank| rank.gpu.to_string()).collect();
+            let (first, host) = (number * each, ranks[0].host);
+            writeln!(out, "{first:>8} {host} GPUs {}", gpus.join(","))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,339 @@
+//! The inventories of GPU hosts, joined with the snapshot in force.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use rsm_api::{GpuImportError, GpuSubject, Gpus};
+use rsm_mad::wire::attr::NodeType;
+use rsm_mad::wire::sa::Rate;
+use rsm_routing::gdr::fabric::{Fabric, FabricPort};
+use rsm_routing::gdr::hosts::{HostError, Inventory};
+use rsm_routing::gdr::import::{Format, MAX_BYTES, import, to_json};
+use rsm_routing::gdr::inventory::HostInventory;
+use rsm_routing::gdr::{Analysis, Config};
+use rsm_routing::topology::PortUse;
+
+use crate::core::snapshot::Snapshot;
+use crate::plan::Plan;
+use crate::publish::View;
+
+/// Folders below the one that inventories are kept in: a file for each host, and one of the machine type.
+const HOSTS: &str = "hosts";
+const MACHINE_TYPE: &str = "machine-type";
+
+/// Keeps inventories, and joins them with the fabric when somebody asks.
+pub(super) struct GpuHosts {
+    view: Arc<View>,
+    /// Where inventories survive a restart; nowhere without one.
+    dir: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    inventory: Inventory,
+    /// What the last question was answered from, and the snapshot's generation; gone after an import.
+    last: Option<(u64, Arc<Analysis>)>,
+}
+
+impl GpuHosts {
+    /// The inventories that are kept in `dir`, over what `view` shows.
+    ///
+    /// # Errors
+    /// The folder cannot be read. A file in it that is no inventory is passed over with a warning: hosts can be
+    /// imported again.
+    pub(super) fn open(view: Arc<View>, dir: Option<PathBuf>) -> anyhow::Result<GpuHosts> {
+        let mut inventory = Inventory::new();
+        if let Some(dir) = &dir {
+            load(&dir.join(HOSTS), |name, host, seen| {
+                inventory.insert(name, host, seen)
+            })?;
+            load(&dir.join(MACHINE_TYPE), |name, host, _| {
+                like(&mut inventory, name, &host)
+            })?;
+        }
+        Ok(GpuHosts {
+            view,
+            dir,
+            state: Mutex::new(State {
+                inventory,
+                last: None,
+            }),
+        })
+    }
+
+    fn keep(&self, folder: &str, name: &str, host: &HostInventory) -> io::Result<()> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        let folder = dir.join(folder);
+        fs::create_dir_all(&folder)?;
+        let new = folder.join(format!(".{name}.new"));
+        let mut file = File::create(&new)?;
+        file.write_all(to_json(host).as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, folder.join(format!("{name}.json")))?;
+        File::open(&folder)?.sync_all()
+    }
+
+    /// Removes the machine types of before: hosts are like one.
+    fn drop_machine_types_but(&self, name: &str) -> io::Result<()> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        let kept = dir.join(MACHINE_TYPE).join(format!("{name}.json"));
+        for entry in fs::read_dir(dir.join(MACHINE_TYPE))? {
+            let path = entry?.path();
+            if path != kept {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn seconds(&self) -> u64 {
+        self.view.unix_ms() / 1000
+    }
+}
+
+/// Makes a host the machine type that others are like.
+fn like(inventory: &mut Inventory, name: &str, host: &HostInventory) -> Result<(), HostError> {
+    inventory.insert_machine_type(name, host)?;
+    inventory.set_default(Some(name))
+}
+
+/// Takes every file of a folder that is an inventory, with the time it was written at.
+fn load(
+    folder: &Path,
+    mut take: impl FnMut(&str, HostInventory, u64) -> Result<(), HostError>,
+) -> anyhow::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.with_context(|| format!("cannot read {}", folder.display()))?,
+    };
+    let mut files = BTreeMap::new();
+    for entry in entries {
+        let path = entry
+            .with_context(|| format!("cannot read {}", folder.display()))?
+            .path();
+        let name = path
+            .file_stem()
+            .and_then(|name| name.to_str())
+            .map(str::to_owned);
+        if let (Some(name), Some("json")) = (name, path.extension().and_then(|end| end.to_str())) {
+            files.insert(name, path);
+        }
+    }
+    for (name, path) in files {
+        let taken = read(&path).and_then(|(host, seen)| Ok(take(&name, host, seen)?));
+        if let Err(error) = taken {
+            tracing::warn!("{} is passed over: {error:#}", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> anyhow::Result<(HostInventory, u64)> {
+    let about = fs::metadata(path)?;
+    anyhow::ensure!(
+        about.len() <= MAX_BYTES as u64,
+        "{} bytes, expected at most {MAX_BYTES}",
+        about.len()
+    );
+    let written = about
+        .modified()?
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    Ok((import(Format::Json, &fs::read(path)?)?, written.as_secs()))
+}
+
+impl Gpus for GpuHosts {
+    fn analysis(&self) -> Arc<Analysis> {
+        let mut state = self.state.lock();
+        let (generation, snapshot) = self.view.latest();
+        if let Some((of, analysis)) = &state.last
+            && *of == generation
+        {
+            return analysis.clone();
+        }
+        let fabric = snapshot
+            .plan
+            .as_ref()
+            .map(|plan| fabric(&snapshot, plan, generation));
+        let config = Config {
+            now: self.seconds(),
+            ..Config::default()
+        };
+        let analysis = Arc::new(Analysis::new(&state.inventory, fabric, config));
+        state.last = Some((generation, analysis.clone()));
+        analysis
+    }
+
+    fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError> {
+        let mut state = self.state.lock();
+        let mut inventory = state.inventory.clone();
+        let (folder, name, kept) = match subject {
+            GpuSubject::Host(name) => {
+                inventory.insert(name, host.clone(), self.seconds())?;
+                (HOSTS, name, host)
+            }
+            GpuSubject::MachineType(name) => {
+                like(&mut inventory, name, &host)?;
+                (MACHINE_TYPE, name, host.as_machine_type())
+            }
+        };
+        let kept = self.keep(folder, name, &kept).and_then(|()| match subject {
+            GpuSubject::Host(_) => Ok(()),
+            GpuSubject::MachineType(name) => self.drop_machine_types_but(name),
+        });
+        kept.map_err(|error| GpuImportError::Kept(error.to_string()))?;
+        *state = State {
+            inventory,
+            last: None,
+        };
+        Ok(())
+    }
+
+    fn forget(&self, host: &str) -> Result<bool, GpuImportError> {
+        let mut state = self.state.lock();
+        if !state.inventory.hosts().contains_key(host) {
+            return Ok(false);
+        }
+        if let Some(dir) = &self.dir {
+            // Only names of hosts get here, and they are no paths.
+            match fs::remove_file(dir.join(HOSTS).join(format!("{host}.json"))) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(GpuImportError::Kept(error.to_string()));
+                }
+                _ => {}
+            }
+        }
+        state.inventory.remove(host);
+        state.last = None;
+        Ok(true)
+    }
+}
+
+/// The fabric of a snapshot with the LIDs and tables of its plan.
+fn fabric(snapshot: &Snapshot, plan: &Plan, generation: u64) -> Fabric {
+    let topology = Arc::clone(&plan.topology);
+    let mut names = vec![String::new(); topology.switch_count()];
+    let mut ports = Vec::new();
+    for (ix, node) in snapshot.fabric.iter() {
+        if node.kind() == NodeType::Switch {
+            if let Some(switch) = topology.switch_by_guid(node.guid) {
+                names[switch.index()] = node.description.clone();
+            }
+            continue;
+        }
+        for (number, port) in node.end_ports() {
+            let Some(peer) = port.peer.filter(|peer| peer.node != ix) else {
+                continue;
+            };
+            let leaf = topology.switch_by_guid(snapshot.fabric.node(peer.node).guid);
+            let Some(leaf) = leaf else { continue };
+            let PortUse::Destination(at) = topology.port_use(leaf, peer.port) else {
+                continue;
+            };
+            let destination = &topology.destinations()[at as usize];
+            if !destination.kind.is_host() {
+                continue;
+            }
+            let info = port.info.as_ref();
+            let rate = info
+                .and_then(|info| info.link_rate())
+                .and_then(|link| Rate::of_link(link).tenth_gbps());
+            ports.push(FabricPort {
+                guid: destination.guid,
+                node_guid: node.guid,
+                system_image_guid: node.info.system_image_guid(),
+                port: number,
+                description: node.description.clone(),
+                lid: destination.lid,
+                lmc: destination.lmc,
+                leaf,
+                leaf_port: peer.port,
+                rate_tenth_gbps: rate.unwrap_or(0),
+                mtu: info
+                    .and_then(|info| info.neighbor_mtu().bytes())
+                    .unwrap_or(0),
+            });
+        }
+    }
+    // The plan keeps its tables together with how they came about, so that they are copied here.
+    let tables = Arc::new(plan.routing.tables.clone());
+    Fabric::new(topology, Some(tables), names, ports, generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Still;
+
+    impl crate::publish::Clock for Still {
+        fn now(&self) -> rsm_mad::Time {
+            rsm_mad::Time::ZERO
+        }
+
+        fn unix_ms(&self, _: rsm_mad::Time) -> u64 {
+            5_000
+        }
+    }
+
+    fn open(dir: &Path) -> GpuHosts {
+        let view = Arc::new(View::new("sim:test".to_owned(), true, Box::new(Still)));
+        GpuHosts::open(view, Some(dir.to_owned())).expect("a folder of ours")
+    }
+
+    fn host() -> HostInventory {
+        let json = r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#;
+        import(Format::Json, json.as_bytes()).expect("our own format")
+    }
+
+    #[test]
+    fn inventories_survive_a_restart_until_they_are_forgotten() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let first = open(dir.path());
+        first
+            .import(GpuSubject::Host("gpu-1"), host())
+            .expect("room");
+        for name in ["zeta", "dgx"] {
+            first
+                .import(GpuSubject::MachineType(name), host())
+                .expect("room");
+        }
+        drop(first);
+        let again = open(dir.path());
+        let analysis = again.analysis();
+        assert_eq!(analysis.hosts.len(), 1);
+        assert_eq!(analysis.hints[0][0].port(), Some(0));
+        assert_eq!(
+            again.state.lock().inventory.default_machine_type(),
+            Some("dgx")
+        );
+        assert!(again.forget("gpu-1").expect("a file of ours"));
+        assert!(!again.forget("gpu-1").expect("nothing to do"));
+        assert!(open(dir.path()).analysis().hosts.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_no_inventory_keeps_nobody_from_starting() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::create_dir(dir.path().join(HOSTS)).expect("a new folder");
+        fs::write(dir.path().join(HOSTS).join("gpu-1.json"), "{").expect("room");
+        fs::write(dir.path().join(HOSTS).join(".gpu-2.new"), "{").expect("room");
+        assert!(open(dir.path()).analysis().hosts.is_empty());
+        let nowhere = GpuHosts::open(
+            Arc::new(View::new(String::new(), true, Box::new(Still))),
+            None,
+        );
+        assert!(
+            nowhere
+                .expect("nothing to read")
+                .import(GpuSubject::Host("../x"), host())
+                .is_err()
+        );
+    }
+}

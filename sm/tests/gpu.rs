@@ -1,0 +1,226 @@
+//! `rsm gpu` and `rsm plan --gpu` as processes, on a simulated SuperPOD and a matrix as a user would paste it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rsm_routing::gdr::generate::{Faults, Fleet, fleet};
+use rsm_routing::gdr::import::to_json;
+use rsm_routing::generate::generate;
+use rsm_routing::ibnetdiscover;
+
+fn rsm(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rsm"))
+        .args(arguments)
+        .output()
+        .expect("rsm starts")
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = rsm(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A machine of eight GPUs, each with an adapter of its own, as the driver prints it.
+fn matrix() -> String {
+    let names: Vec<String> = (0..8)
+        .map(|n| format!("GPU{n}"))
+        .chain((0..8).map(|n| format!("NIC{n}")))
+        .collect();
+    let mut text = format!("\t{}\tCPU Affinity\tNUMA Affinity\n", names.join("\t"));
+    for (row, name) in names.iter().enumerate() {
+        let cell = |column: usize| match () {
+            () if row == column => " X ",
+            () if row < 8 && column < 8 => "NV18",
+            () if row % 8 == column % 8 => "PIX",
+            () if row % 8 / 4 == column % 8 / 4 => "NODE",
+            () => "SYS",
+        };
+        let cells: Vec<&str> = (0..16).map(cell).collect();
+        let tail = if row < 8 {
+            format!("0-31\t{}", row / 4)
+        } else {
+            String::new()
+        };
+        text.push_str(&format!("{name}\t{}\t{tail}\n", cells.join("\t")));
+    }
+    text.push_str("\nNIC Legend:\n\n");
+    (0..8).for_each(|nic| text.push_str(&format!("  NIC{nic}: mlx5_{nic}\n")));
+    text
+}
+
+/// A fleet on disk: the fabric, and a file for each host.
+fn on_disk(fleet: &Fleet, dir: &Path) -> (String, String) {
+    let fabric = dir.join("fabric.txt");
+    let mut text = Vec::new();
+    ibnetdiscover::write(&fleet.netlist, &mut text).expect("memory takes it");
+    fs::write(&fabric, text).expect("room");
+    let hosts = dir.join("hosts");
+    fs::create_dir(&hosts).expect("a new folder");
+    for (name, record) in fleet.inventory.hosts() {
+        fs::write(
+            hosts.join(format!("{name}.json")),
+            to_json(&record.inventory),
+        )
+        .expect("room");
+    }
+    (fabric.display().to_string(), hosts.display().to_string())
+}
+
+#[test]
+fn one_matrix_stands_for_every_host() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("dgx.txt");
+    fs::write(&file, matrix()).expect("room");
+    let file = file.display().to_string();
+    let check = printed(&["gpu", "check", "superpod:su=2", "--inventory", &file]);
+    assert!(check.contains("512 GPUs of 64 hosts in 2 units"), "{check}");
+    assert!(check.contains("findings none"), "{check}");
+    let hints = printed(&[
+        "gpu",
+        "hints",
+        "superpod:su=2",
+        "host-001",
+        "--inventory",
+        &file,
+    ]);
+    assert!(hints.contains("GPU3  mlx5_3  PIX   3     yes"), "{hints}");
+    let pair = printed(&[
+        "gpu",
+        "pair",
+        "superpod:su=2",
+        "host-001:3",
+        "host-002:3",
+        "--inventory",
+        &file,
+    ]);
+    assert!(
+        pair.contains("class    same-leaf") && pair.contains("1 switches"),
+        "{pair}"
+    );
+    let plan = printed(&[
+        "gpu",
+        "plan",
+        "superpod:su=2",
+        "--pattern",
+        "tree",
+        "--inventory",
+        &file,
+    ]);
+    assert!(
+        plan.contains("job      512 ranks on 64 hosts, tree"),
+        "{plan}"
+    );
+    let slurm = printed(&[
+        "gpu",
+        "export",
+        "superpod:su=2",
+        "slurm-tree",
+        "--inventory",
+        &file,
+    ]);
+    assert!(
+        slurm.contains("SwitchName=su0 Nodes=host-[001-032]"),
+        "{slurm}"
+    );
+    let nccl = printed(&[
+        "gpu",
+        "export",
+        "superpod:su=2",
+        "nccl-env",
+        "--host",
+        "host-001",
+        "--inventory",
+        &file,
+    ]);
+    assert!(nccl.contains("NCCL_IB_HCA==mlx5_0:1:0:0,"), "{nccl}");
+    let routed = printed(&["plan", "superpod:su=1", "--gpu", &file]);
+    assert!(
+        routed.contains("256 GPUs of 32 hosts in 1 units"),
+        "{routed}"
+    );
+}
+
+#[test]
+fn faults_are_named_and_make_the_exit_code() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let netlist = generate("superpod:su=1").expect("a published fabric");
+    let faults = Faults {
+        swapped_cables: 1,
+        nvlinks: 1,
+        seed: 4,
+        ..Faults::default()
+    };
+    let fleet = fleet(netlist, faults).expect("hosts with plain names");
+    assert_eq!(fleet.expected.len(), 2, "{:?}", fleet.expected);
+    let (fabric, hosts) = on_disk(&fleet, dir.path());
+    let output = rsm(&[
+        "gpu",
+        "check",
+        &fabric,
+        "--inventory",
+        &hosts,
+        "--format",
+        "json",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mut kinds: Vec<&str> = json["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|finding| finding["kind"].as_str())
+        .collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["nvlink-degraded", "rail-cables-swapped"]);
+}
+
+#[test]
+fn what_is_no_inventory_is_refused_with_file_and_line() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("dgx.txt");
+    fs::write(&file, matrix().replacen("PIX", "PIY", 1)).expect("room");
+    let output = rsm(&[
+        "gpu",
+        "check",
+        "superpod:su=1",
+        "--inventory",
+        &file.display().to_string(),
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(
+        errors.contains("dgx.txt") && errors.contains("line 2") && errors.contains("PIY"),
+        "{errors}"
+    );
+    let without = rsm(&["gpu", "check", "superpod:su=1"]);
+    assert!(String::from_utf8_lossy(&without.stderr).contains("--inventory"));
+    let no_host = rsm(&["gpu", "export", "superpod:su=1", "ucx", "--inventory", "x"]);
+    assert_eq!(no_host.status.code(), Some(2));
+}
+
+#[test]
+fn several_sources_of_one_host_become_one_inventory() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let put = |name: &str, text: &str| {
+        let file = dir.path().join(name);
+        fs::write(&file, text).expect("room");
+        file.display().to_string()
+    };
+    let links = put("links.txt", &matrix());
+    let sysfs = "/sys/class/infiniband/mlx5_3/node_guid\t58a2:e103:001b:2576\n\
+                 /sys/class/infiniband/mlx5_3/ports/1/rate\t400 Gb/sec (4X NDR)\n";
+    let merged = printed(&["gpu", "import", &links, &put("host.tsv", sysfs)]);
+    let host =
+        rsm_routing::gdr::import::import(rsm_routing::gdr::import::Format::Json, merged.as_bytes());
+    let host = host.expect("our own format");
+    assert_eq!(host.hca_ports[3].gbps, Some(400));
+    assert_eq!(host.links_between(0, 7), 18);
+    // What the second source says otherwise is told, and the first one holds.
+    let other = put("other.txt", &matrix().replace("PIX", "PXB"));
+    let output = rsm(&["gpu", "import", &links, &other]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("PIX"));
+}
