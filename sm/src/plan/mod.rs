@@ -204,9 +204,10 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         Some(topology::build(&job.fabric, &lids, &BTreeSet::new())?)
     };
     let links = links_apart.as_ref().unwrap_or(&topology);
+    let ways = transition::Ways::of(job, &topology, &routing);
     let (proof, waypoint) = rayon::join(
         || lint::prove(&topology, &routing, &job.policy),
-        || transition::waypoint(&job.fabric, links, &job.hardware, &routing.tables),
+        || transition::waypoint(&job.fabric, links, &job.hardware, &routing.tables, &ways),
     );
     if let Some(refusal) = proof.refusal {
         return Err(refusal.into());
