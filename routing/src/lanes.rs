@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rsm_ids::PortNum;
 
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{PortUse, SwitchIdx, Topology};
 
 /// How many service levels there are.
 pub const SERVICE_LEVELS: usize = 16;
@@ -176,6 +176,39 @@ impl Lanes {
             ServiceLevels::ByDestination(levels) => levels.get(to.index()).copied(),
             ServiceLevels::ByPair(levels) => Some(levels.level(from, to)),
         }
+    }
+
+    /// Whether packets that were sent for `other`, on `before`, fare on these lanes as well: switches that
+    /// are in both have the same service levels between each other, and map them alike wherever both
+    /// lead.
+    pub fn agree_with(&self, topology: &Topology, other: &Lanes, before: &Topology) -> bool {
+        let common: Vec<(SwitchIdx, SwitchIdx)> = topology
+            .indices()
+            .filter_map(|now| {
+                let earlier = before.switch_by_guid(topology.switch(now).guid)?;
+                Some((now, earlier))
+            })
+            .collect();
+        let leads = |(now, earlier): (SwitchIdx, SwitchIdx), port: PortNum| {
+            topology.port_use(now, port) != PortUse::Unused
+                && before.port_use(earlier, port) != PortUse::Unused
+        };
+        let maps_alike = |&(now, earlier): &(SwitchIdx, SwitchIdx)| {
+            let all = (0..=topology.switch(now).num_ports).map(PortNum);
+            let ports: Vec<PortNum> = all.filter(|&port| leads((now, earlier), port)).collect();
+            ports.iter().all(|&input| {
+                ports.iter().all(|&output| {
+                    self.row(now, input, output) == other.row(earlier, input, output)
+                })
+            })
+        };
+        self.vls == other.vls
+            && common.iter().all(maps_alike)
+            && common.iter().all(|&(from, old_from)| {
+                common
+                    .iter()
+                    .all(|&(to, old_to)| self.level(from, to) == other.level(old_from, old_to))
+            })
     }
 
     /// What a switch maps SLs by from one port to another; `None` where it may do as it likes.

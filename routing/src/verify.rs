@@ -16,7 +16,7 @@ mod walk;
 pub use check::{mixture_is_acyclic, verify, verify_on_lanes, verify_with_dependencies};
 pub use delta::{End, ends, fault_in_changes};
 pub use dependencies::Dependencies;
-pub use lanes::{LaneChannel, LaneReport, verify_lanes};
+pub use lanes::{LaneChannel, LaneReport, mixture_is_sound, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, verify_multicast};
 pub use transition::{Change, carried, changes, stages, stages_along};
 

@@ -10,9 +10,10 @@ use rsm_ids::Guid;
 use rsm_routing::engine::{
     Coordinates, EngineError, EngineKind, Options, Routing, UnknownEngine, route,
 };
-use rsm_routing::lanes::ServiceLevels;
+use rsm_routing::lanes::{Lanes, ServiceLevels};
+use rsm_routing::tables::NO_PATH;
 use rsm_routing::topology::Topology;
-use rsm_routing::verify::Report;
+use rsm_routing::verify::{Report, mixture_is_sound};
 
 fn routed(kind: EngineKind, topology: &Topology) -> Routing {
     route(kind, topology, &Options::default(), None).unwrap()
@@ -172,6 +173,45 @@ fn a_switch_that_fails_changes_no_service_level() {
             );
         }
     }
+}
+
+#[test]
+fn a_fault_leaves_levels_and_lanes_as_they_were() {
+    let whole = torus(&[5, 6], &[]);
+    let before = routed(EngineKind::Torus, &whole);
+    for failed in whole.indices() {
+        let guid = whole.switch(failed).guid;
+        let links = whole.groups(failed).flat_map(|group| group.links);
+        let ends: Vec<_> = links.map(|link| (guid, link.port)).collect();
+        for ends in [&ends[..], &ends[..1]] {
+            let broken = whole.without_cables(ends);
+            let after = rerouted(&broken, &before);
+            assert_sound(&broken, &after);
+            let agrees = |lanes: &Lanes| lanes.agree_with(&broken, &before.lanes, &whole);
+            assert!(agrees(&after.lanes), "{}", after.reason);
+            assert!(!agrees(&Lanes::layers(&broken, ServiceLevels::Any, 1)));
+        }
+    }
+}
+
+#[test]
+fn a_new_lid_comes_in_any_order_on_the_lanes_of_a_torus() {
+    let topology = torus(&[5, 6], &[]);
+    let routing = routed(EngineKind::Torus, &topology);
+    let lid = topology.destinations_of(topology.indices().nth(7).unwrap())[1].lid;
+    let mut before = routing.tables.clone();
+    for lft in &mut before.lfts {
+        lft.set_entry(lid, NO_PATH);
+    }
+    assert!(mixture_is_sound(
+        &topology,
+        &before,
+        &routing.tables,
+        &routing.lanes
+    ));
+    // On one lane it would close a circle.
+    let one = Lanes::layers(&topology, ServiceLevels::Any, 1);
+    assert!(!mixture_is_sound(&topology, &before, &routing.tables, &one));
 }
 
 #[test]

@@ -11,7 +11,9 @@ use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::lanes::{Lanes, Mapping, PairLevels, Row, ServiceLevels};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{SwitchIdx, Topology};
-use rsm_routing::verify::{Witness, verify, verify_lanes, verify_on_lanes};
+use rsm_routing::verify::{
+    Witness, mixture_is_acyclic, mixture_is_sound, verify, verify_lanes, verify_on_lanes,
+};
 
 fn minhop(topology: &Topology) -> Tables {
     route(EngineKind::MinHop, topology, &Options::default(), None)
@@ -126,6 +128,8 @@ proptest! {
         let alone = verify(&topology, &tables).credit_loop_free;
         let mapping = Mapping::new(&topology, 1, |_, _| 0, |_, _| [0; 16]);
         let level = |switch: SwitchIdx| (u32::from(levels) >> (switch.0 % 13)) as u8 % 16;
+        let updn = route(EngineKind::UpDn, &topology, &Options::default(), None).unwrap().tables;
+        let together = mixture_is_acyclic(&topology, &updn, &tables);
         for levels in [
             ServiceLevels::Any,
             ServiceLevels::ByDestination(topology.indices().map(level).collect()),
@@ -135,6 +139,7 @@ proptest! {
         ] {
             let lanes = Lanes::new(levels, mapping.clone(), 1);
             prop_assert_eq!(verify_lanes(&topology, &tables, &lanes).circle.is_empty(), alone);
+            prop_assert_eq!(mixture_is_sound(&topology, &updn, &tables, &lanes), together);
         }
     }
 

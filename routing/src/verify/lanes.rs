@@ -58,7 +58,7 @@ pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> Lane
                 let bytes: Vec<u8> = topology.indices().map(entry).collect();
                 // LIDs of one switch mostly share their paths.
                 if last.as_ref() != Some(&bytes) {
-                    graph.add(destination, &bytes, &mut column);
+                    graph.add(destination, &[&bytes], &mut column);
                     last = Some(bytes);
                 }
             }
@@ -74,6 +74,42 @@ pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> Lane
     }
 }
 
+/// Whether switches may change from `old` to `new` in any order, one entry at a time, without a loop
+/// or a credit loop on the way, where both tables are made for `lanes`.
+///
+/// Both are by the switch numbers of `topology`, the fabric as it is now: entries of `old` that point
+/// to a link that has gone discard packets.
+pub fn mixture_is_sound(topology: &Topology, old: &Tables, new: &Tables, lanes: &Lanes) -> bool {
+    let mut graph = Graph::new(topology, lanes);
+    let mut column = Column::default();
+    let mut last = None;
+    for destination in topology.destinations() {
+        for lid in destination.lids() {
+            let bytes = |tables: &Tables| -> Vec<u8> {
+                let entry = |from: SwitchIdx| match tables.lfts.get(from.index()) {
+                    Some(lft) if from != destination.switch => lft.entry(lid),
+                    _ => crate::tables::NO_PATH,
+                };
+                topology.indices().map(entry).collect()
+            };
+            // LIDs of one switch mostly share their paths.
+            let ways = Some((destination.switch, bytes(old), bytes(new)));
+            if ways == last {
+                continue;
+            }
+            match &ways {
+                Some((_, before, after)) if before != after => {
+                    graph.add(destination, &[before, after], &mut column);
+                }
+                Some((_, _, after)) => graph.add(destination, &[after], &mut column),
+                None => {}
+            }
+            last = ways;
+        }
+    }
+    graph.astray.is_none() && graph.in_circles().is_clear()
+}
+
 /// Service levels or lanes, one bit for each.
 type Set = u16;
 
@@ -86,8 +122,21 @@ fn members(set: Set) -> impl Iterator<Item = usize> {
 struct Column {
     /// By switch: the SLs of packets that leave it.
     levels: Vec<Set>,
-    /// By switch and SL: the lanes they leave on.
+    /// By switch and way, then by SL: the lanes they leave on.
     lanes: Vec<[Set; SERVICE_LEVELS]>,
+}
+
+/// Packets that go from one switch to the next, and on from there.
+struct Hop {
+    switch: usize,
+    way: usize,
+    channel: usize,
+    next: usize,
+    onward: usize,
+    /// The port that they come in by at the next switch.
+    input: PortNum,
+    /// The next switch's table byte.
+    byte: u8,
 }
 
 struct Graph<'a> {
@@ -169,57 +218,75 @@ impl<'a> Graph<'a> {
         None
     }
 
-    fn add(&mut self, destination: &Destination, bytes: &[u8], column: &mut Column) {
-        self.follow_levels(destination, bytes, column);
+    /// Adds the packets to one LID; `ways` are the switches' table bytes for it, of which each switch
+    /// may follow any.
+    fn add(&mut self, destination: &Destination, ways: &[&[u8]], column: &mut Column) {
+        self.follow_levels(destination, ways, column);
         column.lanes.clear();
-        column.lanes.resize(bytes.len(), [0; SERVICE_LEVELS]);
+        column
+            .lanes
+            .resize(self.fabric.switches * ways.len(), [0; SERVICE_LEVELS]);
         let nowhere = self.fabric.nowhere();
-        for (switch, &byte) in bytes.iter().enumerate() {
-            if self.fabric.next(self.fabric.channel(switch, byte)) == nowhere {
-                continue;
-            }
-            let own = self.own_levels(switch, destination);
-            for input in self.starts[switch].clone() {
-                for level in members(own) {
-                    if let Some(vl) = self.lane(switch, input, byte, level) {
-                        column.lanes[switch][level] |= 1 << vl;
+        for (way, bytes) in ways.iter().enumerate() {
+            for (switch, &byte) in bytes.iter().enumerate() {
+                if self.fabric.next(self.fabric.channel(switch, byte)) == nowhere {
+                    continue;
+                }
+                let own = self.own_levels(switch, destination);
+                for input in self.starts[switch].clone() {
+                    for level in members(own) {
+                        if let Some(vl) = self.lane(switch, input, byte, level) {
+                            column.lanes[switch * ways.len() + way][level] |= 1 << vl;
+                        }
                     }
                 }
             }
         }
-        for (switch, next, input) in self.hops(bytes) {
-            for level in members(column.levels[switch]) {
-                if let Some(vl) = self.lane(next, input, bytes[next], level) {
-                    column.lanes[next][level] |= 1 << vl;
+        let hops: Vec<Hop> = (0..ways.len())
+            .flat_map(|way| (0..ways.len()).map(move |onward| (way, onward)))
+            .flat_map(|(way, onward)| self.hops(ways, way, onward))
+            .collect();
+        for hop in &hops {
+            for level in members(column.levels[hop.switch]) {
+                if let Some(vl) = self.lane(hop.next, hop.input, hop.byte, level) {
+                    column.lanes[hop.next * ways.len() + hop.onward][level] |= 1 << vl;
                 }
             }
         }
-        for (switch, next, input) in self.hops(bytes) {
-            let channel = self.fabric.channel(switch, bytes[switch]);
-            for level in members(column.levels[switch]) {
-                let Some(vl) = self.lane(next, input, bytes[next], level) else {
+        for hop in &hops {
+            for level in members(column.levels[hop.switch]) {
+                let Some(vl) = self.lane(hop.next, hop.input, hop.byte, level) else {
                     continue;
                 };
-                let turn = self.fabric.port(bytes[next]) * self.vls + vl;
-                for held in members(column.lanes[switch][level]) {
-                    let at = (channel * self.vls + held) * self.words;
+                let turn = self.fabric.port(hop.byte) * self.vls + vl;
+                for held in members(column.lanes[hop.switch * ways.len() + hop.way][level]) {
+                    let at = (hop.channel * self.vls + held) * self.words;
                     self.turns[at + turn / 64] |= 1 << (turn % 64);
                 }
             }
         }
     }
 
-    /// (switch, next switch, the port that packets come in by there), where packets go on from there.
-    fn hops(&self, bytes: &[u8]) -> Vec<(usize, usize, PortNum)> {
+    /// The hops that one way takes, where packets go on from there by another (or the same).
+    fn hops(&self, ways: &[&[u8]], way: usize, onward: usize) -> Vec<Hop> {
         let nowhere = self.fabric.nowhere();
-        let leads = |switch: usize| {
-            let channel = self.fabric.channel(switch, bytes[switch]);
-            (self.fabric.next(channel), self.entries[channel])
-        };
+        let (bytes, onwards) = (ways[way], ways[onward]);
         (0..bytes.len())
-            .map(|switch| (switch, leads(switch)))
-            .filter(|&(_, (next, _))| next != nowhere && leads(next).0 != nowhere)
-            .map(|(switch, (next, input))| (switch, next, input))
+            .filter_map(|switch| {
+                let channel = self.fabric.channel(switch, bytes[switch]);
+                let next = self.fabric.next(channel);
+                let byte = *onwards.get(next)?;
+                let goes_on = self.fabric.next(self.fabric.channel(next, byte)) != nowhere;
+                goes_on.then(|| Hop {
+                    switch,
+                    way,
+                    channel,
+                    next,
+                    onward,
+                    input: self.entries[channel],
+                    byte,
+                })
+            })
             .collect()
     }
 
@@ -238,20 +305,25 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Carries the SLs of packets along their way, as far as it is new.
-    fn follow_levels(&self, destination: &Destination, bytes: &[u8], column: &mut Column) {
+    /// Carries the SLs of packets along their ways, as far as it is new.
+    fn follow_levels(&self, destination: &Destination, ways: &[&[u8]], column: &mut Column) {
         column.levels.clear();
-        column.levels.resize(bytes.len(), 0);
-        for start in 0..bytes.len() {
+        column.levels.resize(self.fabric.switches, 0);
+        let mut open = Vec::new();
+        for start in 0..self.fabric.switches {
             let own = self.own_levels(start, destination);
-            let mut switch = start;
-            while column.levels[switch] | own != column.levels[switch] {
-                column.levels[switch] |= own;
-                let next = self.fabric.next(self.fabric.channel(switch, bytes[switch]));
-                if next == self.fabric.nowhere() {
-                    break;
+            open.push(start);
+            while let Some(switch) = open.pop() {
+                if column.levels[switch] | own == column.levels[switch] {
+                    continue;
                 }
-                switch = next;
+                column.levels[switch] |= own;
+                for bytes in ways {
+                    let next = self.fabric.next(self.fabric.channel(switch, bytes[switch]));
+                    if next != self.fabric.nowhere() {
+                        open.push(next);
+                    }
+                }
             }
         }
     }

@@ -220,6 +220,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         Some(topology::build(&job.fabric, &lids, &BTreeSet::new())?)
     };
     let links = links_apart.as_ref().unwrap_or(&topology);
+    let ways = transition::Ways::of(job, &topology, &routing);
     let proof = lint::prove(&topology, &routing, &job.policy);
     if let Some(refusal) = proof.refusal {
         return Err(refusal.into());
@@ -235,6 +236,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         &job.hardware,
         &routing.tables,
         follows_ranking.then_some(&orientation),
+        &ways,
     );
     let partitions = partitions::assign(&job.fabric, &job.policy);
     let mut findings = lids.findings.clone();

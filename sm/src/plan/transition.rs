@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
+use rsm_routing::engine::Routing;
+use rsm_routing::lanes::Lanes;
 use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
-use rsm_routing::verify::{Dependencies, changes, stages, stages_along};
+use rsm_routing::verify::{Dependencies, changes, mixture_is_sound, stages, stages_along};
 
 use super::multicast::masks_by_mlid;
 use super::{Job, Plan};
@@ -35,6 +37,30 @@ pub(super) fn tables(topology: &Topology, held: &[Held]) -> Tables {
     Tables { lfts }
 }
 
+/// What planned tables need of lanes, next to those in force.
+pub(super) enum Ways<'a> {
+    /// They stand on one lane, whatever was before.
+    OneLane,
+    /// Those in force are made for the same service levels and lanes.
+    SameLanes(&'a Lanes),
+    /// Those in force are not known to be.
+    OtherLanes,
+}
+
+impl<'a> Ways<'a> {
+    pub(super) fn of(job: &Job, topology: &Topology, routing: &'a Routing) -> Ways<'a> {
+        let lanes = &routing.lanes;
+        let agrees = |plan: &Plan| lanes.agree_with(topology, &plan.routing.lanes, &plan.topology);
+        if lanes.is_single() {
+            Ways::OneLane
+        } else if job.previous.as_deref().is_some_and(agrees) {
+            Ways::SameLanes(lanes)
+        } else {
+            Ways::OtherLanes
+        }
+    }
+}
+
 /// What the hardware has to hold everywhere before the first table of the plan is written, so that no mixture of
 /// tables on the way closes a loop; `None` where every mixture of old and new is free of them.
 ///
@@ -48,6 +74,7 @@ pub(super) fn waypoint(
     held: &[Held],
     planned: &Tables,
     orientation: Option<&Orientation>,
+    lanes: &Ways<'_>,
 ) -> Option<Tables> {
     let old = tables(topology, held);
     if old == *planned {
@@ -58,6 +85,11 @@ pub(super) fn waypoint(
         .any(|held| !held.complete && topology.switch_by_guid(held.switch).is_some());
     if unread || leads_astray(fabric, topology, &old, planned) {
         return Some(discarding(&old, planned));
+    }
+    match lanes {
+        Ways::OneLane => {}
+        Ways::SameLanes(lanes) if mixture_is_sound(topology, &old, planned, lanes) => return None,
+        Ways::SameLanes(_) | Ways::OtherLanes => return Some(discarding(&old, planned)),
     }
     let along = orientation.and_then(|orientation| {
         let is_above = |high, low| orientation.is_above(high, low);

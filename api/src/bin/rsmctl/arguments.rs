@@ -2,7 +2,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::{
-    completions, engine, events, findings, gpu, history, lft, links, nodes, partitions, ports, quality, route, sim, status, sweep, watch, whatif,
+    completions, engine, events, findings, gpu, history, lft, links, nodes, partitions, ports,
+    quality, route, sim, status, sweep, watch, whatif,
 };
 
 /// Asks a running rsm what it knows and does.

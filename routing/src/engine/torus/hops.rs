@@ -218,7 +218,9 @@ impl<'a> Grid<'a> {
         let mut column = vec![NO_GROUP; self.topology.switch_count()];
         let mut around_faults = 0;
         let mut cut_off = None;
-        for from in self.topology.indices().filter(|&from| from != to) {
+        // What no cables join is nobody's fault.
+        let part = &self.topology.components()[self.topology.component_of(to)];
+        for from in part.switches.iter().copied().filter(|&from| from != to) {
             match self.next(from, to) {
                 Some((group, is_detour)) => {
                     column[from.index()] = group;
