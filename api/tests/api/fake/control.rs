@@ -18,6 +18,7 @@ impl Control for Fake {
                 generation: last.generation + 1,
                 cause: if full { "full resweep" } else { "resweep" }.to_owned(),
                 lft_blocks: 0,
+                mft_blocks: 0,
                 ..last.clone()
             };
             all.push(next.clone());

@@ -305,6 +305,7 @@ fn first_convergence() -> Convergence {
             timeouts: 0,
         },
         lft_blocks: 3,
+        mft_blocks: 2,
         ports_activated: 8,
         complete: true,
     }
