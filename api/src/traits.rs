@@ -3,14 +3,15 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Gid, Guid, Lid};
 use tokio::sync::broadcast;
 
-use crate::error::{ControlError, LookupError, SimulationError};
+use crate::error::{AdministrationError, ControlError, LookupError, SimulationError};
 use crate::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, Link, LinkFilter, Node,
-    NodeFilter, Page, Partition, PartitionMember, Port, PortFilter, PortKey, Route, Selector,
-    SimulationAction, Status,
+    Convergence, Event, Finding, FindingFilter, ForwardingTable, GroupSelector, Link, LinkFilter,
+    MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch, Node, NodeFilter, Page,
+    Partition, PartitionMember, Port, PortFilter, PortKey, Route, Selector, SimulationAction,
+    Status,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -79,6 +80,42 @@ pub trait Subnet: Send + Sync + 'static {
     /// An event is in [`events`](Subnet::events) before it is sent here, so that subscribing first and
     /// reading then misses none. [`Journal`](crate::Journal) keeps both.
     fn subscribe(&self) -> broadcast::Receiver<Arc<Event>>;
+}
+
+/// Reading what hosts told subnet administration, and what they are told.
+///
+/// That changes with every request of a host, and is read as it is at the moment of the call, after a wait of some
+/// milliseconds at most. Trees and ports are those of the latest snapshot. Lists are as those of [`Subnet`].
+pub trait Administration: Send + Sync + 'static {
+    /// Multicast groups by ascending MGID.
+    fn multicast_groups(
+        &self,
+        after: Option<Gid>,
+        limit: usize,
+        filter: MulticastGroupFilter,
+    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, AdministrationError>>;
+
+    /// One multicast group.
+    fn multicast_group(
+        &self,
+        group: GroupSelector,
+    ) -> BoxFuture<'_, Result<MulticastGroup, AdministrationError>>;
+
+    /// The members of one group by ascending [`MulticastMember::alias`].
+    fn multicast_members(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastMember>, AdministrationError>>;
+
+    /// The switches of one group's tree by ascending GUID.
+    fn multicast_switches(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, AdministrationError>>;
 }
 
 /// Acting on a subnet.

@@ -8,6 +8,7 @@ mod event;
 mod finding;
 mod forwarding_table;
 mod link;
+mod multicast;
 mod node;
 mod page;
 mod partition;
@@ -22,6 +23,10 @@ pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter, Severity};
 pub use forwarding_table::{ForwardingEntry, ForwardingTable};
 pub use link::{Link, LinkEnd, LinkFilter};
+pub use multicast::{
+    GroupSelector, JoinState, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, ParseGroupError,
+};
 pub use node::{Node, NodeFilter, NodeKind};
 pub use page::Page;
 pub use partition::{Membership, Partition, PartitionMember};

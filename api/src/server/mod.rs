@@ -3,6 +3,7 @@
 mod access;
 mod convergence;
 mod fabric;
+mod multicast;
 mod paging;
 mod partition;
 mod refusal;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
+use rsm_proto::v1::multicast_service_server::MulticastServiceServer;
 use rsm_proto::v1::partition_service_server::PartitionServiceServer;
 use rsm_proto::v1::simulation_service_server::SimulationServiceServer;
 use rsm_proto::v1::watch_service_server::WatchServiceServer;
@@ -35,7 +37,7 @@ use crate::limits::{
     MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES, MAX_WATCHERS,
     SHUTDOWN_GRACE,
 };
-use crate::traits::{Control, Simulation, Subnet};
+use crate::traits::{Administration, Control, Simulation, Subnet};
 use access::Access;
 use socket::Socket;
 
@@ -53,6 +55,8 @@ pub struct Backend {
     pub subnet: Arc<dyn Subnet>,
     /// Acting.
     pub control: Arc<dyn Control>,
+    /// Subnet administration, where a subnet is managed.
+    pub administration: Option<Arc<dyn Administration>>,
     /// Acting on the fabric itself, where it is simulated.
     pub simulation: Option<Arc<dyn Simulation>>,
 }
@@ -270,6 +274,15 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn multicast(&self) -> MulticastServiceServer<multicast::Multicast> {
+        MulticastServiceServer::new(multicast::Multicast {
+            subnet: Arc::clone(&self.backend.subnet),
+            administration: self.backend.administration.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn watch(&self) -> WatchServiceServer<watch::Watch> {
         WatchServiceServer::new(watch::Watch {
             subnet: Arc::clone(&self.backend.subnet),
@@ -307,6 +320,7 @@ impl Services {
             .add_service(self.fabric())
             .add_service(self.convergence(access.clone()))
             .add_service(self.partition())
+            .add_service(self.multicast())
             .add_service(self.watch())
             .add_service(self.simulation(access))
             .add_service(v1)
@@ -324,6 +338,9 @@ async fn set_serving(health: &HealthReporter) {
         .await;
     health
         .set_serving::<PartitionServiceServer<partition::Partitions>>()
+        .await;
+    health
+        .set_serving::<MulticastServiceServer<multicast::Multicast>>()
         .await;
     health
         .set_serving::<WatchServiceServer<watch::Watch>>()

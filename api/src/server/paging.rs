@@ -4,7 +4,7 @@
 //! survives a new generation; and a fingerprint of the request, so that it is refused with other filters.
 
 use prost::Message;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_proto::v1;
 use tonic::Status;
 
@@ -45,6 +45,17 @@ impl Key for Guid {
 
     fn read(digits: &str) -> Option<Self> {
         u64::read(digits).map(Guid)
+    }
+}
+
+impl Key for Gid {
+    fn write(&self) -> String {
+        format!("{}{}", self.prefix().write(), self.guid().write())
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        let (prefix, guid) = digits.split_at_checked(16)?;
+        Some(Gid::new(u64::read(prefix)?, Guid::read(guid)?))
     }
 }
 
@@ -106,6 +117,9 @@ page_fields!(
     ListFindingsRequest,
     ListPartitionsRequest,
     ListPartitionMembersRequest,
+    ListMulticastGroupsRequest,
+    ListMulticastMembersRequest,
+    ListMulticastSwitchesRequest,
     ListConvergencesRequest,
     ListEventsRequest,
 );
@@ -242,10 +256,11 @@ mod tests {
         }
 
         #[test]
-        fn keys_round_trip(node: u64, port: u8, lid: u16) {
+        fn keys_round_trip(node: u64, port: u8, lid: u16, gid: u128) {
             let key = PortKey { node: Guid(node), number: PortNum(port) };
             prop_assert_eq!(PortKey::read(&key.write()), Some(key));
             prop_assert_eq!(Lid::read(&Lid(lid).write()), Some(Lid(lid)));
+            prop_assert_eq!(Gid::read(&Gid(gid).write()), Some(Gid(gid)));
         }
     }
 }

@@ -5,7 +5,7 @@ use rsm_proto::v1;
 use tonic::Status;
 
 use crate::limits::MAX_FILTER_BYTES;
-use crate::model::{NodeKind, PortState, Selector, Severity};
+use crate::model::{NodeKind, PortKey, PortState, Selector, Severity};
 use crate::traits::Subnet;
 
 /// The name that a request gives in `field`.
@@ -20,6 +20,14 @@ pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid
         return Ok(None);
     }
     Ok(Some(subnet.node(&selector("node", text)?)?.guid))
+}
+
+/// The port that a filter names; none where the filter is empty.
+pub(super) fn port_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<PortKey>, Status> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(subnet.port(&selector("port", text)?)?.key))
 }
 
 /// A filter by text; none where it is empty.
@@ -54,6 +62,11 @@ pub(super) fn p_key(field: &str, number: u32) -> Result<u16, Status> {
                 "{field}: {number:#x} is no P_Key, expected 0x0001 to 0x7fff, with or without the bit 0x8000"
             ))
         })
+}
+
+/// A filter by P_Key; none where it is 0.
+pub(super) fn p_key_filter(field: &str, number: u32) -> Result<Option<u16>, Status> {
+    (number != 0).then(|| p_key(field, number)).transpose()
 }
 
 fn unknown(field: &str, value: i32) -> Status {

@@ -9,9 +9,10 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::fake::Fake;
 use crate::served::Served;
 
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 6] = [
     "rsm.v1.ConvergenceService",
     "rsm.v1.FabricService",
+    "rsm.v1.MulticastService",
     "rsm.v1.PartitionService",
     "rsm.v1.SimulationService",
     "rsm.v1.WatchService",

@@ -90,6 +90,13 @@ fn every_subcommand_prints_what_it_should() {
         ("route", &["route", "host-1", "host-2:1"]),
         ("partitions", &["partitions"]),
         ("partition", &["partitions", "0x8010"]),
+        ("multicast", &["multicast"]),
+        (
+            "multicast-of",
+            &["multicast", "--pkey", "0x10", "--port", "host-1"],
+        ),
+        ("multicast-broadcast", &["multicast", "0xc000"]),
+        ("multicast-tenant", &["multicast", "ff12:601b:8010::1"]),
         ("findings", &["findings", "--severity", "warning"]),
         ("history", &["history"]),
         ("events", &["events"]),

@@ -101,6 +101,7 @@ async fn serve_api(
     let backend = Backend {
         subnet: view.clone(),
         control: Arc::new(Controller::new(nobody, view)),
+        administration: None,
         simulation: Some(Arc::new(simulator)),
     };
     let bound = Server::bind(Listen {

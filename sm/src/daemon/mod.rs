@@ -39,7 +39,7 @@ use crate::config::{Config, ConfigError, Partitions};
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Command, Core, Effect, Event};
 use crate::plan;
-use crate::publish::{Controller, Simulator, View};
+use crate::publish::{Administered, Controller, Simulator, View};
 
 /// How many events can wait for the core: more than can be in flight (the window is 128 at the default), so that
 /// the receive thread never waits while the core sends, and 1.3 MB.
@@ -140,6 +140,10 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         let backend = rsm_api::Backend {
             subnet: view.clone(),
             control: controller.clone(),
+            administration: Some(Arc::new(Administered::new(
+                view.clone(),
+                administering.desk(),
+            ))),
             simulation,
         };
         Some(serve(&options, backend).await?)

@@ -131,6 +131,13 @@ impl Standing {
     }
 }
 
+/// What hosts have told the administrator, at one moment. Holding on to it costs a copy of what changes meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct Holdings {
+    /// Multicast groups and their members.
+    pub groups: View,
+}
+
 /// The subnet administrator.
 #[derive(Debug)]
 pub struct Administration {
@@ -238,6 +245,13 @@ impl Administration {
     /// Takes back what was remembered, at the start. Returns how many groups and members could not be.
     pub fn restore(&mut self, groups: Vec<SavedGroup>, now: Time) -> usize {
         self.multicast.restore(groups, now + RESTORED_FOR)
+    }
+
+    /// What hosts have told, as it is now.
+    pub fn holdings(&self) -> Holdings {
+        Holdings {
+            groups: self.multicast.view(),
+        }
     }
 
     /// Groups and their members.

@@ -2,8 +2,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::{
-    completions, events, findings, history, lft, links, nodes, partitions, ports, route, sim,
-    status, sweep, watch,
+    completions, events, findings, history, lft, links, multicast, nodes, partitions, ports, route,
+    sim, status, sweep, watch,
 };
 
 /// Asks a running rsm what it knows and does.
@@ -69,6 +69,8 @@ pub(crate) enum Question {
     Route(route::RouteArguments),
     /// Who may talk to whom
     Partitions(partitions::PartitionsArguments),
+    /// Multicast groups, or the members and the tree of one
+    Multicast(multicast::MulticastArguments),
     /// What is wrong with the fabric now
     Findings(findings::FindingsArguments),
     /// The latest convergences: cause, time of each stage, packets

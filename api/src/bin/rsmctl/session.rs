@@ -1,6 +1,7 @@
 use rsm_api::client::{connect, default_endpoints};
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
+use rsm_proto::v1::multicast_service_client::MulticastServiceClient;
 use rsm_proto::v1::partition_service_client::PartitionServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
 use rsm_proto::v1::watch_service_client::WatchServiceClient;
@@ -47,6 +48,10 @@ impl Session {
 
     pub(crate) fn partitions(&self) -> PartitionServiceClient<Channel> {
         PartitionServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn multicast(&self) -> MulticastServiceClient<Channel> {
+        MulticastServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn watch(&self) -> WatchServiceClient<Channel> {

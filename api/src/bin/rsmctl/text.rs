@@ -51,6 +51,23 @@ pub(crate) fn rate(width: i32, speed: i32) -> String {
     }
 }
 
+/// A multicast LID, a P_Key: four hexadecimal digits.
+pub(crate) fn hex(number: u32) -> String {
+    format!("{number:#06x}")
+}
+
+/// A P_Key of the command line, whichever its membership bit.
+pub(crate) fn p_key(text: &str) -> Result<u16, String> {
+    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number
+        .ok()
+        .filter(|key| key & 0x7fff != 0)
+        .ok_or_else(|| "expected 0x0001 to 0x7fff, with or without the bit 0x8000".to_owned())
+}
+
 /// `1 switch`, `2 switches`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })

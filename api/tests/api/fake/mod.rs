@@ -1,5 +1,6 @@
 //! A subnet manager in memory: a tree of switches and hosts that stays as it was made.
 
+mod administration;
 mod control;
 mod subnet;
 mod tree;
@@ -12,8 +13,9 @@ use rsm_api::model::{
     Convergence, Finding, Link, Node, Partition, PartitionMember, Port, PortKey, SimulationAction,
     SubnetState,
 };
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 
+pub(crate) use administration::FakeGroup;
 pub(crate) use tree::{HOST, LEAF, guid};
 
 /// The generation that everything comes from.
@@ -29,6 +31,7 @@ pub(crate) struct Fake {
     pub(crate) links: BTreeMap<PortKey, Link>,
     pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,
     pub(crate) partitions: BTreeMap<u16, (Partition, BTreeMap<PortKey, PartitionMember>)>,
+    pub(crate) groups: BTreeMap<Gid, FakeGroup>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<Convergence>>,

@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 use super::{Fake, GENERATION};
 
 /// Values of a map from behind `after` on that are wanted.
-fn page<K: Ord + Copy, V: Clone>(
+pub(super) fn page<K: Ord + Copy, V: Clone>(
     map: &BTreeMap<K, V>,
     after: Option<K>,
     limit: usize,

@@ -36,6 +36,7 @@ impl Fake {
             links: BTreeMap::new(),
             tables: BTreeMap::new(),
             partitions: BTreeMap::new(),
+            groups: BTreeMap::new(),
             findings: Vec::new(),
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
@@ -74,6 +75,7 @@ impl Fake {
         fake.assign_lids();
         fake.route_all(leaves, hosts);
         fake.divide();
+        fake.gather();
         fake.findings.push(Finding {
             id: 3,
             kind: "duplicate-description".to_owned(),

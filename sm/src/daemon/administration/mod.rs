@@ -8,6 +8,7 @@
 //! ```
 
 mod admission;
+mod desk;
 mod gate;
 mod statistics;
 mod worker;
@@ -22,13 +23,15 @@ use parking_lot::Mutex;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::transport::{AdministrationPort, AdministrationSink, Messenger};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
+use self::desk::{FrontDesk, MAX_VISITORS};
 use self::gate::{Call, Gate, INBOX};
 pub use self::statistics::{Counts, Statistics};
 use self::worker::Worker;
 use crate::core::snapshot::Snapshot;
 use crate::plan::groups::GroupSet;
+use crate::publish::Desk;
 use crate::sa::mcast::{SavedGroup, View};
 use crate::sa::{self, Administration, Standing};
 
@@ -109,7 +112,9 @@ impl Administrator {
                 "multicast groups or members that were remembered make no sense"
             );
         }
+        let (door, visitors) = mpsc::channel(MAX_VISITORS);
         let worker = Worker {
+            visitors,
             administration,
             messenger: Messenger::new(port, RmppConfig::default()),
             inbox: self.calls,
@@ -136,6 +141,7 @@ impl Administrator {
             .spawn(move || keep_directory(&runtime, snapshots, &standing, &inbox))
             .context("cannot start the thread of the directory")?;
         Ok(Administering {
+            desk: Arc::new(FrontDesk::new(door, self.inbox.clone())),
             inbox: self.inbox,
             latest,
             closing,
@@ -148,6 +154,7 @@ impl Administrator {
 
 /// Subnet administration that answers.
 pub struct Administering {
+    desk: Arc<FrontDesk>,
     inbox: SyncSender<Call>,
     latest: watch::Sender<Option<Arc<Snapshot>>>,
     closing: Arc<AtomicBool>,
@@ -165,6 +172,11 @@ impl Administering {
     /// What it does, for as long as it does it.
     pub fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
+    }
+
+    /// Where it can be asked about itself.
+    pub fn desk(&self) -> Arc<dyn Desk> {
+        self.desk.clone()
     }
 
     /// Ends it.

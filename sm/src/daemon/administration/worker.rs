@@ -13,7 +13,9 @@ use rsm_mad::transport::{
 };
 use rsm_mad::wire::header::{AttrId, MadHeader, Status};
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
+use tokio::sync::mpsc;
 
+use super::desk::Visitor;
 use super::gate::{Arrival, Call, refusal};
 use super::statistics::Statistics;
 use super::{Clock, CoreSink, SaveSink};
@@ -42,6 +44,8 @@ pub(super) struct Worker {
     pub(super) core: CoreSink,
     /// Where that is remembered.
     pub(super) save: SaveSink,
+    /// Who wants to know what hosts have told.
+    pub(super) visitors: mpsc::Receiver<Visitor>,
     /// What the core had no room for.
     pub(super) untold: Option<Arc<GroupSet>>,
 }
@@ -62,6 +66,10 @@ impl Worker {
             self.messenger.handle_deadline(now);
             self.deliver(now);
             self.tell((self.clock)());
+            while let Ok(visitor) = self.visitors.try_recv() {
+                // Who has gone meanwhile needs no answer.
+                let _ = visitor.send(self.administration.holdings());
+            }
             let left = match self.messenger.transmit(AT_ONCE, now) {
                 Ok(left) => left,
                 Err(SendError::Closed) => {

@@ -3,6 +3,7 @@
 mod acting;
 mod changes;
 mod ledgers;
+mod multicast;
 mod partitions;
 mod reading;
 mod reports;

@@ -6,6 +6,7 @@ pub(crate) mod findings;
 pub(crate) mod history;
 pub(crate) mod lft;
 pub(crate) mod links;
+pub(crate) mod multicast;
 pub(crate) mod nodes;
 pub(crate) mod partitions;
 pub(crate) mod ports;
@@ -37,6 +38,7 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
         Question::Lft(arguments) => lft::run(arguments, &mut session).await,
         Question::Route(arguments) => route::run(arguments, &mut session).await,
         Question::Partitions(arguments) => partitions::run(arguments, &mut session).await,
+        Question::Multicast(arguments) => multicast::run(arguments, &mut session).await,
         Question::Findings(arguments) => findings::run(arguments, &mut session).await,
         Question::History(arguments) => history::run(arguments, &mut session).await,
         Question::Events(arguments) => events::run(arguments, &mut session).await,

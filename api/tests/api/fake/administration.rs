@@ -1,0 +1,180 @@
+use std::collections::BTreeMap;
+
+use rsm_api::model::{
+    GroupSelector, JoinState, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, NodeKind, Page, Port,
+};
+use rsm_api::{Administration, AdministrationError, BoxFuture, LookupError};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
+
+use super::subnet::page;
+use super::{Fake, GENERATION};
+
+/// The broadcast group of IP over InfiniBand in the default partition.
+const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
+
+/// Two groups of a tenant, which share a multicast LID.
+const TENANT: [Gid; 2] = [
+    Gid(0xFF12_401B_8010_0000_0000_0000_0000_0001),
+    Gid(0xFF12_601B_8010_0000_0000_0000_0000_0001),
+];
+
+/// A multicast group with what belongs to it.
+#[derive(Clone)]
+pub(crate) struct FakeGroup {
+    pub(crate) group: MulticastGroup,
+    pub(crate) members: BTreeMap<Guid, MulticastMember>,
+    pub(crate) switches: BTreeMap<Guid, MulticastSwitch>,
+}
+
+impl Fake {
+    /// All hosts in the broadcast group, and the first two, of which one has gone and another only sends, in two groups of a
+    /// tenant.
+    pub(super) fn gather(&mut self) {
+        let hosts: Vec<Port> = self
+            .ports
+            .values()
+            .filter(|port| port.node_kind == NodeKind::Ca && port.lid != Lid::NONE)
+            .cloned()
+            .collect();
+        let member = |port: &Port, states: &[JoinState]| MulticastMember {
+            gid: Gid::new(0xFE80_0000_0000_0000, port.guid),
+            port_guid: port.guid,
+            port: Some(port.key),
+            description: port.node_description.clone(),
+            join_states: states.to_vec(),
+            proxy: false,
+            served: true,
+        };
+        let everybody = hosts
+            .iter()
+            .map(|port| member(port, &[JoinState::FullMember]));
+        let mut broadcast = self.group(BROADCAST, 0xC000, 0xFFFF, everybody.collect());
+        broadcast.group.well_known = true;
+        self.groups.insert(BROADCAST, broadcast);
+        for mgid in TENANT {
+            let states = [JoinState::FullMember, JoinState::SendOnlyNonMember];
+            let mut members: Vec<_> = hosts
+                .iter()
+                .take(2)
+                .map(|port| member(port, &states))
+                .collect();
+            if let Some(gone) = members.get_mut(1) {
+                gone.port = None;
+                gone.description.clear();
+                gone.join_states = vec![JoinState::SendOnlyFullMember];
+                gone.served = false;
+                gone.proxy = true;
+            }
+            let group = self.group(mgid, 0xC001, 0x8010, members);
+            self.groups.insert(mgid, group);
+        }
+    }
+
+    fn group(&self, mgid: Gid, mlid: u16, p_key: u16, members: Vec<MulticastMember>) -> FakeGroup {
+        let of_switch = |guid: Guid| MulticastSwitch {
+            guid,
+            description: self.nodes[&guid].description.clone(),
+            ports: (1..=self.nodes[&guid].num_ports).map(PortNum).collect(),
+        };
+        let switches = self.tables.keys();
+        FakeGroup {
+            group: MulticastGroup {
+                mgid,
+                mlid: Lid(mlid),
+                p_key,
+                q_key: 0x0B1B,
+                mtu_bytes: 2048,
+                rate_tenth_gbps: 25,
+                service_level: 0,
+                packet_life_time: 18,
+                traffic_class: 0,
+                flow_label: 0,
+                hop_limit: 0,
+                scope: 2,
+                well_known: false,
+                members: members.len() as u64,
+                full_members: members.len() as u64,
+                switches: self.tables.len() as u64,
+            },
+            members: members
+                .into_iter()
+                .map(|member| (member.alias(), member))
+                .collect(),
+            switches: switches.map(|&guid| (guid, of_switch(guid))).collect(),
+        }
+    }
+
+    fn find_group(&self, selector: GroupSelector) -> Result<&FakeGroup, LookupError> {
+        let named = |one: &&FakeGroup| match selector {
+            GroupSelector::Mgid(mgid) => one.group.mgid == mgid,
+            GroupSelector::Mlid(mlid) => one.group.mlid == mlid,
+        };
+        let found: Vec<_> = self.groups.values().filter(named).collect();
+        match *found.as_slice() {
+            [] => Err(LookupError::NoSuchGroup { group: selector }),
+            [one] => Ok(one),
+            _ => Err(LookupError::Ambiguous {
+                selector: selector.to_string(),
+                candidates: found.iter().map(|one| one.group.mgid.to_string()).collect(),
+                total: found.len(),
+            }),
+        }
+    }
+}
+
+impl Administration for Fake {
+    fn multicast_groups(
+        &self,
+        after: Option<Gid>,
+        limit: usize,
+        filter: MulticastGroupFilter,
+    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, AdministrationError>> {
+        Box::pin(async move {
+            let wanted = |one: &FakeGroup| {
+                let p_key = filter.p_key.map(|key| key & 0x7FFF);
+                p_key.is_none_or(|key| one.group.p_key & 0x7FFF == key)
+                    && filter.port.is_none_or(|port| {
+                        let mut members = one.members.values();
+                        members.any(|member| member.port == Some(port))
+                    })
+            };
+            let page = page(&self.groups, after, limit, wanted);
+            Ok(Page {
+                generation: GENERATION,
+                items: page.items.into_iter().map(|one| one.group).collect(),
+            })
+        })
+    }
+
+    fn multicast_group(
+        &self,
+        group: GroupSelector,
+    ) -> BoxFuture<'_, Result<MulticastGroup, AdministrationError>> {
+        Box::pin(async move { Ok(self.find_group(group)?.group.clone()) })
+    }
+
+    fn multicast_members(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastMember>, AdministrationError>> {
+        Box::pin(async move {
+            let members = &self.find_group(group)?.members;
+            Ok(page(members, after, limit, |_| true))
+        })
+    }
+
+    fn multicast_switches(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, AdministrationError>> {
+        Box::pin(async move {
+            let switches = &self.find_group(group)?.switches;
+            Ok(page(switches, after, limit, |_| true))
+        })
+    }
+}
