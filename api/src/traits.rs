@@ -8,10 +8,10 @@ use tokio::sync::broadcast;
 
 use crate::error::{AdministrationError, ControlError, LookupError, SimulationError};
 use crate::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, GroupSelector, Link, LinkFilter,
-    MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch, Node, NodeFilter, Page,
-    Partition, PartitionMember, Port, PortFilter, PortKey, Route, Selector, SimulationAction,
-    Status,
+    AdministrationCounters, Convergence, Event, Finding, FindingFilter, ForwardingTable,
+    GroupSelector, Link, LinkFilter, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, Node, NodeFilter, Page, Partition, PartitionMember, Port, PortFilter, PortKey,
+    Route, Selector, SimulationAction, Status,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -87,6 +87,9 @@ pub trait Subnet: Send + Sync + 'static {
 /// That changes with every request of a host, and is read as it is at the moment of the call, after a wait of some
 /// milliseconds at most. Trees and ports are those of the latest snapshot. Lists are as those of [`Subnet`].
 pub trait Administration: Send + Sync + 'static {
+    /// What it did since the start.
+    fn counters(&self) -> AdministrationCounters;
+
     /// Multicast groups by ascending MGID.
     fn multicast_groups(
         &self,

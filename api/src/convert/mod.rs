@@ -2,6 +2,7 @@
 //!
 //! Messages are made from the model only; what clients send is parsed where it is used.
 
+mod administration;
 mod convergence;
 mod event;
 mod finding;

@@ -3,6 +3,7 @@
 //! These are the values that a [`Subnet`](crate::Subnet) answers with. They know nothing of
 //! Protocol Buffers; the module `convert` makes messages of them.
 
+mod administration;
 mod convergence;
 mod event;
 mod finding;
@@ -18,6 +19,9 @@ mod selector;
 mod simulation;
 mod status;
 
+pub use administration::{
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, Latencies, LatencyBucket,
+};
 pub use convergence::{Convergence, SmpCounts, Timing};
 pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter, Severity};

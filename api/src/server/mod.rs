@@ -1,6 +1,7 @@
 //! The gRPC server: a Unix socket that serves everything, a TCP address that serves reading.
 
 mod access;
+mod administration;
 mod convergence;
 mod fabric;
 mod multicast;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_proto::v1::administration_service_server::AdministrationServiceServer;
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
 use rsm_proto::v1::multicast_service_server::MulticastServiceServer;
@@ -283,6 +285,14 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn administration(&self) -> AdministrationServiceServer<administration::Administered> {
+        AdministrationServiceServer::new(administration::Administered {
+            administration: self.backend.administration.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn watch(&self) -> WatchServiceServer<watch::Watch> {
         WatchServiceServer::new(watch::Watch {
             subnet: Arc::clone(&self.backend.subnet),
@@ -321,6 +331,7 @@ impl Services {
             .add_service(self.convergence(access.clone()))
             .add_service(self.partition())
             .add_service(self.multicast())
+            .add_service(self.administration())
             .add_service(self.watch())
             .add_service(self.simulation(access))
             .add_service(v1)
@@ -341,6 +352,9 @@ async fn set_serving(health: &HealthReporter) {
         .await;
     health
         .set_serving::<MulticastServiceServer<multicast::Multicast>>()
+        .await;
+    health
+        .set_serving::<AdministrationServiceServer<administration::Administered>>()
         .await;
     health
         .set_serving::<WatchServiceServer<watch::Watch>>()

@@ -4,6 +4,7 @@ use rsm_proto::v1;
 use rsm_proto::v1::multicast_service_server::MulticastService;
 use tonic::{Request, Response, Status};
 
+use super::administration::administration;
 use super::paging::Cursor;
 use super::request::{p_key_filter, port_filter};
 use crate::convert::messages;
@@ -15,15 +16,6 @@ use crate::traits::{Administration, Subnet};
 pub(super) struct Multicast {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) administration: Option<Arc<dyn Administration>>,
-}
-
-/// Subnet administration, where there is any.
-pub(super) fn administration(
-    administration: Option<&Arc<dyn Administration>>,
-) -> Result<&dyn Administration, Status> {
-    administration.map(Arc::as_ref).ok_or_else(|| {
-        Status::failed_precondition("this server manages no subnet: ask an rsm that does")
-    })
 }
 
 impl Multicast {

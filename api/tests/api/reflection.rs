@@ -9,7 +9,8 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::fake::Fake;
 use crate::served::Served;
 
-const SERVICES: [&str; 6] = [
+const SERVICES: [&str; 7] = [
+    "rsm.v1.AdministrationService",
     "rsm.v1.ConvergenceService",
     "rsm.v1.FabricService",
     "rsm.v1.MulticastService",

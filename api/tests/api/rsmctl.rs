@@ -97,6 +97,7 @@ fn every_subcommand_prints_what_it_should() {
         ),
         ("multicast-broadcast", &["multicast", "0xc000"]),
         ("multicast-tenant", &["multicast", "ff12:601b:8010::1"]),
+        ("sa", &["sa"]),
         ("findings", &["findings", "--severity", "warning"]),
         ("history", &["history"]),
         ("events", &["events"]),

@@ -3,17 +3,24 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    GroupSelector, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch, Page,
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
+    Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, Page,
 };
 use rsm_api::{Administration, AdministrationError, BoxFuture};
 use rsm_ids::{Gid, Guid};
+use rsm_mad::wire::fields;
+use rsm_mad::wire::sa::SaStatus;
 
 use super::multicast;
 use super::view::View;
-use crate::sa::Holdings;
+use crate::sa::{Counters, Holdings, LatencyCounts};
 
 /// Where subnet administration, which is busy elsewhere, can be asked about itself.
 pub trait Desk: Send + Sync + 'static {
+    /// What it was asked since the start.
+    fn counters(&self) -> Counters;
+
     /// What hosts have told it, as it is when this is called or a little later. What comes of it is to be let go soon.
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>>;
 }
@@ -32,6 +39,10 @@ impl Administered {
 }
 
 impl Administration for Administered {
+    fn counters(&self) -> AdministrationCounters {
+        shown(&self.desk.counters())
+    }
+
     fn multicast_groups(
         &self,
         after: Option<Gid>,
@@ -85,5 +96,62 @@ impl Administration for Administered {
             let published = self.view.published();
             Ok(multicast::switches(&published, mlid, after, limit))
         })
+    }
+}
+
+/// What stands for everything that has no name.
+const OTHER: &str = "other";
+
+/// The counters by name.
+fn shown(counters: &Counters) -> AdministrationCounters {
+    let requests = counters.requests.iter().map(|(&key, &count)| {
+        let (attribute, method) = key;
+        let is_other = key == Counters::OTHER;
+        AdministrationRequests {
+            attribute_id: attribute.0,
+            attribute: fields::of_record(attribute)
+                .map_or(OTHER, |layout| layout.name)
+                .to_owned(),
+            method_id: method.0,
+            method: if is_other {
+                OTHER.to_owned()
+            } else {
+                method.to_string()
+            },
+            count,
+        }
+    });
+    let answers = counters.answers.iter().map(|(&status, &count)| {
+        let is_other = status == Counters::OTHER_STATUS;
+        AdministrationAnswers {
+            status_id: status.0,
+            status: if is_other {
+                OTHER.to_owned()
+            } else {
+                SaStatus::name(status).to_string()
+            },
+            count,
+        }
+    });
+    AdministrationCounters {
+        requests: requests.collect(),
+        answers: answers.collect(),
+        latencies: latencies(&counters.latencies),
+        busy: counters.busy,
+        dropped: counters.dropped,
+        failed: counters.failed,
+        ignored: counters.ignored,
+        wrong_keys: counters.wrong_keys,
+    }
+}
+
+fn latencies(counts: &LatencyCounts) -> Latencies {
+    let buckets = counts.buckets.iter();
+    Latencies {
+        count: counts.count(),
+        sum_ns: counts.sum_nanos,
+        buckets: buckets
+            .map(|&(below_ns, count)| LatencyBucket { below_ns, count })
+            .collect(),
     }
 }

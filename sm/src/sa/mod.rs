@@ -6,27 +6,30 @@
 
 mod answer;
 mod directory;
+mod latencies;
 pub mod mcast;
 mod membership;
 mod partitions;
 mod path;
 mod query;
+mod statistics;
 mod template;
 mod trust;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
 pub use directory::{Directory, EndIx, EndPort};
+pub use latencies::{Latencies, LatencyCounts};
 use rsm_mad::Time;
 use rsm_mad::transport::RemoteAddress;
-use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
+use rsm_mad::wire::header::{BASE_VERSION, Class, Method, Status};
 use rsm_mad::wire::sa::{CLASS_VERSION, McMemberRecord, Record as _, SaHeader, SaStatus};
+pub use statistics::{Counters, Statistics};
 pub use trust::Trust;
 
 use self::mcast::{Registry, SavedGroup, View};
@@ -60,34 +63,6 @@ pub struct Request<'a> {
 pub struct Config {
     /// The SM_Key that trusted requesters show; 0: nobody is trusted.
     pub sm_key: u64,
-}
-
-/// What was asked, and what became of it.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Counters {
-    /// Requests by attribute and method; those that there are none of count under [`Counters::OTHER`].
-    pub requests: BTreeMap<(AttrId, Method), u64>,
-    /// Answers by status.
-    pub answers: BTreeMap<Status, u64>,
-    /// What needed no answer, or could have none: responses, and bytes that are no message of the class.
-    pub ignored: u64,
-    /// Requests with an SM_Key that is not the right one, which get no answer.
-    pub wrong_keys: u64,
-}
-
-impl Counters {
-    /// Under what unknown attributes and methods are counted, so that nobody can fill the table with numbers.
-    pub const OTHER: (AttrId, Method) = (AttrId(0), Method(0));
-
-    fn asked(&mut self, attribute: AttrId, method: Method) {
-        let known = query::is_attribute(attribute) && query::is_method(method);
-        let key = if known {
-            (attribute, method)
-        } else {
-            Self::OTHER
-        };
-        *self.requests.entry(key).or_default() += 1;
-    }
 }
 
 /// What is answered from: a snapshot, arranged. Making it takes some milliseconds for a large subnet, which is why it can be
@@ -150,7 +125,7 @@ pub struct Administration {
     told: Option<Time>,
     /// When that was last to be remembered.
     saved: Option<Time>,
-    counters: Counters,
+    statistics: Arc<Statistics>,
 }
 
 impl Administration {
@@ -163,7 +138,7 @@ impl Administration {
             unseen: false,
             told: None,
             saved: None,
-            counters: Counters::default(),
+            statistics: Arc::default(),
         }
     }
 
@@ -259,9 +234,16 @@ impl Administration {
         &self.multicast
     }
 
-    /// What was asked so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    /// Counts in `statistics` from now on, which others may count in and read.
+    #[must_use]
+    pub fn counting_in(mut self, statistics: Arc<Statistics>) -> Administration {
+        self.statistics = statistics;
+        self
+    }
+
+    /// What was asked so far, and what became of it.
+    pub fn counters(&self) -> Counters {
+        self.statistics.counters()
     }
 
     /// Answers `request`. `None` only where the specification has none: for responses, for bytes that are no message of the
@@ -271,20 +253,20 @@ impl Administration {
             let mad = header.mad();
             mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
         }) else {
-            self.counters.ignored += 1;
+            self.statistics.ignored();
             return None;
         };
         let Some(trust) = Trust::of(header.sm_key(), self.config.sm_key) else {
-            self.counters.wrong_keys += 1;
+            self.statistics.wrong_key();
             return None;
         };
         let mad = header.mad();
-        self.counters.asked(mad.attribute(), mad.method());
+        self.statistics.asked(mad.attribute(), mad.method());
         let answer = match self.answer(header, data, trust, request.requester) {
             Ok(body) => Answer::new(request.requester, header, body),
             Err(status) => Answer::refusal(request.requester, header, status),
         };
-        *self.counters.answers.entry(answer.status()).or_default() += 1;
+        self.statistics.decided(answer.status());
         Some(answer)
     }
 

@@ -3,7 +3,7 @@ use rsm_api::client::Endpoint;
 
 use crate::commands::{
     completions, events, findings, history, lft, links, multicast, nodes, partitions, ports, route,
-    sim, status, sweep, watch,
+    sa, sim, status, sweep, watch,
 };
 
 /// Asks a running rsm what it knows and does.
@@ -71,6 +71,8 @@ pub(crate) enum Question {
     Partitions(partitions::PartitionsArguments),
     /// Multicast groups, or the members and the tree of one
     Multicast(multicast::MulticastArguments),
+    /// What hosts asked subnet administration, and how long answers took
+    Sa(sa::SaArguments),
     /// What is wrong with the fabric now
     Findings(findings::FindingsArguments),
     /// The latest convergences: cause, time of each stage, packets

@@ -1,4 +1,5 @@
 use rsm_api::client::{connect, default_endpoints};
+use rsm_proto::v1::administration_service_client::AdministrationServiceClient;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::multicast_service_client::MulticastServiceClient;
@@ -52,6 +53,10 @@ impl Session {
 
     pub(crate) fn multicast(&self) -> MulticastServiceClient<Channel> {
         MulticastServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn administration(&self) -> AdministrationServiceClient<Channel> {
+        AdministrationServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn watch(&self) -> WatchServiceClient<Channel> {

@@ -90,6 +90,16 @@ pub(crate) fn milliseconds(milliseconds: f64) -> String {
     format!("{milliseconds:.3}")
 }
 
+/// A duration of nanoseconds in the unit that leaves one to three digits before the point.
+pub(crate) fn nanoseconds(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", nanoseconds as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", nanoseconds as f64 / 1e6),
+        _ => format!("{:.1} s", nanoseconds as f64 / 1e9),
+    }
+}
+
 /// A time as RFC 3339 in UTC, to the millisecond.
 pub(crate) fn timestamp(unix_ms: u64) -> String {
     let (seconds, milliseconds) = (unix_ms / 1000, unix_ms % 1000);
@@ -143,6 +153,12 @@ mod tests {
         ] {
             assert_eq!(timestamp(unix_ms), expected);
         }
+    }
+
+    #[test]
+    fn nanoseconds_have_a_unit_that_fits() {
+        let told = [999, 1_000, 999_949, 1_500_000, 2_000_000_000].map(nanoseconds);
+        assert_eq!(told, ["999 ns", "1.0 µs", "999.9 µs", "1.5 ms", "2.0 s"]);
     }
 
     #[test]

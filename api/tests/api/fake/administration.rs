@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use rsm_api::model::{
-    GroupSelector, JoinState, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
+    JoinState, Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
     MulticastSwitch, NodeKind, Page, Port,
 };
 use rsm_api::{Administration, AdministrationError, BoxFuture, LookupError};
@@ -124,6 +125,46 @@ impl Fake {
 }
 
 impl Administration for Fake {
+    fn counters(&self) -> AdministrationCounters {
+        let requests = |attribute_id, attribute: &str, method_id, method: &str, count| {
+            AdministrationRequests {
+                attribute_id,
+                attribute: attribute.to_owned(),
+                method_id,
+                method: method.to_owned(),
+                count,
+            }
+        };
+        let answers = |status_id, status: &str, count| AdministrationAnswers {
+            status_id,
+            status: status.to_owned(),
+            count,
+        };
+        let bucket = |below_ns, count| LatencyBucket { below_ns, count };
+        AdministrationCounters {
+            requests: vec![
+                requests(0, "other", 0, "other", 1),
+                requests(0x35, "PathRecord", 0x01, "Get", 900),
+                requests(0x35, "PathRecord", 0x12, "GetTable", 99),
+            ],
+            answers: vec![answers(0, "ok", 998), answers(0x300, "ERR_NO_RECORDS", 2)],
+            latencies: Latencies {
+                count: 1000,
+                sum_ns: 4_000_000,
+                buckets: vec![
+                    bucket(Some(2_304), 990),
+                    bucket(Some(1_310_720), 9),
+                    bucket(None, 1),
+                ],
+            },
+            busy: 7,
+            dropped: 6,
+            failed: 5,
+            ignored: 4,
+            wrong_keys: 3,
+        }
+    }
+
     fn multicast_groups(
         &self,
         after: Option<Gid>,

@@ -1,5 +1,6 @@
 //! Where the thread that answers hosts is asked what they have told it.
 
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use rsm_api::{AdministrationError, BoxFuture};
@@ -8,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::gate::Call;
 use super::wake;
 use crate::publish::Desk;
-use crate::sa::Holdings;
+use crate::sa::{Counters, Holdings, Statistics};
 
 /// How many may wait at once to be told: several connections' worth of requests. They wait as long as the thread takes for
 /// what it has at hand.
@@ -19,17 +20,16 @@ pub(super) type Visitor = oneshot::Sender<Holdings>;
 
 /// The way to the thread.
 pub(super) struct FrontDesk {
-    door: mpsc::Sender<Visitor>,
-    inbox: SyncSender<Call>,
-}
-
-impl FrontDesk {
-    pub(super) fn new(door: mpsc::Sender<Visitor>, inbox: SyncSender<Call>) -> FrontDesk {
-        FrontDesk { door, inbox }
-    }
+    pub(super) door: mpsc::Sender<Visitor>,
+    pub(super) inbox: SyncSender<Call>,
+    pub(super) statistics: Arc<Statistics>,
 }
 
 impl Desk for FrontDesk {
+    fn counters(&self) -> Counters {
+        self.statistics.counters()
+    }
+
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>> {
         Box::pin(async move {
             let (visitor, told) = oneshot::channel();

@@ -10,7 +10,6 @@
 mod admission;
 mod desk;
 mod gate;
-mod statistics;
 mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,13 +26,12 @@ use tokio::sync::{mpsc, watch};
 
 use self::desk::{FrontDesk, MAX_VISITORS};
 use self::gate::{Call, Gate, INBOX};
-pub use self::statistics::{Counts, Statistics};
 use self::worker::Worker;
 use crate::core::snapshot::Snapshot;
 use crate::plan::groups::GroupSet;
 use crate::publish::Desk;
 use crate::sa::mcast::{SavedGroup, View};
-use crate::sa::{self, Administration, Standing};
+use crate::sa::{self, Administration, Standing, Statistics};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -104,7 +102,8 @@ impl Administrator {
         let _ = self.port.set(Arc::downgrade(&port));
         let standing = Arc::new(Mutex::new(None));
         let closing = Arc::new(AtomicBool::new(false));
-        let mut administration = Administration::new(config);
+        let mut administration =
+            Administration::new(config).counting_in(Arc::clone(&self.statistics));
         let left_out = administration.restore(multicast.groups, (self.clock)());
         if left_out > 0 {
             tracing::warn!(
@@ -141,7 +140,11 @@ impl Administrator {
             .spawn(move || keep_directory(&runtime, snapshots, &standing, &inbox))
             .context("cannot start the thread of the directory")?;
         Ok(Administering {
-            desk: Arc::new(FrontDesk::new(door, self.inbox.clone())),
+            desk: Arc::new(FrontDesk {
+                door,
+                inbox: self.inbox.clone(),
+                statistics: Arc::clone(&self.statistics),
+            }),
             inbox: self.inbox,
             latest,
             closing,
@@ -189,13 +192,13 @@ impl Administering {
                 tracing::error!("a thread of subnet administration panicked");
             }
         }
-        let counts = self.statistics.counts();
+        let counters = self.statistics.counters();
         tracing::info!(
-            answered = counts.answered,
-            busy = counts.busy,
-            dropped = counts.dropped,
-            failed = counts.failed,
-            p99_us = counts.quantile(0.99),
+            answered = counters.latencies.count(),
+            busy = counters.busy,
+            dropped = counters.dropped,
+            failed = counters.failed,
+            p99_ns = counters.latencies.quantile(0.99),
             "subnet administration ends"
         );
     }

@@ -11,16 +11,15 @@ use rsm_mad::client::rmpp::Refused;
 use rsm_mad::transport::{
     Delivery, Filled, Left, Message, Messenger, NotSent, Outgoing, SendError, Source, Streamed,
 };
-use rsm_mad::wire::header::{AttrId, MadHeader, Status};
+use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use tokio::sync::mpsc;
 
 use super::desk::Visitor;
 use super::gate::{Arrival, Call, refusal};
-use super::statistics::Statistics;
 use super::{Clock, CoreSink, SaveSink};
 use crate::plan::groups::GroupSet;
-use crate::sa::{Administration, Answer, Request, Standing};
+use crate::sa::{Administration, Answer, Request, Standing, Statistics};
 
 /// How many messages are taken before what is ready is sent, and how many datagrams are sent before messages are taken
 /// again.
@@ -181,8 +180,6 @@ impl Worker {
             return;
         };
         let (header, remote) = (*answer.header(), answer.remote);
-        let asked = message.header().map_or(AttrId(0), MadHeader::attribute);
-        self.statistics.question(asked);
         let now = (self.clock)();
         match self.messenger.send(outgoing(answer), Duration::ZERO, now) {
             Ok(()) => self.statistics.answered((self.clock)().since(at)),

@@ -16,12 +16,16 @@ use super::world::*;
 use crate::core::Event;
 use crate::publish::{Administered, Desk};
 use crate::sa::mcast::{Parameters, SavedGroup, SavedMember};
-use crate::sa::{Administration, Config, Holdings};
+use crate::sa::{Administration, Config, Counters, Holdings};
 
 /// What hosts told once.
-struct Held(Holdings);
+struct Held(Holdings, Counters);
 
 impl Desk for Held {
+    fn counters(&self) -> Counters {
+        self.1.clone()
+    }
+
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>> {
         Box::pin(async { Ok(self.0.clone()) })
     }
@@ -92,7 +96,7 @@ fn gathered() -> (World, Administered) {
     let told = administration.poll_groups(Time::MAX).unwrap();
     world.handle(Event::Groups(told));
     world.run(std::time::Duration::from_secs(2));
-    let desk = Arc::new(Held(administration.holdings()));
+    let desk = Arc::new(Held(administration.holdings(), Counters::default()));
     let shown = Administered::new(world.view.clone(), desk);
     (world, shown)
 }

@@ -11,6 +11,7 @@ pub(crate) mod nodes;
 pub(crate) mod partitions;
 pub(crate) mod ports;
 pub(crate) mod route;
+pub(crate) mod sa;
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod sweep;
@@ -39,6 +40,7 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
         Question::Route(arguments) => route::run(arguments, &mut session).await,
         Question::Partitions(arguments) => partitions::run(arguments, &mut session).await,
         Question::Multicast(arguments) => multicast::run(arguments, &mut session).await,
+        Question::Sa(arguments) => sa::run(arguments, &mut session).await,
         Question::Findings(arguments) => findings::run(arguments, &mut session).await,
         Question::History(arguments) => history::run(arguments, &mut session).await,
         Question::Events(arguments) => events::run(arguments, &mut session).await,

@@ -1,0 +1,35 @@
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use rsm_proto::v1::administration_service_server::AdministrationService;
+use tonic::{Request, Response, Status};
+
+use crate::traits::Administration;
+
+/// What hosts ask, and what they are told.
+#[derive(Clone)]
+pub(super) struct Administered {
+    pub(super) administration: Option<Arc<dyn Administration>>,
+}
+
+/// Subnet administration, where there is any.
+pub(super) fn administration(
+    administration: Option<&Arc<dyn Administration>>,
+) -> Result<&dyn Administration, Status> {
+    administration.map(Arc::as_ref).ok_or_else(|| {
+        Status::failed_precondition("this server manages no subnet: ask an rsm that does")
+    })
+}
+
+#[tonic::async_trait]
+impl AdministrationService for Administered {
+    async fn get_administration_counters(
+        &self,
+        _request: Request<v1::GetAdministrationCountersRequest>,
+    ) -> Result<Response<v1::GetAdministrationCountersResponse>, Status> {
+        let counters = administration(self.administration.as_ref())?.counters();
+        Ok(Response::new(v1::GetAdministrationCountersResponse {
+            counters: Some(counters.into()),
+        }))
+    }
+}
