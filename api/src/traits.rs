@@ -10,8 +10,8 @@ use crate::error::{AdministrationError, ControlError, LookupError, SimulationErr
 use crate::model::{
     AdministrationCounters, Convergence, Event, Finding, FindingFilter, ForwardingTable,
     GroupSelector, Link, LinkFilter, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, Node, NodeFilter, Page, Partition, PartitionMember, Port, PortFilter, PortKey,
-    Route, Selector, SimulationAction, Status,
+    MulticastSwitch, Node, NodeFilter, Page, Partition, PartitionMember, PathQuestion, Paths, Port,
+    PortFilter, PortKey, Route, Selector, SimulationAction, Status,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -89,6 +89,11 @@ pub trait Subnet: Send + Sync + 'static {
 pub trait Administration: Send + Sync + 'static {
     /// What it did since the start.
     fn counters(&self) -> AdministrationCounters;
+
+    /// The paths that a host is told of when it asks how to get to another, by the code that answers the host.
+    ///
+    /// That there is none is an answer, not an error.
+    fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError>;
 
     /// Multicast groups by ascending MGID.
     fn multicast_groups(

@@ -1,8 +1,9 @@
 use rsm_proto::v1;
 
-use super::messages;
+use super::{gbps, messages};
 use crate::model::{
-    AdministrationAnswers, AdministrationCounters, AdministrationRequests, Latencies, LatencyBucket,
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, Latencies,
+    LatencyBucket, Path, Paths,
 };
 
 impl From<AdministrationRequests> for v1::AdministrationRequests {
@@ -57,6 +58,40 @@ impl From<AdministrationCounters> for v1::AdministrationCounters {
             failed: counters.failed,
             ignored: counters.ignored,
             wrong_keys: counters.wrong_keys,
+        }
+    }
+}
+
+impl From<Path> for v1::Path {
+    fn from(path: Path) -> Self {
+        v1::Path {
+            source_gid: path.source_gid.to_string(),
+            destination_gid: path.destination_gid.to_string(),
+            source_lid: path.source_lid.0.into(),
+            destination_lid: path.destination_lid.0.into(),
+            p_key: path.p_key.into(),
+            service_level: path.service_level.into(),
+            mtu_bytes: path.mtu_bytes.into(),
+            rate_gbps: gbps(path.rate_tenth_gbps),
+            packet_life_time: path.packet_life_time.into(),
+            reversible: path.reversible,
+            preference: path.preference.into(),
+            hops: messages(path.hops),
+        }
+    }
+}
+
+impl From<Paths> for v1::Paths {
+    fn from(paths: Paths) -> Self {
+        let (found, reason) = match paths.paths {
+            Ok(found) => (found, String::new()),
+            Err(reason) => (Vec::new(), reason),
+        };
+        v1::Paths {
+            source: Some(paths.source.into()),
+            destination: Some(paths.destination.into()),
+            paths: messages(found),
+            reason,
         }
     }
 }

@@ -20,7 +20,8 @@ mod simulation;
 mod status;
 
 pub use administration::{
-    AdministrationAnswers, AdministrationCounters, AdministrationRequests, Latencies, LatencyBucket,
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, Latencies,
+    LatencyBucket, Path, PathQuestion, Paths,
 };
 pub use convergence::{Convergence, SmpCounts, Timing};
 pub use event::{Change, Event, RoutesChanged};

@@ -4,6 +4,8 @@ use rsm_proto::v1;
 use rsm_proto::v1::administration_service_server::AdministrationService;
 use tonic::{Request, Response, Status};
 
+use super::request::{max_paths, p_key_filter, selector, service_level};
+use crate::model::PathQuestion;
 use crate::traits::Administration;
 
 /// What hosts ask, and what they are told.
@@ -30,6 +32,25 @@ impl AdministrationService for Administered {
         let counters = administration(self.administration.as_ref())?.counters();
         Ok(Response::new(v1::GetAdministrationCountersResponse {
             counters: Some(counters.into()),
+        }))
+    }
+
+    async fn resolve_path(
+        &self,
+        request: Request<v1::ResolvePathRequest>,
+    ) -> Result<Response<v1::ResolvePathResponse>, Status> {
+        let request = request.into_inner();
+        let question = PathQuestion {
+            source: selector("source", &request.source)?,
+            destination: selector("destination", &request.destination)?,
+            p_key: p_key_filter("p_key", request.p_key)?,
+            service_level: request.service_level.map(service_level).transpose()?,
+            max_paths: max_paths(request.max_paths)?,
+        };
+        let paths = administration(self.administration.as_ref())?.paths(&question)?;
+        Ok(Response::new(v1::ResolvePathResponse {
+            generation: paths.generation,
+            paths: Some(paths.into()),
         }))
     }
 }

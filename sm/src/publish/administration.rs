@@ -5,21 +5,24 @@ use std::sync::Arc;
 use rsm_api::model::{
     AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
     Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, Page,
+    MulticastSwitch, Page, PathQuestion, Paths,
 };
 use rsm_api::{Administration, AdministrationError, BoxFuture};
 use rsm_ids::{Gid, Guid};
 use rsm_mad::wire::fields;
 use rsm_mad::wire::sa::SaStatus;
 
-use super::multicast;
 use super::view::View;
-use crate::sa::{Counters, Holdings, LatencyCounts};
+use super::{multicast, paths};
+use crate::sa::{Counters, Holdings, LatencyCounts, Standing};
 
 /// Where subnet administration, which is busy elsewhere, can be asked about itself.
 pub trait Desk: Send + Sync + 'static {
     /// What it was asked since the start.
     fn counters(&self) -> Counters;
+
+    /// What it answers from, or is about to.
+    fn standing(&self) -> Standing;
 
     /// What hosts have told it, as it is when this is called or a little later. What comes of it is to be let go soon.
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>>;
@@ -41,6 +44,10 @@ impl Administered {
 impl Administration for Administered {
     fn counters(&self) -> AdministrationCounters {
         shown(&self.desk.counters())
+    }
+
+    fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError> {
+        paths::between(&self.view.published(), &self.desk.standing(), question)
     }
 
     fn multicast_groups(

@@ -15,6 +15,7 @@ mod lists;
 mod log;
 mod multicast;
 mod partitions;
+mod paths;
 mod published;
 mod routes;
 mod simulator;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use rsm_api::model::{Finding, PortKey, SubnetState};
 use rsm_api::resolve::Directory;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 
@@ -18,6 +18,7 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{FindingKind, Subject};
 use crate::plan::Plan;
+use crate::plan::policy::PortPolicy;
 use crate::sweep::inventory;
 
 /// A snapshot as it is shown. Immutable but for the index, which the first reader who needs it builds.
@@ -85,6 +86,15 @@ impl Published {
         self.snapshot.plan.as_deref()
     }
 
+    /// The upper half of every GID in the subnet: as planned, else as the own port states.
+    pub(super) fn prefix(&self) -> u64 {
+        let local = self.fabric().local.map(|at| self.fabric().port(at));
+        self.plan()
+            .map(|plan| plan.policy.ports.subnet_prefix)
+            .or_else(|| Some(local?.info.as_ref()?.gid_prefix()))
+            .unwrap_or(PortPolicy::default().subnet_prefix)
+    }
+
     pub(super) fn lens(&self) -> Lens<'_> {
         Lens {
             fabric: self.fabric(),
@@ -125,6 +135,13 @@ impl Directory for Published {
     fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
         let at = self.index().port_of_lid(lid)?;
         Some(api_key(self.fabric().key(at)))
+    }
+
+    fn port_of_gid(&self, gid: Gid) -> Option<PortKey> {
+        /// That every subnet has for itself (IBA 4.1.1).
+        const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
+        let here = [self.prefix(), LINK_LOCAL].contains(&gid.prefix());
+        here.then(|| self.port_of_guid(gid.guid())).flatten()
     }
 
     fn nodes_described(&self, description: &str) -> Vec<Guid> {

@@ -25,6 +25,8 @@ use std::time::Duration;
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
 pub use directory::{Directory, EndIx, EndPort};
 pub use latencies::{Latencies, LatencyCounts};
+pub use path::NoPath;
+pub use path::between::{PathEnd, PathQuestion, TracedPath};
 use rsm_mad::Time;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{BASE_VERSION, Class, Method, Status};
@@ -82,6 +84,16 @@ impl Standing {
             directory: Directory::of(snapshot, previous),
             is_master: snapshot.role == Role::Master,
         }
+    }
+
+    /// Who is where; `None` until the first plan is in force.
+    pub fn directory(&self) -> Option<&Arc<Directory>> {
+        self.directory.as_ref()
+    }
+
+    /// Whether this subnet manager is the master, so that hosts are answered.
+    pub fn is_master(&self) -> bool {
+        self.is_master
     }
 
     /// Whether ports, partitions and what the operator decides are the same.

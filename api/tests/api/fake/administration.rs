@@ -3,13 +3,13 @@ use std::collections::BTreeMap;
 use rsm_api::model::{
     AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
     JoinState, Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, NodeKind, Page, Port,
+    MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, Port,
 };
-use rsm_api::{Administration, AdministrationError, BoxFuture, LookupError};
+use rsm_api::{Administration, AdministrationError, BoxFuture, LookupError, Subnet};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use super::subnet::page;
-use super::{Fake, GENERATION};
+use super::{Fake, GENERATION, PREFIX};
 
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
@@ -39,7 +39,7 @@ impl Fake {
             .cloned()
             .collect();
         let member = |port: &Port, states: &[JoinState]| MulticastMember {
-            gid: Gid::new(0xFE80_0000_0000_0000, port.guid),
+            gid: Gid::new(PREFIX, port.guid),
             port_guid: port.guid,
             port: Some(port.key),
             description: port.node_description.clone(),
@@ -163,6 +163,39 @@ impl Administration for Fake {
             ignored: 4,
             wrong_keys: 3,
         }
+    }
+
+    fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError> {
+        let (source, destination) = (&question.source, &question.destination);
+        let hops = self.route(source, destination)?.hops;
+        let (from, to) = (self.end_port(source)?, self.end_port(destination)?);
+        let p_key = question.p_key.unwrap_or(0x7FFF) & 0x7FFF;
+        let path = |number| Path {
+            source_gid: Gid::new(PREFIX, from.guid),
+            destination_gid: Gid::new(PREFIX, to.guid),
+            source_lid: from.lid,
+            destination_lid: to.lid,
+            p_key: p_key | 0x8000,
+            service_level: question.service_level.unwrap_or(0),
+            mtu_bytes: 4096,
+            rate_tenth_gbps: 4000,
+            packet_life_time: 18,
+            reversible: number == 0,
+            preference: if number == 0 { 0 } else { 2 },
+            hops: hops.clone(),
+        };
+        let most = question.max_paths.min(2);
+        let paths = if self.partitions.contains_key(&p_key) {
+            Ok((0..most).map(path).collect())
+        } else {
+            Err("the two ports share no partition".to_owned())
+        };
+        Ok(Paths {
+            generation: GENERATION,
+            source: from.key,
+            destination: to.key,
+            paths,
+        })
     }
 
     fn multicast_groups(

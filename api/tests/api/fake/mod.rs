@@ -21,6 +21,9 @@ pub(crate) use tree::{HOST, LEAF, guid};
 /// The generation that everything comes from.
 pub(crate) const GENERATION: u64 = 7;
 
+/// The upper half of every GID.
+const PREFIX: u64 = 0xFE80_0000_0000_0000;
+
 /// Events that the fake's journal keeps.
 pub(crate) const JOURNAL: usize = 64;
 

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::Context as _;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::transport::{AdministrationPort, AdministrationSink, Messenger};
@@ -101,6 +101,7 @@ impl Administrator {
         // Set once: the value is made here and used up here.
         let _ = self.port.set(Arc::downgrade(&port));
         let standing = Arc::new(Mutex::new(None));
+        let shown = Arc::new(RwLock::new(Standing::default()));
         let closing = Arc::new(AtomicBool::new(false));
         let mut administration =
             Administration::new(config).counting_in(Arc::clone(&self.statistics));
@@ -130,6 +131,12 @@ impl Administrator {
             .name("administration".to_owned())
             .spawn(move || worker.run())
             .context("cannot start the thread of subnet administration")?;
+        let desk = Arc::new(FrontDesk {
+            door,
+            inbox: self.inbox.clone(),
+            statistics: Arc::clone(&self.statistics),
+            standing: Arc::clone(&shown),
+        });
         let (latest, snapshots) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
@@ -137,14 +144,10 @@ impl Administrator {
         let inbox = self.inbox.clone();
         let directories = Builder::new()
             .name("directory".to_owned())
-            .spawn(move || keep_directory(&runtime, snapshots, &standing, &inbox))
+            .spawn(move || keep_directory(&runtime, snapshots, (&standing, &shown), &inbox))
             .context("cannot start the thread of the directory")?;
         Ok(Administering {
-            desk: Arc::new(FrontDesk {
-                door,
-                inbox: self.inbox.clone(),
-                statistics: Arc::clone(&self.statistics),
-            }),
+            desk,
             inbox: self.inbox,
             latest,
             closing,
@@ -214,7 +217,7 @@ fn wake(inbox: &SyncSender<Call>) {
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
-    standing: &Mutex<Option<Standing>>,
+    (standing, shown): (&Mutex<Option<Standing>>, &RwLock<Standing>),
     inbox: &SyncSender<Call>,
 ) {
     let mut last = None;
@@ -225,6 +228,7 @@ fn keep_directory(
         };
         let made = Standing::of(&snapshot, last.as_ref());
         last = Some(made.clone());
+        *shown.write() = made.clone();
         *standing.lock() = Some(made);
         wake(inbox);
     }

@@ -1,7 +1,9 @@
 //! The view over a core that looks after a simulated fabric in virtual time.
 
 mod acting;
+mod administration;
 mod changes;
+mod desk;
 mod ledgers;
 mod multicast;
 mod partitions;

@@ -1,41 +1,21 @@
 //! Multicast groups, their members and trees.
 
-use std::sync::Arc;
-
 use rsm_api::model::{
     GroupSelector, JoinState, MulticastGroupFilter, MulticastMember, MulticastSwitch, PortKey,
 };
-use rsm_api::{Administration as _, AdministrationError, BoxFuture, LookupError};
+use rsm_api::{Administration as _, LookupError};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState as Bits, Rate};
 
+use super::desk::{Held, now};
 use super::world::*;
 use crate::core::Event;
-use crate::publish::{Administered, Desk};
+use crate::publish::Administered;
 use crate::sa::mcast::{Parameters, SavedGroup, SavedMember};
-use crate::sa::{Administration, Config, Counters, Holdings};
-
-/// What hosts told once.
-struct Held(Holdings, Counters);
-
-impl Desk for Held {
-    fn counters(&self) -> Counters {
-        self.1.clone()
-    }
-
-    fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>> {
-        Box::pin(async { Ok(self.0.clone()) })
-    }
-}
-
-/// Waits for what is there already.
-fn now<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.unwrap().block_on(future)
-}
+use crate::sa::{Administration, Config};
 
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 const ALL_HOSTS: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_0000_0001);
@@ -96,8 +76,7 @@ fn gathered() -> (World, Administered) {
     let told = administration.poll_groups(Time::MAX).unwrap();
     world.handle(Event::Groups(told));
     world.run(std::time::Duration::from_secs(2));
-    let desk = Arc::new(Held(administration.holdings(), Counters::default()));
-    let shown = Administered::new(world.view.clone(), desk);
+    let shown = Held::of(&administration, &world.snapshot()).shown(&world);
     (world, shown)
 }
 

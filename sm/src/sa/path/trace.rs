@@ -41,7 +41,7 @@ pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
 }
 
 /// The nodes that packets from `source` to the LID `dlid` of `target` pass; `None` where they do not arrive.
-fn trace(
+pub(super) fn trace(
     directory: &Directory,
     source: EndIx,
     target: EndIx,

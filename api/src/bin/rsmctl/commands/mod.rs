@@ -9,6 +9,7 @@ pub(crate) mod links;
 pub(crate) mod multicast;
 pub(crate) mod nodes;
 pub(crate) mod partitions;
+pub(crate) mod path;
 pub(crate) mod ports;
 pub(crate) mod route;
 pub(crate) mod sa;
@@ -38,6 +39,7 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
         Question::Links(arguments) => links::run(arguments, &mut session).await,
         Question::Lft(arguments) => lft::run(arguments, &mut session).await,
         Question::Route(arguments) => route::run(arguments, &mut session).await,
+        Question::Path(arguments) => path::run(arguments, &mut session).await,
         Question::Partitions(arguments) => partitions::run(arguments, &mut session).await,
         Question::Multicast(arguments) => multicast::run(arguments, &mut session).await,
         Question::Sa(arguments) => sa::run(arguments, &mut session).await,
