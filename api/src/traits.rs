@@ -11,7 +11,8 @@ use crate::model::{
     AdministrationCounters, Convergence, Event, Finding, FindingFilter, ForwardingTable,
     GroupSelector, Link, LinkFilter, MulticastGroup, MulticastGroupFilter, MulticastMember,
     MulticastSwitch, Node, NodeFilter, Page, Partition, PartitionMember, PathQuestion, Paths, Port,
-    PortFilter, PortKey, Route, Selector, SimulationAction, Status,
+    PortFilter, PortKey, Route, Selector, Service, ServiceFilter, ServiceKey, SimulationAction,
+    Status,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -94,6 +95,14 @@ pub trait Administration: Send + Sync + 'static {
     ///
     /// That there is none is an answer, not an error.
     fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError>;
+
+    /// Services that ports offer by ascending key.
+    fn services(
+        &self,
+        after: Option<ServiceKey>,
+        limit: usize,
+        filter: ServiceFilter,
+    ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>>;
 
     /// Multicast groups by ascending MGID.
     fn multicast_groups(

@@ -142,10 +142,13 @@ impl Bench {
         let mut before = start;
         for index in 0..REQUESTS {
             let (bytes, requester) = &requests[index % requests.len()];
-            let answer = self.sa.handle(Request {
-                bytes,
-                requester: *requester,
-            });
+            let answer = self.sa.handle(
+                Request {
+                    bytes,
+                    requester: *requester,
+                },
+                Time::ZERO,
+            );
             let answer = answer.expect("every request is answered");
             assert!(answer.status().is_ok(), "{answer:?}");
             black_box(answer.datagram());
@@ -167,10 +170,13 @@ impl Bench {
         let mad = SaMad::request(Method::GET_TABLE, Tid(1), mask, record);
         let start = Instant::now();
         let requester = RemoteAddress::gsi(self.hosts[0].lid, 0);
-        let answer = self.sa.handle(Request {
-            bytes: mad.as_bytes(),
-            requester,
-        });
+        let answer = self.sa.handle(
+            Request {
+                bytes: mad.as_bytes(),
+                requester,
+            },
+            Time::ZERO,
+        );
         let mut answer = answer.expect("every request is answered");
         let mut room = vec![0; 64 * 1024];
         let mut bytes = 0;

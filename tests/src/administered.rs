@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rsm::core::snapshot::Snapshot;
-use rsm::daemon::administration::{Administering, Administrator, Clock, Multicast};
+use rsm::daemon::administration::{Administering, Administrator, Clock, Surroundings};
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -72,8 +72,8 @@ impl Administered {
             .start(
                 config,
                 Arc::new(transport.administration()),
-                Multicast {
-                    groups: Vec::new(),
+                Surroundings {
+                    remembered: sa::Remembered::default(),
                     core: Box::new(|_| true),
                     save: Box::new(|_| ()),
                 },
@@ -104,31 +104,7 @@ impl Administered {
     /// When there is no such port, or it is taken.
     #[must_use]
     pub fn host(&self, node: Guid, port: PortNum) -> Host {
-        let (sender, inbox) = channel();
-        let sink: AdministrationSink = Box::new(move |inbound| {
-            // The host may be gone.
-            let _ = sender.send(inbound);
-        });
-        let sinks = Sinks {
-            others: Box::new(|_| ()),
-            administration: Some(sink),
-        };
-        let transport = self.handle.attach(node, port, sinks);
-        let transport = transport.expect("the port is free");
-        let config = RmppConfig {
-            // A host takes what it asked for.
-            max_received: 256 << 20,
-            ..RmppConfig::default()
-        };
-        let port: Arc<dyn AdministrationPort> = Arc::new(transport.administration());
-        Host {
-            messenger: Messenger::new(port, config),
-            inbox,
-            clock: clock(),
-            server: RemoteAddress::gsi(self.lid, 0),
-            tid: 0,
-            _transport: transport,
-        }
+        Host::at(&self.handle, node, port, self.lid)
     }
 }
 
@@ -189,15 +165,63 @@ pub struct Host {
 }
 
 impl Host {
+    /// A host at an end port of `fabric`, which asks whoever has the LID `server`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such port, or it is taken.
+    #[must_use]
+    pub fn at(fabric: &SimHandle, node: Guid, port: PortNum, server: Lid) -> Host {
+        let (sender, inbox) = channel();
+        let sink: AdministrationSink = Box::new(move |inbound| {
+            // The host may be gone.
+            let _ = sender.send(inbound);
+        });
+        let sinks = Sinks {
+            others: Box::new(|_| ()),
+            administration: Some(sink),
+        };
+        let transport = fabric.attach(node, port, sinks);
+        let transport = transport.expect("the port is free");
+        let config = RmppConfig {
+            // A host takes what it asked for.
+            max_received: 256 << 20,
+            ..RmppConfig::default()
+        };
+        let port: Arc<dyn AdministrationPort> = Arc::new(transport.administration());
+        Host {
+            messenger: Messenger::new(port, config),
+            inbox,
+            clock: clock(),
+            server: RemoteAddress::gsi(server, 0),
+            tid: 0,
+            _transport: transport,
+        }
+    }
+
+    /// Asks whoever has the LID `server` from now on.
+    pub fn ask_lid(&mut self, server: Lid) {
+        self.server = RemoteAddress::gsi(server, 0);
+    }
+
     /// Sends a question and does not wait for the answer.
     ///
     /// # Panics
     ///
     /// When it is not taken.
     pub fn send<R: Record>(&mut self, method: Method, mask: ComponentMask, template: &R) {
+        self.send_for(PATIENCE, (method, mask, 0), template);
+    }
+
+    fn send_for<R: Record>(
+        &mut self,
+        patience: Duration,
+        (method, mask, sm_key): (Method, ComponentMask, u64),
+        template: &R,
+    ) {
         self.tid += 1;
         let mut header = SaHeader::request::<R>(method, Tid(self.tid));
-        header.set_component_mask(mask);
+        header.set_component_mask(mask).set_sm_key(sm_key);
         let mut bytes = header.as_bytes().to_vec();
         bytes.extend_from_slice(template.as_bytes());
         debug_assert!(template.as_bytes().len() <= SA_DATA_LEN);
@@ -206,7 +230,7 @@ impl Host {
             remote: self.server,
         };
         let now = (self.clock)();
-        let sent = self.messenger.send(message, PATIENCE, now);
+        let sent = self.messenger.send(message, patience, now);
         sent.expect("the question is in order");
         self.transmit();
     }
@@ -227,12 +251,33 @@ impl Host {
     ///
     /// When there is none.
     pub fn answer(&mut self) -> Answer {
+        self.answer_or_none()
+            .expect("there is an answer while it is waited for")
+    }
+
+    /// Asks as one who shows `sm_key`, 0 for the untrusted; `None` where nobody answers for `patience`.
+    ///
+    /// # Panics
+    ///
+    /// When the question cannot be sent.
+    pub fn try_ask<R: Record>(
+        &mut self,
+        patience: Duration,
+        (method, mask, sm_key): (Method, ComponentMask, u64),
+        template: &R,
+    ) -> Option<Answer> {
+        self.send_for(patience, (method, mask, sm_key), template);
+        self.answer_or_none()
+    }
+
+    fn answer_or_none(&mut self) -> Option<Answer> {
         loop {
             let now = (self.clock)();
             self.messenger.handle_deadline(now);
             let left = self.transmit();
             match self.messenger.poll() {
-                Some(Delivery::Message(message)) => return Answer(message),
+                Some(Delivery::Message(message)) => return Some(Answer(message)),
+                Some(Delivery::Unanswered { .. }) => return None,
                 Some(other) => panic!("no answer but {other:?}"),
                 None => {}
             }

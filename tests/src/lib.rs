@@ -6,10 +6,12 @@
 //! * [`ibsim`] starts the simulator and its clients, [`tap`] sees every MAD between them.
 //! * [`served`] has `rsm sim serve` simulate a fabric for them, through the shim.
 //! * [`sm`] runs a subnet manager, OpenSM or rsm, once or resident.
+//! * [`osmtest`] runs OpenSM's own test program against rsm.
 //! * [`parse`] reads the outputs, [`fabrics`] names the fabrics.
 //! * [`measure`] turns rounds of a bench into medians and ratios.
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
 //! * [`administered`] has hosts that ask subnet administration, on the simulated fabric in real time.
+//! * [`hosted`] has a real rsm manage a simulated fabric that the test itself holds, and hosts that ask it.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] decides what a missing program means, [`binaries`] finds rsm's own.
 
@@ -19,8 +21,10 @@ pub mod bringup;
 pub mod clock;
 mod error;
 pub mod fabrics;
+pub mod hosted;
 pub mod ibsim;
 pub mod measure;
+pub mod osmtest;
 pub mod parse;
 pub mod peer;
 pub mod process;

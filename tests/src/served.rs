@@ -3,7 +3,6 @@
 //! Where ibsim delivers 224 bytes of a MAD and no RMPP, this delivers all of them: programs run whole.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -28,7 +27,6 @@ pub struct Served {
     socket: PathBuf,
     /// Where it is operated, as `rsmctl` takes it.
     server: String,
-    next_client: AtomicU32,
     directory: TempDir,
 }
 
@@ -68,7 +66,6 @@ impl Served {
             process,
             socket,
             server,
-            next_client: AtomicU32::new(0),
             directory,
         })
     }
@@ -91,21 +88,7 @@ impl Served {
     ///
     /// When its directory cannot be made.
     pub fn client(&self, host: &str, program: impl AsRef<Path>) -> Result<Invocation, Error> {
-        let number = self.next_client.fetch_add(1, Ordering::Relaxed);
-        let directory = self.directory.path().join(format!("client-{number}"));
-        std::fs::create_dir(&directory).map_err(|source| Error::Write {
-            path: directory.clone(),
-            source,
-        })?;
-        let program = program.as_ref();
-        let program = program
-            .to_str()
-            .filter(|name| !name.contains('/'))
-            .map_or_else(|| program.to_owned(), program_path);
-        Ok(Invocation::new(program, directory)
-            .env("LD_PRELOAD", binaries::sim_preload())
-            .env("RSM_SIM_SOCKET", &self.socket)
-            .env("RSM_SIM_NODE", host))
+        client(self.directory.path(), &self.socket, host, program)
     }
 
     /// Runs a diagnostic program to its end, successful or not.
@@ -145,6 +128,35 @@ impl Served {
     pub fn stop(self) -> Result<Finished, Error> {
         self.process.terminate(Duration::from_secs(10))
     }
+}
+
+/// `program` at the node `host` of the fabric that is served at `socket`, in a directory of its own below `directory`.
+///
+/// # Errors
+///
+/// When its directory cannot be made.
+pub fn client(
+    directory: &Path,
+    socket: &Path,
+    host: &str,
+    program: impl AsRef<Path>,
+) -> Result<Invocation, Error> {
+    let own = tempfile::Builder::new()
+        .prefix("client-")
+        .tempdir_in(directory)
+        .map_err(|source| Error::Write {
+            path: directory.to_owned(),
+            source,
+        })?;
+    let program = program.as_ref();
+    let program = program
+        .to_str()
+        .filter(|name| !name.contains('/'))
+        .map_or_else(|| program.to_owned(), program_path);
+    Ok(Invocation::new(program, own.keep())
+        .env("LD_PRELOAD", binaries::sim_preload())
+        .env("RSM_SIM_SOCKET", socket)
+        .env("RSM_SIM_NODE", host))
 }
 
 /// The server in the line that `rsm sim serve` prints when it is ready.

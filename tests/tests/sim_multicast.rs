@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use rsm::core::found::FOUND_FOR;
+use rsm::plan::groups::GroupSet;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable};
 use rsm_routing::netlist::NodeKind;
@@ -47,10 +49,15 @@ fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
 
 /// Sends a packet from every member of every group.
 fn assert_delivered(world: &World) {
+    assert_delivered_as(world, world.groups());
+}
+
+/// The same with these groups.
+fn assert_delivered_as(world: &World, groups: &GroupSet) {
     let places: BTreeMap<Guid, (Guid, PortNum)> = hosts(world).into_iter().collect();
     let managed: BTreeSet<(Guid, PortNum)> =
         expect::reach(world, &[]).end_ports.into_iter().collect();
-    for (&mlid, members) in &world.groups().by_mlid {
+    for (&mlid, members) in &groups.by_mlid {
         let present = |guid: &Guid| places.get(guid).copied().filter(|at| managed.contains(at));
         let receivers: BTreeSet<(Guid, PortNum)> = members
             .ports
@@ -160,6 +167,51 @@ fn a_restart_sets_nothing_and_cuts_nobody_off() {
                 "{spec}, {memory:?}"
             );
         }
+    }
+}
+
+/// What hosts had asked of the manager before is lost, or was asked of another one.
+#[test]
+fn who_joins_first_after_memory_is_lost_cuts_nobody_off() {
+    for spec in FABRICS {
+        let mut world = World::brought_up(spec, Settings::default());
+        let hosts = hosts(&world);
+        for (place, offset) in [(0, 0), (1, 1), (2, 40)] {
+            let members: Vec<_> = hosts.iter().copied().skip(place).step_by(2).collect();
+            join(&mut world, Lid(MLID.0 + offset), &members);
+        }
+        // Somebody who only sends, at a switch of his own where there is one.
+        let sender = hosts[hosts.len() - 1].0;
+        world.regroup(MLID, |ports| {
+            ports.insert(sender, false);
+        });
+        settle(&mut world);
+        let before = world.groups().clone();
+        world.kill(0);
+        world.lose_groups();
+        world.start(0, Memory::Lost);
+        world.settle(LIMIT);
+        let held = sets(&world);
+        join(&mut world, MLID, &hosts[..1]);
+        world.settle(LIMIT);
+        assert_delivered_as(&world, &before);
+        assert_eq!(sets(&world), held, "{spec}: he was a member all the time");
+        // Who speaks is a member as long as he says.
+        world.regroup(MLID, |ports| {
+            ports.insert(hosts[2].0, true);
+        });
+        world.settle(LIMIT);
+        world.regroup(MLID, |ports| {
+            ports.remove(&hosts[2].0);
+        });
+        world.settle(LIMIT);
+        let mut without = before.clone();
+        let members = without.by_mlid.get_mut(&MLID).expect("it is a group");
+        std::sync::Arc::make_mut(members).ports.remove(&hosts[2].0);
+        assert_delivered_as(&world, &without);
+        // Who has not joined anew when everybody has had the time is no member.
+        world.run_for(FOUND_FOR);
+        settle(&mut world);
     }
 }
 

@@ -13,6 +13,7 @@ mod node;
 mod partition;
 mod port;
 mod route;
+mod service;
 mod status;
 
 /// Units of 100 Mb/s as Gb/s.

@@ -16,6 +16,7 @@ mod partition;
 mod port;
 mod route;
 mod selector;
+mod service;
 mod simulation;
 mod status;
 
@@ -38,6 +39,7 @@ pub use partition::{Membership, Partition, PartitionMember};
 pub use port::{LinkSpeed, LinkWidth, Peer, PhysicalState, Port, PortFilter, PortKey, PortState};
 pub use route::{Hop, Route, RouteOutcome};
 pub use selector::{ParseSelectorError, Selector};
+pub use service::{Service, ServiceFilter, ServiceKey};
 pub use simulation::SimulationAction;
 pub use status::{
     EngineChoice, FindingCounts, Inventory, MasterElsewhere, Status, SubnetState, Verification,

@@ -4,13 +4,16 @@ use rsm_proto::v1;
 use rsm_proto::v1::administration_service_server::AdministrationService;
 use tonic::{Request, Response, Status};
 
-use super::request::{max_paths, p_key_filter, selector, service_level};
-use crate::model::PathQuestion;
-use crate::traits::Administration;
+use super::paging::Cursor;
+use super::request::{max_paths, p_key_filter, port_filter, selector, service_level, text_filter};
+use crate::convert::messages;
+use crate::model::{PathQuestion, ServiceFilter};
+use crate::traits::{Administration, Subnet};
 
 /// What hosts ask, and what they are told.
 #[derive(Clone)]
 pub(super) struct Administered {
+    pub(super) subnet: Arc<dyn Subnet>,
     pub(super) administration: Option<Arc<dyn Administration>>,
 }
 
@@ -51,6 +54,28 @@ impl AdministrationService for Administered {
         Ok(Response::new(v1::ResolvePathResponse {
             generation: paths.generation,
             paths: Some(paths.into()),
+        }))
+    }
+
+    async fn list_services(
+        &self,
+        request: Request<v1::ListServicesRequest>,
+    ) -> Result<Response<v1::ListServicesResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::take("ListServices", &mut request)?;
+        let administration = administration(self.administration.as_ref())?;
+        let filter = ServiceFilter {
+            name: text_filter("name", request.name)?,
+            port: port_filter(self.subnet.as_ref(), &request.port)?,
+        };
+        let mut page = administration
+            .services(cursor.after, cursor.limit(), filter)
+            .await?;
+        let next_page_token = cursor.cut(&mut page.items, |service| service.key);
+        Ok(Response::new(v1::ListServicesResponse {
+            services: messages(page.items),
+            next_page_token,
+            generation: page.generation,
         }))
     }
 }

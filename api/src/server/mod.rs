@@ -287,6 +287,7 @@ impl Services {
 
     fn administration(&self) -> AdministrationServiceServer<administration::Administered> {
         AdministrationServiceServer::new(administration::Administered {
+            subnet: Arc::clone(&self.backend.subnet),
             administration: self.backend.administration.clone(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)

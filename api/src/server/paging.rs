@@ -9,7 +9,7 @@ use rsm_proto::v1;
 use tonic::Status;
 
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
-use crate::model::PortKey;
+use crate::model::{PortKey, ServiceKey};
 
 /// Digits of the fingerprint in a token.
 const FINGERPRINT_DIGITS: usize = 8;
@@ -56,6 +56,23 @@ impl Key for Gid {
     fn read(digits: &str) -> Option<Self> {
         let (prefix, guid) = digits.split_at_checked(16)?;
         Some(Gid::new(u64::read(prefix)?, Guid::read(guid)?))
+    }
+}
+
+impl Key for ServiceKey {
+    fn write(&self) -> String {
+        let ServiceKey { id, gid, p_key } = self;
+        format!("{}{}{}", id.write(), gid.write(), p_key.write())
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        let (id, rest) = digits.split_at_checked(16)?;
+        let (gid, p_key) = rest.split_at_checked(32)?;
+        Some(ServiceKey {
+            id: u64::read(id)?,
+            gid: Gid::read(gid)?,
+            p_key: u16::read(p_key)?,
+        })
     }
 }
 
@@ -117,6 +134,7 @@ page_fields!(
     ListFindingsRequest,
     ListPartitionsRequest,
     ListPartitionMembersRequest,
+    ListServicesRequest,
     ListMulticastGroupsRequest,
     ListMulticastMembersRequest,
     ListMulticastSwitchesRequest,
@@ -260,6 +278,8 @@ mod tests {
             let key = PortKey { node: Guid(node), number: PortNum(port) };
             prop_assert_eq!(PortKey::read(&key.write()), Some(key));
             prop_assert_eq!(Lid::read(&Lid(lid).write()), Some(Lid(lid)));
+            let service = ServiceKey { id: node, gid: Gid(gid), p_key: lid };
+            prop_assert_eq!(ServiceKey::read(&service.write()), Some(service));
             prop_assert_eq!(Gid::read(&Gid(gid).write()), Some(Gid(gid)));
         }
     }

@@ -105,6 +105,11 @@ fn every_subcommand_prints_what_it_should() {
         ("multicast-broadcast", &["multicast", "0xc000"]),
         ("multicast-tenant", &["multicast", "ff12:601b:8010::1"]),
         ("sa", &["sa"]),
+        ("services", &["services"]),
+        (
+            "services-of",
+            &["services", "--name", "storage", "--port", "host-1"],
+        ),
         ("findings", &["findings", "--severity", "warning"]),
         ("history", &["history"]),
         ("events", &["events"]),

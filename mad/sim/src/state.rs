@@ -3,7 +3,7 @@
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::transport::LocalPort;
 use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable};
-use rsm_mad::wire::attr::{NodeInfo, PKey, PKeyTable, PortInfo, SwitchInfo};
+use rsm_mad::wire::attr::{GuidInfo, NodeInfo, PKey, PKeyTable, PortInfo, SwitchInfo};
 use rsm_routing::netlist::NodeKind;
 
 use crate::error::SimError;
@@ -178,6 +178,20 @@ impl Sim {
             keys.extend(PKeyTable::from_data(data).p_keys());
         }
         Ok(keys)
+    }
+
+    /// The GUIDs in a port's GUIDInfo, by index, up to the last block that was written; the first is the port's own.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn guids(&self, node: Guid, port: PortNum) -> Result<Vec<Guid>, SimError> {
+        let port = self.fabric.port(self.fabric.find_port(node, port)?);
+        let mut guids = vec![port.guid];
+        for (&block, data) in port.tables.iter().flat_map(|tables| &tables.guids) {
+            guids.resize(block as usize * GuidInfo::ENTRIES, Guid::ZERO);
+            guids.extend(GuidInfo::from_data(data).guids());
+        }
+        Ok(guids)
     }
 
     /// The virtual lane of each service level at a port, for packets that came into the switch by `input` (0 on what is

@@ -10,6 +10,7 @@ use super::snapshot::Snapshot;
 use super::{Config, Remembered};
 use crate::findings::Finding;
 use crate::plan::groups::GroupSet;
+use crate::plan::guids::AliasGuids;
 use crate::plan::{Job, Outcome};
 
 /// Names the one who waits for a command to have had its effect.
@@ -34,6 +35,8 @@ pub enum Event {
     /// Who takes part in multicast has changed, or became known. Before the first time multicast tables are left as
     /// they are.
     Groups(Arc<GroupSet>),
+    /// Ports are to have other names beside their own.
+    Guids(Arc<AliasGuids>),
     /// Somebody wants something.
     Command(Command),
 }

@@ -14,6 +14,7 @@
 pub mod convergence;
 pub mod damping;
 pub mod event;
+pub mod found;
 pub mod role;
 pub mod snapshot;
 mod stage;
@@ -33,15 +34,17 @@ use rsm_mad::transport::{Datagram, Inbound, PortEvent};
 use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
 pub use self::event::{Command, Effect, Event};
+use self::found::Found;
 use self::role::{Identity, Role};
 use self::snapshot::Snapshot;
 use self::stage::Stage;
 use self::traps::TrapDesk;
 use self::work::Work;
-use crate::diff::NotKept;
+use crate::diff::{NotKept, differing_guids};
 use crate::fabric::Fabric;
 use crate::findings::Finding;
 use crate::plan::groups::GroupSet;
+use crate::plan::guids::AliasGuids;
 use crate::plan::lids::Claims;
 use crate::plan::policy::{DampingPolicy, Policy};
 use crate::plan::{Outcome, Plan};
@@ -136,6 +139,8 @@ pub struct Core {
     not_kept: NotKept,
     /// Who takes part in multicast, once that is known.
     groups: Option<Arc<GroupSet>>,
+    /// Who takes part beside them.
+    found: Found,
     generation: u64,
     role: Role,
     stage: Stage,
@@ -175,6 +180,7 @@ impl Core {
             claims: Arc::new(remembered.claims),
             not_kept: remembered.not_kept,
             groups: None,
+            found: Found::default(),
             generation: remembered.generation,
             role: Role::Discovering,
             stage: Stage::Idle,
@@ -210,6 +216,7 @@ impl Core {
                 outcome,
             } => self.on_planned(generation, outcome, now),
             Event::Groups(groups) => self.on_groups(groups),
+            Event::Guids(guids) => self.on_guids(guids),
             Event::Command(command) => self.on_command(command, now),
         }
         self.run(now);
@@ -228,6 +235,9 @@ impl Core {
         if self.damping.release(now) {
             self.work.plan_again("a flapping link is quiet");
         }
+        if self.found.expire(now) {
+            self.work.regroup();
+        }
         self.work.wake(now);
         self.run(now);
     }
@@ -239,6 +249,7 @@ impl Core {
             self.client.next_deadline(),
             light,
             self.damping.next_release(),
+            self.found.deadline(),
             self.work.next_wake(),
         ]
         .into_iter()
@@ -359,8 +370,32 @@ impl Core {
 
     fn on_groups(&mut self, groups: Arc<GroupSet>) {
         self.inventory.multicast_top = groups.top();
+        self.found.heard(&groups);
         self.groups = Some(groups);
         self.work.regroup();
+    }
+
+    /// Looks at every port that is not as it is to be: what is written is what differs from what was read.
+    fn on_guids(&mut self, guids: Arc<AliasGuids>) {
+        self.inventory.named |= !guids.by_port.is_empty();
+        self.inventory.alias_guids = guids;
+        for (at, _) in self.fabric.end_ports() {
+            let key = self.fabric.key(at);
+            let differing = differing_guids(&self.inventory, key);
+            if differing.is_empty() {
+                continue;
+            }
+            if let Some(image) = self
+                .inventory
+                .port_mut(key)
+                .and_then(|port| port.guids.as_mut())
+            {
+                for part in differing {
+                    image.doubt(part.block);
+                }
+            }
+            self.work.look_at_port(key);
+        }
     }
 
     fn on_command(&mut self, command: Command, now: Time) {

@@ -16,6 +16,7 @@ use super::{Context, Core, HISTORY, Remembered};
 use crate::diff::{Changes, diff, diff_multicast};
 use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::plan::groups::GroupSet;
 use crate::plan::multicast::HeldMasks;
 use crate::plan::{Held, Job, Outcome, Plan, PlanError};
 use crate::push::{Cause, Failure, Push, Task};
@@ -110,11 +111,11 @@ impl Core {
         let inventory = &mut self.inventory;
         let sweep = match next {
             Next::Plan => {
-                self.start_plan();
+                self.start_plan(now);
                 return;
             }
             Next::Groups => {
-                self.start_groups();
+                self.start_groups(now);
                 return;
             }
             Next::Everything { audit } => Sweep::start(Scope::Full { audit }, inventory),
@@ -188,7 +189,7 @@ impl Core {
             .is_some_and(|plan| Arc::ptr_eq(&plan.policy, &self.config.policy));
         let quiet = delta.is_empty() && same_links && plan_holds;
         match sweep.scope() {
-            _ if !quiet => self.start_plan(),
+            _ if !quiet => self.start_plan(now),
             Scope::Light | Scope::Targets if !sweep.found_change() && !self.unfinished => {
                 self.meter.discard();
                 self.schedule_repair(&[], now);
@@ -234,6 +235,7 @@ impl Core {
             }
             (Role::Standby { .. }, Role::Master) => {
                 self.meter.discard();
+                self.found.look_again();
                 self.work.sweep_everything(true, "the master is gone");
                 self.publish(now);
                 false
@@ -242,8 +244,9 @@ impl Core {
         }
     }
 
-    fn start_plan(&mut self) {
+    fn start_plan(&mut self, now: Time) {
         self.generation += 1;
+        let (groups, masks) = self.members(now);
         let job = Job {
             generation: self.generation,
             fabric: self.fabric.clone(),
@@ -260,8 +263,8 @@ impl Core {
                     complete: switch.lft.is_complete(switch.info.linear_fdb_top()),
                 })
                 .collect(),
-            groups: self.groups.clone(),
-            masks: self.held_masks(),
+            groups,
+            masks,
             basis: None,
         };
         self.work.regrouped();
@@ -273,13 +276,14 @@ impl Core {
 
     /// Plans multicast anew, if there is a plan whose routes it can be planned on. Without one, or while another subnet
     /// manager is master, the next plan has the groups anyway.
-    fn start_groups(&mut self) {
+    fn start_groups(&mut self, now: Time) {
         let Some(plan) = self.plan.clone().filter(|_| self.role == Role::Master) else {
             self.meter.discard();
             return;
         };
         self.groups_only = true;
         self.generation += 1;
+        let (groups, masks) = self.members(now);
         let job = Job {
             generation: self.generation,
             fabric: self.fabric.clone(),
@@ -288,14 +292,24 @@ impl Core {
             damped: self.damped.clone(),
             previous: None,
             hardware: Vec::new(),
-            groups: self.groups.clone(),
-            masks: self.held_masks(),
+            groups,
+            masks,
             basis: Some(plan),
         };
         self.stage = Stage::Planning {
             generation: self.generation,
         };
         self.effects.push_back(Effect::Plan(Box::new(job)));
+    }
+
+    /// Who takes part in multicast, if that is known, and what switches hold of it.
+    fn members(&mut self, now: Time) -> (Option<Arc<GroupSet>>, Vec<HeldMasks>) {
+        let masks = self.held_masks();
+        let Some(groups) = &self.groups else {
+            return (None, masks);
+        };
+        self.found.look(&self.fabric, &masks, groups, now);
+        (Some(self.found.with(groups)), masks)
     }
 
     fn held_masks(&self) -> Vec<HeldMasks> {
@@ -355,7 +369,7 @@ impl Core {
         };
         let changes = diff(&self.inventory, &self.fabric, &plan, &self.not_kept, None);
         if changes.blocks() > 0 {
-            self.start_plan();
+            self.start_plan(now);
         } else {
             self.push(plan, changes, now);
         }
@@ -530,6 +544,9 @@ impl Core {
                     Task::MulticastTop(guid) => (Subject::Node(guid), "MulticastFDBTop".to_owned()),
                     Task::Port(key, _) => {
                         (Subject::Port(key), format!("PortInfo of port {}", key.port))
+                    }
+                    Task::Guids(key, _) => {
+                        (Subject::Port(key), format!("GUIDInfo of port {}", key.port))
                     }
                     Task::PKeys(key, _) => (
                         Subject::Port(key),

@@ -11,7 +11,6 @@ mod clock;
 mod dumps;
 mod events;
 mod fabric_server;
-mod group_memory;
 mod memory;
 mod progress;
 mod server;
@@ -90,7 +89,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let clock = Clock::start();
     let core_config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
-    let (keeper, remembered, groups) = memory::open(state_dir)?;
+    let (keeper, kept) = memory::open(state_dir, clock)?;
     let (inbox, events) = mpsc::channel(INBOX);
     let administrator = Administrator::new(Arc::new(move || clock.now()));
     let sinks = Sinks {
@@ -107,10 +106,10 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let administering = administrator.start(
         settings::administration_config(&options.config),
         line.administration(),
-        administration::Multicast {
-            groups,
-            core: group_sink(inbox.clone()),
-            save: keeper.group_sink(),
+        administration::Surroundings {
+            remembered: kept.administration,
+            core: core_sink(inbox.clone()),
+            save: keeper.administration_sink(),
         },
     )?;
     if let Err(error) = line.transport().set_is_sm(true) {
@@ -150,7 +149,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     };
     let shell = Shell {
         partitions: core_config.policy.partitions.clone(),
-        core: Core::new(core_config, remembered),
+        core: Core::new(core_config, kept.core),
         clock,
         line,
         inbox,
@@ -177,9 +176,9 @@ fn sink(inbox: mpsc::Sender<Event>) -> Sink {
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
 }
 
-/// Where subnet administration tells who takes part in multicast.
-fn group_sink(inbox: mpsc::Sender<Event>) -> administration::CoreSink {
-    Box::new(move |groups| match inbox.try_send(Event::Groups(groups)) {
+/// Where subnet administration tells the core what concerns it.
+fn core_sink(inbox: mpsc::Sender<Event>) -> administration::CoreSink {
+    Box::new(move |event| match inbox.try_send(event) {
         Ok(()) => true,
         Err(mpsc::error::TrySendError::Full(_)) => false,
         // The daemon is ending.

@@ -2,6 +2,7 @@
 //!
 //! Only this module decides whether something is Set; only [`crate::push`] does it.
 
+mod guids;
 mod kept;
 mod multicast;
 
@@ -11,6 +12,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
 use rsm_routing::tables::Tables;
 
+pub use self::guids::{GuidBlock, differing as differing_guids};
 pub use self::kept::{DeviceKind, NotKept, PortRole};
 pub use self::multicast::{MulticastChange, kept};
 use crate::fabric::{Fabric, PortRef};
@@ -82,12 +84,17 @@ pub struct Changes {
     pub ports: BTreeMap<PortKey, PortChange>,
     /// Multicast tables, by switch.
     pub multicast: BTreeMap<Guid, MulticastChange>,
+    /// Blocks of GUIDInfo that differ, by port, lowest first.
+    pub guids: BTreeMap<PortKey, Vec<GuidBlock>>,
 }
 
 impl Changes {
     /// Whether the hardware is as it should be.
     pub fn is_empty(&self) -> bool {
-        self.switches.is_empty() && self.ports.is_empty() && self.multicast.is_empty()
+        self.switches.is_empty()
+            && self.ports.is_empty()
+            && self.multicast.is_empty()
+            && self.guids.is_empty()
     }
 
     /// Blocks of linear forwarding tables to be written, those on the way included.
@@ -152,6 +159,7 @@ pub fn diff(
         }
     }
     multicast::diff(inventory, plan, &mut changes);
+    guids::diff(inventory, fabric, plan, &mut changes);
     changes
 }
 

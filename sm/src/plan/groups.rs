@@ -11,6 +11,8 @@ use rsm_ids::{Guid, Lid};
 pub struct GroupSet {
     /// By multicast LID. Groups that share one are joined here.
     pub by_mlid: BTreeMap<Lid, Arc<Members>>,
+    /// Others may take part of whom nothing is remembered: what switches hold tells of them.
+    pub partial: bool,
 }
 
 /// The ports that take part in the groups of one multicast LID.

@@ -4,6 +4,7 @@
 //! whatever thread, and nothing else happens.
 
 pub mod groups;
+pub mod guids;
 pub mod lids;
 pub mod lint;
 pub mod multicast;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rsm_api::model::{
     AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
     Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, Page, PathQuestion, Paths,
+    MulticastSwitch, Page, PathQuestion, Paths, Service, ServiceFilter, ServiceKey,
 };
 use rsm_api::{Administration, AdministrationError, BoxFuture};
 use rsm_ids::{Gid, Guid};
@@ -13,7 +13,7 @@ use rsm_mad::wire::fields;
 use rsm_mad::wire::sa::SaStatus;
 
 use super::view::View;
-use super::{multicast, paths};
+use super::{multicast, paths, services};
 use crate::sa::{Counters, Holdings, LatencyCounts, Standing};
 
 /// Where subnet administration, which is busy elsewhere, can be asked about itself.
@@ -48,6 +48,21 @@ impl Administration for Administered {
 
     fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError> {
         paths::between(&self.view.published(), &self.desk.standing(), question)
+    }
+
+    fn services(
+        &self,
+        after: Option<ServiceKey>,
+        limit: usize,
+        filter: ServiceFilter,
+    ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>> {
+        Box::pin(async move {
+            let services = self.desk.holdings().await?.services;
+            let (published, now) = (self.view.published(), self.view.now());
+            Ok(services::services(
+                &published, &services, now, after, limit, &filter,
+            ))
+        })
     }
 
     fn multicast_groups(

@@ -18,6 +18,7 @@ mod partitions;
 mod paths;
 mod published;
 mod routes;
+mod services;
 mod simulator;
 mod state;
 mod status;

@@ -11,6 +11,7 @@
 //! Every acknowledged Set is written into the [`Inventory`], every lost one is marked there, so that the
 //! next difference starts from the truth whatever happened.
 
+mod guids;
 mod multicast;
 mod p_keys;
 mod ports;
@@ -22,15 +23,15 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, PortState,
-    SwitchInfo,
+    Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
+    PortState, SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
 use self::multicast::MulticastPush;
 use self::ports::PortPush;
 use self::tables::SwitchPush;
-use crate::diff::{Changes, NotKept, PortRole};
+use crate::diff::{Changes, GuidBlock, NotKept, PortRole};
 use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, NodeRecord, PortKey};
 use crate::sweep::mft_image::MftBlock;
@@ -65,6 +66,8 @@ pub enum Task {
     Port(PortKey, Step),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
+    /// A block of a port's GUIDInfo.
+    Guids(PortKey, u8),
 }
 
 /// How far a Set of PortInfo takes a port.
@@ -127,7 +130,7 @@ impl Failure {
             | Task::Block { switch: guid, .. }
             | Task::Multicast { switch: guid, .. }
             | Task::MulticastTop(guid) => guid,
-            Task::Port(key, _) | Task::PKeys(key, _) => key.node,
+            Task::Port(key, _) | Task::PKeys(key, _) | Task::Guids(key, _) => key.node,
         }
     }
 }
@@ -154,6 +157,10 @@ pub struct Push {
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
     multicast: MulticastPush,
+    /// Blocks of GUIDInfo to be written, by port.
+    guids: BTreeMap<PortKey, Vec<GuidBlock>>,
+    /// Those of them that were queued.
+    guids_queued: BTreeSet<Task>,
     /// Switches that have something to send, in turn.
     turn: VecDeque<Guid>,
     /// Ports that have something to send.
@@ -199,6 +206,8 @@ impl Push {
                 .collect(),
             ports: BTreeMap::new(),
             multicast: MulticastPush::new(changes.multicast),
+            guids: changes.guids,
+            guids_queued: BTreeSet::new(),
             turn: VecDeque::new(),
             ready: VecDeque::new(),
             unmet: 0,
@@ -225,6 +234,10 @@ impl Push {
         let keys: Vec<PortKey> = push.ports.keys().copied().collect();
         for key in keys {
             push.consider(inventory, key);
+        }
+        let named: Vec<PortKey> = push.guids.keys().copied().collect();
+        for key in named {
+            push.release_guids(key);
         }
         push
     }
@@ -416,7 +429,7 @@ impl Push {
                     .set_port_state_change(false);
                 (guid, SwitchInfo::ID, 0, *info.as_data())
             }
-            Task::Port(..) | Task::PKeys(..) => return None,
+            Task::Port(..) | Task::PKeys(..) | Task::Guids(..) => return None,
         };
         let node = inventory.node(guid)?;
         Some(Order {
@@ -467,6 +480,12 @@ impl Push {
                 let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
                 let modifier = image::modifier(is_switch, key.port, block);
                 (key, PKeyTable::ID, modifier, *table.as_data())
+            }
+            Task::Guids(key, block) => {
+                let mut info = GuidInfo::default();
+                info.set_guids(self.wanted_guids(key, block)?.guids);
+                let modifier = GuidInfo::modifier(block);
+                (key, GuidInfo::ID, modifier, *info.as_data())
             }
             Task::Switch(_)
             | Task::Block { .. }
@@ -539,6 +558,9 @@ impl Push {
             Task::PKeys(key, block) => {
                 self.p_keys_answered(inventory, key, block, PKeyTable::from_data(data));
             }
+            Task::Guids(key, block) => {
+                self.guids_answered(inventory, key, block, GuidInfo::from_data(data));
+            }
         }
     }
 
@@ -586,7 +608,7 @@ impl Push {
             .is_some_and(|before| before.port_state() != PortState::Init);
         if kind.role == PortRole::End && fell_back && info.port_state() == PortState::Init {
             // It was reset in between, or its link trained again.
-            record.p_keys = None;
+            record.forget_tables();
         }
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
             let unkept = port.take_answer(&before, info, step);
@@ -605,6 +627,7 @@ impl Push {
         }
         self.consider_others_after(inventory, key);
         self.consider(inventory, key);
+        self.release_guids(key);
         if let Some(peer) = self.ports.get(&key).and_then(|port| port.peer()) {
             self.consider(inventory, peer);
         }
@@ -634,6 +657,7 @@ impl Push {
                 self.consider_others_after(inventory, key);
             }
             Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),
+            Task::Guids(key, block) => Self::guids_failed(inventory, key, block),
         }
     }
 

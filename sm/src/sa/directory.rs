@@ -7,6 +7,7 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
+use super::guids::Names;
 use super::partitions::{self, Memberships};
 use super::path::minima::Minima;
 use crate::core::role::Identity;
@@ -50,8 +51,8 @@ impl EndPort {
 const NOBODY: u32 = u32::MAX;
 
 /// A snapshot of the subnet, by LID, by GUID and by path. Immutable; answers that are being produced hold on to the one
-/// that they began with.
-#[derive(Debug)]
+/// that they began with. A clone shares everything of size.
+#[derive(Clone, Debug)]
 pub struct Directory {
     /// The subnet.
     pub fabric: Arc<Fabric>,
@@ -62,11 +63,13 @@ pub struct Directory {
     /// GUID of the port it sits at.
     pub own_guid: Guid,
     /// In the order of nodes and ports; only those that have a LID.
-    ends: Vec<EndPort>,
-    by_lid: Vec<u32>,
-    by_guid: HashMap<Guid, EndIx>,
-    pub(super) memberships: Memberships,
-    pub(super) minima: Minima,
+    ends: Arc<[EndPort]>,
+    by_lid: Arc<[u32]>,
+    by_guid: Arc<HashMap<Guid, EndIx>>,
+    pub(super) memberships: Arc<Memberships>,
+    pub(super) minima: Arc<Minima>,
+    /// Names that ports have beside their own.
+    names: Names,
 }
 
 impl Directory {
@@ -121,7 +124,7 @@ impl Directory {
             &fabric,
             &plan,
             &ends,
-            previous.map(|previous| &previous.minima),
+            previous.map(|previous| &*previous.minima),
         );
         let memberships = Memberships::of(&fabric, &plan, &ends);
         Directory {
@@ -129,12 +132,26 @@ impl Directory {
             plan,
             identity: snapshot.identity,
             own_guid: snapshot.own_guid,
-            memberships,
-            ends,
-            by_lid,
-            by_guid,
-            minima,
+            memberships: Arc::new(memberships),
+            ends: ends.into(),
+            by_lid: by_lid.into(),
+            by_guid: Arc::new(by_guid),
+            minima: Arc::new(minima),
+            names: Names::default(),
         }
+    }
+
+    /// The same, with these names beside ports' own.
+    pub(super) fn with_names(&self, names: &Names) -> Directory {
+        Directory {
+            names: names.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Names that ports have beside their own.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
     }
 
     /// How many end ports there are.
@@ -168,11 +185,17 @@ impl Directory {
         self.by_guid.get(&guid).copied()
     }
 
-    /// The port with this GID, of this subnet or with the prefix that every subnet has for itself.
+    /// The port with this GUID, its own or an alias.
+    pub fn by_name(&self, guid: Guid) -> Option<EndIx> {
+        let alias = || self.by_guid(self.names.owner(guid)?);
+        self.by_guid(guid).or_else(alias)
+    }
+
+    /// The port with this GID, which may be an alias, of this subnet or with the prefix that every subnet has for itself.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
         const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
         let here = gid.prefix() == self.prefix() || gid.prefix() == LINK_LOCAL;
-        here.then(|| self.by_guid(gid.guid())).flatten()
+        here.then(|| self.by_name(gid.guid())).flatten()
     }
 
     /// The upper half of every GID in the subnet.

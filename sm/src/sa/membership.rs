@@ -11,7 +11,11 @@ use crate::config::Group;
 
 impl Ports for Directory {
     fn by_gid(&self, gid: Gid) -> Option<Port<'_>> {
-        self.member(Directory::by_gid(self, gid)?)
+        let port = self.member(Directory::by_gid(self, gid)?)?;
+        Some(Port {
+            gid: Gid::new(self.prefix(), gid.guid()),
+            ..port
+        })
     }
 
     fn by_guid(&self, guid: Guid) -> Option<Port<'_>> {

@@ -6,12 +6,15 @@
 
 mod answer;
 mod directory;
+pub mod guids;
 mod latencies;
 pub mod mcast;
 mod membership;
+mod memory;
 mod partitions;
 mod path;
 mod query;
+pub mod services;
 mod statistics;
 mod template;
 mod trust;
@@ -25,12 +28,15 @@ use std::time::Duration;
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
 pub use directory::{Directory, EndIx, EndPort};
 pub use latencies::{Latencies, LatencyCounts};
+pub use memory::{Remembered, Unsaved};
 pub use path::NoPath;
 pub use path::between::{PathEnd, PathQuestion, TracedPath};
 use rsm_mad::Time;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{BASE_VERSION, Class, Method, Status};
-use rsm_mad::wire::sa::{CLASS_VERSION, McMemberRecord, Record as _, SaHeader, SaStatus};
+use rsm_mad::wire::sa::{
+    CLASS_VERSION, GuidInfoRecord, McMemberRecord, Record as _, SaHeader, SaStatus, ServiceRecord,
+};
 pub use statistics::{Counters, Statistics};
 pub use trust::Trust;
 
@@ -38,12 +44,13 @@ use self::mcast::{Registry, SavedGroup, View};
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::plan::groups::GroupSet;
+use crate::plan::guids::AliasGuids;
 
 /// The least time between two times that the core is told who takes part in multicast: thousands that join at once are
 /// told of together, and nobody waits noticeably.
 const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 
-/// The least time between two times that groups are to be remembered: each costs a write of the disk, and a copy of
+/// The least time between two times that something is to be remembered: each costs a write of the disk, and a copy of
 /// what changes while it is made.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
@@ -123,6 +130,8 @@ impl Standing {
 pub struct Holdings {
     /// Multicast groups and their members.
     pub groups: View,
+    /// Services that ports offer.
+    pub services: services::View,
 }
 
 /// The subnet administrator.
@@ -131,6 +140,8 @@ pub struct Administration {
     config: Config,
     standing: Standing,
     multicast: Registry,
+    services: services::Registry,
+    guids: guids::Registry,
     /// The ports of `standing` were not looked through yet for members that are gone.
     unseen: bool,
     /// When it was last told who takes part in multicast.
@@ -147,6 +158,8 @@ impl Administration {
             config,
             standing: Standing::default(),
             multicast: Registry::new(mcast::Config::default()),
+            services: services::Registry::default(),
+            guids: guids::Registry::default(),
             unseen: false,
             told: None,
             saved: None,
@@ -164,6 +177,7 @@ impl Administration {
         // While members come by the thousand, each of whom changes the plan, ports and partitions stay what they are.
         let same = standing.has_ports_of(&self.standing);
         self.standing = standing;
+        self.name_ports();
         if same {
             return;
         }
@@ -181,6 +195,13 @@ impl Administration {
         }
     }
 
+    /// Has the directory know the names that ports have beside their own.
+    fn name_ports(&mut self) {
+        if let Some(directory) = &mut self.standing.directory {
+            *directory = Arc::new(directory.with_names(self.guids.names()));
+        }
+    }
+
     /// Does what is due at `now`. Call it after each [`Administration::stand`] too.
     pub fn handle_deadline(&mut self, now: Time) {
         if let Some(directory) = self.standing.directory.as_ref()
@@ -188,15 +209,27 @@ impl Administration {
             && std::mem::take(&mut self.unseen)
         {
             self.multicast.ports_changed(directory.as_ref(), now);
+            self.services.ports_changed(directory, now);
+            self.guids.ports_changed(directory, now);
         }
         self.multicast.handle_deadline(now);
+        self.services.handle_deadline(now);
+        if self.guids.handle_deadline(now) {
+            self.name_ports();
+        }
     }
 
     /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for groups.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
-        let save = self.multicast.is_unsaved().then(|| self.next_saving());
-        [groups, save, self.multicast.next_deadline()]
+        let unsaved =
+            self.multicast.is_unsaved() || self.services.is_unsaved() || self.guids.is_unsaved();
+        let save = unsaved.then(|| self.next_saving());
+        let of_groups = self.multicast.next_deadline();
+        let of_services = self.services.next_deadline();
+        let of_guids = self.guids.next_deadline();
+        let names = self.guids.is_untold().then_some(Time::ZERO);
+        [groups, names, save, of_groups, of_services, of_guids]
             .into_iter()
             .flatten()
             .min()
@@ -212,6 +245,11 @@ impl Administration {
         Some(self.multicast.group_set())
     }
 
+    /// The names that ports are to have beside their own, if they have changed, for the core to write.
+    pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
+        self.guids.take_untold()
+    }
+
     fn next_telling(&self) -> Time {
         self.told.map_or(Time::ZERO, |told| told + GROUPS_PAUSE)
     }
@@ -220,30 +258,67 @@ impl Administration {
         self.saved.map_or(Time::ZERO, |saved| saved + SAVE_PAUSE)
     }
 
-    /// The multicast groups with their members, if there is something new about them to be remembered.
-    pub fn poll_save(&mut self, now: Time) -> Option<View> {
-        if now < self.next_saving() || !self.multicast.take_unsaved() {
+    /// What there is to be remembered, if anything of it is new.
+    pub fn poll_save(&mut self, now: Time) -> Option<Unsaved> {
+        if now < self.next_saving() {
+            return None;
+        }
+        let groups = self.multicast.take_unsaved();
+        let services = self.services.take_unsaved();
+        let guids = self.guids.take_unsaved();
+        let unsaved = Unsaved {
+            groups: groups.then(|| self.multicast.view()),
+            services: services.then(|| self.services.view()),
+            guids: guids.then(|| self.guids.names().aliases().clone()),
+        };
+        if unsaved.is_empty() {
             return None;
         }
         self.saved = Some(now);
-        Some(self.multicast.view())
+        Some(unsaved)
     }
 
-    /// Takes back what was remembered, at the start. Returns how many groups and members could not be.
-    pub fn restore(&mut self, groups: Vec<SavedGroup>, now: Time) -> usize {
-        self.multicast.restore(groups, now + RESTORED_FOR)
+    /// Takes back what was remembered, at the start. Returns how many records could not be.
+    pub fn restore(&mut self, remembered: Remembered, now: Time) -> usize {
+        let Remembered {
+            groups,
+            services,
+            guids,
+        } = remembered;
+        if groups.is_empty() {
+            // There is always one, that of IP over InfiniBand, so that nothing was remembered.
+            self.multicast.remember_nothing();
+        }
+        let until = now + RESTORED_FOR;
+        let left_out = [
+            self.multicast.restore(groups, until),
+            self.services.restore(services, now),
+            self.guids.restore(&guids, until),
+        ];
+        left_out.into_iter().sum()
     }
 
     /// What hosts have told, as it is now.
     pub fn holdings(&self) -> Holdings {
         Holdings {
             groups: self.multicast.view(),
+            services: self.services.view(),
         }
     }
 
     /// Groups and their members.
     pub fn multicast(&self) -> &Registry {
         &self.multicast
+    }
+
+    /// Services that ports offer.
+    pub fn services(&self) -> &services::Registry {
+        &self.services
+    }
+
+    /// Alias GUIDs of ports.
+    pub fn guids(&self) -> &guids::Registry {
+        &self.guids
     }
 
     /// Counts in `statistics` from now on, which others may count in and read.
@@ -258,9 +333,9 @@ impl Administration {
         self.statistics.counters()
     }
 
-    /// Answers `request`. `None` only where the specification has none: for responses, for bytes that are no message of the
+    /// Answers `request`, which arrived at `now`. `None` only where the specification has none: for responses, for bytes that are no message of the
     /// class, and for a wrong SM_Key, which is not to be found out by trying.
-    pub fn handle(&mut self, request: Request<'_>) -> Option<Answer> {
+    pub fn handle(&mut self, request: Request<'_>, now: Time) -> Option<Answer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
             mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
@@ -274,7 +349,7 @@ impl Administration {
         };
         let mad = header.mad();
         self.statistics.asked(mad.attribute(), mad.method());
-        let answer = match self.answer(header, data, trust, request.requester) {
+        let answer = match self.answer((header, data), trust, request.requester, now) {
             Ok(body) => Answer::new(request.requester, header, body),
             Err(status) => Answer::refusal(request.requester, header, status),
         };
@@ -284,10 +359,10 @@ impl Administration {
 
     fn answer(
         &mut self,
-        header: &SaHeader,
-        data: &[u8],
+        (header, data): (&SaHeader, &[u8]),
         trust: Trust,
         requester: RemoteAddress,
+        now: Time,
     ) -> Result<answer::Body, Status> {
         let mad = header.mad();
         if mad.base_version() != BASE_VERSION || mad.class_version() != CLASS_VERSION {
@@ -308,11 +383,35 @@ impl Administration {
         let requester = directory
             .by_lid(requester.lid)
             .ok_or(SaStatus::REQ_DENIED)?;
-        if mad.attribute() == McMemberRecord::ID
-            && matches!(mad.method(), Method::SET | Method::DELETE)
-        {
-            let registry = &mut self.multicast;
-            return query::mc_member::change(registry, directory, (header, data), requester, trust);
+        let changes = matches!(mad.method(), Method::SET | Method::DELETE);
+        match mad.attribute() {
+            McMemberRecord::ID if changes => {
+                let registry = &mut self.multicast;
+                let asked = (header, data);
+                return query::mc_member::change(registry, directory, asked, requester, trust);
+            }
+            GuidInfoRecord::ID if changes => {
+                let asker = guids::Asker {
+                    directory,
+                    port: requester,
+                    trust,
+                    multicast: &self.multicast,
+                };
+                let registry = &mut self.guids;
+                let answer = query::guid_info::change(registry, (header, data), &asker);
+                self.name_ports();
+                return answer;
+            }
+            ServiceRecord::ID if changes => {
+                let asker = services::Asker {
+                    directory,
+                    port: requester,
+                    trust,
+                };
+                let registry = &mut self.services;
+                return query::service::change(registry, (header, data), &asker, now);
+            }
+            _ => {}
         }
         query::answer(&query::Asked {
             header,
@@ -321,6 +420,8 @@ impl Administration {
             requester,
             directory,
             view: &self.multicast.view(),
+            services: &self.services.view(),
+            now,
         })
     }
 }

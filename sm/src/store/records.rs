@@ -234,6 +234,20 @@ impl ChangeSet {
         ChangeSet::default()
     }
 
+    /// Adds the changes of `later`, which were made after these.
+    pub fn merge(&mut self, later: ChangeSet) {
+        let ChangeSet {
+            claims,
+            fingerprints,
+            plan_generation,
+            records,
+        } = later;
+        self.claims.extend(claims);
+        self.fingerprints.extend(fingerprints);
+        self.plan_generation = plan_generation.or(self.plan_generation);
+        self.records.extend(records);
+    }
+
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty()
@@ -362,6 +376,26 @@ mod tests {
         for name in ["", "Services", "a b", &"x".repeat(33)] {
             assert!(Namespace::new(name).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn what_comes_later_counts_where_changes_are_merged() {
+        let table = Namespace::new("mcast").unwrap();
+        let mut first = ChangeSet::new();
+        first.set_record(&table, b"a", b"1").unwrap();
+        first.set_record(&table, b"b", b"1").unwrap();
+        first.set_plan_generation(3);
+        let mut second = ChangeSet::new();
+        second.remove_record(&table, b"a");
+        second.set_record(&table, b"b", b"2").unwrap();
+        let mut one_by_one = Persisted::default();
+        one_by_one.apply(&first);
+        one_by_one.apply(&second);
+        let mut at_once = Persisted::default();
+        first.merge(second);
+        at_once.apply(&first);
+        assert_eq!(at_once, one_by_one);
+        assert_eq!(at_once.plan_generation, 3);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
-    Attribute, CapabilityMask, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
-    PKeyTable, PortInfo, PortState, SmInfo, SwitchInfo,
+    Attribute, CapabilityMask, GuidInfo, LinearForwardingTable, MulticastForwardingTable,
+    NodeDescription, PKeyTable, PortInfo, PortState, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::Status;
 
@@ -86,6 +86,9 @@ impl Sweep {
                     self.changed |= !switch.mft.holds(at, &masks);
                     switch.mft.store(at, &masks);
                 }
+            }
+            Query::Guids(key, block) => {
+                self.on_guids(inventory, key, block, GuidInfo::from_data(data));
             }
             Query::PKeys(key, block) => {
                 self.on_p_keys(inventory, key, block, PKeyTable::from_data(data));
@@ -192,6 +195,7 @@ impl Sweep {
             self.on_reset(inventory, key.node);
         }
         self.see_p_keys(inventory, key, known.as_ref());
+        self.see_guids(inventory, key);
         let is_local = inventory.local == Some(key);
         let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
         let external = key.port != PortNum::ZERO;
@@ -252,7 +256,7 @@ impl Sweep {
             port.sm = None;
             if !is_switch && !is_local {
                 port.info = None;
-                port.p_keys = None;
+                port.forget_tables();
             }
         }
         if is_switch {

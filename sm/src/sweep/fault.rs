@@ -180,6 +180,9 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
             Query::PKeys(key, block) => {
                 format!("{} block {block} of port {}", query.attribute(), key.port)
             }
+            Query::Guids(key, block) => {
+                format!("{} block {block} of port {}", query.attribute(), key.port)
+            }
             Query::Table(_, block) => format!("{} block {block}", query.attribute()),
             Query::Multicast(_, at) => format!(
                 "{} block {} position {}",

@@ -15,8 +15,10 @@ use rsm_mad::wire::attr::{
 };
 
 use super::fault::Faults;
+use super::guids::GuidImage;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
+use crate::plan::guids::AliasGuids;
 
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
 pub const LFT_BLOCK: usize = 64;
@@ -168,6 +170,8 @@ pub struct PortRecord {
     pub sm: Option<SmInfo>,
     /// The P_KeyTable it holds; `None` as long as nothing of it is known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
+    /// The GUIDInfo it holds, as far as anything of it counts.
+    pub guids: Option<GuidImage>,
 }
 
 impl PortRecord {
@@ -178,6 +182,17 @@ impl PortRecord {
         let mut info = *info;
         info.set_local_port_num(PortNum::ZERO);
         self.info.replace(info)
+    }
+
+    /// The port was reset, or may have been: its tables are not what they were.
+    pub fn forget_tables(&mut self) {
+        self.p_keys = None;
+        // Blocks that were touched are looked at again.
+        if let Some(guids) = &mut self.guids {
+            for block in guids.touched().collect::<Vec<_>>() {
+                guids.doubt(block);
+            }
+        }
     }
 
     /// Whether the port's link is physically up, so that SMPs pass: Init, Armed or Active.
@@ -263,6 +278,10 @@ pub struct Inventory {
     /// The highest multicast LID in use: up to there multicast tables are read of switches that do not say how far
     /// theirs are in use.
     pub multicast_top: Option<Lid>,
+    /// The names that ports are to have beside their own: of those ports GUIDInfo is read.
+    pub alias_guids: Arc<AliasGuids>,
+    /// Some port has such names, or once had.
+    pub named: bool,
 }
 
 impl Inventory {

@@ -16,6 +16,7 @@
 
 mod attributes;
 pub mod fault;
+pub mod guids;
 pub mod inventory;
 pub mod mft_image;
 mod neighbours;
@@ -30,8 +31,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    Attribute, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo,
-    PKeyTable, PortInfo, SmInfo, SwitchInfo,
+    Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
+    NodeInfo, PKeyTable, PortInfo, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -72,6 +73,8 @@ pub enum Query {
     Sm(PortKey),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
+    /// A block of a port's GUIDInfo.
+    Guids(PortKey, u8),
 }
 
 impl Query {
@@ -83,7 +86,9 @@ impl Query {
             | Query::Switch(guid)
             | Query::Table(guid, _)
             | Query::Multicast(guid, _) => Some(guid),
-            Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) => Some(key.node),
+            Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) | Query::Guids(key, _) => {
+                Some(key.node)
+            }
         }
     }
 
@@ -98,6 +103,7 @@ impl Query {
             Query::Multicast(..) => MulticastForwardingTable::ID,
             Query::Sm(_) => SmInfo::ID,
             Query::PKeys(..) => PKeyTable::ID,
+            Query::Guids(..) => GuidInfo::ID,
         }
     }
 
@@ -105,6 +111,7 @@ impl Query {
     fn modifier(self, inventory: &Inventory) -> u32 {
         match self {
             Query::PKeys(key, block) => partition::modifier(inventory, key, block),
+            Query::Guids(_, block) => GuidInfo::modifier(block),
             Query::Port(key) => PortInfo::modifier(key.port, true),
             Query::Table(_, block) => u32::from(block),
             Query::Multicast(_, at) => at.modifier(),
@@ -473,7 +480,7 @@ impl Sweep {
                 let target = !port.node.0 ^ u64::from(port.port.0);
                 Some(ask(target, (path.child(port.port).ok()?, alternate)))
             }
-            Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) => {
+            Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) | Query::Guids(key, _) => {
                 Some(ask(key.node.0, self.ways_to(inventory, key)?))
             }
             Query::Description(guid)

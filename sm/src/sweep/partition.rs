@@ -94,7 +94,10 @@ impl Sweep {
 
     fn forget_p_keys(&mut self, inventory: &mut Inventory, key: PortKey) {
         if let Some(port) = inventory.port_mut(key) {
-            port.p_keys = None;
+            port.forget_tables();
+        }
+        for block in inventory.guid_blocks(key) {
+            self.asked.remove(&Query::Guids(key, block));
         }
         // What was asked in this sweep was asked of the port as it was before.
         for block in 0..p_keys::blocks(capacity(inventory, key)) {

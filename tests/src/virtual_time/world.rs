@@ -290,6 +290,15 @@ impl World {
         self.managers[0].regroup(Arc::new(self.groups.clone()), now);
     }
 
+    /// Nobody remembers who took part in multicast, and that is known: subnet managers are told of those who join anew.
+    pub fn lose_groups(&mut self) {
+        self.groups = GroupSet {
+            partial: true,
+            ..GroupSet::default()
+        };
+        self.forget_groups();
+    }
+
     /// Nobody remembers who takes part in multicast; subnet managers that start from now on are not told.
     pub fn forget_groups(&mut self) {
         for manager in &mut self.managers {

@@ -3,7 +3,7 @@ use rsm_api::client::Endpoint;
 
 use crate::commands::{
     completions, events, findings, history, lft, links, multicast, nodes, partitions, path, ports,
-    route, sa, sim, status, sweep, watch,
+    route, sa, services, sim, status, sweep, watch,
 };
 
 /// Asks a running rsm what it knows and does.
@@ -75,6 +75,8 @@ pub(crate) enum Question {
     Multicast(multicast::MulticastArguments),
     /// What hosts asked subnet administration, and how long answers took
     Sa(sa::SaArguments),
+    /// Services that ports offer
+    Services(services::ServicesArguments),
     /// What is wrong with the fabric now
     Findings(findings::FindingsArguments),
     /// The latest convergences: cause, time of each stage, packets

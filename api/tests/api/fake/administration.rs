@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use rsm_api::model::{
     AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
     JoinState, Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, Port,
+    MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, Port, Service, ServiceFilter,
+    ServiceKey,
 };
 use rsm_api::{Administration, AdministrationError, BoxFuture, LookupError, Subnet};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
@@ -106,6 +107,40 @@ impl Fake {
         }
     }
 
+    /// Two services of the first host, and one of a port that has gone.
+    pub(super) fn offer(&mut self) {
+        let first = self
+            .ports
+            .values()
+            .find(|port| port.node_kind == NodeKind::Ca)
+            .unwrap();
+        let service = |id, name: &str, p_key, lease_s| Service {
+            key: ServiceKey {
+                id,
+                gid: Gid::new(PREFIX, first.guid),
+                p_key,
+            },
+            name: name.to_owned(),
+            port: Some(first.key),
+            description: first.node_description.clone(),
+            owner: first.guid,
+            lease_s,
+            data: [0; 64],
+        };
+        let mut gone = service(0x1_0000_0002, "storage", 0x8010, Some(90_000));
+        gone.key.gid = Gid::new(PREFIX, Guid(0xDEAD));
+        gone.port = None;
+        gone.description.clear();
+        gone.data[1] = 0xAB;
+        for service in [
+            service(0x1_0000_0001, "storage", 0, None),
+            service(0x1_0000_0002, "ring 0", 0xFFFF, Some(61)),
+            gone,
+        ] {
+            self.services.insert(service.key, service);
+        }
+    }
+
     fn find_group(&self, selector: GroupSelector) -> Result<&FakeGroup, LookupError> {
         let named = |one: &&FakeGroup| match selector {
             GroupSelector::Mgid(mgid) => one.group.mgid == mgid,
@@ -195,6 +230,24 @@ impl Administration for Fake {
             source: from.key,
             destination: to.key,
             paths,
+        })
+    }
+
+    fn services(
+        &self,
+        after: Option<ServiceKey>,
+        limit: usize,
+        filter: ServiceFilter,
+    ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>> {
+        Box::pin(async move {
+            let wanted = |service: &Service| {
+                filter
+                    .name
+                    .as_ref()
+                    .is_none_or(|name| service.name == *name)
+                    && filter.port.is_none_or(|port| service.port == Some(port))
+            };
+            Ok(page(&self.services, after, limit, wanted))
         })
     }
 

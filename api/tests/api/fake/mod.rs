@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Link, Node, Partition, PartitionMember, Port, PortKey, SimulationAction,
-    SubnetState,
+    Convergence, Finding, Link, Node, Partition, PartitionMember, Port, PortKey, Service,
+    ServiceKey, SimulationAction, SubnetState,
 };
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
@@ -35,6 +35,7 @@ pub(crate) struct Fake {
     pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,
     pub(crate) partitions: BTreeMap<u16, (Partition, BTreeMap<PortKey, PartitionMember>)>,
     pub(crate) groups: BTreeMap<Gid, FakeGroup>,
+    pub(crate) services: BTreeMap<ServiceKey, Service>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<Convergence>>,

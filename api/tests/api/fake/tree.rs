@@ -37,6 +37,7 @@ impl Fake {
             tables: BTreeMap::new(),
             partitions: BTreeMap::new(),
             groups: BTreeMap::new(),
+            services: BTreeMap::new(),
             findings: Vec::new(),
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
@@ -76,6 +77,7 @@ impl Fake {
         fake.route_all(leaves, hosts);
         fake.divide();
         fake.gather();
+        fake.offer();
         fake.findings.push(Finding {
             id: 3,
             kind: "duplicate-description".to_owned(),

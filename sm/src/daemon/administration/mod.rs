@@ -27,28 +27,27 @@ use tokio::sync::{mpsc, watch};
 use self::desk::{FrontDesk, MAX_VISITORS};
 use self::gate::{Call, Gate, INBOX};
 use self::worker::Worker;
+use crate::core::Event;
 use crate::core::snapshot::Snapshot;
-use crate::plan::groups::GroupSet;
 use crate::publish::Desk;
-use crate::sa::mcast::{SavedGroup, View};
 use crate::sa::{self, Administration, Standing, Statistics};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// Where the core is told who takes part in multicast. Does not wait; whether there was room.
-pub type CoreSink = Box<dyn Fn(Arc<GroupSet>) -> bool + Send>;
+/// Where the core is told what concerns it. Does not wait; whether there was room.
+pub type CoreSink = Box<dyn Fn(Event) -> bool + Send>;
 
-/// Where it is told who takes part in multicast, to be remembered. Does not wait.
-pub type SaveSink = Box<dyn Fn(View) + Send>;
+/// Where it is told what is to be remembered. Does not wait.
+pub type SaveSink = Box<dyn Fn(sa::Unsaved) + Send>;
 
-/// What subnet administration has to do with multicast beyond the port.
-pub struct Multicast {
-    /// Who took part before.
-    pub groups: Vec<SavedGroup>,
-    /// Who is told of changes.
+/// What subnet administration has to do with others, beyond the port.
+pub struct Surroundings {
+    /// What was kept before.
+    pub remembered: sa::Remembered,
+    /// Who is told who takes part in multicast, and how ports are called.
     pub core: CoreSink,
-    /// Who keeps them.
+    /// Who keeps what is to be kept.
     pub save: SaveSink,
 }
 
@@ -96,7 +95,7 @@ impl Administrator {
         self,
         config: sa::Config,
         port: Arc<dyn AdministrationPort>,
-        multicast: Multicast,
+        surroundings: Surroundings,
     ) -> anyhow::Result<Administering> {
         // Set once: the value is made here and used up here.
         let _ = self.port.set(Arc::downgrade(&port));
@@ -105,12 +104,9 @@ impl Administrator {
         let closing = Arc::new(AtomicBool::new(false));
         let mut administration =
             Administration::new(config).counting_in(Arc::clone(&self.statistics));
-        let left_out = administration.restore(multicast.groups, (self.clock)());
+        let left_out = administration.restore(surroundings.remembered, (self.clock)());
         if left_out > 0 {
-            tracing::warn!(
-                left_out,
-                "multicast groups or members that were remembered make no sense"
-            );
+            tracing::warn!(left_out, "records that were remembered make no sense");
         }
         let (door, visitors) = mpsc::channel(MAX_VISITORS);
         let worker = Worker {
@@ -123,9 +119,10 @@ impl Administrator {
             closing: Arc::clone(&closing),
             statistics: Arc::clone(&self.statistics),
             clock: self.clock,
-            core: multicast.core,
-            save: multicast.save,
+            core: surroundings.core,
+            save: surroundings.save,
             untold: None,
+            unnamed: None,
         };
         let worker = Builder::new()
             .name("administration".to_owned())

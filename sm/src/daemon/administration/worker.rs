@@ -18,7 +18,9 @@ use tokio::sync::mpsc;
 use super::desk::Visitor;
 use super::gate::{Arrival, Call, refusal};
 use super::{Clock, CoreSink, SaveSink};
+use crate::core::Event;
 use crate::plan::groups::GroupSet;
+use crate::plan::guids::AliasGuids;
 use crate::sa::{Administration, Answer, Request, Standing, Statistics};
 
 /// How many messages are taken before what is ready is sent, and how many datagrams are sent before messages are taken
@@ -41,12 +43,14 @@ pub(super) struct Worker {
     pub(super) clock: Clock,
     /// Where it is told who takes part in multicast.
     pub(super) core: CoreSink,
-    /// Where that is remembered.
+    /// Where it is told what is to be remembered.
     pub(super) save: SaveSink,
     /// Who wants to know what hosts have told.
     pub(super) visitors: mpsc::Receiver<Visitor>,
     /// What the core had no room for.
     pub(super) untold: Option<Arc<GroupSet>>,
+    /// The same of the names of ports.
+    pub(super) unnamed: Option<Arc<AliasGuids>>,
 }
 
 /// How long it takes until the core is told again what it had no room for.
@@ -86,8 +90,8 @@ impl Worker {
             }
         }
         // What would have waited for its time is remembered now.
-        if let Some(view) = self.administration.poll_save(Time::MAX) {
-            (self.save)(view);
+        if let Some(unsaved) = self.administration.poll_save(Time::MAX) {
+            (self.save)(unsaved);
         }
     }
 
@@ -122,7 +126,8 @@ impl Worker {
 
     fn sleep(&self) -> Duration {
         let now = (self.clock)();
-        let again = self.untold.as_ref().map(|_| now + TELL_AGAIN);
+        let owes = self.untold.is_some() || self.unnamed.is_some();
+        let again = owes.then(|| now + TELL_AGAIN);
         let deadlines = [
             self.messenger.next_deadline(),
             self.administration.next_deadline(),
@@ -134,16 +139,24 @@ impl Worker {
         })
     }
 
-    /// Tells the core, and the store, who takes part in multicast. The core is not waited for: of what it has no room for the last is told later.
+    /// Tells the core who takes part in multicast and how ports are called, and the store what is to be remembered. The core is not waited for: of what it has no room for the last is told later.
     fn tell(&mut self, now: Time) {
         let groups = self.administration.poll_groups(now).or(self.untold.take());
         if let Some(groups) = groups
-            && !(self.core)(groups.clone())
+            && !(self.core)(Event::Groups(groups.clone()))
         {
             self.untold = Some(groups);
         }
-        if let Some(view) = self.administration.poll_save(now) {
-            (self.save)(view);
+        if let Some(guids) = self.administration.poll_guids() {
+            self.unnamed = Some(guids);
+        }
+        if let Some(guids) = self.unnamed.take()
+            && !(self.core)(Event::Guids(guids.clone()))
+        {
+            self.unnamed = Some(guids);
+        }
+        if let Some(unsaved) = self.administration.poll_save(now) {
+            (self.save)(unsaved);
         }
     }
 
@@ -176,7 +189,7 @@ impl Worker {
             bytes: &message.bytes,
             requester: message.remote,
         };
-        let Some(answer) = self.administration.handle(request) else {
+        let Some(answer) = self.administration.handle(request, (self.clock)()) else {
             return;
         };
         let (header, remote) = (*answer.header(), answer.remote);

@@ -3,6 +3,7 @@
 use rsm_api::model::{Path, PathQuestion, Paths};
 use rsm_api::{Administration as _, AdministrationError, LookupError};
 use rsm_ids::{Lid, PortNum};
+use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{Method, Status};
@@ -44,7 +45,7 @@ fn ask<R: Record>(
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(requester, 0),
     };
-    let answer = administration.handle(request)?;
+    let answer = administration.handle(request, Time::ZERO)?;
     Some(answer.into_message(1 << 20).unwrap())
 }
 
@@ -77,7 +78,7 @@ fn counters_have_names() {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(host, 0),
     };
-    assert!(administration.handle(request).is_none());
+    assert!(administration.handle(request, Time::ZERO).is_none());
 
     let counters = Held::of(&administration, &world.snapshot())
         .shown(&world)

@@ -9,5 +9,6 @@ mod multicast;
 mod partitions;
 mod reading;
 mod reports;
+mod services;
 mod states;
 mod world;

@@ -15,7 +15,7 @@ use super::world::*;
 use crate::core::Event;
 use crate::publish::Administered;
 use crate::sa::mcast::{Parameters, SavedGroup, SavedMember};
-use crate::sa::{Administration, Config};
+use crate::sa::{Administration, Config, Remembered};
 
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 const ALL_HOSTS: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_0000_0001);
@@ -70,8 +70,12 @@ fn gathered() -> (World, Administered) {
         saved(ALL_HOSTS, 0xC001, &one),
         saved(SHARING, 0xC001, &one),
     ];
+    let remembered = Remembered {
+        groups,
+        ..Remembered::default()
+    };
     let mut administration = Administration::new(Config { sm_key: 0 });
-    assert_eq!(administration.restore(groups, Time::ZERO), 0);
+    assert_eq!(administration.restore(remembered, Time::ZERO), 0);
     administration.replace(&world.snapshot());
     let told = administration.poll_groups(Time::MAX).unwrap();
     world.handle(Event::Groups(told));

@@ -135,6 +135,8 @@ pub struct Registry {
     gone: BTreeMap<Guid, Time>,
     /// Counts multicast GIDs that were assigned.
     assigned: u32,
+    /// Nothing is remembered of what was there before.
+    partial: bool,
     /// What was last said of who is to be reached.
     group_set: Arc<GroupSet>,
     /// Multicast LIDs of which that is no longer true.
@@ -156,6 +158,7 @@ impl Registry {
             members: 0,
             gone: BTreeMap::new(),
             assigned: 0,
+            partial: false,
             group_set: Arc::default(),
             stale: BTreeSet::new(),
             unsaved: false,
@@ -206,6 +209,12 @@ impl Registry {
         unmade
     }
 
+    /// Nothing is remembered of who took part before, if anybody did: they stay members, as far as switches tell of them, until
+    /// they have had the time to join anew.
+    pub fn remember_nothing(&mut self) {
+        self.partial = true;
+    }
+
     /// The group with this MGID.
     pub fn group(&self, mgid: Gid) -> Option<&Group> {
         self.groups.get(&mgid).map(Arc::as_ref)
@@ -219,6 +228,14 @@ impl Registry {
     /// All groups as they are now, for as long as somebody looks.
     pub fn view(&self) -> View {
         View::of(self.groups.clone())
+    }
+
+    /// Whether a port takes part in any group by the GID with this GUID.
+    pub(in crate::sa) fn takes_part_as(&self, port: Guid, name: Guid) -> bool {
+        let groups = self.by_port.get(&port).into_iter().flatten();
+        groups
+            .filter_map(|mgid| self.groups.get(mgid))
+            .any(|group| group.members.contains_key(&name))
     }
 
     /// Memberships in all groups.
@@ -238,6 +255,7 @@ impl Registry {
             return self.group_set.clone();
         }
         let mut set = GroupSet::clone(&self.group_set);
+        set.partial = self.partial;
         for mlid in std::mem::take(&mut self.stale) {
             let mut members = Members::default();
             for member in self

@@ -89,6 +89,7 @@ impl Directory {
             directory: self.clone(),
             viewer: Some(from.port),
             wishes,
+            names: (None, None),
         };
         let pairs = Pairs::new(finder.clone(), from.ends(), to.ends(), Some(most));
         let found: Vec<TracedPath> = pairs

@@ -43,7 +43,15 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     if get && !(from.is_given && to.is_given) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
+    let alias = |component, gid: Gid| {
+        let is_alias = mask.contains(component) && directory.by_guid(gid.guid()).is_none();
+        is_alias.then_some(gid)
+    };
     let finder = Finder {
+        names: (
+            alias(PathRecord::SGID, record.sgid()),
+            alias(PathRecord::DGID, record.dgid()),
+        ),
         directory: directory.clone(),
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
         wishes,
@@ -143,6 +151,8 @@ pub(super) struct Finder {
     /// Who may see only what it shares a partition with; `None` where everything may be seen.
     pub(super) viewer: Option<EndIx>,
     pub(super) wishes: Wishes,
+    /// The GIDs by which the question names its ends, where they are aliases; the answer does as well.
+    pub(super) names: (Option<Gid>, Option<Gid>),
 }
 
 impl Finder {
@@ -184,8 +194,9 @@ impl Finder {
         let p_key = self.p_key(from, to)?;
         let sl = wishes.sl.unwrap_or_else(|| directory.service_level(p_key));
         let mut path = PathRecord::default();
-        path.set_sgid(directory.gid(from))
-            .set_dgid(directory.gid(to))
+        let (source, destination) = self.names;
+        path.set_sgid(source.unwrap_or_else(|| directory.gid(from)))
+            .set_dgid(destination.unwrap_or_else(|| directory.gid(to)))
             .set_slid(slid)
             .set_dlid(dlid)
             .set_service_id(wishes.service_id)

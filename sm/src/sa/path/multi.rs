@@ -74,6 +74,7 @@ pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
         directory: asked.directory.clone(),
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
         wishes,
+        names: (None, None),
     };
     let mut left = usize::from(wishes.numb_path.unwrap_or(NUMB_PATH_MAX));
     let paths = apart_first(sources, destinations)

@@ -30,6 +30,7 @@ pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
         directory: directory.clone(),
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
         wishes,
+        names: (None, None),
     };
     let mut pairs = super::pairs::Pairs::new(finder, from.ends, to.ends, Some(1)).flatten();
     let nodes = pairs.next().and_then(|path| {

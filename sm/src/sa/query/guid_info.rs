@@ -1,13 +1,33 @@
-//! GUIDInfoRecord: the GUIDs of a port.
+//! GUIDInfoRecord: the GUIDs of a port; see [`crate::sa::guids`].
 
 use std::sync::Arc;
 
-use rsm_ids::Guid;
 use rsm_mad::wire::attr::{GuidInfo, PortInfo};
-use rsm_mad::wire::sa::GuidInfoRecord;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{GuidInfoRecord, SaHeader, SaStatus};
 
-use super::{Query, of_each_end};
+use super::{Query, Record as _, of_each_end};
+use crate::sa::answer::Body;
 use crate::sa::directory::EndIx;
+use crate::sa::guids::{Asker, Registry};
+
+/// Gives a port names, or takes them back.
+///
+/// # Errors
+/// The status that goes back instead.
+pub(in crate::sa) fn change(
+    registry: &mut Registry,
+    (header, data): (&SaHeader, &[u8]),
+    asker: &Asker<'_>,
+) -> Result<Body, Status> {
+    let record = GuidInfoRecord::from_prefix(data).ok_or(SaStatus::REQ_INVALID)?;
+    let mask = header.component_mask();
+    let answer = match header.mad().method() {
+        Method::SET => registry.assign(record, mask, asker)?,
+        _ => registry.release(record, mask, asker)?,
+    };
+    Ok(Body::record(&answer))
+}
 
 pub(super) fn candidates(
     query: Query<GuidInfoRecord>,
@@ -29,12 +49,10 @@ impl Query<GuidInfoRecord> {
 
     fn block(&self, ix: EndIx, block: u8) -> Option<GuidInfoRecord> {
         let end = self.directory.end(ix);
-        let mut guids = [Guid::ZERO; GuidInfo::ENTRIES];
-        if block == 0 {
-            guids[0] = end.guid;
-        }
+        let names = self.directory.names().aliases();
         let mut record = GuidInfoRecord::default();
         record.set_lid(end.lid).set_block_num(block);
+        let guids = names.block(end.guid, block);
         record.guid_info_mut().set_guids(guids);
         self.keep(record)
     }

@@ -1,7 +1,7 @@
 //! What each attribute answers.
 
 mod class_port_info;
-mod guid_info;
+pub(super) mod guid_info;
 mod linear_forwarding_table;
 mod link;
 pub(super) mod mc_member;
@@ -9,6 +9,7 @@ mod multicast_forwarding_table;
 mod node;
 mod p_key_table;
 mod port_info;
+pub(super) mod service;
 mod sl_to_vl_mapping;
 mod sm_info;
 mod switch_info;
@@ -18,6 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rsm_ids::{Lid, PortNum};
+use rsm_mad::Time;
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::{
     ClassPortInfo, ComponentMask, GuidInfoRecord, InformInfo, InformInfoRecord,
@@ -31,6 +33,7 @@ use super::answer::Body;
 use super::directory::{Directory, EndIx};
 use super::mcast::View;
 use super::path;
+use super::services;
 use super::template::Template;
 use super::trust::Trust;
 use crate::fabric::PortRef;
@@ -43,6 +46,8 @@ pub(super) struct Asked<'a> {
     pub(super) requester: EndIx,
     pub(super) directory: &'a Arc<Directory>,
     pub(super) view: &'a View,
+    pub(super) services: &'a services::View,
+    pub(super) now: Time,
 }
 
 /// Every attribute of the class that there is an answer about.
@@ -126,6 +131,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
             asked.read(multicast_forwarding_table::candidates(query))
         }
         McMemberRecord::ID => mc_member::read(asked),
+        ServiceRecord::ID => service::read(asked),
         SwitchInfoRecord::ID => {
             let query = Query::new(asked, SwitchInfoRecord::LID)?;
             asked.read(switch_info::candidates(query))

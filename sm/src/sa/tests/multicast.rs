@@ -67,7 +67,7 @@ fn hosts_join_the_broadcast_group_and_the_core_is_told() {
     assert_eq!(groups.by_mlid[&Lid(0xC000)].ports.len(), 3);
     assert!(world.sa.poll_save(due).is_none());
     let due = world.sa.next_deadline().unwrap();
-    let saved = world.sa.poll_save(due).unwrap();
+    let saved = world.sa.poll_save(due).unwrap().groups.unwrap();
     assert_eq!(saved.group(BROADCAST).unwrap().members.len(), 3);
     assert_eq!(world.sa.next_deadline(), None);
     let record = member(&world, hosts[0], BROADCAST);

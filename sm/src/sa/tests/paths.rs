@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
@@ -288,10 +289,13 @@ fn an_answer_goes_back_where_the_question_came_from() {
     let hosts = world.hosts();
     let mad = SaMad::request(Method::GET, Tid(1), PAIR, &between(hosts[0], hosts[1]));
     let requester = RemoteAddress::gsi(hosts[2], 3);
-    let answer = world.sa.handle(Request {
-        bytes: mad.as_bytes(),
-        requester,
-    });
+    let answer = world.sa.handle(
+        Request {
+            bytes: mad.as_bytes(),
+            requester,
+        },
+        Time::ZERO,
+    );
     let answer = answer.unwrap();
     assert_eq!((answer.remote, answer.status()), (requester, Status::OK));
 }

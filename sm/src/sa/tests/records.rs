@@ -1,4 +1,5 @@
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{CapabilityMask, LinkSpeed, NodeType, PKey, SmState};
@@ -311,15 +312,18 @@ fn strangers_are_denied_and_everybody_waits_for_the_first_plan() {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(lid, 0),
     };
-    let answer = world.sa.handle(request(Lid(0x1000))).unwrap();
+    let answer = world.sa.handle(request(Lid(0x1000)), Time::ZERO).unwrap();
     assert_eq!(answer.status(), SaStatus::REQ_DENIED);
 
     let lid = world.hosts()[0];
     let mut early = Administration::new(Config { sm_key: SM_KEY });
-    assert_eq!(early.handle(request(lid)).unwrap().status(), Status::BUSY);
+    assert_eq!(
+        early.handle(request(lid), Time::ZERO).unwrap().status(),
+        Status::BUSY
+    );
     world.snapshot.role = Role::Discovering;
     world.sa.replace(&world.snapshot);
-    let answer = world.sa.handle(request(lid)).unwrap();
+    let answer = world.sa.handle(request(lid), Time::ZERO).unwrap();
     assert_eq!(answer.status(), Status::BUSY);
 }
 

@@ -29,6 +29,7 @@ pub(super) const SMALL: &str = "pgft:2;2,2;1,2;1,1";
 pub(super) struct World {
     pub(super) sa: Administration,
     pub(super) snapshot: Snapshot,
+    pub(super) now: Time,
 }
 
 /// The plan for `spec`, and the fabric as it is when everything of it is written.
@@ -108,7 +109,11 @@ impl World {
         };
         let mut sa = Administration::new(Config { sm_key: SM_KEY });
         sa.replace(&snapshot);
-        World { sa, snapshot }
+        World {
+            sa,
+            snapshot,
+            now: Time::ZERO,
+        }
     }
 
     /// Has all paths computed ahead of time.
@@ -124,7 +129,7 @@ impl World {
         let inner = Arc::get_mut(&mut directory).unwrap();
         for &(lid, table) in tables {
             let ix = inner.by_lid(lid).unwrap();
-            inner.memberships.set(ix, table);
+            Arc::make_mut(&mut inner.memberships).set(ix, table);
         }
         self.sa.stand(Standing {
             directory: Some(directory),
@@ -206,8 +211,12 @@ impl World {
     }
 
     pub(super) fn handle(&mut self, bytes: &[u8]) -> Option<Answer> {
-        let requester = RemoteAddress::gsi(self.hosts()[0], 0);
-        self.sa.handle(Request { bytes, requester })
+        self.handle_from(self.hosts()[0], bytes)
+    }
+
+    pub(super) fn handle_from(&mut self, lid: Lid, bytes: &[u8]) -> Option<Answer> {
+        let requester = RemoteAddress::gsi(lid, 0);
+        self.sa.handle(Request { bytes, requester }, self.now)
     }
 
     /// All records that a table has.

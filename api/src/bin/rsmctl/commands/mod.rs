@@ -13,6 +13,7 @@ pub(crate) mod path;
 pub(crate) mod ports;
 pub(crate) mod route;
 pub(crate) mod sa;
+pub(crate) mod services;
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod sweep;
@@ -43,6 +44,7 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
         Question::Partitions(arguments) => partitions::run(arguments, &mut session).await,
         Question::Multicast(arguments) => multicast::run(arguments, &mut session).await,
         Question::Sa(arguments) => sa::run(arguments, &mut session).await,
+        Question::Services(arguments) => services::run(arguments, &mut session).await,
         Question::Findings(arguments) => findings::run(arguments, &mut session).await,
         Question::History(arguments) => history::run(arguments, &mut session).await,
         Question::Events(arguments) => events::run(arguments, &mut session).await,

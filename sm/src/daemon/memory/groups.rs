@@ -7,8 +7,9 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, Rate};
 
+use super::table::{self, Rows};
 use crate::sa::mcast::{Group, Parameters, SavedGroup, SavedMember, View};
-use crate::store::{ChangeSet, Namespace, Persisted};
+use crate::store::{ChangeSet, Persisted};
 
 /// The table of groups: by MGID.
 const GROUPS: &str = "multicast-groups";
@@ -22,37 +23,23 @@ const MEMBER_LEN: usize = 10;
 
 /// The groups that were remembered. What cannot be read is left out, and said.
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
-    let mut groups: BTreeMap<Gid, SavedGroup> = BTreeMap::new();
-    for (key, value) in records(persisted, GROUPS) {
-        match decode_group(key, value) {
-            Some(group) => {
-                groups.insert(group.parameters.mgid, group);
-            }
-            None => tracing::warn!(
-                ?key,
-                ?value,
-                "a record of {GROUPS} is not readable; left out"
-            ),
-        }
-    }
-    for (key, value) in records(persisted, MEMBERS) {
-        let member = decode_member(key, value);
-        match member.and_then(|(mgid, member)| Some((groups.get_mut(&mgid)?, member))) {
-            Some((group, member)) => group.members.push(member),
-            None => tracing::warn!(
-                ?key,
-                ?value,
-                "a record of {MEMBERS} is not readable; left out"
-            ),
-        }
-    }
+    let groups = table::read(persisted, GROUPS, decode_group);
+    let mut groups: BTreeMap<Gid, SavedGroup> = groups
+        .into_iter()
+        .map(|group| (group.parameters.mgid, group))
+        .collect();
+    table::read(persisted, MEMBERS, |key, value| {
+        let (mgid, member) = decode_member(key, value)?;
+        groups.get_mut(&mgid)?.members.push(member);
+        Some(())
+    });
     groups.into_values().collect()
 }
 
 /// Adds what has to be written so that `persisted` has the groups of `view`.
 pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSet) {
-    let mut groups: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-    let mut members: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut groups = Rows::new();
+    let mut members = Rows::new();
     for group in view.groups() {
         let (key, value) = encode_group(group);
         for member in group.members.values() {
@@ -63,30 +50,8 @@ pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSe
         }
         groups.insert(key, value);
     }
-    for (name, wanted) in [(GROUPS, groups), (MEMBERS, members)] {
-        let Ok(namespace) = Namespace::new(name) else {
-            continue;
-        };
-        for (key, _) in records(persisted, name).filter(|(key, _)| !wanted.contains_key(*key)) {
-            changes.remove_record(&namespace, key);
-        }
-        let known = persisted.records.get(&namespace);
-        for (key, value) in wanted {
-            let same = known.is_some_and(|known| known.get(&key) == Some(&value));
-            if !same && let Err(error) = changes.set_record(&namespace, &key, &value) {
-                tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
-            }
-        }
-    }
-}
-
-fn records<'a>(
-    persisted: &'a Persisted,
-    name: &str,
-) -> impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)> + use<'a> {
-    let namespace = Namespace::new(name).ok();
-    let table = namespace.and_then(|namespace| persisted.records.get(&namespace));
-    table.into_iter().flatten()
+    table::replace(persisted, GROUPS, &groups, changes);
+    table::replace(persisted, MEMBERS, &members, changes);
 }
 
 /// Numbers big-endian, in the order of [`decode_group`].
@@ -165,6 +130,7 @@ mod tests {
 
     use super::*;
     use crate::sa::mcast::{Config, Registry};
+    use crate::store::Namespace;
 
     fn some() -> Vec<SavedGroup> {
         let group = |number: u128, mlid| SavedGroup {

@@ -3,37 +3,59 @@
 //! Commits are made on a thread of their own, so that no convergence waits for a disk. Of several that wait, only the
 //! last is made: each one is whole.
 
+mod groups;
+mod guids;
+mod services;
+mod table;
+
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::group_memory;
+use super::clock::Clock;
 use crate::core::Remembered;
 use crate::diff::{DeviceKind, NotKept, PortRole};
 use crate::plan::lids::Claim;
 use crate::plan::ports::FieldMask;
-use crate::sa::mcast::{SavedGroup, View};
+use crate::sa;
 use crate::store::{ChangeSet, LidClaim, MemoryStore, Namespace, Persisted, SledStore, Store};
 
 /// The table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
 
-/// What is to be kept, as far as it was said.
-#[derive(Clone, Default)]
+/// What is to be kept and is not yet, as far as it was said.
+#[derive(Default)]
 struct Latest {
     remembered: Option<Box<Remembered>>,
-    groups: Option<View>,
+    administration: sa::Unsaved,
 }
 
-/// Keeps what the core remembers, and who takes part in multicast.
+/// Where it waits for the store's thread, which is woken up for it.
+#[derive(Clone)]
+struct Mailbox {
+    latest: Arc<Mutex<Latest>>,
+    bell: watch::Sender<()>,
+}
+
+/// Keeps what the core remembers, and what subnet administration does.
 pub(super) struct Keeper {
-    latest: watch::Sender<Latest>,
+    mailbox: Mailbox,
     thread: std::thread::JoinHandle<()>,
 }
 
+/// What was kept before.
+pub(super) struct Kept {
+    /// What the core remembers.
+    pub(super) core: Remembered,
+    /// What subnet administration remembers.
+    pub(super) administration: sa::Remembered,
+}
+
 /// Opens the store in `dir` (`None`: nothing survives), and says what was remembered.
-pub(super) fn open(dir: Option<&Path>) -> anyhow::Result<(Keeper, Remembered, Vec<SavedGroup>)> {
+pub(super) fn open(dir: Option<&Path>, clock: Clock) -> anyhow::Result<(Keeper, Kept)> {
     let mut store: Box<dyn Store> = match dir {
         Some(dir) => Box::new(
             SledStore::open(dir)
@@ -47,68 +69,84 @@ pub(super) fn open(dir: Option<&Path>) -> anyhow::Result<(Keeper, Remembered, Ve
     } else {
         tracing::info!(report = %report, "store opened");
     }
-    let remembered = remembered(&persisted);
-    let groups = group_memory::remembered(&persisted);
-    let (latest, inbox) = watch::channel(Latest::default());
+    let kept = Kept {
+        core: remembered(&persisted),
+        administration: sa::Remembered {
+            groups: groups::remembered(&persisted),
+            services: services::remembered(&persisted, &clock, clock.now()),
+            guids: guids::remembered(&persisted),
+        },
+    };
+    let (bell, rung) = watch::channel(());
+    let latest = Arc::new(Mutex::new(Latest::default()));
     let thread = std::thread::Builder::new()
         .name("store".to_owned())
-        .spawn(move || keep(store, persisted, inbox))
+        .spawn({
+            let latest = latest.clone();
+            move || keep(store, persisted, &latest, rung, clock)
+        })
         .context("cannot start the thread of the store")?;
-    Ok((Keeper { latest, thread }, remembered, groups))
+    let mailbox = Mailbox { latest, bell };
+    Ok((Keeper { mailbox, thread }, kept))
+}
+
+impl Mailbox {
+    fn put(&self, change: impl FnOnce(&mut Latest)) {
+        change(&mut self.latest.lock());
+        self.bell.send_replace(());
+    }
 }
 
 impl Keeper {
     /// Keeps `remembered` from now on. Does not wait.
     pub(super) fn keep(&self, remembered: Box<Remembered>) {
-        self.latest
-            .send_modify(|latest| latest.remembered = Some(remembered));
+        self.mailbox
+            .put(|latest| latest.remembered = Some(remembered));
     }
 
-    /// Where it is told who takes part in multicast, to be kept from then on. Does not wait. The store closes
-    /// when it is gone as well.
-    pub(super) fn group_sink(&self) -> Box<dyn Fn(View) + Send> {
-        let latest = self.latest.clone();
-        Box::new(move |view| latest.send_modify(|latest| latest.groups = Some(view)))
+    /// Where subnet administration tells what is to be kept from then on. Does not wait. The store closes when it is gone as
+    /// well.
+    pub(super) fn administration_sink(&self) -> Box<dyn Fn(sa::Unsaved) + Send> {
+        let mailbox = self.mailbox.clone();
+        Box::new(move |unsaved| mailbox.put(|latest| latest.administration.update(unsaved)))
     }
 
     /// Waits until everything is on the disk, and closes the store.
     pub(super) fn close(self) {
-        drop(self.latest);
+        drop(self.mailbox);
         if self.thread.join().is_err() {
             tracing::error!("the thread of the store panicked");
         }
     }
 }
 
-fn keep(mut store: Box<dyn Store>, mut persisted: Persisted, mut inbox: watch::Receiver<Latest>) {
+fn keep(
+    mut store: Box<dyn Store>,
+    mut persisted: Persisted,
+    mailbox: &Mutex<Latest>,
+    mut rung: watch::Receiver<()>,
+    clock: Clock,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let Ok(runtime) = runtime else {
         tracing::error!("the thread of the store cannot wait; nothing is remembered");
         return;
     };
+    // What is not on the disk as yet: what could not be written is written with what comes next.
+    let mut owed = ChangeSet::new();
     loop {
         // An error says that the sender is gone; what it sent last is still to be read.
-        let open = runtime.block_on(inbox.changed()).is_ok();
-        let latest = inbox.borrow_and_update().clone();
-        {
-            let mut changes = match &latest.remembered {
-                Some(remembered) => changes(&persisted, remembered),
-                None => ChangeSet::new(),
-            };
-            if let Some(groups) = &latest.groups {
-                group_memory::changes(&persisted, groups, &mut changes);
-            }
-            // While a view is held, whoever changes groups has to copy them.
-            drop(latest);
-            if !changes.is_empty() {
-                match store.commit(&changes) {
-                    Ok(()) => persisted.apply(&changes),
-                    Err(error) => {
-                        tracing::error!(
-                            error = &error as &dyn std::error::Error,
-                            "cannot remember"
-                        );
-                    }
+        let open = runtime.block_on(rung.changed()).is_ok();
+        // Views are not held while the disk is waited for: whoever changes what they show would have to copy it.
+        let latest = std::mem::take(&mut *mailbox.lock());
+        let changes = changes_to(&persisted, latest, &clock);
+        persisted.apply(&changes);
+        owed.merge(changes);
+        if !owed.is_empty() {
+            match store.commit(&owed) {
+                Ok(()) => owed = ChangeSet::new(),
+                Err(error) => {
+                    tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
                 }
             }
         }
@@ -155,6 +193,28 @@ fn remembered(persisted: &Persisted) -> Remembered {
         not_kept,
         generation: persisted.plan_generation,
     }
+}
+
+/// What has to be written so that `persisted` becomes what `latest` says.
+fn changes_to(persisted: &Persisted, latest: Latest, clock: &Clock) -> ChangeSet {
+    let Latest {
+        remembered,
+        administration,
+    } = latest;
+    let mut changes = match remembered {
+        Some(remembered) => changes(persisted, &remembered),
+        None => ChangeSet::new(),
+    };
+    if let Some(groups) = administration.groups {
+        groups::changes(persisted, &groups, &mut changes);
+    }
+    if let Some(services) = administration.services {
+        services::changes(persisted, &services, clock, &mut changes);
+    }
+    if let Some(aliases) = administration.guids {
+        guids::changes(persisted, &aliases, &mut changes);
+    }
+    changes
 }
 
 /// What has to be written so that `persisted` becomes `remembered`.

@@ -1,0 +1,79 @@
+//! Alias GUIDs, in the store: by port GUID and index.
+
+use rsm_ids::Guid;
+
+use super::table::{self, Rows};
+use crate::plan::guids::AliasGuids;
+use crate::store::{ChangeSet, Persisted};
+
+/// The table of alias GUIDs.
+const GUIDS: &str = "alias-guids";
+
+/// The names that were remembered. What cannot be read is left out, and said.
+pub(super) fn remembered(persisted: &Persisted) -> AliasGuids {
+    let mut guids = AliasGuids::default();
+    for (port, index, alias) in table::read(persisted, GUIDS, decode) {
+        guids.by_port.entry(port).or_default().insert(index, alias);
+    }
+    guids
+}
+
+/// Adds what has to be written so that `persisted` has these names.
+pub(super) fn changes(persisted: &Persisted, guids: &AliasGuids, changes: &mut ChangeSet) {
+    let rows = guids.by_port.iter().flat_map(|(port, names)| {
+        names.iter().map(|(&index, alias)| {
+            let key = [&port.0.to_be_bytes()[..], &[index]].concat();
+            (key, alias.0.to_be_bytes().to_vec())
+        })
+    });
+    let rows: Rows = rows.collect();
+    table::replace(persisted, GUIDS, &rows, changes);
+}
+
+fn decode(key: &[u8], value: &[u8]) -> Option<(Guid, u8, Guid)> {
+    let (port, index) = key.split_first_chunk()?;
+    let &[index] = index else { return None };
+    let alias = value.try_into().ok()?;
+    let guid = |bytes| Guid(u64::from_be_bytes(bytes));
+    Some((guid(*port), index, guid(alias)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Namespace;
+
+    #[test]
+    fn what_was_remembered_comes_back_and_the_rest_is_left_out() {
+        let mut guids = AliasGuids::default();
+        for (port, index, alias) in [(1, 1, 11), (1, 254, 12), (2, 8, 13)] {
+            let names = guids.by_port.entry(Guid(port)).or_default();
+            names.insert(index, Guid(alias));
+        }
+        let mut persisted = Persisted::default();
+        let change = |persisted: &Persisted, guids: &AliasGuids| {
+            let mut set = ChangeSet::new();
+            changes(persisted, guids, &mut set);
+            set
+        };
+        persisted.apply(&change(&persisted, &guids));
+        assert_eq!(persisted.len(), 3);
+        assert_eq!(remembered(&persisted), guids);
+        assert!(change(&persisted, &guids).is_empty());
+        let mut broken = ChangeSet::new();
+        let namespace = Namespace::new(GUIDS).unwrap();
+        for length in [0, 8, 10] {
+            broken
+                .set_record(&namespace, &vec![0; length], &[0; 8])
+                .unwrap();
+        }
+        for (index, length) in [(1, 0), (2, 7), (3, 9)] {
+            let key = [0, 0, 0, 0, 0, 0, 0, 9, index];
+            broken
+                .set_record(&namespace, &key, &vec![0; length])
+                .unwrap();
+        }
+        persisted.apply(&broken);
+        assert_eq!(remembered(&persisted), guids);
+    }
+}

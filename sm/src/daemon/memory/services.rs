@@ -1,0 +1,202 @@
+//! Services, in the store: by ServiceID, ServiceGID and ServiceP_Key. Leases are kept by when they end in the world, so that
+//! they go on to run out while nobody counts.
+
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::wire::sa::{Record as _, ServiceRecord};
+
+use super::table::{self, Rows};
+use crate::publish::Clock;
+use crate::sa::services::{Id, SavedService, View};
+use crate::store::{ChangeSet, Persisted};
+
+/// The table of services.
+const SERVICES: &str = "services";
+
+/// Milliseconds since 1970 of a lease without end.
+const NEVER: u64 = u64::MAX;
+
+const VALUE_LEN: usize = ServiceRecord::LEN + 24;
+
+/// The services that were remembered, as they are at `now`. What cannot be read is left out, and said.
+pub(super) fn remembered(persisted: &Persisted, clock: &dyn Clock, now: Time) -> Vec<SavedService> {
+    let now_ms = clock.unix_ms(now);
+    table::read(persisted, SERVICES, |key, value| decode(key, value, now_ms))
+}
+
+/// Adds what has to be written so that `persisted` has the services of `view`.
+pub(super) fn changes(
+    persisted: &Persisted,
+    view: &View,
+    clock: &dyn Clock,
+    changes: &mut ChangeSet,
+) {
+    let rows = view.services().map(|service| {
+        let until = service.until.map_or(NEVER, |until| clock.unix_ms(until));
+        let mut value = service.record.as_bytes().to_vec();
+        for number in [service.port.0, service.owner.0, until] {
+            value.extend(number.to_be_bytes());
+        }
+        (key(&service.id()), value)
+    });
+    let rows: Rows = rows.collect();
+    table::replace(persisted, SERVICES, &rows, changes);
+}
+
+fn key(id: &Id) -> Vec<u8> {
+    let mut key = id.service.to_be_bytes().to_vec();
+    key.extend(id.gid.0.to_be_bytes());
+    key.extend(id.p_key.0.to_be_bytes());
+    key
+}
+
+fn decode(row: &[u8], value: &[u8], now_ms: u64) -> Option<SavedService> {
+    let value: &[u8; VALUE_LEN] = value.try_into().ok()?;
+    let (record, numbers) = value.split_at(ServiceRecord::LEN);
+    let record = *ServiceRecord::from_prefix(record)?;
+    let (numbers, _) = numbers.as_chunks::<8>();
+    let &[port, owner, until] = numbers else {
+        return None;
+    };
+    let until = u64::from_be_bytes(until);
+    let id = Id {
+        service: record.service_id(),
+        gid: record.service_gid(),
+        p_key: record.service_p_key(),
+    };
+    // A clock that was set back gives nobody more time than he asked for.
+    let longest = Duration::from_secs(u64::from(record.service_lease()));
+    let left = (until != NEVER).then(|| Duration::from_millis(until.saturating_sub(now_ms)));
+    (key(&id) == row).then_some(SavedService {
+        record,
+        port: Guid(u64::from_be_bytes(port)),
+        owner: Guid(u64::from_be_bytes(owner)),
+        left: left.map(|left| left.min(longest)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_mad::ids::Gid;
+    use rsm_mad::wire::attr::PKey;
+
+    use super::*;
+    use crate::sa::services::Registry;
+    use crate::store::Namespace;
+
+    /// The process started so many milliseconds after 1970.
+    struct World(u64);
+
+    impl Clock for World {
+        fn now(&self) -> Time {
+            Time::ZERO
+        }
+
+        fn unix_ms(&self, at: Time) -> u64 {
+            self.0 + at.as_nanos() / 1_000_000
+        }
+    }
+
+    fn service(number: u64, lease: u32) -> SavedService {
+        let mut record = ServiceRecord::default();
+        record
+            .set_service_id(number)
+            .set_service_gid(Gid(0xFE80 << 112 | 9))
+            .set_service_p_key(PKey::DEFAULT_FULL)
+            .set_service_lease(lease)
+            .set_service_key([7; 16])
+            .set_service_name([b'n'; 64])
+            .set_service_data([5; 64]);
+        let ends = lease != ServiceRecord::LEASE_INDEFINITE;
+        SavedService {
+            record,
+            port: Guid(9),
+            owner: Guid(8),
+            left: ends.then(|| Duration::from_secs(u64::from(lease))),
+        }
+    }
+
+    fn view(services: Vec<SavedService>, now: Time) -> View {
+        let mut registry = Registry::default();
+        assert_eq!(registry.restore(services, now), 0);
+        registry.view()
+    }
+
+    fn change(persisted: &Persisted, view: &View, clock: &World) -> ChangeSet {
+        let mut set = ChangeSet::new();
+        changes(persisted, view, clock, &mut set);
+        set
+    }
+
+    #[test]
+    fn what_was_remembered_comes_back_with_what_is_left_of_it() {
+        let before = World(1_000_000);
+        let at = Time::ZERO + Duration::from_millis(500);
+        let services = vec![
+            service(1, ServiceRecord::LEASE_INDEFINITE),
+            service(2, 60),
+            service(3, 3),
+        ];
+        let view = view(services.clone(), at);
+        let mut persisted = Persisted::default();
+        persisted.apply(&change(&persisted, &view, &before));
+        assert_eq!(persisted.len(), 3);
+        assert_eq!(remembered(&persisted, &before, at), services);
+        assert!(change(&persisted, &view, &before).is_empty());
+        // Ten seconds later in the world, in another process.
+        let after = World(1_010_500);
+        let now = remembered(&persisted, &after, Time::ZERO);
+        assert_eq!(now[0], services[0]);
+        assert_eq!(now[1].left, Some(Duration::from_secs(50)));
+        assert_eq!(now[2].left, Some(Duration::ZERO), "it has ended");
+        let mut registry = Registry::default();
+        assert_eq!(registry.restore(now, Time::ZERO), 0);
+        assert_eq!(registry.len(), 2);
+        // Set back by a year, a clock prolongs nothing.
+        let now = remembered(&persisted, &World(0), Time::ZERO);
+        assert_eq!(now[1].left, services[1].left);
+        // Which has gone is gone there too.
+        let none = view_of_nothing();
+        persisted.apply(&change(&persisted, &none, &before));
+        assert!(persisted.is_empty());
+    }
+
+    fn view_of_nothing() -> View {
+        Registry::default().view()
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let clock = World(0);
+        let mut persisted = Persisted::default();
+        let services = vec![service(1, 60)];
+        let sound = view(services.clone(), Time::ZERO);
+        persisted.apply(&change(&persisted, &sound, &clock));
+        let (row, value) = {
+            let table = &persisted.records[&Namespace::new(SERVICES).unwrap()];
+            let (row, value) = table.first_key_value().unwrap();
+            (row.clone(), value.clone())
+        };
+        let mut broken = ChangeSet::new();
+        let namespace = Namespace::new(SERVICES).unwrap();
+        for length in [0, 1, 25, 27] {
+            let key = vec![1; length];
+            broken.set_record(&namespace, &key, &value).unwrap();
+        }
+        let mut other = row;
+        other[7] = 9;
+        // It says that it is another one, or is too short or too long to say anything.
+        broken.set_record(&namespace, &other, &value).unwrap();
+        other[7] = 10;
+        broken
+            .set_record(&namespace, &other, &value[..VALUE_LEN - 1])
+            .unwrap();
+        other[7] = 11;
+        let longer = [&value[..], &[0]].concat();
+        broken.set_record(&namespace, &other, &longer).unwrap();
+        persisted.apply(&broken);
+        assert_eq!(remembered(&persisted, &clock, Time::ZERO), services);
+    }
+}

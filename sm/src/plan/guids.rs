@@ -1,0 +1,37 @@
+//! The names that ports are to have beside their own, as far as hardware depends on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::GuidInfo;
+
+/// Entries in a block of a port's GUIDInfo.
+const ENTRIES: u8 = GuidInfo::ENTRIES as u8;
+
+/// The alias GUIDs of all ports, as subnet administration has given them. Index 0 is a port's own GUID and not in here.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct AliasGuids {
+    /// By port GUID: by index in the port's table.
+    pub by_port: BTreeMap<Guid, BTreeMap<u8, Guid>>,
+}
+
+impl AliasGuids {
+    /// What a block of the table of a port is to hold.
+    pub fn block(&self, port: Guid, block: u8) -> [Guid; GuidInfo::ENTRIES] {
+        let mut guids = [Guid::ZERO; GuidInfo::ENTRIES];
+        if block == 0 {
+            guids[0] = port;
+        }
+        let aliases = self.by_port.get(&port).into_iter().flatten();
+        for (&index, &alias) in aliases.filter(|&(&index, _)| index / ENTRIES == block) {
+            guids[usize::from(index % ENTRIES)] = alias;
+        }
+        guids
+    }
+
+    /// The blocks in which a port has aliases.
+    pub fn blocks(&self, port: Guid) -> BTreeSet<u8> {
+        let aliases = self.by_port.get(&port).into_iter().flatten();
+        aliases.map(|(&index, _)| index / ENTRIES).collect()
+    }
+}

@@ -1,0 +1,180 @@
+//! Alias GUIDs: names that ports have beside their own (IBA 15.2.5.18).
+//!
+//! A [`Registry`] is a state machine without I/O: it takes Set and Delete of GUIDInfoRecord, says which port has which name, and
+//! what the core is to write. A port's own GUID, at index 0 of block 0, is never changed. A name is given to one port only; it
+//! goes with its port, unless that comes back soon.
+
+mod change;
+pub mod limits;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+
+pub(in crate::sa) use self::change::Asker;
+use super::directory::Directory;
+use crate::plan::guids::AliasGuids;
+
+/// How long a port that is gone keeps its names: as long as its memberships.
+const KEEP: Duration = Duration::from_secs(10);
+
+/// Which port has which name, at one moment.
+#[derive(Clone, Default, Debug)]
+pub struct Names {
+    aliases: Arc<AliasGuids>,
+    /// By alias: the GUID of its port.
+    owners: Arc<BTreeMap<Guid, Guid>>,
+}
+
+impl Names {
+    /// The GUID of the port that has this alias.
+    pub fn owner(&self, alias: Guid) -> Option<Guid> {
+        self.owners.get(&alias).copied()
+    }
+
+    /// The names of each port.
+    pub fn aliases(&self) -> &Arc<AliasGuids> {
+        &self.aliases
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+}
+
+/// All alias GUIDs.
+#[derive(Debug, Default)]
+pub struct Registry {
+    /// Shared with whoever looks, and copied where one still does when something changes.
+    names: Names,
+    /// Ports with names that are gone, and when they lose them.
+    gone: BTreeMap<Guid, Time>,
+    /// Counts names that were made up.
+    assigned: u32,
+    /// The core was not told of the latest.
+    untold: bool,
+    /// Changed since somebody last took what is to be remembered.
+    unsaved: bool,
+}
+
+impl Registry {
+    /// Who has which name now.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// What ports are to hold, if the core was not told yet.
+    pub fn take_untold(&mut self) -> Option<Arc<AliasGuids>> {
+        std::mem::take(&mut self.untold).then(|| self.names.aliases.clone())
+    }
+
+    /// Whether the core was not told of the latest.
+    pub fn is_untold(&self) -> bool {
+        self.untold
+    }
+
+    /// Whether anything has changed that is to be remembered.
+    pub fn is_unsaved(&self) -> bool {
+        self.unsaved
+    }
+
+    /// Whether anything has changed that is to be remembered, since this was last asked.
+    pub fn take_unsaved(&mut self) -> bool {
+        std::mem::take(&mut self.unsaved)
+    }
+
+    /// The subnet has changed: ports that are gone lose their names when they do not come back in time.
+    pub fn ports_changed(&mut self, directory: &Directory, now: Time) {
+        for &port in self.names.aliases.by_port.keys() {
+            if directory.by_guid(port).is_some() {
+                self.gone.remove(&port);
+            } else {
+                self.gone.entry(port).or_insert(now + KEEP);
+            }
+        }
+    }
+
+    /// Takes the names of ports that have been gone for too long. Whether there were any.
+    pub fn handle_deadline(&mut self, now: Time) -> bool {
+        let is_over = |&(_, &until): &(&Guid, &Time)| until <= now;
+        let lost: Vec<Guid> = self
+            .gone
+            .iter()
+            .filter(is_over)
+            .map(|(&port, _)| port)
+            .collect();
+        for port in &lost {
+            self.gone.remove(port);
+            let names = self.names.aliases.by_port.get(port).cloned();
+            for index in names.unwrap_or_default().into_keys() {
+                self.remove(*port, index);
+            }
+        }
+        !lost.is_empty()
+    }
+
+    /// When [`Registry::handle_deadline`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.gone.values().copied().min()
+    }
+
+    /// Takes back what was saved, at the start. Every port counts as gone until [`Registry::ports_changed`] finds it, and has all
+    /// of `until` for that. What contradicts itself or the limits is left out; returns how many names were.
+    pub fn restore(&mut self, saved: &AliasGuids, until: Time) -> usize {
+        let mut left_out = 0;
+        for (&port, names) in &saved.by_port {
+            for (&index, &alias) in names {
+                let is_sound = index != 0
+                    && !alias.is_zero()
+                    && alias != port
+                    && !saved.by_port.contains_key(&alias)
+                    && self.names.owner(alias).is_none()
+                    && self.names.owners.len() < limits::MAX_ALIASES;
+                if is_sound {
+                    self.insert(port, index, alias);
+                    self.gone.insert(port, until);
+                } else {
+                    left_out += 1;
+                }
+            }
+        }
+        left_out
+    }
+
+    fn insert(&mut self, port: Guid, index: u8, alias: Guid) {
+        self.remove(port, index);
+        let aliases = Arc::make_mut(&mut self.names.aliases);
+        aliases
+            .by_port
+            .entry(port)
+            .or_default()
+            .insert(index, alias);
+        Arc::make_mut(&mut self.names.owners).insert(alias, port);
+        self.changed();
+    }
+
+    fn remove(&mut self, port: Guid, index: u8) {
+        let aliases = Arc::make_mut(&mut self.names.aliases);
+        let Some(names) = aliases.by_port.get_mut(&port) else {
+            return;
+        };
+        let Some(alias) = names.remove(&index) else {
+            return;
+        };
+        if names.is_empty() {
+            aliases.by_port.remove(&port);
+            self.gone.remove(&port);
+        }
+        Arc::make_mut(&mut self.names.owners).remove(&alias);
+        self.changed();
+    }
+
+    fn changed(&mut self) {
+        self.untold = true;
+        self.unsaved = true;
+    }
+}

@@ -1,0 +1,48 @@
+//! What subnet administration knows that nobody else can tell it again, across restarts.
+
+use std::sync::Arc;
+
+use super::services::{self, SavedService};
+use super::{SavedGroup, View};
+use crate::plan::guids::AliasGuids;
+
+/// What was remembered, to be taken back at the start.
+#[derive(Clone, Default, Debug)]
+pub struct Remembered {
+    /// Multicast groups with their members.
+    pub groups: Vec<SavedGroup>,
+    /// Services with what is left of their leases.
+    pub services: Vec<SavedService>,
+    /// Alias GUIDs of ports.
+    pub guids: AliasGuids,
+}
+
+/// What is to be remembered from now on: those parts that have changed, each whole.
+#[derive(Clone, Default, Debug)]
+pub struct Unsaved {
+    /// Multicast groups with their members.
+    pub groups: Option<View>,
+    /// Services.
+    pub services: Option<services::View>,
+    /// Alias GUIDs of ports.
+    pub guids: Option<Arc<AliasGuids>>,
+}
+
+impl Unsaved {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_none() && self.services.is_none() && self.guids.is_none()
+    }
+
+    /// Takes over what `newer` has; keeps what it does not have.
+    pub fn update(&mut self, newer: Unsaved) {
+        let Unsaved {
+            groups,
+            services,
+            guids,
+        } = newer;
+        self.groups = groups.or(self.groups.take());
+        self.services = services.or(self.services.take());
+        self.guids = guids.or(self.guids.take());
+    }
+}

@@ -1,0 +1,47 @@
+//! ServiceRecord: who offers what; see [`crate::sa::services`].
+
+use rsm_mad::Time;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{SaHeader, SaStatus, ServiceRecord};
+
+use super::{Asked, Record as _};
+use crate::sa::answer::Body;
+use crate::sa::services::{Asker, Eyes, Query, Registry};
+
+/// Registers a service, or takes it back.
+///
+/// # Errors
+/// The status that goes back instead.
+pub(in crate::sa) fn change(
+    registry: &mut Registry,
+    (header, data): (&SaHeader, &[u8]),
+    asker: &Asker<'_>,
+    now: Time,
+) -> Result<Body, Status> {
+    let record = ServiceRecord::from_prefix(data).ok_or(SaStatus::REQ_INVALID)?;
+    let mask = header.component_mask();
+    let mut answer = match header.mad().method() {
+        Method::SET => registry.register(record, mask, asker, now)?,
+        _ => registry.delete(record, mask, asker, now)?,
+    };
+    if !asker.trust.is_trusted() {
+        answer.set_service_key([0; 16]);
+    }
+    Ok(Body::record(&answer))
+}
+
+/// Looks for services.
+///
+/// # Errors
+/// The status that goes back instead.
+pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
+    let record = asked.record::<ServiceRecord>()?;
+    let eyes = Eyes {
+        directory: asked.directory.clone(),
+        requester: asked.requester,
+        trust: asked.trust,
+    };
+    let mask = asked.header.component_mask();
+    let services = asked.services.clone();
+    asked.read(Query::new(services, eyes, &record, mask, asked.now)?)
+}

@@ -1,0 +1,174 @@
+//! Registering a service, and taking it back (IBA 15.2.5.14).
+
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{ComponentMask, SaStatus, ServiceRecord};
+
+use super::{Id, Registry, Service, usual_gid};
+use crate::sa::directory::{Directory, EndIx};
+use crate::sa::template::Template;
+use crate::sa::trust::Trust;
+
+/// What names a service that is to be registered.
+const NAMED: ComponentMask =
+    ComponentMask(ServiceRecord::SERVICE_ID.0 | ServiceRecord::SERVICE_GID.0);
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(in crate::sa) struct Asker<'a> {
+    pub(in crate::sa) directory: &'a Directory,
+    pub(in crate::sa) port: EndIx,
+    pub(in crate::sa) trust: Trust,
+}
+
+impl Asker<'_> {
+    fn guid(&self) -> Guid {
+        self.directory.end(self.port).guid
+    }
+
+    fn is_in(&self, port: EndIx, p_key: PKey) -> bool {
+        let mut keys = self.directory.p_keys(port).iter();
+        p_key.is_valid() && keys.any(|key| key.base() == p_key.base())
+    }
+}
+
+impl Registry {
+    /// Answers Set of ServiceRecord: registers a service, or changes what is said of it and for how long. Without
+    /// ServiceLease it stays until it is deleted; without ServiceP_Key it is reached in any partition.
+    ///
+    /// # Errors
+    /// The status to answer with; nothing has changed then.
+    pub(in crate::sa) fn register(
+        &mut self,
+        record: &ServiceRecord,
+        mask: ComponentMask,
+        asker: &Asker<'_>,
+        now: Time,
+    ) -> Result<ServiceRecord, Status> {
+        if !mask.contains(NAMED) {
+            return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+        }
+        // Whether there are components that no record has.
+        Template::new(record, mask, ComponentMask(u64::MAX))?;
+        let mut record = *record;
+        if !mask.contains(ServiceRecord::SERVICE_P_KEY) {
+            record.set_service_p_key(PKey::INVALID);
+        }
+        let port = offering_port(&mut record, mask, asker)?;
+        if !mask.contains(ServiceRecord::SERVICE_LEASE) {
+            record.set_service_lease(ServiceRecord::LEASE_INDEFINITE);
+        }
+        if !mask.contains(ServiceRecord::SERVICE_KEY) {
+            record.set_service_key([0; 16]);
+        }
+        let lease = record.service_lease();
+        let until = (lease != ServiceRecord::LEASE_INDEFINITE)
+            .then(|| now + Duration::from_secs(u64::from(lease)));
+        let mut service = Service {
+            record,
+            port,
+            owner: asker.guid(),
+            until,
+        };
+        let id = service.id();
+        let known = self.get(&id).filter(|known| !known.is_over(now));
+        if let Some(known) = known {
+            if !may_change(known, &record, mask, asker) {
+                return Err(SaStatus::REQ_DENIED);
+            }
+            // Whoever registered it keeps it on his account.
+            service.owner = known.owner;
+        } else if !self.make_room(service.owner) {
+            return Err(SaStatus::NO_RESOURCES);
+        }
+        let shown = service.shown(now);
+        self.insert(service);
+        Ok(shown)
+    }
+
+    /// Answers Delete of ServiceRecord: takes a service back. ServiceID, ServiceGID and ServiceP_Key of the record name it,
+    /// whether or not the mask does; what else the mask has must be so.
+    ///
+    /// # Errors
+    /// The status to answer with; nothing has changed then.
+    pub(in crate::sa) fn delete(
+        &mut self,
+        record: &ServiceRecord,
+        mask: ComponentMask,
+        asker: &Asker<'_>,
+        now: Time,
+    ) -> Result<ServiceRecord, Status> {
+        let apart = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
+        let template = Template::new(record, mask, apart)?;
+        let gid = usual_gid(asker.directory, record.service_gid());
+        let id = |p_key| Id {
+            service: record.service_id(),
+            gid,
+            p_key,
+        };
+        let known = self.get(&id(record.service_p_key())).or_else(|| {
+            // A service that was registered without has none, whatever the field says.
+            let open = !mask.contains(ServiceRecord::SERVICE_P_KEY);
+            open.then(|| self.get(&id(PKey::INVALID))).flatten()
+        });
+        let known = known
+            .filter(|known| !known.is_over(now) && template.matches(&known.record))
+            .ok_or(SaStatus::NO_RECORDS)?;
+        if !may_change(known, record, mask, asker) {
+            return Err(SaStatus::REQ_DENIED);
+        }
+        let id = known.id();
+        let removed = self.remove(&id).ok_or(SaStatus::NO_RECORDS)?;
+        Ok(removed.shown(now))
+    }
+}
+
+/// The port that offers what is to be registered. Puts the GID into its usual form.
+///
+/// # Errors
+/// ERR_REQ_INVALID_GID where the port is not there, or the requester may not know of it; ERR_REQ_INVALID where it or the
+/// requester is not in the partition.
+fn offering_port(
+    record: &mut ServiceRecord,
+    mask: ComponentMask,
+    asker: &Asker<'_>,
+) -> Result<Guid, Status> {
+    let directory = asker.directory;
+    let p_key = record.service_p_key();
+    let in_partition =
+        |port| !mask.contains(ServiceRecord::SERVICE_P_KEY) || asker.is_in(port, p_key);
+    let trusted = asker.trust.is_trusted();
+    let port = if record.service_gid().is_multicast() {
+        asker.port
+    } else {
+        let gid = usual_gid(directory, record.service_gid());
+        record.set_service_gid(gid);
+        directory
+            .by_name(gid.guid())
+            .filter(|&port| trusted || directory.may_see(asker.port, port))
+            .ok_or(SaStatus::REQ_INVALID_GID)?
+    };
+    if !in_partition(port) || !(trusted || in_partition(asker.port)) {
+        return Err(SaStatus::REQ_INVALID);
+    }
+    Ok(directory.end(port).guid)
+}
+
+/// Whether the requester may change or delete a service: the port that offers it, the one that registered it, and who shows
+/// the key under which it was registered. To know no key is no key to those without.
+fn may_change(
+    known: &Service,
+    record: &ServiceRecord,
+    mask: ComponentMask,
+    asker: &Asker<'_>,
+) -> bool {
+    let guid = asker.guid();
+    let key = known.record.service_key();
+    let shows_key =
+        mask.contains(ServiceRecord::SERVICE_KEY) && *key != [0; 16] && key == record.service_key();
+    asker.trust.is_trusted() || guid == known.port || guid == known.owner || shows_key
+}

@@ -1,0 +1,123 @@
+//! What survives a restart.
+
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::wire::sa::ServiceRecord;
+
+use super::limits::{MAX_SERVICES, MAX_SERVICES_PER_PORT};
+use super::{Registry, Service};
+
+/// A service, to be kept elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SavedService {
+    /// As it was registered.
+    pub record: ServiceRecord,
+    /// The GUID of the port that offers it.
+    pub port: Guid,
+    /// The GUID of the port that registered it.
+    pub owner: Guid,
+    /// What is left of its lease; `None`: it has no end.
+    pub left: Option<Duration>,
+}
+
+impl Registry {
+    /// Takes back what was saved, at the start. Every port counts as away until [`Registry::ports_changed`] finds it.
+    ///
+    /// What contradicts itself or the limits is left out: bytes on a disk are no more to be trusted than a request. Returns
+    /// how many services were. Those whose lease has ended meanwhile are not counted.
+    pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedService>, now: Time) -> usize {
+        let mut left_out = 0;
+        for saved in saved {
+            let leased = saved.record.service_lease() != ServiceRecord::LEASE_INDEFINITE;
+            let owned = self.owned.get(&saved.owner).copied().unwrap_or(0);
+            let service = Service {
+                record: saved.record,
+                port: saved.port,
+                owner: saved.owner,
+                until: saved.left.map(|left| now + left),
+            };
+            let is_sound = leased == saved.left.is_some()
+                && !saved.port.is_zero()
+                && !saved.owner.is_zero()
+                && owned < MAX_SERVICES_PER_PORT
+                && self.len() < MAX_SERVICES
+                && self.get(&service.id()).is_none();
+            if !is_sound {
+                left_out += 1;
+            } else if !service.is_over(now) {
+                self.away.insert(service.port, now);
+                self.insert(service);
+            }
+        }
+        left_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_mad::ids::Gid;
+
+    use super::*;
+
+    fn saved(port: u64, number: u64) -> SavedService {
+        let mut record = ServiceRecord::default();
+        record
+            .set_service_id(number)
+            .set_service_gid(Gid(0xFE80 << 112 | u128::from(port)))
+            .set_service_lease(ServiceRecord::LEASE_INDEFINITE);
+        SavedService {
+            record,
+            port: Guid(port),
+            owner: Guid(port),
+            left: None,
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_left_out() {
+        let mut registry = Registry::default();
+        let mut odd = saved(1, 1);
+        odd.left = Some(Duration::from_secs(1));
+        let mut nameless = saved(1, 2);
+        nameless.owner = Guid::ZERO;
+        let twice = [saved(1, 3), saved(1, 3)];
+        let all = [odd, nameless].into_iter().chain(twice);
+        assert_eq!(registry.restore(all, Time::ZERO), 3);
+        assert_eq!(registry.len(), 1);
+        let many = (10..10 + MAX_SERVICES_PER_PORT as u64).map(|number| saved(1, number));
+        assert_eq!(registry.restore(many, Time::ZERO), 1);
+    }
+
+    #[test]
+    fn where_all_room_is_taken_those_away_longest_make_some() {
+        let mut registry = Registry::default();
+        let ports = (MAX_SERVICES / MAX_SERVICES_PER_PORT) as u64;
+        for port in 1..=ports {
+            let at = Time::ZERO + Duration::from_secs(100 - port);
+            let all = (0..MAX_SERVICES_PER_PORT as u64).map(|number| saved(port, number));
+            assert_eq!(registry.restore(all, at), 0);
+        }
+        assert_eq!(registry.restore([saved(ports + 1, 0)], Time::ZERO), 1);
+        // The last port came back first, and so has been away longest.
+        assert!(registry.make_room(Guid(ports + 1)));
+        assert_eq!(
+            (registry.displaced(), registry.len()),
+            (1, MAX_SERVICES - 1)
+        );
+        assert_eq!(
+            registry.by_port[&Guid(ports)].len(),
+            MAX_SERVICES_PER_PORT - 1
+        );
+        // Where nobody is away there is none to be had.
+        registry.insert(Service {
+            record: saved(ports, 0).record,
+            port: Guid(ports),
+            owner: Guid(ports),
+            until: None,
+        });
+        registry.away.clear();
+        assert!(!registry.make_room(Guid(ports + 1)));
+    }
+}

@@ -1,0 +1,187 @@
+//! Services as they were at one moment, for those who ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{ComponentMask, ServiceRecord};
+
+use super::{Id, Service, usual_gid};
+use crate::sa::directory::{Directory, EndIx};
+use crate::sa::template::Template;
+use crate::sa::trust::Trust;
+
+/// ServiceName, padded with NUL.
+type Name = [u8; 64];
+
+/// All services, by what they are asked for by most.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Index {
+    pub(super) by_id: BTreeMap<Id, Arc<Service>>,
+    by_name: BTreeMap<Name, BTreeSet<Id>>,
+}
+
+impl Index {
+    pub(super) fn insert(&mut self, id: Id, service: Service) {
+        let name = *service.record.service_name();
+        self.by_name.entry(name).or_default().insert(id);
+        self.by_id.insert(id, Arc::new(service));
+    }
+
+    pub(super) fn remove(&mut self, id: &Id) -> Option<Arc<Service>> {
+        let service = self.by_id.remove(id)?;
+        let name = service.record.service_name();
+        if let Some(ids) = self.by_name.get_mut(name) {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.by_name.remove(name);
+            }
+        }
+        Some(service)
+    }
+}
+
+/// All services at one moment.
+#[derive(Clone, Default, Debug)]
+pub struct View {
+    index: Arc<Index>,
+}
+
+impl View {
+    pub(super) fn of(index: Arc<Index>) -> View {
+        View { index }
+    }
+
+    /// All services, by ServiceID, ServiceGID and ServiceP_Key.
+    pub fn services(&self) -> impl ExactSizeIterator<Item = &Service> {
+        self.index.by_id.values().map(Arc::as_ref)
+    }
+
+    /// The services behind `after`, in the same order.
+    pub fn services_after(&self, after: Option<Id>) -> impl Iterator<Item = &Service> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let services = self.index.by_id.range((from, Bound::Unbounded));
+        services.map(|(_, service)| service.as_ref())
+    }
+
+    /// The service that is told apart by this.
+    pub fn get(&self, id: &Id) -> Option<&Service> {
+        self.index.by_id.get(id).map(Arc::as_ref)
+    }
+}
+
+/// Who looks.
+#[derive(Clone, Debug)]
+pub(in crate::sa) struct Eyes {
+    pub(in crate::sa) directory: Arc<Directory>,
+    pub(in crate::sa) requester: EndIx,
+    pub(in crate::sa) trust: Trust,
+}
+
+impl Eyes {
+    /// Whether the requester may know of a service: it can reach it in the service's partition, or, where that is any, in one
+    /// at all.
+    fn see(&self, service: &Service) -> bool {
+        if self.trust.is_trusted() {
+            return true;
+        }
+        let p_key = service.record.service_p_key();
+        let port = self.directory.by_guid(service.port);
+        match port {
+            Some(port) if p_key.is_valid() => self
+                .directory
+                .common_p_keys(self.requester, port)
+                .any(|key| key.base() == p_key.base()),
+            Some(port) => self.directory.may_see(self.requester, port),
+            // Its port is away: in a partition it is known to its members; in no partition in particular, to nobody.
+            None => {
+                let mut keys = self.directory.p_keys(self.requester).iter();
+                p_key.is_valid() && keys.any(|key: &PKey| key.base() == p_key.base())
+            }
+        }
+    }
+}
+
+/// Goes through what Get or GetTable asks for: the candidates, of which each is one that is asked for or not.
+#[derive(Debug)]
+pub(in crate::sa) struct Query {
+    view: View,
+    eyes: Eyes,
+    template: Template,
+    now: Time,
+    /// The only ServiceID.
+    service: Option<u64>,
+    /// The only name.
+    name: Option<Name>,
+    after: Bound<Id>,
+}
+
+impl Query {
+    /// What `record` and `mask` ask for at `now`.
+    ///
+    /// # Errors
+    /// ERR_REQ_INVALID for components that there are not.
+    pub(in crate::sa) fn new(
+        view: View,
+        eyes: Eyes,
+        record: &ServiceRecord,
+        mask: ComponentMask,
+        now: Time,
+    ) -> Result<Query, Status> {
+        let mut record = *record;
+        record.set_service_gid(usual_gid(&eyes.directory, record.service_gid()));
+        let has = |component| mask.contains(component);
+        let service = has(ServiceRecord::SERVICE_ID).then(|| record.service_id());
+        let first = Id {
+            service: service.unwrap_or(0),
+            gid: Gid(0),
+            p_key: PKey::INVALID,
+        };
+        Ok(Query {
+            template: Template::new(&record, mask, ComponentMask::NONE)?,
+            name: has(ServiceRecord::SERVICE_NAME).then(|| *record.service_name()),
+            view,
+            eyes,
+            now,
+            service,
+            after: Bound::Included(first),
+        })
+    }
+
+    fn shown(&self, service: &Service) -> Option<ServiceRecord> {
+        if service.is_over(self.now) || !self.eyes.see(service) {
+            return None;
+        }
+        let mut record = service.shown(self.now);
+        // Who knows the key may ask by it; nobody else learns it.
+        let found = self.template.matches(&record);
+        if !self.eyes.trust.is_trusted() {
+            record.set_service_key([0; 16]);
+        }
+        found.then_some(record)
+    }
+}
+
+impl Iterator for Query {
+    type Item = Option<ServiceRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let range = (self.after, Bound::Unbounded);
+        let index = &self.view.index;
+        let id = match &self.name {
+            Some(name) => index.by_name.get(name)?.range(range).next(),
+            None => index.by_id.range(range).next().map(|(id, _)| id),
+        };
+        let id = *id?;
+        if self.service.is_some_and(|service| service != id.service) {
+            return None;
+        }
+        self.after = Bound::Excluded(id);
+        let service = index.by_id.get(&id)?;
+        Some(self.shown(service))
+    }
+}

@@ -1,0 +1,191 @@
+//! A real rsm, started with the shim, on a simulated fabric that the test holds: the one can be killed, and the other looked
+//! into while it is gone.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ClassPortInfo, ComponentMask};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::live::{self, SimHandle};
+use rsm_sim::{Sim, SimConfig};
+use rsm_sim_host::server::{self, Options, Server};
+use tempfile::TempDir;
+
+use crate::administered::Host;
+use crate::binaries;
+use crate::bringup::LIMIT;
+use crate::clock::wait_for_every;
+use crate::process::Running;
+use crate::served::client;
+
+/// How long a host waits for an answer before it asks again, while nobody may be there to answer.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// All masks of one switch, by the attribute's modifier.
+pub type Masks = BTreeMap<u32, [u8; 64]>;
+
+/// The fabric. The manager's place is the first host.
+pub struct Hosted {
+    /// The fabric.
+    pub handle: SimHandle,
+    /// The end ports of hosts, in the order of their GUIDs; the first is the manager's.
+    pub hosts: Vec<(Guid, PortNum)>,
+    socket: PathBuf,
+    _server: Server,
+    directory: TempDir,
+}
+
+impl Hosted {
+    /// The fabric of a generator's specification.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be simulated or served.
+    #[must_use]
+    pub fn start(spec: &str) -> Hosted {
+        let netlist = rsm::offline::load(spec).expect("the specification is one");
+        let sim = Sim::new(&netlist, SimConfig::default(), 1).expect("it can be simulated");
+        let kinds: BTreeMap<Guid, NodeKind> = sim.nodes().collect();
+        let hosts: Vec<(Guid, PortNum)> = sim
+            .end_ports()
+            .filter(|(node, _)| kinds.get(node) == Some(&NodeKind::Ca))
+            .filter(|&(node, port)| sim.peer(node, port).is_ok_and(|peer| peer.is_some()))
+            .collect();
+        let handle = live::spawn(sim).expect("there is a thread");
+        let directory = tempfile::tempdir().expect("there is room");
+        let socket = directory.path().join("fabric.sock");
+        let options = Options {
+            socket: socket.clone(),
+            node: hosts[0].0,
+        };
+        let server = server::serve(handle.clone(), &options).expect("it can be served");
+        Hosted {
+            handle,
+            hosts,
+            socket,
+            _server: server,
+            directory,
+        }
+    }
+
+    /// Where rsm keeps what survives it.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    /// Starts rsm at its place, and waits until it answers `host`.
+    ///
+    /// # Panics
+    ///
+    /// When it does not.
+    pub fn rsm(&self, host: &mut Host) -> Running {
+        let node = self.hosts[0].0.to_string();
+        let rsm = client(self.directory.path(), &self.socket, &node, binaries::rsm());
+        let rsm = rsm.expect("there is room").args(["--fabric", "umad"]);
+        let rsm = rsm.args(["--listen", "127.0.0.1:0", "--state-dir"]);
+        let running = rsm.arg(self.state()).spawn().expect("it can be started");
+        let answers = wait_for_every(ASK_AGAIN, LIMIT, || {
+            host.ask_lid(self.lid(0));
+            let question = (Method::GET, ComponentMask::NONE, 0);
+            let answer = host.try_ask(ASK_AGAIN, question, &ClassPortInfo::default())?;
+            (answer.status() == Status::OK).then_some(())
+        });
+        assert!(answers.is_some(), "{}", running.stderr_so_far());
+        running
+    }
+
+    /// The host at the place with this number.
+    ///
+    /// # Panics
+    ///
+    /// When it is taken.
+    #[must_use]
+    pub fn host(&self, number: usize) -> Host {
+        let (node, port) = self.hosts[number];
+        Host::at(&self.handle, node, port, self.lid(0))
+    }
+
+    /// The LID of the host at the place with this number, as its port has it.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn lid(&self, number: usize) -> Lid {
+        let (node, port) = self.hosts[number];
+        let lid = self.handle.with(move |sim| {
+            let info = sim.port_info(node, port);
+            info.expect("it is there").lid()
+        });
+        lid.expect("it runs")
+    }
+
+    /// The multicast forwarding tables of all switches.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn multicast_tables(&self) -> BTreeMap<Guid, Masks> {
+        let tables = self.handle.with(|sim| {
+            let switches = sim.nodes().filter(|&(_, kind)| kind == NodeKind::Switch);
+            let switches: Vec<Guid> = switches.map(|(guid, _)| guid).collect();
+            let masks = |guid| {
+                let blocks = sim.mft(guid).expect("it is a switch");
+                blocks.map(|(modifier, block)| (modifier, *block)).collect()
+            };
+            switches
+                .into_iter()
+                .map(|guid| (guid, masks(guid)))
+                .collect()
+        });
+        tables.expect("it runs")
+    }
+
+    /// The GUIDs that the host at the place with this number answers to, by index.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn guids(&self, number: usize) -> Vec<Guid> {
+        let (node, port) = self.hosts[number];
+        let guids = self.handle.with(move |sim| sim.guids(node, port));
+        guids.expect("it runs").expect("it is there")
+    }
+
+    /// Sets that reached agents so far.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn sets(&self) -> u64 {
+        let sets = self.handle.with(|sim| sim.counters().sets());
+        sets.expect("it runs")
+    }
+
+    /// Who gets a packet that the host at the place `from` sends to a group, by place; each as often as he gets it.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended, or the packet goes round.
+    #[must_use]
+    pub fn receivers(&self, from: usize, mlid: Lid) -> BTreeMap<usize, u32> {
+        let sender = self.hosts[from];
+        let probe = self
+            .handle
+            .with(move |sim| sim.probe_multicast(sender, mlid, 0));
+        let probe = probe.expect("it runs").expect("it is a port");
+        assert!(!probe.loops, "{mlid:?} from {sender:?}");
+        let place = |at| self.hosts.iter().position(|&host| host == at);
+        let delivered = probe.delivered.into_iter();
+        delivered
+            .filter_map(|(at, count)| Some((place(at)?, count)))
+            .collect()
+    }
+}

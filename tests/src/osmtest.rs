@@ -1,0 +1,51 @@
+//! osmtest, which was written against another subnet administrator, asks rsm on a fabric that is served.
+
+use std::time::Duration;
+
+use crate::binaries;
+use crate::bringup::LIMIT;
+use crate::clock::wait_for_every;
+use crate::process::Running;
+use crate::served::Served;
+
+/// The broadcast group of IP over InfiniBand in the default partition.
+const BROADCAST: &str = "ff12:401b:ffff::ffff:ffff";
+
+/// A resident rsm at `host` that answers `other`. Needs `saquery`.
+///
+/// # Panics
+///
+/// When it does not come to that.
+#[must_use]
+pub fn rsm(served: &Served, host: &str, other: &str) -> Running {
+    let state = served.directory().join("state");
+    let rsm = served.client(host, binaries::rsm()).unwrap();
+    let rsm = rsm.args(["--listen", "127.0.0.1:0", "--fabric", "umad", "--state-dir"]);
+    let running = rsm.arg(state).spawn().unwrap();
+    let answers = wait_for_every(Duration::from_millis(100), LIMIT, || {
+        let groups = served.diagnose(other, "saquery", &["-g"]).ok()?;
+        groups.stdout.contains(BROADCAST).then_some(())
+    });
+    assert!(answers.is_some(), "{}", running.stderr_so_far());
+    running
+}
+
+/// Runs a flow of osmtest at `host`, with the inventory that flow `c` writes.
+///
+/// # Panics
+///
+/// When it does not say that the test `title` passed.
+pub fn passes(served: &Served, host: &str, flow: &str, title: &str) {
+    let log = served.directory().join(format!("osmtest-{flow}.log"));
+    let inventory = served.directory().join("inventory");
+    let osmtest = served.client(host, "osmtest").unwrap();
+    let osmtest = osmtest.args(["-f", flow, "-i"]).arg(&inventory);
+    let finished = osmtest.arg("-l").arg(&log).run(LIMIT).unwrap();
+    assert!(
+        finished.stdout.contains(&format!("TEST \"{title}\" PASS")),
+        "{}{}\n{}",
+        finished.stdout,
+        finished.stderr,
+        std::fs::read_to_string(&log).unwrap_or_default()
+    );
+}

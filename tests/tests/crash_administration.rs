@@ -1,0 +1,221 @@
+//! SIGKILL, and a new start: what hosts have asked for is still there, and none of them has to ask again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::sa::{
+    ComponentMask, GuidInfoRecord, JoinState, McMemberRecord, PathRecord, Record, ServiceRecord,
+};
+use rsm_tests::administered::Host;
+use rsm_tests::bringup::LIMIT;
+use rsm_tests::clock::wait_for_every;
+use rsm_tests::hosted::Hosted;
+
+/// 20 switches, 16 hosts with a port each.
+const FABRIC: &str = "fat-tree:k=4,levels=3";
+
+/// The broadcast group of IP over InfiniBand in the default partition.
+const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
+
+/// rsm's default.
+const SM_KEY: u64 = 1;
+
+/// Longer than what is new waits to be written, and than the writing takes.
+const WRITTEN: Duration = Duration::from_secs(2);
+
+/// Longer than a bring-up of so small a fabric takes, repairs included.
+const QUIET: Duration = Duration::from_secs(2);
+
+const NAMED: ComponentMask = McMemberRecord::MGID
+    .with(McMemberRecord::PORT_GID)
+    .with(McMemberRecord::JOIN_STATE);
+
+const TO_CREATE: ComponentMask = McMemberRecord::Q_KEY
+    .with(McMemberRecord::P_KEY)
+    .with(McMemberRecord::T_CLASS)
+    .with(McMemberRecord::SL)
+    .with(McMemberRecord::FLOW_LABEL);
+
+/// A fabric, and a host at each place but the manager's.
+struct World {
+    hosted: Hosted,
+    hosts: BTreeMap<usize, Host>,
+}
+
+impl World {
+    fn gid(&self, place: usize) -> Gid {
+        let (node, port) = self.hosted.hosts[place];
+        let guid = self.hosted.handle.with(move |sim| {
+            let guid = sim.port_guid(node, port);
+            guid.expect("it is there")
+        });
+        Gid::new(0xFE80_0000_0000_0000, guid.expect("it runs"))
+    }
+
+    fn join(&mut self, place: usize, mgid: Gid, state: JoinState) -> McMemberRecord {
+        let mut record = McMemberRecord::default();
+        record
+            .set_mgid(mgid)
+            .set_port_gid(self.gid(place))
+            .set_p_key(PKey::DEFAULT_FULL)
+            .set_join_state(state);
+        let mask = if mgid == BROADCAST {
+            NAMED
+        } else {
+            NAMED | TO_CREATE
+        };
+        self.host(place).ask(Method::SET, mask, &record).record()
+    }
+
+    /// Has a host ask for another name at `index` of its table, and says which it was given.
+    fn name(&mut self, place: usize, index: usize) -> Guid {
+        let mut record = GuidInfoRecord::default();
+        record.set_lid(self.hosted.lid(place)).set_block_num(0);
+        let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
+        let mask = mask | GuidInfoRecord::guid_component(index).expect("there is an index");
+        let answer = self.host(place).ask(Method::SET, mask, &record);
+        let answer: GuidInfoRecord = answer.record();
+        let given = answer.guid_info().guid(index).expect("there is an index");
+        assert!(!given.is_zero());
+        given
+    }
+
+    /// Waits until the port itself answers to the name.
+    fn wait_named(&self, place: usize, index: usize, name: Guid) {
+        let named = wait_for_every(Duration::from_millis(50), LIMIT, || {
+            (self.hosted.guids(place).get(index) == Some(&name)).then_some(())
+        });
+        assert!(named.is_some(), "{:?}", self.hosted.guids(place));
+    }
+
+    fn host(&mut self, place: usize) -> &mut Host {
+        self.hosts.get_mut(&place).expect("there is a host")
+    }
+
+    /// All records of a kind that there are, as the trusted see them.
+    fn all<R: Record>(&mut self) -> Vec<R> {
+        let question = (Method::GET_TABLE, ComponentMask::NONE, SM_KEY);
+        let answer = self.host(1).try_ask(LIMIT, question, &R::default());
+        answer.expect("there is an answer").records()
+    }
+
+    /// Waits until a packet from `from` reaches those who are to get it, each once.
+    fn wait_delivered(&self, from: usize, mlid: Lid, to: &[usize]) {
+        let expected: BTreeMap<usize, u32> = to.iter().map(|&place| (place, 1)).collect();
+        let delivered = wait_for_every(Duration::from_millis(50), LIMIT, || {
+            (self.hosted.receivers(from, mlid) == expected).then_some(())
+        });
+        assert!(
+            delivered.is_some(),
+            "{mlid:?} from {from}: {:?} and not {expected:?}",
+            self.hosted.receivers(from, mlid)
+        );
+    }
+}
+
+/// A served fabric with hosts, and an rsm that answers.
+fn start() -> (World, rsm_tests::process::Running) {
+    let hosted = Hosted::start(FABRIC);
+    let mut first = hosted.host(1);
+    let rsm = hosted.rsm(&mut first);
+    let mut hosts = BTreeMap::from([(1, first)]);
+    hosts.extend((2..=5).map(|place| (place, hosted.host(place))));
+    (World { hosted, hosts }, rsm)
+}
+
+#[test]
+fn killed_it_knows_again_who_takes_part_and_what_is_offered() {
+    let (mut world, rsm) = start();
+    let full = JoinState::FULL_MEMBER;
+    for place in [1, 2, 3] {
+        assert_eq!(world.join(place, BROADCAST, full).mlid(), Lid(0xC000));
+    }
+    let own = world.join(4, Gid(0), full);
+    world.join(5, own.mgid(), JoinState::SEND_ONLY_NON_MEMBER);
+    for (place, lease) in [(1, ServiceRecord::LEASE_INDEFINITE), (2, 3600)] {
+        let mut service = ServiceRecord::default();
+        service
+            .set_service_id(place as u64)
+            .set_service_gid(world.gid(place))
+            .set_service_lease(lease);
+        let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
+        let mask = mask | ServiceRecord::SERVICE_LEASE;
+        let answer = world.host(place).ask(Method::SET, mask, &service);
+        let registered: ServiceRecord = answer.record();
+        assert_eq!(registered.service_lease(), lease);
+    }
+    let alias = world.name(3, 2);
+    world.wait_delivered(1, Lid(0xC000), &[2, 3]);
+    world.wait_delivered(5, own.mlid(), &[4]);
+    world.wait_named(3, 2, alias);
+    std::thread::sleep(WRITTEN);
+    let members: Vec<McMemberRecord> = world.all();
+    let services: Vec<ServiceRecord> = world.all();
+    assert_eq!((members.len(), services.len()), (5, 2));
+    let tables = world.hosted.multicast_tables();
+    let sets = world.hosted.sets();
+
+    rsm.kill().unwrap();
+    // Nobody is there, and everybody is heard.
+    world.wait_delivered(2, Lid(0xC000), &[1, 3]);
+    let mut first = world.hosts.remove(&1).expect("there is a host");
+    let rsm = world.hosted.rsm(&mut first);
+    world.hosts.insert(1, first);
+    std::thread::sleep(QUIET);
+    assert_eq!(world.hosted.sets(), sets, "{}", rsm.stderr_so_far());
+    assert_eq!(world.hosted.multicast_tables(), tables);
+    assert_eq!(world.all::<McMemberRecord>(), members);
+    let again: Vec<ServiceRecord> = world.all();
+    assert_eq!(again.len(), 2);
+    assert_eq!(again[0], services[0]);
+    let (before, after) = (services[1].service_lease(), again[1].service_lease());
+    assert!((before - 600..before).contains(&after), "{before} {after}");
+    world.wait_delivered(3, Lid(0xC000), &[1, 2]);
+    world.wait_delivered(5, own.mlid(), &[4]);
+    world.wait_named(3, 2, alias);
+    let mut path = PathRecord::default();
+    path.set_sgid(world.gid(1))
+        .set_dgid(Gid::new(0xFE80_0000_0000_0000, alias));
+    let mask = PathRecord::SGID | PathRecord::DGID;
+    let path: PathRecord = world.host(1).ask(Method::GET, mask, &path).record();
+    assert_eq!(path.dlid(), world.hosted.lid(3));
+    // And it goes on from there.
+    world.join(5, BROADCAST, full);
+    world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);
+    rsm.terminate(LIMIT).unwrap().success().unwrap();
+}
+
+#[test]
+fn killed_and_bereft_of_its_memory_it_cuts_nobody_off() {
+    let (mut world, rsm) = start();
+    let full = JoinState::FULL_MEMBER;
+    for place in [1, 2, 3] {
+        world.join(place, BROADCAST, full);
+    }
+    let own = world.join(4, Gid(0), full);
+    world.join(2, own.mgid(), full);
+    world.wait_delivered(1, Lid(0xC000), &[2, 3]);
+    world.wait_delivered(4, own.mlid(), &[2]);
+    rsm.kill().unwrap();
+    std::fs::remove_dir_all(world.hosted.state()).unwrap();
+    let mut first = world.hosts.remove(&1).expect("there is a host");
+    let rsm = world.hosted.rsm(&mut first);
+    world.hosts.insert(1, first);
+    assert!(
+        world
+            .all::<McMemberRecord>()
+            .iter()
+            .all(|record| record.port_gid() == Gid(0))
+    );
+    // One of them joins again, one joins that never did, and the others have not yet noticed.
+    world.join(1, BROADCAST, full);
+    world.join(5, BROADCAST, full);
+    world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);
+    world.wait_delivered(3, Lid(0xC000), &[1, 2, 5]);
+    world.wait_delivered(4, own.mlid(), &[2]);
+    rsm.terminate(LIMIT).unwrap().success().unwrap();
+}
