@@ -4,6 +4,7 @@ mod access;
 mod errors;
 mod fake;
 mod lists;
+mod multicast;
 mod reflection;
 mod routing;
 mod rsmctl;
