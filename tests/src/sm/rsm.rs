@@ -161,15 +161,34 @@ impl Rsm {
         arguments: &[&str],
         limit: Duration,
     ) -> Result<Self, Error> {
-        let mut rsm = Self::spawn_with(ibsim, tap, host, state, arguments)?;
+        Self::spawn_with(ibsim, tap, host, state, arguments)?.converged(limit)
+    }
+
+    /// As [`Rsm::start_with`], wherever `invocation` starts it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, ends, or `limit` passes first.
+    pub fn run(
+        invocation: Invocation,
+        state: &Path,
+        arguments: &[&str],
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        let invocation = invocation.args(["--fabric", "umad"]);
+        Self::spawn_as(invocation, state, arguments)?.converged(limit)
+    }
+
+    /// It, once its history names a convergence.
+    fn converged(mut self, limit: Duration) -> Result<Self, Error> {
         let converged = wait_for_every(HISTORY_INTERVAL, limit, || {
-            let up = rsm.history().is_ok_and(|history| !history.is_empty());
-            (up || !rsm.process.is_running()).then_some(up)
+            let up = self.history().is_ok_and(|history| !history.is_empty());
+            (up || !self.process.is_running()).then_some(up)
         });
         if converged == Some(true) {
-            return Ok(rsm);
+            return Ok(self);
         }
-        let outcome = if rsm.process.is_running() {
+        let outcome = if self.process.is_running() {
             "no convergence"
         } else {
             "ended"
@@ -177,7 +196,7 @@ impl Rsm {
         Err(Error::Failed {
             command: "rsm".into(),
             outcome: outcome.into(),
-            output: rsm.process.stderr_so_far(),
+            output: self.process.stderr_so_far(),
         })
     }
 
@@ -202,7 +221,10 @@ impl Rsm {
         state: &Path,
         arguments: &[&str],
     ) -> Result<Self, Error> {
-        let invocation = invocation(ibsim, tap, host)?;
+        Self::spawn_as(invocation(ibsim, tap, host)?, state, arguments)
+    }
+
+    fn spawn_as(invocation: Invocation, state: &Path, arguments: &[&str]) -> Result<Self, Error> {
         let dumps = invocation.directory().join("dumps");
         let process = invocation
             .arg("--state-dir")
