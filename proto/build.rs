@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use prost::Message as _;
-use prost_types::field_descriptor_proto::Type;
+use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorSet};
 
 /// The package that all files belong to.
@@ -30,10 +30,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         )
         .field_attribute("Event.change", "#[serde(flatten)]")
         .field_attribute("WatchResponse.message", "#[serde(flatten)]");
-    for (field, enumeration) in enumeration_fields(&descriptors) {
+    for (field, EnumerationField { of, repeated }) in enumeration_fields(&descriptors) {
+        let serializer = if repeated {
+            "serialize_all"
+        } else {
+            "serialize"
+        };
         builder = builder.field_attribute(
             field,
-            format!("#[serde(serialize_with = \"crate::label::serialize::<{enumeration}, _>\")]"),
+            format!("#[serde(serialize_with = \"crate::label::{serializer}::<{of}, _>\")]"),
         );
     }
     builder.compile_fds(descriptors)?;
@@ -56,8 +61,16 @@ fn proto_files(directory: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(files)
 }
 
-/// Every field that holds an enumeration, as `.package.Message.field`, with the enumeration's name.
-fn enumeration_fields(descriptors: &FileDescriptorSet) -> BTreeMap<String, String> {
+/// A field that holds an enumeration.
+struct EnumerationField {
+    /// The enumeration's name.
+    of: String,
+    /// Whether it holds any number of values.
+    repeated: bool,
+}
+
+/// Every field that holds an enumeration, as `.package.Message.field`.
+fn enumeration_fields(descriptors: &FileDescriptorSet) -> BTreeMap<String, EnumerationField> {
     let messages = descriptors.file.iter().flat_map(|file| &file.message_type);
     let fields = |message: &DescriptorProto| {
         let owner = message.name().to_owned();
@@ -69,7 +82,10 @@ fn enumeration_fields(descriptors: &FileDescriptorSet) -> BTreeMap<String, Strin
                 let enumeration = field.type_name().rsplit('.').next().unwrap_or_default();
                 (
                     format!(".{PACKAGE}.{owner}.{}", field.name()),
-                    enumeration.to_owned(),
+                    EnumerationField {
+                        of: enumeration.to_owned(),
+                        repeated: field.label() == Label::Repeated,
+                    },
                 )
             })
             .collect::<Vec<_>>()

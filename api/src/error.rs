@@ -2,7 +2,7 @@
 
 use rsm_ids::Lid;
 
-use crate::model::PortKey;
+use crate::model::{GroupSelector, PortKey};
 
 /// A name that does not lead to one node or port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +42,12 @@ pub enum LookupError {
     NoSuchPartition {
         /// The P_Key that was asked for.
         p_key: u16,
+    },
+    /// There is no such multicast group.
+    #[error("no multicast group is named `{group}`: `rsmctl multicast` lists those there are")]
+    NoSuchGroup {
+        /// The name.
+        group: GroupSelector,
     },
     /// The port cannot be an end of a route.
     #[error(
@@ -115,6 +121,26 @@ pub enum RoutingError {
     #[error("too many requests for judgements are waiting already: ask again in some seconds")]
     Busy,
     /// The computation ended without an answer.
+    #[error("the subnet manager is stopping")]
+    Stopping,
+}
+
+/// Why subnet administration could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdministrationError {
+    /// The name does not lead to one thing.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// It answers nobody: hosts are told BUSY.
+    #[error("subnet administration does not answer here: {reason}")]
+    NotAnswering {
+        /// Why, in a few words.
+        reason: String,
+    },
+    /// More want to know than are kept waiting.
+    #[error("too many requests are waiting for subnet administration already: ask again")]
+    Busy,
+    /// The subnet manager is being stopped.
     #[error("the subnet manager is stopping")]
     Stopping,
 }

@@ -15,8 +15,8 @@ mod journal;
 mod server;
 mod traits;
 
-pub use error::{ControlError, LookupError, RoutingError, SimulationError};
+pub use error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::Journal;
 pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
-pub use traits::{BoxFuture, Control, Routing, Simulation, Subnet};
+pub use traits::{Administration, BoxFuture, Control, Routing, Simulation, Subnet};

@@ -28,6 +28,10 @@ pub const MAX_FILTER_BYTES: usize = 256;
 /// Candidates that an answer to an ambiguous name lists; the rest are counted.
 pub const MAX_CANDIDATES: usize = 8;
 
+/// Paths of one answer: what NumbPath of a PathRecord can ask for (IBA 15.2.5.16). With 64 hops each, more than any
+/// path has, at 300 bytes a hop they take 2.4 MB, below [`MAX_RESPONSE_BYTES`].
+pub const MAX_PATHS: u8 = 127;
+
 /// Events that the subnet manager keeps for `ListEvents`, and that a watcher may lag behind before
 /// it loses some. A restart of a large switch makes some hundreds; at about 500 bytes each this is 4 MB.
 pub const EVENT_JOURNAL: usize = 8_192;

@@ -1,6 +1,6 @@
 //! From what a person writes to one node or port, the same way wherever names are looked up.
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use crate::error::LookupError;
 use crate::limits::MAX_CANDIDATES;
@@ -16,6 +16,9 @@ pub trait Directory {
 
     /// The port that answers to this LID, by its base LID or one that its LMC adds.
     fn port_of_lid(&self, lid: Lid) -> Option<PortKey>;
+
+    /// The port with this GID: of the subnet, or with the prefix that every subnet has for itself.
+    fn port_of_gid(&self, gid: Gid) -> Option<PortKey>;
 
     /// The nodes with exactly this description, by ascending GUID.
     fn nodes_described(&self, description: &str) -> Vec<Guid>;
@@ -73,6 +76,13 @@ fn locate(
         Selector::Lid(lid) => Some(*lid)
             .filter(|lid| lid.is_unicast())
             .and_then(|lid| directory.port_of_lid(lid))
+            .map(|found| Target {
+                node: found.node,
+                port: Some(found.number),
+            })
+            .ok_or_else(|| not_found(selector)),
+        Selector::Gid(gid) => directory
+            .port_of_gid(*gid)
             .map(|found| Target {
                 node: found.node,
                 port: Some(found.number),
@@ -197,6 +207,11 @@ mod tests {
                 .map(|(key, _)| key)
         }
 
+        fn port_of_gid(&self, gid: Gid) -> Option<PortKey> {
+            let here = gid.prefix() == 0xFE80 << 48;
+            here.then(|| self.port_of_guid(gid.guid())).flatten()
+        }
+
         fn nodes_described(&self, description: &str) -> Vec<Guid> {
             let named = self.0.iter().filter(|node| node.1 == description);
             named.map(|node| Guid(node.0)).collect()
@@ -266,6 +281,10 @@ mod tests {
             port("0x200002:1"),
             Err(LookupError::NotFound { .. })
         ));
+        assert_eq!(port("fe80::20:2"), Ok((0x20_0000, 2)));
+        for elsewhere in ["fe80::20:3", "fec0::20:2", "ff12::20:2"] {
+            assert!(matches!(port(elsewhere), Err(LookupError::NotFound { .. })));
+        }
         let node = resolve_node(&FEW, &"3".parse().unwrap());
         assert_eq!(node, Ok(Guid(0x20_0000)));
     }

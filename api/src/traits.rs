@@ -3,14 +3,16 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Gid, Guid, Lid};
 use tokio::sync::broadcast;
 
-use crate::error::{ControlError, LookupError, RoutingError, SimulationError};
+use crate::error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
 use crate::model::{
-    Consequence, Convergence, Engine, Event, Finding, FindingFilter, ForwardingTable, Link,
-    LinkFilter, Loss, Node, NodeFilter, Page, Partition, PartitionMember, Port, PortFilter,
-    PortKey, Route, RoutingQuality, Selector, SimulationAction, Status,
+    AdministrationCounters, Consequence, Convergence, Engine, Event, Finding, FindingFilter,
+    ForwardingTable, GroupSelector, Link, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter,
+    MulticastMember, MulticastSwitch, Node, NodeFilter, Page, Partition, PartitionMember,
+    PathQuestion, Paths, Port, PortFilter, PortKey, Route, RoutingQuality, Selector, Service,
+    ServiceFilter, ServiceKey, SimulationAction, Status,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -79,6 +81,58 @@ pub trait Subnet: Send + Sync + 'static {
     /// An event is in [`events`](Subnet::events) before it is sent here, so that subscribing first and
     /// reading then misses none. [`Journal`](crate::Journal) keeps both.
     fn subscribe(&self) -> broadcast::Receiver<Arc<Event>>;
+}
+
+/// Reading what hosts told subnet administration, and what they are told.
+///
+/// That changes with every request of a host, and is read as it is at the moment of the call, after a wait of some
+/// milliseconds at most. Trees and ports are those of the latest snapshot. Lists are as those of [`Subnet`].
+pub trait Administration: Send + Sync + 'static {
+    /// What it did since the start.
+    fn counters(&self) -> AdministrationCounters;
+
+    /// The paths that a host is told of when it asks how to get to another, by the code that answers the host.
+    ///
+    /// That there is none is an answer, not an error.
+    fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError>;
+
+    /// Services that ports offer by ascending key.
+    fn services(
+        &self,
+        after: Option<ServiceKey>,
+        limit: usize,
+        filter: ServiceFilter,
+    ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>>;
+
+    /// Multicast groups by ascending MGID.
+    fn multicast_groups(
+        &self,
+        after: Option<Gid>,
+        limit: usize,
+        filter: MulticastGroupFilter,
+    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, AdministrationError>>;
+
+    /// One multicast group.
+    fn multicast_group(
+        &self,
+        group: GroupSelector,
+    ) -> BoxFuture<'_, Result<MulticastGroup, AdministrationError>>;
+
+    /// The members of one group by ascending [`MulticastMember::alias`].
+    fn multicast_members(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastMember>, AdministrationError>>;
+
+    /// The switches of one group's tree by ascending GUID.
+    fn multicast_switches(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, AdministrationError>>;
 }
 
 /// Acting on a subnet.

@@ -3,10 +3,12 @@
 //! These types carry no behaviour beyond their own range and text form, so that the routing
 //! library (which knows no MAD) and the MAD layer (which knows no routing) speak of the same things.
 
+mod gid;
 mod guid;
 mod lid;
 mod port;
 
+pub use gid::{Gid, ParseGidError};
 pub use guid::{Guid, ParseGuidError};
 pub use lid::{Lid, Lmc, LmcRangeError, ParseLidError};
 pub use port::PortNum;

@@ -1,12 +1,9 @@
 //! Names of things that only exist between a manager and the agents it talks to.
 
-mod gid;
-
 use std::fmt;
 
+pub use rsm_ids::Gid;
 use rsm_ids::PortNum;
-
-pub use gid::Gid;
 
 /// A transaction identifier (IBA 13.4.6.4): ties a response to its request.
 ///

@@ -33,12 +33,20 @@ pub(crate) fn serialize<E: Label, S: Serializer>(
     E::label(*value).serialize(serializer)
 }
 
+/// Serializes values by their names, each without a name as null.
+pub(crate) fn serialize_all<E: Label, S: Serializer>(
+    values: &[i32],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(|&value| E::label(value)))
+}
+
 include!(concat!(env!("OUT_DIR"), "/labels.rs"));
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v1::{LinkWidth, Node, NodeKind, PhysicalState};
+    use crate::v1::{JoinState, LinkWidth, MulticastMember, Node, NodeKind, PhysicalState};
 
     #[test]
     fn names_lose_their_prefix() {
@@ -64,5 +72,20 @@ mod tests {
         assert_eq!(json["rank"], serde_json::Value::Null);
         let json = serde_json::to_value(Node::default()).unwrap();
         assert_eq!(json["kind"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn json_has_a_list_of_names_where_there_are_several() {
+        let member = MulticastMember {
+            join_states: vec![
+                JoinState::FullMember.into(),
+                JoinState::SendOnlyNonMember.into(),
+                99,
+            ],
+            ..MulticastMember::default()
+        };
+        let json = serde_json::to_value(&member).unwrap();
+        let names = serde_json::json!(["full-member", "send-only-non-member", null]);
+        assert_eq!(json["join_states"], names);
     }
 }

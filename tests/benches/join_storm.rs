@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rsm::core::Event;
-use rsm::daemon::administration::{Administrator, Clock, Counts, Surroundings};
+use rsm::daemon::administration::{Administrator, Clock, Surroundings};
 use rsm::plan::groups::GroupSet;
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
@@ -185,7 +185,7 @@ struct Storm {
     questions: u64,
     busy: u64,
     late: u64,
-    counts: Counts,
+    counts: sa::Counters,
     /// Resident memory before, and at its highest, in bytes.
     memory: [u64; 2],
     /// Who takes part, as the core is told, by the time since the first question.
@@ -230,7 +230,7 @@ impl Storm {
             late: 0,
         };
         crowd.wait_until_it_answers();
-        let before = administering.statistics().counts();
+        let before = administering.statistics().counters();
         reset_peak();
         let resident = status("VmRSS:");
         let started = now();
@@ -246,9 +246,10 @@ impl Storm {
         };
         let all = wait_for(LIMIT, || everybody().then_some(()));
         all.ok_or("the core is not told of everybody")?;
-        let counts = administering.statistics().counts();
+        let counts = administering.statistics().counters();
         assert_eq!((counts.dropped, counts.failed), (0, 0));
-        assert!(counts.answered - before.answered >= 2 * hosts.len() as u64);
+        let answered = counts.latencies.count() - before.latencies.count();
+        assert!(answered >= 2 * hosts.len() as u64);
         administering.stop();
         let told = std::mem::take(&mut *told.lock());
         for took in &mut crowd.took {
@@ -296,7 +297,7 @@ impl Storm {
         writeln!(
             out,
             "  answered within {} us of their arrival: 99 %; memory {:.1} MiB, at most {:.1} MiB more",
-            self.counts.quantile(0.99).unwrap_or_default(),
+            self.counts.latencies.quantile(0.99).unwrap_or_default() / 1_000,
             mib(before),
             mib(peak.saturating_sub(before)),
         )

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
-use rsm_mad::wire::header::{AttrId, Method, Status};
+use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{
     ComponentMask, NodeRecord, PathRecord, Record, SaStatus, VlArbitrationTableRecord,
 };
@@ -81,12 +81,18 @@ fn a_host_gets_a_path_and_whole_tables() {
     assert_eq!(none.status(), Status::OK);
     assert!(none.records::<PathRecord>().is_empty());
 
-    let counts = fabric.administering.statistics().counts();
-    let of = |attribute| counts.questions.iter().find(|(id, _)| *id == attribute);
-    assert!(of(PathRecord::ID).is_some_and(|(_, count)| *count >= 3));
-    assert_eq!(of(NodeRecord::ID), Some(&(NodeRecord::ID, 1)));
-    assert_eq!(of(AttrId(0)), None);
-    assert_eq!((counts.busy, counts.dropped, counts.failed), (0, 0, 0));
+    let counters = fabric.administering.statistics().counters();
+    let of = |attribute, method| counters.requests.get(&(attribute, method)).copied();
+    assert!(of(PathRecord::ID, Method::GET).is_some_and(|count| count >= 1));
+    assert_eq!(of(PathRecord::ID, Method::GET_TABLE), Some(2));
+    assert_eq!(of(NodeRecord::ID, Method::GET_TABLE), Some(1));
+    assert_eq!(counters.requests.len(), 3);
+    assert!(counters.answers[&Status::OK] >= 4);
+    assert!(counters.latencies.count() >= 4);
+    assert_eq!(
+        (counters.busy, counters.dropped, counters.failed),
+        (0, 0, 0)
+    );
     fabric.administering.stop();
 }
 
@@ -182,7 +188,7 @@ fn one_that_asks_without_end_is_refused_and_others_are_not() {
         let answer = modest.ask(Method::GET, PAIR, &path(other, lid));
         assert_eq!(answer.status(), Status::OK);
     }
-    let counts = fabric.administering.statistics().counts();
-    assert_eq!(counts.dropped, 0);
+    let counters = fabric.administering.statistics().counters();
+    assert_eq!(counters.dropped, 0);
     fabric.administering.stop();
 }

@@ -43,6 +43,7 @@ impl From<Convergence> for v1::Convergence {
             lft_blocks: convergence.lft_blocks,
             ports_activated: convergence.ports_activated,
             complete: convergence.complete,
+            mft_blocks: convergence.mft_blocks,
         }
     }
 }

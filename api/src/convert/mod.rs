@@ -2,18 +2,26 @@
 //!
 //! Messages are made from the model only; what clients send is parsed where it is used.
 
+mod administration;
 mod convergence;
 mod event;
 mod finding;
 mod forwarding_table;
 pub(crate) mod gpu;
 mod link;
+mod multicast;
 mod node;
 mod partition;
 mod port;
 mod route;
 mod routing;
+mod service;
 mod status;
+
+/// Units of 100 Mb/s as Gb/s.
+fn gbps(tenths: u16) -> f64 {
+    f64::from(tenths) / 10.0
+}
 
 /// Messages of a list of models.
 pub(crate) fn messages<M, T: From<M>>(models: Vec<M>) -> Vec<T> {

@@ -43,6 +43,8 @@ pub struct Convergence {
     pub smps: SmpCounts,
     /// Blocks of 64 entries of linear forwarding tables that were written.
     pub lft_blocks: u64,
+    /// Blocks of 32 entries, for 16 ports each, of multicast forwarding tables that were written.
+    pub mft_blocks: u64,
     /// Ports that became Active.
     pub ports_activated: u64,
     /// Whether every Set was confirmed; otherwise a finding names what was left.

@@ -3,11 +3,13 @@
 //! These are the values that a [`Subnet`](crate::Subnet) answers with. They know nothing of
 //! Protocol Buffers; the module `convert` makes messages of them.
 
+mod administration;
 mod convergence;
 mod event;
 mod finding;
 mod forwarding_table;
 mod link;
+mod multicast;
 mod node;
 mod page;
 mod partition;
@@ -15,14 +17,23 @@ mod port;
 mod route;
 mod routing;
 mod selector;
+mod service;
 mod simulation;
 mod status;
 
+pub use administration::{
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, Latencies,
+    LatencyBucket, Path, PathQuestion, Paths,
+};
 pub use convergence::{Convergence, SmpCounts, Timing};
 pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter, Severity};
 pub use forwarding_table::{ForwardingEntry, ForwardingTable};
 pub use link::{Link, LinkEnd, LinkFilter};
+pub use multicast::{
+    GroupSelector, JoinState, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, ParseGroupError,
+};
 pub use node::{Node, NodeFilter, NodeKind};
 pub use page::Page;
 pub use partition::{Membership, Partition, PartitionMember};
@@ -33,6 +44,7 @@ pub use routing::{
     RoutingQuality,
 };
 pub use selector::{ParseSelectorError, Selector};
+pub use service::{Service, ServiceFilter, ServiceKey};
 pub use simulation::SimulationAction;
 pub use status::{
     EngineChoice, FindingCounts, Inventory, MasterElsewhere, Status, SubnetState, Verification,

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use crate::limits::MAX_SELECTOR_BYTES;
 
@@ -12,8 +12,9 @@ use crate::limits::MAX_SELECTOR_BYTES;
 /// | `0x0002c90300001234`, any `0x` with 5 to 16 digits, 16 hexadecimal digits alone | a node's or port's GUID |
 /// | `0x0002c90300001234:2` | port 2 of the node with that GUID |
 /// | `17`, `0x11` (up to four digits) | whoever answers to that LID |
+/// | `fe80::2:c903:0:1234`, any IPv6 address | the port with that GID |
 /// | `leaf-03`, `leaf-03:7` | the node with that description; port 7 of it |
-/// | `guid:11`, `lid:11`, `name:11` | what the prefix says, where the text alone would mean something else |
+/// | `guid:11`, `lid:11`, `gid:::11`, `name:11` | what the prefix says, where the text alone would mean something else |
 ///
 /// A description may itself contain colons, so `rack:7` is first looked up as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -27,6 +28,8 @@ pub enum Selector {
     },
     /// By a LID that the port answers to.
     Lid(Lid),
+    /// By the GID of a port.
+    Gid(Gid),
     /// By the node's description, exactly as the node gives it, with or without `:port` at its end.
     Description(String),
 }
@@ -81,7 +84,9 @@ fn parse_guid(text: &str) -> Option<Selector> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSelectorError {
     /// Nothing was given.
-    #[error("no node is named: give a GUID (0x0002c90300001234), a LID (17) or a node description")]
+    #[error(
+        "no node is named: give a GUID (0x0002c90300001234), a LID (17), a GID or a node description"
+    )]
     Empty,
     /// Too long to be any name.
     #[error(
@@ -128,6 +133,12 @@ impl FromStr for Selector {
                 malformed("LID: expected 0 to 65535, or 0x0 to 0xffff, after `lid:`")
             });
         }
+        if let Some(gid) = text.strip_prefix("gid:") {
+            return gid
+                .parse()
+                .map(Selector::Gid)
+                .map_err(|_| malformed("GID: expected an IPv6 address after `gid:`"));
+        }
         if looks_like_guid(text.split(':').next().unwrap_or(text))
             && let Some(selector) = parse_guid(text)
         {
@@ -137,6 +148,9 @@ impl FromStr for Selector {
             && let Ok(lid) = text.parse()
         {
             return Ok(Selector::Lid(lid));
+        }
+        if let Ok(gid) = text.parse() {
+            return Ok(Selector::Gid(gid));
         }
         Ok(Selector::Description(text.to_owned()))
     }
@@ -151,6 +165,7 @@ impl fmt::Display for Selector {
                 port: Some(port),
             } => write!(f, "{guid}:{port}"),
             Selector::Lid(lid) => write!(f, "{lid}"),
+            Selector::Gid(gid) => write!(f, "{gid}"),
             // A description that reads as something else needs its prefix to come back as itself.
             Selector::Description(text) => match text.parse::<Selector>() {
                 Ok(Selector::Description(same)) if same == *text => f.write_str(text),
@@ -185,6 +200,9 @@ mod tests {
         );
         assert_eq!(parse("17"), Selector::Lid(Lid(17)));
         assert_eq!(parse("0xc000"), Selector::Lid(Lid(0xc000)));
+        let gid = Gid::new(0xFE80_0000_0000_0000, guid);
+        assert_eq!(parse("fe80::2:c903:0:1234"), Selector::Gid(gid));
+        assert_eq!(parse("gid:FE80::2:C903:0:1234"), Selector::Gid(gid));
         for name in [
             "leaf-03",
             "leaf-03:7",
@@ -202,7 +220,16 @@ mod tests {
 
     #[test]
     fn what_names_nothing_is_refused() {
-        for text in ["", "name:", "guid:", "guid:xyz", "lid:", "lid:65536"] {
+        for text in [
+            "",
+            "name:",
+            "guid:",
+            "guid:xyz",
+            "lid:",
+            "lid:65536",
+            "gid:",
+            "gid:1",
+        ] {
             assert!(text.parse::<Selector>().is_err(), "{text:?}");
         }
         let long = "x".repeat(MAX_SELECTOR_BYTES + 1);

@@ -1,9 +1,11 @@
 //! The gRPC server: a Unix socket that serves everything, a TCP address that serves reading.
 
 mod access;
+mod administration;
 mod convergence;
 mod fabric;
 mod gpu;
+mod multicast;
 mod paging;
 mod partition;
 mod refusal;
@@ -19,9 +21,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_proto::v1::administration_service_server::AdministrationServiceServer;
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
 use rsm_proto::v1::gpu_service_server::GpuServiceServer;
+use rsm_proto::v1::multicast_service_server::MulticastServiceServer;
 use rsm_proto::v1::partition_service_server::PartitionServiceServer;
 use rsm_proto::v1::routing_service_server::RoutingServiceServer;
 use rsm_proto::v1::simulation_service_server::SimulationServiceServer;
@@ -40,7 +44,7 @@ use crate::limits::{
     MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES,
     MAX_WATCHERS, SHUTDOWN_GRACE,
 };
-use crate::traits::{Control, Routing, Simulation, Subnet};
+use crate::traits::{Administration, Control, Routing, Simulation, Subnet};
 use access::Access;
 use socket::Socket;
 
@@ -60,6 +64,8 @@ pub struct Backend {
     pub control: Arc<dyn Control>,
     /// Judging routes.
     pub routing: Arc<dyn Routing>,
+    /// Subnet administration, where a subnet is managed.
+    pub administration: Option<Arc<dyn Administration>>,
     /// Acting on the fabric itself, where it is simulated.
     pub simulation: Option<Arc<dyn Simulation>>,
     /// Inventories of GPU hosts; a server that manages no subnet keeps none.
@@ -289,6 +295,24 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn multicast(&self) -> MulticastServiceServer<multicast::Multicast> {
+        MulticastServiceServer::new(multicast::Multicast {
+            subnet: Arc::clone(&self.backend.subnet),
+            administration: self.backend.administration.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    fn administration(&self) -> AdministrationServiceServer<administration::Administered> {
+        AdministrationServiceServer::new(administration::Administered {
+            subnet: Arc::clone(&self.backend.subnet),
+            administration: self.backend.administration.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn watch(&self) -> WatchServiceServer<watch::Watch> {
         WatchServiceServer::new(watch::Watch {
             subnet: Arc::clone(&self.backend.subnet),
@@ -336,6 +360,8 @@ impl Services {
             .add_service(self.convergence(access.clone()))
             .add_service(self.partition())
             .add_service(self.routing(access.clone()))
+            .add_service(self.multicast())
+            .add_service(self.administration())
             .add_service(self.watch())
             .add_service(self.simulation(access.clone()))
             .add_service(self.gpu(access))
@@ -357,6 +383,12 @@ async fn set_serving(health: &HealthReporter) {
         .await;
     health
         .set_serving::<RoutingServiceServer<routing::Routes>>()
+        .await;
+    health
+        .set_serving::<MulticastServiceServer<multicast::Multicast>>()
+        .await;
+    health
+        .set_serving::<AdministrationServiceServer<administration::Administered>>()
         .await;
     health
         .set_serving::<WatchServiceServer<watch::Watch>>()

@@ -4,12 +4,12 @@
 //! survives a new generation; and a fingerprint of the request, so that it is refused with other filters.
 
 use prost::Message;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_proto::v1;
 use tonic::Status;
 
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
-use crate::model::PortKey;
+use crate::model::{PortKey, ServiceKey};
 
 /// Digits of the fingerprint in a token.
 const FINGERPRINT_DIGITS: usize = 8;
@@ -45,6 +45,34 @@ impl Key for Guid {
 
     fn read(digits: &str) -> Option<Self> {
         u64::read(digits).map(Guid)
+    }
+}
+
+impl Key for Gid {
+    fn write(&self) -> String {
+        format!("{}{}", self.prefix().write(), self.guid().write())
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        let (prefix, guid) = digits.split_at_checked(16)?;
+        Some(Gid::new(u64::read(prefix)?, Guid::read(guid)?))
+    }
+}
+
+impl Key for ServiceKey {
+    fn write(&self) -> String {
+        let ServiceKey { id, gid, p_key } = self;
+        format!("{}{}{}", id.write(), gid.write(), p_key.write())
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        let (id, rest) = digits.split_at_checked(16)?;
+        let (gid, p_key) = rest.split_at_checked(32)?;
+        Some(ServiceKey {
+            id: u64::read(id)?,
+            gid: Gid::read(gid)?,
+            p_key: u16::read(p_key)?,
+        })
     }
 }
 
@@ -119,6 +147,10 @@ page_fields!(
     ListFindingsRequest,
     ListPartitionsRequest,
     ListPartitionMembersRequest,
+    ListServicesRequest,
+    ListMulticastGroupsRequest,
+    ListMulticastMembersRequest,
+    ListMulticastSwitchesRequest,
     ListConvergencesRequest,
     ListEventsRequest,
     ListEnginesRequest,
@@ -257,10 +289,13 @@ mod tests {
         }
 
         #[test]
-        fn keys_round_trip(node: u64, port: u8, lid: u16) {
+        fn keys_round_trip(node: u64, port: u8, lid: u16, gid: u128) {
             let key = PortKey { node: Guid(node), number: PortNum(port) };
             prop_assert_eq!(PortKey::read(&key.write()), Some(key));
             prop_assert_eq!(Lid::read(&Lid(lid).write()), Some(Lid(lid)));
+            let service = ServiceKey { id: node, gid: Gid(gid), p_key: lid };
+            prop_assert_eq!(ServiceKey::read(&service.write()), Some(service));
+            prop_assert_eq!(Gid::read(&Gid(gid).write()), Some(Gid(gid)));
         }
     }
 }

@@ -2,12 +2,18 @@
 
 use tonic::{Code, Status};
 
-use crate::error::{ControlError, LookupError, RoutingError, SimulationError};
-use crate::model::ParseSelectorError;
+use crate::error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
+use crate::model::{ParseGroupError, ParseSelectorError};
 
 impl From<ParseSelectorError> for Status {
     fn from(error: ParseSelectorError) -> Self {
         Status::invalid_argument(error.to_string())
+    }
+}
+
+impl From<ParseGroupError> for Status {
+    fn from(error: ParseGroupError) -> Self {
+        Status::invalid_argument(format!("group: {error}"))
     }
 }
 
@@ -16,7 +22,8 @@ impl From<LookupError> for Status {
         let code = match error {
             LookupError::NotFound { .. }
             | LookupError::NoSuchPort { .. }
-            | LookupError::NoSuchPartition { .. } => Code::NotFound,
+            | LookupError::NoSuchPartition { .. }
+            | LookupError::NoSuchGroup { .. } => Code::NotFound,
             LookupError::Ambiguous { .. } | LookupError::NotASwitch { .. } => Code::InvalidArgument,
             LookupError::NoLid { .. } => Code::FailedPrecondition,
         };
@@ -48,6 +55,19 @@ impl From<RoutingError> for Status {
             RoutingError::Stopping => Code::Unavailable,
         };
         Status::new(code, error.to_string())
+    }
+}
+
+impl From<AdministrationError> for Status {
+    fn from(error: AdministrationError) -> Self {
+        match error {
+            AdministrationError::Lookup(lookup) => lookup.into(),
+            AdministrationError::NotAnswering { .. } => {
+                Status::failed_precondition(error.to_string())
+            }
+            AdministrationError::Busy => Status::resource_exhausted(error.to_string()),
+            AdministrationError::Stopping => Status::unavailable(error.to_string()),
+        }
     }
 }
 

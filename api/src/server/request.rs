@@ -4,8 +4,8 @@ use rsm_ids::{Guid, PortNum};
 use rsm_proto::v1;
 use tonic::Status;
 
-use crate::limits::MAX_FILTER_BYTES;
-use crate::model::{NodeKind, PortState, Selector, Severity};
+use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
+use crate::model::{NodeKind, PortKey, PortState, Selector, Severity};
 use crate::traits::Subnet;
 
 /// The name that a request gives in `field`.
@@ -20,6 +20,14 @@ pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid
         return Ok(None);
     }
     Ok(Some(subnet.node(&selector("node", text)?)?.guid))
+}
+
+/// The port that a filter names; none where the filter is empty.
+pub(super) fn port_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<PortKey>, Status> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(subnet.port(&selector("port", text)?)?.key))
 }
 
 /// A filter by text; none where it is empty.
@@ -54,6 +62,37 @@ pub(super) fn p_key(field: &str, number: u32) -> Result<u16, Status> {
                 "{field}: {number:#x} is no P_Key, expected 0x0001 to 0x7fff, with or without the bit 0x8000"
             ))
         })
+}
+
+/// A filter by P_Key; none where it is 0.
+pub(super) fn p_key_filter(field: &str, number: u32) -> Result<Option<u16>, Status> {
+    (number != 0).then(|| p_key(field, number)).transpose()
+}
+
+/// A service level.
+pub(super) fn service_level(number: u32) -> Result<u8, Status> {
+    u8::try_from(number)
+        .ok()
+        .filter(|number| *number < 16)
+        .ok_or_else(|| {
+            Status::invalid_argument(format!(
+                "service_level: {number} is out of range, expected 0 to 15"
+            ))
+        })
+}
+
+/// How many paths are wanted at most; 0 stands for as many as there can be.
+pub(super) fn max_paths(number: u32) -> Result<u8, Status> {
+    let number = u8::try_from(number)
+        .ok()
+        .filter(|number| *number <= MAX_PATHS);
+    match number {
+        Some(0) => Ok(MAX_PATHS),
+        Some(number) => Ok(number),
+        None => Err(Status::invalid_argument(format!(
+            "max_paths: expected 0 to {MAX_PATHS}"
+        ))),
+    }
 }
 
 fn unknown(field: &str, value: i32) -> Status {

@@ -35,6 +35,9 @@ fn node(text: &str) -> Result<Selector, Status> {
             "node: a simulated node is named by GUID or description, not by LID {lid}; \
              where {lid} is its description, give `name:{text}`"
         ))),
+        Selector::Gid(gid) => Err(Status::invalid_argument(format!(
+            "node: a simulated node is named by GUID or description, not by GID {gid}"
+        ))),
         named => Ok(named),
     }
 }

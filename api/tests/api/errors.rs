@@ -2,6 +2,7 @@
 
 use rsm_api::model::SubnetState;
 use rsm_proto::v1;
+use rsm_proto::v1::administration_service_client::AdministrationServiceClient;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
@@ -55,6 +56,7 @@ fn every_form_of_a_name_leads_to_the_port() {
         "name:host-2".to_owned(),
         format!("{host}:1"),
         format!("lid:{lid}"),
+        rsm_ids::Gid::new(0xFE80_0000_0000_0000, port_guid).to_string(),
         lid.to_string(),
     ] {
         let request = v1::GetPortRequest { port: port.clone() };
@@ -165,6 +167,57 @@ fn simulations_refuse_what_is_not_there() {
     let refusal = served.block_on(client.set_loss(request)).unwrap_err();
     check(&refusal, Code::InvalidArgument, "attribute_id");
     assert!(served.fake.actions.lock().is_empty());
+}
+
+#[test]
+fn paths_that_cannot_be_asked_for() {
+    let served = Served::start(Fake::tree(2, 2));
+    let mut client = AdministrationServiceClient::new(served.unix());
+    let request = v1::ResolvePathRequest {
+        source: "host-1".to_owned(),
+        destination: "fe80::2:c903:10:3".to_owned(),
+        ..Default::default()
+    };
+    let found = served.block_on(client.resolve_path(request.clone()));
+    let paths = found.unwrap().into_inner().paths.unwrap();
+    assert_eq!((paths.paths.len(), paths.reason.as_str()), (2, ""));
+    for (change, code, part) in [
+        (
+            (|request| request.source = "nobody".to_owned()) as fn(&mut v1::ResolvePathRequest),
+            Code::NotFound,
+            "nobody",
+        ),
+        (
+            |request| request.destination = "leaf-1:1".to_owned(),
+            Code::FailedPrecondition,
+            "has no LID",
+        ),
+        (
+            |request| request.destination = "ff12::1".to_owned(),
+            Code::NotFound,
+            "ff12::1",
+        ),
+        (
+            |request| request.p_key = 0x8000,
+            Code::InvalidArgument,
+            "p_key: 0x8000",
+        ),
+        (
+            |request| request.service_level = Some(16),
+            Code::InvalidArgument,
+            "service_level: 16",
+        ),
+        (
+            |request| request.max_paths = 128,
+            Code::InvalidArgument,
+            "0 to 127",
+        ),
+    ] {
+        let mut request = request.clone();
+        change(&mut request);
+        let refusal = served.block_on(client.resolve_path(request)).unwrap_err();
+        check(&refusal, code, part);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod errors;
 mod fake;
 mod gpu;
 mod lists;
+mod multicast;
 mod reflection;
 mod routing;
 mod rsmctl;

@@ -88,8 +88,28 @@ fn every_subcommand_prints_what_it_should() {
         ("links", &["links"]),
         ("lft", &["lft", "leaf-1"]),
         ("route", &["route", "host-1", "host-2:1"]),
+        ("path", &["path", "host-1", "host-2"]),
+        (
+            "path-of-tenant",
+            &[
+                "path", "1", "host-2:1", "--pkey", "16", "--sl", "3", "--paths", "1",
+            ],
+        ),
         ("partitions", &["partitions"]),
         ("partition", &["partitions", "0x8010"]),
+        ("multicast", &["multicast"]),
+        (
+            "multicast-of",
+            &["multicast", "--pkey", "0x10", "--port", "host-1"],
+        ),
+        ("multicast-broadcast", &["multicast", "0xc000"]),
+        ("multicast-tenant", &["multicast", "ff12:601b:8010::1"]),
+        ("sa", &["sa"]),
+        ("services", &["services"]),
+        (
+            "services-of",
+            &["services", "--name", "storage", "--port", "host-1"],
+        ),
         ("findings", &["findings", "--severity", "warning"]),
         ("history", &["history"]),
         ("events", &["events"]),
@@ -154,8 +174,18 @@ fn exit_codes_tell_what_went_wrong() {
         "{errors}"
     );
 
+    let partition = ["path", "host-1", "host-2", "--pkey", "0x11"];
+    let nothing = run(&served, &partition);
+    assert_eq!(nothing.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(nothing.stderr).unwrap(),
+        "rsmctl: there is no path: the two ports share no partition\n"
+    );
+
     for arguments in [
-        &["nodes", "--kind", "toaster"][..],
+        &["path", "host-1", "host-2", "--sl", "16"][..],
+        &["multicast", "fe80::1"],
+        &["nodes", "--kind", "toaster"],
         &["sim", "loss", "2"],
         &["status", "--server", "https://host:1"],
         &["no-such-command"],

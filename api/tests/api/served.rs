@@ -29,6 +29,8 @@ pub(crate) struct Served {
 pub(crate) struct Wanted {
     pub(crate) hardware: bool,
     pub insecure_admin: bool,
+    /// There is no subnet administration.
+    pub(crate) unmanaged: bool,
 }
 
 impl Served {
@@ -52,6 +54,7 @@ impl Served {
             subnet: fake.clone(),
             control: fake.clone(),
             routing: fake.clone(),
+            administration: (!wanted.unmanaged).then(|| fake.clone() as _),
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
             gpus: Some(Arc::new(crate::gpu::Memory::default())),
         };

@@ -102,6 +102,7 @@ async fn serve_api(
         subnet: view.clone(),
         control: Arc::new(Controller::new(nobody, view.clone())),
         routing: Arc::new(Judge::new(view)),
+        administration: None,
         simulation: Some(Arc::new(simulator)),
         gpus: None,
     };

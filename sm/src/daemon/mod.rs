@@ -40,7 +40,7 @@ use crate::config::{Config, ConfigError, Partitions};
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Command, Core, Effect, Event};
 use crate::plan;
-use crate::publish::{Controller, Judge, Simulator, View};
+use crate::publish::{Administered, Controller, Judge, Simulator, View};
 
 /// How many events can wait for the core: more than can be in flight (the window is 128 at the default), so that
 /// the receive thread never waits while the core sends, and 1.3 MB.
@@ -146,6 +146,10 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
             subnet: view.clone(),
             control: controller.clone(),
             routing: judge,
+            administration: Some(Arc::new(Administered::new(
+                view.clone(),
+                administering.desk(),
+            ))),
             simulation,
             gpus: Some(Arc::new(GpuHosts::open(view.clone(), gpu_dir)?)),
         };

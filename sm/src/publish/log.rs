@@ -84,6 +84,7 @@ fn shown(
             timeouts: source.timeouts,
         },
         lft_blocks: source.lft_blocks,
+        mft_blocks: source.mft_blocks,
         ports_activated: source.ports_activated,
         complete: source.complete,
     }

@@ -2,9 +2,10 @@
 //!
 //! The daemon hands every [`Snapshot`](crate::core::snapshot::Snapshot) that the core publishes to a [`View`],
 //! which answers all readers from it and tells watchers what changed. [`Controller`] carries requests
-//! to the core and its answers back; [`Simulator`] operates a simulated fabric. Nothing here changes the
+//! to the core and its answers back; [`Administered`] shows what hosts told subnet administration; [`Simulator`] operates a simulated fabric. Nothing here changes the
 //! subnet, and no reader ever waits for it.
 
+mod administration;
 mod control;
 mod events;
 mod findings;
@@ -13,16 +14,20 @@ mod judge;
 mod lens;
 mod lists;
 mod log;
+mod multicast;
 mod names;
 mod partitions;
+mod paths;
 mod published;
 mod routes;
+mod services;
 mod simulator;
 mod state;
 mod status;
 pub mod summary;
 mod view;
 
+pub use self::administration::{Administered, Desk};
 pub use self::control::{Controller, MAX_WAITING};
 pub use self::events::MAX_CHANGES;
 pub use self::judge::Judge;

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use rsm_api::model::PortKey;
 use rsm_api::resolve::Directory;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use super::index::Index;
 use super::lens::{api_key, core_key, end_port_numbers, holds_lid};
@@ -13,17 +13,24 @@ use crate::fabric::Fabric;
 /// Finds nodes and ports of a fabric by what people call them.
 pub struct Names {
     fabric: Arc<Fabric>,
+    prefix: u64,
     /// Built by the first who needs it.
     index: OnceLock<Index>,
 }
 
 impl Names {
-    /// Names of `fabric`.
-    pub fn new(fabric: Arc<Fabric>) -> Names {
+    /// Names of `fabric`, where GIDs begin with `prefix`.
+    pub fn new(fabric: Arc<Fabric>, prefix: u64) -> Names {
         Names {
             fabric,
+            prefix,
             index: OnceLock::new(),
         }
+    }
+
+    /// The upper half of every GID.
+    pub(super) fn prefix(&self) -> u64 {
+        self.prefix
     }
 
     pub(super) fn index(&self) -> &Index {
@@ -44,6 +51,13 @@ impl Directory for Names {
     fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
         let at = self.index().port_of_lid(lid)?;
         Some(api_key(self.fabric.key(at)))
+    }
+
+    fn port_of_gid(&self, gid: Gid) -> Option<PortKey> {
+        /// That every subnet has for itself (IBA 4.1.1).
+        const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
+        let here = [self.prefix, LINK_LOCAL].contains(&gid.prefix());
+        here.then(|| self.port_of_guid(gid.guid())).flatten()
     }
 
     fn nodes_described(&self, description: &str) -> Vec<Guid> {

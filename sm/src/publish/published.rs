@@ -18,6 +18,7 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{FindingKind, Subject};
 use crate::plan::Plan;
+use crate::plan::policy::PortPolicy;
 use crate::sweep::inventory;
 
 /// A snapshot as it is shown. Immutable but for the index of names, which the first reader who needs it builds.
@@ -51,7 +52,7 @@ impl Published {
             state,
             reason,
             damped: damped_ends(&snapshot),
-            names: Names::new(snapshot.fabric.clone()),
+            names: Names::new(snapshot.fabric.clone(), prefix(&snapshot)),
             snapshot,
             findings,
             convergences,
@@ -85,6 +86,11 @@ impl Published {
         self.snapshot.plan.as_deref()
     }
 
+    /// The upper half of every GID in the subnet.
+    pub(super) fn prefix(&self) -> u64 {
+        self.names.prefix()
+    }
+
     pub(super) fn lens(&self) -> Lens<'_> {
         Lens {
             fabric: self.fabric(),
@@ -96,6 +102,16 @@ impl Published {
     pub(super) fn index(&self) -> &Index {
         self.names.index()
     }
+}
+
+/// The upper half of every GID in the subnet: as planned, else as the own port states.
+fn prefix(snapshot: &Snapshot) -> u64 {
+    let fabric = &snapshot.fabric;
+    let local = fabric.local.map(|at| fabric.port(at));
+    let plan = snapshot.plan.as_deref();
+    plan.map(|plan| plan.policy.ports.subnet_prefix)
+        .or_else(|| Some(local?.info.as_ref()?.gid_prefix()))
+        .unwrap_or(PortPolicy::default().subnet_prefix)
 }
 
 /// Links are named by one of their ends; both are marked, so that either finds the link.

@@ -88,7 +88,9 @@ pub(super) fn route(
     let to = end_port(published, destination)?;
     let lid = match destination {
         Selector::Lid(lid) => *lid,
-        Selector::Guid { .. } | Selector::Description(_) => published.fabric().port(to).lid(),
+        Selector::Guid { .. } | Selector::Gid(_) | Selector::Description(_) => {
+            published.fabric().port(to).lid()
+        }
     };
     let mut walk = Walk {
         published,
@@ -106,7 +108,8 @@ pub(super) fn route(
     })
 }
 
-fn end_port(published: &Published, selector: &Selector) -> Result<PortRef, LookupError> {
+/// The end port with a LID that `selector` names.
+pub(super) fn end_port(published: &Published, selector: &Selector) -> Result<PortRef, LookupError> {
     let key = resolve_port(&published.names, selector)?;
     let fabric = published.fabric();
     let at = fabric

@@ -3,7 +3,7 @@
 use rsm_api::model::{PortKey, Selector, SimulationAction};
 use rsm_api::resolve::{Directory, resolve_node};
 use rsm_api::{BoxFuture, LookupError, Simulation, SimulationError};
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::header::AttrId;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::SimHandle;
@@ -130,6 +130,11 @@ impl Directory for Floor<'_> {
 
     /// LIDs are the subnet manager's, not the hardware's.
     fn port_of_lid(&self, _: Lid) -> Option<PortKey> {
+        None
+    }
+
+    /// The prefix of GIDs is the subnet manager's as well.
+    fn port_of_gid(&self, _: Gid) -> Option<PortKey> {
         None
     }
 

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use rsm_api::model::{EngineChoice, MasterElsewhere, SmpCounts, Status, Verification};
 use rsm_ids::Lid;
-use rsm_mad::wire::attr::PortInfo;
 
 use super::published::Published;
 use crate::core::role::Role;
 use crate::fabric::Port;
-use crate::plan::policy::PortPolicy;
 
 /// The status as far as the snapshot knows it: the fabric's name and the time up are the view's to fill in.
 pub(super) fn of(published: &Published) -> Status {
@@ -27,10 +25,7 @@ pub(super) fn of(published: &Published) -> Status {
         port_guid: snapshot.own_guid,
         lid: local.map_or(Lid::NONE, Port::lid),
         priority: snapshot.identity.priority,
-        subnet_prefix: plan
-            .map(|plan| plan.policy.ports.subnet_prefix)
-            .or_else(|| local?.info.as_ref().map(PortInfo::gid_prefix))
-            .unwrap_or(PortPolicy::default().subnet_prefix),
+        subnet_prefix: published.prefix(),
         master: match &snapshot.role {
             Role::Standby { master } => Some(MasterElsewhere {
                 guid: master.guid,

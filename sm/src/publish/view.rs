@@ -123,6 +123,11 @@ impl View {
             .map(|logged| logged.shown.clone())
     }
 
+    /// What the time is.
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
     pub(super) fn published(&self) -> Arc<Published> {
         self.current.read().clone()
     }

@@ -8,6 +8,7 @@ mod answer;
 mod directory;
 pub mod events;
 pub mod guids;
+mod latencies;
 pub mod mcast;
 mod membership;
 mod memory;
@@ -16,19 +17,23 @@ mod path;
 mod query;
 mod reregister;
 pub mod services;
+mod statistics;
 mod template;
 mod trust;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
 pub use directory::{Directory, EndIx, EndPort};
+pub use latencies::{Latencies, LatencyCounts};
 pub use memory::{Remembered, Unsaved};
+pub use path::NoPath;
+pub use path::between::{PathEnd, PathQuestion, TracedPath};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
@@ -39,6 +44,7 @@ use rsm_mad::wire::sa::{
     CLASS_VERSION, GuidInfoRecord, InformInfo, McMemberRecord, Record as _, SaHeader, SaStatus,
     ServiceRecord,
 };
+pub use statistics::{Counters, Statistics};
 pub use trust::Trust;
 
 use self::events::{Events, News, Report};
@@ -77,36 +83,6 @@ pub struct Config {
     pub sm_key: u64,
 }
 
-/// What was asked, and what became of it.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Counters {
-    /// Requests by attribute and method; those that there are none of count under [`Counters::OTHER`].
-    pub requests: BTreeMap<(AttrId, Method), u64>,
-    /// Answers by status.
-    pub answers: BTreeMap<Status, u64>,
-    /// What needed no answer, or could have none: responses, and bytes that are no message of the class.
-    pub ignored: u64,
-    /// Requests with an SM_Key that is not the right one, which get no answer.
-    pub wrong_keys: u64,
-    /// Traps of ports that nobody knows, which nobody is told of.
-    pub unknown_issuers: u64,
-}
-
-impl Counters {
-    /// Under what unknown attributes and methods are counted, so that nobody can fill the table with numbers.
-    pub const OTHER: (AttrId, Method) = (AttrId(0), Method(0));
-
-    fn asked(&mut self, attribute: AttrId, method: Method) {
-        let known = query::is_attribute(attribute) && query::is_method(method);
-        let key = if known {
-            (attribute, method)
-        } else {
-            Self::OTHER
-        };
-        *self.requests.entry(key).or_default() += 1;
-    }
-}
-
 /// What is answered from: a snapshot, arranged. Making it takes some milliseconds for a large subnet, which is why it can be
 /// made elsewhere than where questions are answered.
 #[derive(Clone, Debug, Default)]
@@ -129,6 +105,16 @@ impl Standing {
     /// What questions are answered from; `None` while they are not.
     fn in_force(&self) -> Option<&Arc<Directory>> {
         self.directory.as_ref().filter(|_| self.is_master)
+    }
+
+    /// Who is where; `None` until the first plan is in force.
+    pub fn directory(&self) -> Option<&Arc<Directory>> {
+        self.directory.as_ref()
+    }
+
+    /// Whether this subnet manager is the master, so that hosts are answered.
+    pub fn is_master(&self) -> bool {
+        self.is_master
     }
 
     /// Whether ports, partitions and what the operator decides are the same.
@@ -161,6 +147,15 @@ enum Looked {
     AtAll,
 }
 
+/// What hosts have told the administrator, at one moment. Holding on to it costs a copy of what changes meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct Holdings {
+    /// Multicast groups and their members.
+    pub groups: View,
+    /// Services that ports offer.
+    pub services: services::View,
+}
+
 /// The subnet administrator.
 #[derive(Debug)]
 pub struct Administration {
@@ -179,7 +174,7 @@ pub struct Administration {
     told: Option<Time>,
     /// When that was last to be remembered.
     saved: Option<Time>,
-    counters: Counters,
+    statistics: Arc<Statistics>,
 }
 
 impl Administration {
@@ -197,7 +192,7 @@ impl Administration {
             seen: None,
             told: None,
             saved: None,
-            counters: Counters::default(),
+            statistics: Arc::default(),
         }
     }
 
@@ -294,7 +289,7 @@ impl Administration {
         };
         match News::of_trap(directory, notice) {
             Some(news) => self.events.take(news, now),
-            None => self.counters.unknown_issuers += 1,
+            None => self.statistics.unknown_issuer(),
         }
     }
 
@@ -425,6 +420,14 @@ impl Administration {
         left_out.into_iter().sum()
     }
 
+    /// What hosts have told, as it is now.
+    pub fn holdings(&self) -> Holdings {
+        Holdings {
+            groups: self.multicast.view(),
+            services: self.services.view(),
+        }
+    }
+
     /// Groups and their members.
     pub fn multicast(&self) -> &Registry {
         &self.multicast
@@ -440,9 +443,16 @@ impl Administration {
         &self.guids
     }
 
-    /// What was asked so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    /// Counts in `statistics` from now on, which others may count in and read.
+    #[must_use]
+    pub fn counting_in(mut self, statistics: Arc<Statistics>) -> Administration {
+        self.statistics = statistics;
+        self
+    }
+
+    /// What was asked so far, and what became of it.
+    pub fn counters(&self) -> Counters {
+        self.statistics.counters()
     }
 
     /// Answers `request`, which arrived at `now`, in bounded time: what takes longer is [open](Answer::is_open), or a table.
@@ -454,16 +464,16 @@ impl Administration {
             mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
         }) else {
             if !self.report_answered(request) {
-                self.counters.ignored += 1;
+                self.statistics.ignored();
             }
             return None;
         };
         let Some(trust) = Trust::of(header.sm_key(), self.config.sm_key) else {
-            self.counters.wrong_keys += 1;
+            self.statistics.wrong_key();
             return None;
         };
         let mad = header.mad();
-        self.counters.asked(mad.attribute(), mad.method());
+        self.statistics.asked(mad.attribute(), mad.method());
         let answer = match self.answer((header, data), trust, request.requester, now) {
             Ok(body) => Answer::new(request.requester, header, body),
             Err(status) => Answer::refusal(request.requester, header, status),
@@ -484,9 +494,9 @@ impl Administration {
     }
 
     /// Counts an answer by its status, once that is known.
-    fn count(&mut self, answer: &Answer) {
+    fn count(&self, answer: &Answer) {
         if !answer.is_open() {
-            *self.counters.answers.entry(answer.status()).or_default() += 1;
+            self.statistics.decided(answer.status());
         }
     }
 

@@ -124,7 +124,7 @@ pub(super) fn run(input: &[u8]) {
         if let Some(said) = said.get_mut(who) {
             said.extend_from_slice(bytes);
         }
-        let before = sa.counters().clone();
+        let before = sa.counters();
         let request = Request {
             bytes,
             requester: RemoteAddress::gsi(lid, 0),

@@ -7,6 +7,7 @@ pub mod iblinkinfo;
 pub mod ibroute;
 pub mod ibtracert;
 pub mod pkeys;
+pub mod saquery;
 pub mod sminfo;
 
 /// A number in hexadecimal, with or without `0x`.

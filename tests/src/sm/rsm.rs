@@ -179,17 +179,16 @@ impl Rsm {
         Self::spawn_as(rsm, state, arguments)?.converged(limit)
     }
 
-    /// Waits until the history names a convergence.
-    fn converged(self, limit: Duration) -> Result<Self, Error> {
-        let mut rsm = self;
+    /// It, once its history names a convergence.
+    fn converged(mut self, limit: Duration) -> Result<Self, Error> {
         let converged = wait_for_every(HISTORY_INTERVAL, limit, || {
-            let up = rsm.history().is_ok_and(|history| !history.is_empty());
-            (up || !rsm.process.is_running()).then_some(up)
+            let up = self.history().is_ok_and(|history| !history.is_empty());
+            (up || !self.process.is_running()).then_some(up)
         });
         if converged == Some(true) {
-            return Ok(rsm);
+            return Ok(self);
         }
-        let outcome = if rsm.process.is_running() {
+        let outcome = if self.process.is_running() {
             "no convergence"
         } else {
             "ended"
@@ -197,7 +196,7 @@ impl Rsm {
         Err(Error::Failed {
             command: "rsm".into(),
             outcome: outcome.into(),
-            output: rsm.process.stderr_so_far(),
+            output: self.process.stderr_so_far(),
         })
     }
 

@@ -2,8 +2,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::{
-    completions, engine, events, findings, gpu, history, lft, links, nodes, partitions, ports,
-    quality, route, sim, status, sweep, watch, whatif,
+    completions, engine, events, findings, gpu, history, lft, links, multicast, nodes, partitions,
+    path, ports, quality, route, sa, services, sim, status, sweep, watch, whatif,
 };
 
 /// Asks a running rsm what it knows and does.
@@ -70,8 +70,16 @@ pub(crate) enum Question {
     Lft(lft::LftArguments),
     /// The way from one port to another, hop by hop
     Route(route::RouteArguments),
+    /// The paths that a host is told of when it asks subnet administration for one
+    Path(path::PathArguments),
     /// Who may talk to whom
     Partitions(partitions::PartitionsArguments),
+    /// Multicast groups, or the members and the tree of one
+    Multicast(multicast::MulticastArguments),
+    /// What hosts asked subnet administration, and how long answers took
+    Sa(sa::SaArguments),
+    /// Services that ports offer
+    Services(services::ServicesArguments),
     /// What is wrong with the fabric now
     Findings(findings::FindingsArguments),
     /// The latest convergences: cause, time of each stage, packets
@@ -96,21 +104,24 @@ pub(crate) enum Question {
 
 const HELP: &str = "\
 Nodes and ports are named by GUID (0x0002c90300001234, or 0x0002c90300001234:2 for its port 2),
-LID (17) or node description (leaf-03, leaf-03:7). `rsmctl --help` has examples and exit codes.";
+LID (17), GID (fe80::2:c903:0:1234) or node description (leaf-03, leaf-03:7). `rsmctl --help` has examples and exit codes.";
 
 const LONG_HELP: &str = "\
 Nodes and ports:
   0x0002c90300001234    the node or port with that GUID
   0x0002c90300001234:2  port 2 of that node
   17, 0x11              whoever answers to that LID
+  fe80::2:c903:0:1234   the port with that GID
   leaf-03, leaf-03:7    the node with that description, and port 7 of it
-  guid:11 lid:11 name:11  what the prefix says, where a text could mean several things
+  guid:11 lid:11 gid:::11 name:11  what the prefix says, where a text could mean several things
 
 Examples:
   rsmctl status
   rsmctl nodes --kind switch
   rsmctl ports --node leaf-03 --state init
   rsmctl route gpu-0001:1 gpu-0777:1
+  rsmctl path gpu-0001:1 gpu-0777:1 --pkey 0x8010
+  rsmctl multicast ff12:401b:ffff::ffff:ffff
   rsmctl history --format json | jq '.[-1].timing_ms'
   rsmctl sim unlink leaf-03 7 && rsmctl events --newest 5
 
@@ -121,6 +132,6 @@ Over TCP a server answers questions only, unless it was started with --insecure-
 
 Exit codes:
   0  done; also where the reader of the output went away
-  1  the server refused, found nothing, or the route does not arrive
+  1  the server refused, found nothing, there is no path, or the route does not arrive
   2  the command line is wrong
   3  no server could be reached, or the connection broke";

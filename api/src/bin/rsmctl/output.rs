@@ -77,6 +77,7 @@ impl Rows {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
+        rows.pad();
         rows
     }
 
@@ -98,10 +99,15 @@ impl Rows {
         );
         self.table.add_row(cells.map(|cell| printable(&cell)));
         if self.table.row_count() == 1 {
-            for (index, column) in self.table.column_iter_mut().enumerate() {
-                // Begin at the margin, and leave two blanks between columns.
-                column.set_padding((0, if index + 1 < N { 2 } else { 0 }));
-            }
+            self.pad();
+        }
+    }
+
+    /// Begins at the margin, and leaves two blanks between columns. Columns are there from the first row or heading on.
+    fn pad(&mut self) {
+        let columns = self.columns;
+        for (index, column) in self.table.column_iter_mut().enumerate() {
+            column.set_padding((0, if index + 1 < columns { 2 } else { 0 }));
         }
     }
 }

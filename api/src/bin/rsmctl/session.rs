@@ -1,7 +1,9 @@
 use rsm_api::client::{connect, default_endpoints};
+use rsm_proto::v1::administration_service_client::AdministrationServiceClient;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::gpu_service_client::GpuServiceClient;
+use rsm_proto::v1::multicast_service_client::MulticastServiceClient;
 use rsm_proto::v1::partition_service_client::PartitionServiceClient;
 use rsm_proto::v1::routing_service_client::RoutingServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
@@ -49,6 +51,14 @@ impl Session {
 
     pub(crate) fn partitions(&self) -> PartitionServiceClient<Channel> {
         PartitionServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn multicast(&self) -> MulticastServiceClient<Channel> {
+        MulticastServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn administration(&self) -> AdministrationServiceClient<Channel> {
+        AdministrationServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn routing(&self) -> RoutingServiceClient<Channel> {

@@ -51,6 +51,23 @@ pub(crate) fn rate(width: i32, speed: i32) -> String {
     }
 }
 
+/// A multicast LID, a P_Key: four hexadecimal digits.
+pub(crate) fn hex(number: u32) -> String {
+    format!("{number:#06x}")
+}
+
+/// A P_Key of the command line, whichever its membership bit.
+pub(crate) fn p_key(text: &str) -> Result<u16, String> {
+    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number
+        .ok()
+        .filter(|key| key & 0x7fff != 0)
+        .ok_or_else(|| "expected 0x0001 to 0x7fff, with or without the bit 0x8000".to_owned())
+}
+
 /// `1 switch`, `2 switches`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
@@ -71,6 +88,16 @@ pub(crate) fn duration(milliseconds: u64) -> String {
 /// A duration in milliseconds with three digits behind the point.
 pub(crate) fn milliseconds(milliseconds: f64) -> String {
     format!("{milliseconds:.3}")
+}
+
+/// A duration of nanoseconds in the unit that leaves one to three digits before the point.
+pub(crate) fn nanoseconds(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", nanoseconds as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", nanoseconds as f64 / 1e6),
+        _ => format!("{:.1} s", nanoseconds as f64 / 1e9),
+    }
 }
 
 /// A time as RFC 3339 in UTC, to the millisecond.
@@ -126,6 +153,12 @@ mod tests {
         ] {
             assert_eq!(timestamp(unix_ms), expected);
         }
+    }
+
+    #[test]
+    fn nanoseconds_have_a_unit_that_fits() {
+        let told = [999, 1_000, 999_949, 1_500_000, 2_000_000_000].map(nanoseconds);
+        assert_eq!(told, ["999 ns", "1.0 µs", "999.9 µs", "1.5 ms", "2.0 s"]);
     }
 
     #[test]

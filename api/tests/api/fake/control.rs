@@ -41,6 +41,7 @@ fn next(all: &mut Vec<Convergence>, cause: String) -> Convergence {
         generation: last.generation + 1,
         cause,
         lft_blocks: 0,
+        mft_blocks: 0,
         ..last.clone()
     };
     all.push(next.clone());

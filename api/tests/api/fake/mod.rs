@@ -1,5 +1,6 @@
 //! A subnet manager in memory: a tree of switches and hosts that stays as it was made.
 
+mod administration;
 mod control;
 mod routing;
 mod subnet;
@@ -10,15 +11,19 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Link, Node, Partition, PartitionMember, Port, PortKey, SimulationAction,
-    SubnetState,
+    Convergence, Finding, Link, Node, Partition, PartitionMember, Port, PortKey, Service,
+    ServiceKey, SimulationAction, SubnetState,
 };
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 
+pub(crate) use administration::FakeGroup;
 pub(crate) use tree::{HOST, LEAF, guid};
 
 /// The generation that everything comes from.
 pub(crate) const GENERATION: u64 = 7;
+
+/// The upper half of every GID.
+const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
 /// Events that the fake's journal keeps.
 pub(crate) const JOURNAL: usize = 64;
@@ -30,6 +35,8 @@ pub(crate) struct Fake {
     pub(crate) links: BTreeMap<PortKey, Link>,
     pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,
     pub(crate) partitions: BTreeMap<u16, (Partition, BTreeMap<PortKey, PartitionMember>)>,
+    pub(crate) groups: BTreeMap<Gid, FakeGroup>,
+    pub(crate) services: BTreeMap<ServiceKey, Service>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<Convergence>>,

@@ -11,13 +11,13 @@ use rsm_api::model::{
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet};
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
 use tokio::sync::broadcast;
 
-use super::{Fake, GENERATION};
+use super::{Fake, GENERATION, PREFIX};
 
 /// Values of a map from behind `after` on that are wanted.
-fn page<K: Ord + Copy, V: Clone>(
+pub(super) fn page<K: Ord + Copy, V: Clone>(
     map: &BTreeMap<K, V>,
     after: Option<K>,
     limit: usize,
@@ -53,6 +53,11 @@ impl Directory for Fake {
             .map(|port| port.key)
     }
 
+    fn port_of_gid(&self, gid: Gid) -> Option<PortKey> {
+        let here = gid.prefix() == PREFIX;
+        here.then(|| self.port_of_guid(gid.guid())).flatten()
+    }
+
     fn nodes_described(&self, description: &str) -> Vec<Guid> {
         self.nodes
             .values()
@@ -75,7 +80,7 @@ impl Directory for Fake {
 }
 
 impl Fake {
-    fn end_port(&self, selector: &Selector) -> Result<&Port, LookupError> {
+    pub(super) fn end_port(&self, selector: &Selector) -> Result<&Port, LookupError> {
         let key = resolve_port(self, selector)?;
         let port = &self.ports[&key];
         if port.lid == Lid::NONE {
@@ -103,7 +108,7 @@ impl Subnet for Fake {
             port_guid: Guid(super::HOST + 1),
             lid: Lid(1),
             priority: 4,
-            subnet_prefix: 0xfe80_0000_0000_0000,
+            subnet_prefix: PREFIX,
             master: None,
             inventory: Inventory {
                 switches: self.count(NodeKind::Switch),

@@ -36,6 +36,8 @@ impl Fake {
             links: BTreeMap::new(),
             tables: BTreeMap::new(),
             partitions: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            services: BTreeMap::new(),
             findings: Vec::new(),
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
@@ -74,6 +76,8 @@ impl Fake {
         fake.assign_lids();
         fake.route_all(leaves, hosts);
         fake.divide();
+        fake.gather();
+        fake.offer();
         fake.findings.push(Finding {
             id: 3,
             kind: "duplicate-description".to_owned(),
@@ -305,6 +309,7 @@ fn first_convergence() -> Convergence {
             timeouts: 0,
         },
         lft_blocks: 3,
+        mft_blocks: 2,
         ports_activated: 8,
         complete: true,
     }

@@ -66,7 +66,7 @@ struct Foreseen {
 /// Prints what would follow; success when a new plan would be put into force.
 pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Result<ExitCode> {
     let fabric = Arc::new(bench.fabric.clone());
-    let names = Names::new(fabric.clone());
+    let names = Names::new(fabric.clone(), bench.policy.ports.subnet_prefix);
     let loss = match spec {
         LossSpec::Unlink(selector) => {
             let ApiKey { node, number } = resolve_port(&names, selector)?;

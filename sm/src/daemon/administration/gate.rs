@@ -15,7 +15,7 @@ use rsm_mad::wire::{MAD_LEN, MadBytes};
 
 use super::Clock;
 use super::admission::Admission;
-use super::statistics::Statistics;
+use crate::sa::Statistics;
 
 /// How many messages can wait for an answer: 16,384, 6 MB. At some hundred thousand answers a second that is less than a
 /// tenth of a second, the time after which a host asks again.
@@ -229,7 +229,7 @@ mod tests {
         let refused = outbox.0.lock().len();
         // A burst beyond what everybody may have, and what the rate allows meanwhile.
         assert!((CONTENDED..INBOX / 2).contains(&(flood - refused)));
-        assert_eq!(statistics.counts().busy, refused as u64);
+        assert_eq!(statistics.counters().busy, refused as u64);
 
         let (lid, answer) = outbox.0.lock().pop().unwrap();
         let (header, data) = SaHeader::split(&answer).unwrap();

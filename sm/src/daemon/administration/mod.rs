@@ -9,10 +9,10 @@
 //! ```
 
 mod admission;
+mod desk;
 mod gate;
 mod outgoing;
 mod searches;
-mod statistics;
 mod worker;
 
 use std::collections::BTreeSet;
@@ -22,21 +22,22 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::Context as _;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::transport::{AdministrationPort, AdministrationSink, Messenger};
 use rsm_mad::wire::attr::Notice;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
+use self::desk::{FrontDesk, MAX_VISITORS};
 use self::gate::{Call, Gate, INBOX};
 pub use self::outgoing::outgoing;
 use self::searches::Searches;
-pub use self::statistics::{Counts, Statistics};
 use self::worker::Worker;
 use crate::core::Event;
 use crate::core::snapshot::Snapshot;
-use crate::sa::{self, Administration, Standing};
+use crate::publish::Desk;
+use crate::sa::{self, Administration, Standing, Statistics};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -106,13 +107,17 @@ impl Administrator {
         // Set once: the value is made here and used up here.
         let _ = self.port.set(Arc::downgrade(&port));
         let standing = Arc::new(Mutex::new(None));
+        let shown = Arc::new(RwLock::new(Standing::default()));
         let closing = Arc::new(AtomicBool::new(false));
-        let mut administration = Administration::new(config);
+        let mut administration =
+            Administration::new(config).counting_in(Arc::clone(&self.statistics));
         let left_out = administration.restore(surroundings.remembered, (self.clock)());
         if left_out > 0 {
             tracing::warn!(left_out, "records that were remembered make no sense");
         }
+        let (door, visitors) = mpsc::channel(MAX_VISITORS);
         let worker = Worker {
+            visitors,
             administration,
             messenger: Messenger::new(port, RmppConfig::default()),
             searches: Searches::default(),
@@ -132,6 +137,12 @@ impl Administrator {
             .name("administration".to_owned())
             .spawn(move || worker.run())
             .context("cannot start the thread of subnet administration")?;
+        let desk = Arc::new(FrontDesk {
+            door,
+            inbox: self.inbox.clone(),
+            statistics: Arc::clone(&self.statistics),
+            standing: Arc::clone(&shown),
+        });
         let (latest, snapshots) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
@@ -139,9 +150,10 @@ impl Administrator {
         let inbox = self.inbox.clone();
         let directories = Builder::new()
             .name("directory".to_owned())
-            .spawn(move || keep_directory(&runtime, snapshots, &standing, &inbox))
+            .spawn(move || keep_directory(&runtime, snapshots, (&standing, &shown), &inbox))
             .context("cannot start the thread of the directory")?;
         Ok(Administering {
+            desk,
             inbox: self.inbox,
             latest,
             closing,
@@ -154,6 +166,7 @@ impl Administrator {
 
 /// Subnet administration that answers.
 pub struct Administering {
+    desk: Arc<FrontDesk>,
     inbox: SyncSender<Call>,
     latest: watch::Sender<Option<Arc<Snapshot>>>,
     closing: Arc<AtomicBool>,
@@ -181,6 +194,11 @@ impl Administering {
         &self.statistics
     }
 
+    /// Where it can be asked about itself.
+    pub fn desk(&self) -> Arc<dyn Desk> {
+        self.desk.clone()
+    }
+
     /// Ends it.
     pub fn stop(self) {
         self.closing.store(true, Ordering::Release);
@@ -191,13 +209,13 @@ impl Administering {
                 tracing::error!("a thread of subnet administration panicked");
             }
         }
-        let counts = self.statistics.counts();
+        let counters = self.statistics.counters();
         tracing::info!(
-            answered = counts.answered,
-            busy = counts.busy,
-            dropped = counts.dropped,
-            failed = counts.failed,
-            p99_us = counts.quantile(0.99),
+            answered = counters.latencies.count(),
+            busy = counters.busy,
+            dropped = counters.dropped,
+            failed = counters.failed,
+            p99_ns = counters.latencies.quantile(0.99),
             "subnet administration ends"
         );
     }
@@ -213,7 +231,7 @@ fn wake(inbox: &SyncSender<Call>) {
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
-    standing: &Mutex<Option<Standing>>,
+    (standing, shown): (&Mutex<Option<Standing>>, &RwLock<Standing>),
     inbox: &SyncSender<Call>,
 ) {
     let mut last = None;
@@ -224,6 +242,7 @@ fn keep_directory(
         };
         let made = Standing::of(&snapshot, last.as_ref());
         last = Some(made.clone());
+        *shown.write() = made.clone();
         *standing.lock() = Some(made);
         wake(inbox);
     }

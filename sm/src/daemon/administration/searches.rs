@@ -115,8 +115,8 @@ mod tests {
             }
         }
         assert_eq!((order, turns), (vec![2, 3, 1], 6));
-        let counted = administration.counters().answers.get(&SaStatus::NO_RECORDS);
-        assert_eq!(counted, Some(&3));
+        let counted = administration.counters().answers;
+        assert_eq!(counted.get(&SaStatus::NO_RECORDS), Some(&3));
     }
 
     #[test]

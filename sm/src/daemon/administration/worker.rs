@@ -11,18 +11,19 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::Refused;
 use rsm_mad::transport::{Delivery, Left, Message, Messenger, NotSent, SendError};
-use rsm_mad::wire::header::{AttrId, MadHeader, Status};
+use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
+use tokio::sync::mpsc;
 
+use super::desk::Visitor;
 use super::gate::{Arrival, Call, refusal};
 use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
-use super::statistics::Statistics;
 use super::{Clock, CoreSink, SaveSink};
 use crate::core::Event;
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
-use crate::sa::{Administration, Answer, Request, Standing};
+use crate::sa::{Administration, Answer, Request, Standing, Statistics};
 
 /// How many messages are taken before what is ready is sent, and how many datagrams are sent before messages are taken
 /// again.
@@ -47,6 +48,8 @@ pub(super) struct Worker {
     pub(super) core: CoreSink,
     /// Where it is told what is to be remembered.
     pub(super) save: SaveSink,
+    /// Who wants to know what hosts have told.
+    pub(super) visitors: mpsc::Receiver<Visitor>,
     /// What the core had no room for.
     pub(super) untold: Option<Arc<GroupSet>>,
     /// The same of the names of ports.
@@ -75,6 +78,10 @@ impl Worker {
             }
             self.tell((self.clock)());
             self.report((self.clock)());
+            while let Ok(visitor) = self.visitors.try_recv() {
+                // Who has gone meanwhile needs no answer.
+                let _ = visitor.send(self.administration.holdings());
+            }
             let left = match self.messenger.transmit(AT_ONCE, now) {
                 Ok(left) => left,
                 Err(SendError::Closed) => {
@@ -222,8 +229,6 @@ impl Worker {
         let Some(answer) = self.administration.handle(request, (self.clock)()) else {
             return;
         };
-        let asked = message.header().map_or(AttrId(0), MadHeader::attribute);
-        self.statistics.question(asked);
         if !answer.is_open() {
             return self.send(answer, at);
         }

@@ -1,10 +1,14 @@
 //! The view over a core that looks after a simulated fabric in virtual time.
 
 mod acting;
+mod administration;
 mod changes;
+mod desk;
 mod ledgers;
+mod multicast;
 mod partitions;
 mod reading;
 mod reports;
+mod services;
 mod states;
 mod world;

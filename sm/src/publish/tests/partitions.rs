@@ -19,7 +19,7 @@ Tenant A=0x10, ipoib, sl=3 : 0x1000=full, 0x1010, 0x1030=both ;
 0x11 : NONE ;";
 
 /// The small fabric with partitions.
-fn divided() -> World {
+pub(super) fn divided() -> World {
     let mut world = World::up();
     let guids = HOSTS.map(|host| {
         let at = world.snapshot().fabric.find(host).unwrap();

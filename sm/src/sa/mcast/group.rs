@@ -68,6 +68,11 @@ pub(super) const KEEPS_ALIVE: JoinState =
 const RECEIVES: JoinState = JoinState(JoinState::FULL_MEMBER.0 | JoinState::NON_MEMBER.0);
 
 impl Member {
+    /// Whether it keeps the group alive.
+    pub fn keeps_alive(&self) -> bool {
+        self.state.0 & KEEPS_ALIVE.0 != 0
+    }
+
     /// Whether it gets the packets of the group, rather than only sending some.
     pub fn receives(&self) -> bool {
         self.state.0 & RECEIVES.0 != 0
@@ -77,8 +82,7 @@ impl Member {
 impl Group {
     /// Whether it has a full member.
     pub fn is_kept_alive(&self) -> bool {
-        let mut members = self.members.values();
-        members.any(|member| member.state.0 & KEEPS_ALIVE.0 != 0)
+        self.members.values().any(Member::keeps_alive)
     }
 
     /// The group's record, with nobody in it.

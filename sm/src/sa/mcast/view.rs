@@ -53,6 +53,13 @@ impl View {
         self.groups.values().map(Arc::as_ref)
     }
 
+    /// The groups behind `after`, by MGID.
+    pub fn groups_after(&self, after: Option<Gid>) -> impl Iterator<Item = &Group> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let groups = self.groups.range((from, Bound::Unbounded));
+        groups.map(|(_, group)| group.as_ref())
+    }
+
     /// Whether the port with this GUID takes part in a group.
     pub fn is_member(&self, mgid: Gid, port: Guid) -> bool {
         let members = self.group(mgid).map(|group| &group.members);

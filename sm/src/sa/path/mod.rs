@@ -1,5 +1,6 @@
 //! PathRecord: how packets get from one port to another.
 
+pub(super) mod between;
 pub(super) mod limits;
 mod links;
 pub(super) mod minima;
@@ -117,6 +118,39 @@ fn end(
     })
 }
 
+/// Why there is no path between two ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoPath {
+    /// The tables do not lead to a LID.
+    #[error("the forwarding tables do not lead to LID {0}")]
+    NoWay(Lid),
+    /// Either they share no partition, or those only as limited members.
+    #[error(
+        "there is no partition in which the two ports can talk: both in it, and one of them as a full member"
+    )]
+    NoPartition,
+    /// As above, in the partition that is asked for.
+    #[error("the two ports cannot talk in the partition {:#06x}: both have to be in it, and one of them as a full member", .0.0)]
+    NotInPartition(PKey),
+    /// Paths are not as wide as is asked for.
+    #[error("no path has the MTU that is asked for")]
+    Mtu,
+    /// Paths are not as fast as is asked for.
+    #[error("no path has the rate that is asked for")]
+    Rate,
+    /// Packets live longer than is asked for.
+    #[error("no path has the packet life time that is asked for")]
+    PacketLifeTime,
+    /// The routes need another lane.
+    #[error("the routes lead there on service level {needed}, and not on {wanted}")]
+    ServiceLevel {
+        /// What keeps the routes free of deadlocks.
+        needed: u8,
+        /// What was asked for.
+        wanted: u8,
+    },
+}
+
 /// Finds paths that are as a question wants them.
 #[derive(Clone, Debug)]
 pub(super) struct Finder {
@@ -138,21 +172,25 @@ impl Finder {
         seen(from) && seen(to)
     }
 
-    /// The path between one LID of each of two ports, if there is one and it is wanted.
+    /// The path between one LID of each of two ports.
+    ///
+    /// # Errors
+    /// Why there is none that is as the question wants it.
     pub(super) fn path(
         &self,
         (from, slid): (EndIx, Lid),
         (to, dlid): (EndIx, Lid),
         preference: u8,
-    ) -> Option<PathRecord> {
+    ) -> Result<PathRecord, NoPath> {
         let directory = &self.directory;
         let wishes = &self.wishes;
-        let forth = directory.minima.between(from, to, dlid)?;
+        let forth = directory.minima.between(from, to, dlid);
+        let forth = forth.ok_or(NoPath::NoWay(dlid))?;
         // What a reversible path promises holds both ways.
         let back = directory.minima.between(to, from, slid);
         let limits = back.map_or(forth, |back| forth.meet(back));
         if wishes.reversible && back.is_none() {
-            return None;
+            return Err(NoPath::NoWay(slid));
         }
         let life_time = if from == to {
             // A packet that never leaves its port is not on its way at all (IBA 15.2.5.16).
@@ -162,7 +200,9 @@ impl Finder {
         };
         let p_key = self.p_key(from, to)?;
         let sl = match (directory.minima.level(from, to), wishes.sl) {
-            (Some(needed), Some(wanted)) if needed != wanted => return None,
+            (Some(needed), Some(wanted)) if needed != wanted => {
+                return Err(NoPath::ServiceLevel { needed, wanted });
+            }
             (Some(needed), _) => needed,
             (None, wanted) => wanted.unwrap_or_else(|| directory.service_level(p_key)),
         };
@@ -181,24 +221,30 @@ impl Finder {
             .set_p_key(p_key)
             .set_sl(sl)
             .set_mtu_selector(Selector::Exactly)
-            .set_mtu(wishes.mtu(limits.mtu())?)
+            .set_mtu(wishes.mtu(limits.mtu()).ok_or(NoPath::Mtu)?)
             .set_rate_selector(Selector::Exactly)
-            .set_rate(wishes.rate(limits.rate())?)
+            .set_rate(wishes.rate(limits.rate()).ok_or(NoPath::Rate)?)
             .set_packet_life_time_selector(Selector::Exactly)
-            .set_packet_life_time(wishes.packet_life_time(life_time)?)
+            .set_packet_life_time(
+                wishes
+                    .packet_life_time(life_time)
+                    .ok_or(NoPath::PacketLifeTime)?,
+            )
             .set_preference(preference);
-        Some(path)
+        Ok(path)
     }
 
     /// The partition of the path: that which is asked for, or the first that both ends are in. Raw packets have none.
-    fn p_key(&self, from: EndIx, to: EndIx) -> Option<PKey> {
+    fn p_key(&self, from: EndIx, to: EndIx) -> Result<PKey, NoPath> {
         let mut common = self.directory.common_p_keys(from, to);
         match self.wishes.p_key {
-            _ if self.wishes.raw_traffic => common.next().map(|_| PKey::INVALID),
-            None => common.next(),
-            Some(wanted) => common
-                .any(|key| key.base() == wanted.base())
-                .then_some(wanted),
+            _ if self.wishes.raw_traffic => common
+                .next()
+                .map(|_| PKey::INVALID)
+                .ok_or(NoPath::NoPartition),
+            None => common.next().ok_or(NoPath::NoPartition),
+            Some(wanted) if common.any(|key| key.base() == wanted.base()) => Ok(wanted),
+            Some(wanted) => Err(NoPath::NotInPartition(wanted)),
         }
     }
 }

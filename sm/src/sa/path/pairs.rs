@@ -128,7 +128,7 @@ impl Iterator for Pairs {
             return Some(None);
         };
         let ends = ((pair.from, slid), (pair.to, dlid));
-        let path = self.finder.path(ends.0, ends.1, preference);
+        let path = self.finder.path(ends.0, ends.1, preference).ok();
         pair.found += usize::from(path.is_some());
         Some(path)
     }

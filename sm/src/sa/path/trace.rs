@@ -75,7 +75,7 @@ fn along(directory: &Directory, path: &PathRecord) -> Option<Vec<TraceRecord>> {
 }
 
 /// The nodes that packets from `source` to the LID `dlid` of `target` pass; `None` where they do not arrive.
-fn trace(
+pub(super) fn trace(
     directory: &Directory,
     source: EndIx,
     target: EndIx,

@@ -54,7 +54,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// Every attribute of the class that there is an answer about.
-const ATTRIBUTES: [AttrId; 19] = [
+pub(super) const ATTRIBUTES: [AttrId; 19] = [
     ClassPortInfo::ID,
     InformInfo::ID,
     NodeRecord::ID,
@@ -76,7 +76,8 @@ const ATTRIBUTES: [AttrId; 19] = [
     InformInfoRecord::ID,
 ];
 
-const METHODS: [Method; 6] = [
+/// Every method that is a request of the class.
+pub(super) const METHODS: [Method; 6] = [
     Method::GET,
     Method::SET,
     Method::GET_TABLE,

@@ -61,6 +61,13 @@ impl View {
         self.index.by_id.values().map(Arc::as_ref)
     }
 
+    /// The services behind `after`, in the same order.
+    pub fn services_after(&self, after: Option<Id>) -> impl Iterator<Item = &Service> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let services = self.index.by_id.range((from, Bound::Unbounded));
+        services.map(|(_, service)| service.as_ref())
+    }
+
     /// The service that is told apart by this.
     pub fn get(&self, id: &Id) -> Option<&Service> {
         self.index.by_id.get(id).map(Arc::as_ref)

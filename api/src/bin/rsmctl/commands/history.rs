@@ -9,7 +9,7 @@ use crate::text::{milliseconds, timestamp};
 /// The latest convergences: cause, time of each stage, packets
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The newest is last. Times are in milliseconds.\n\nExample: rsmctl history --newest 1 --format json"
+    after_help = "The newest is last. Times are in milliseconds; LFT and MFT are blocks of\nforwarding tables that were written.\n\nExample: rsmctl history --newest 1 --format json"
 )]
 pub(crate) struct HistoryArguments {
     /// Only the newest this many, at most 1000; all that are kept if not given
@@ -50,7 +50,8 @@ pub(super) fn rows(convergences: Vec<v1::Convergence>) -> Rows {
         ">GETS",
         ">SETS",
         ">RETRIES",
-        ">BLOCKS",
+        ">LFT",
+        ">MFT",
         "COMPLETE",
     ]);
     for convergence in convergences {
@@ -68,6 +69,7 @@ pub(super) fn rows(convergences: Vec<v1::Convergence>) -> Rows {
             smps.set.to_string(),
             smps.retries.to_string(),
             convergence.lft_blocks.to_string(),
+            convergence.mft_blocks.to_string(),
             if convergence.complete { "yes" } else { "NO" }.to_owned(),
         ]);
     }

@@ -8,11 +8,15 @@ pub(crate) mod gpu;
 pub(crate) mod history;
 pub(crate) mod lft;
 pub(crate) mod links;
+pub(crate) mod multicast;
 pub(crate) mod nodes;
 pub(crate) mod partitions;
+pub(crate) mod path;
 pub(crate) mod ports;
 pub(crate) mod quality;
 pub(crate) mod route;
+pub(crate) mod sa;
+pub(crate) mod services;
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod sweep;
@@ -41,7 +45,11 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
         Question::Links(arguments) => links::run(arguments, &mut session).await,
         Question::Lft(arguments) => lft::run(arguments, &mut session).await,
         Question::Route(arguments) => route::run(arguments, &mut session).await,
+        Question::Path(arguments) => path::run(arguments, &mut session).await,
         Question::Partitions(arguments) => partitions::run(arguments, &mut session).await,
+        Question::Multicast(arguments) => multicast::run(arguments, &mut session).await,
+        Question::Sa(arguments) => sa::run(arguments, &mut session).await,
+        Question::Services(arguments) => services::run(arguments, &mut session).await,
         Question::Findings(arguments) => findings::run(arguments, &mut session).await,
         Question::History(arguments) => history::run(arguments, &mut session).await,
         Question::Events(arguments) => events::run(arguments, &mut session).await,

@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use crate::failure::Failure;
 use crate::output::Rows;
 use crate::session::{PAGE_SIZE, Session, all_pages};
-use crate::text::{label, port_of};
+use crate::text::{hex, label, p_key, port_of};
 
 /// Partitions, or the members of one
 #[derive(Debug, Args)]
@@ -13,17 +13,6 @@ pub(crate) struct PartitionsArguments {
     /// The partition whose members are wanted, by its P_Key, in hexadecimal with 0x
     #[arg(value_name = "P_KEY", value_parser = p_key)]
     p_key: Option<u16>,
-}
-
-fn p_key(text: &str) -> Result<u16, String> {
-    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u16::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number
-        .ok()
-        .filter(|key| key & 0x7fff != 0)
-        .ok_or_else(|| "expected 0x0001 to 0x7fff, with or without the bit 0x8000".to_owned())
 }
 
 pub(crate) async fn run(
@@ -57,7 +46,7 @@ async fn partitions(session: &mut Session) -> Result<(), Failure> {
     ]);
     for partition in partitions {
         rows.add([
-            format!("{:#06x}", partition.p_key),
+            hex(partition.p_key),
             partition.name,
             partition.full_members.to_string(),
             partition.limited_members.to_string(),

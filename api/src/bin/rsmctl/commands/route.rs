@@ -28,14 +28,15 @@ pub(crate) async fn run(arguments: RouteArguments, session: &mut Session) -> Res
     if session.output.is_json() {
         session.output.json(&route)?;
     } else {
-        session.output.table(rows(&route))?;
+        session.output.table(rows(&route.hops))?;
     }
     verdict(&route)
 }
 
-fn rows(route: &v1::Route) -> Rows {
+/// A table of the nodes on the way.
+pub(super) fn rows(hops: &[v1::Hop]) -> Rows {
     let mut rows = Rows::new(&[">HOP", ">IN", ">OUT", "KIND", "GUID", "DESCRIPTION"]);
-    for (index, hop) in route.hops.iter().enumerate() {
+    for (index, hop) in hops.iter().enumerate() {
         rows.add([
             index.to_string(),
             optional(hop.in_port),

@@ -1,7 +1,8 @@
 use std::fmt;
 use std::net::Ipv6Addr;
+use std::str::FromStr;
 
-use rsm_ids::Guid;
+use crate::Guid;
 
 /// A global identifier of a port or a multicast group: an IPv6 address (IBA 4.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -42,6 +43,27 @@ impl fmt::Debug for Gid {
     }
 }
 
+/// The text is not a GID.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a GID: expected an IPv6 address")]
+pub struct ParseGidError {
+    /// What was given.
+    pub text: String,
+}
+
+impl FromStr for Gid {
+    type Err = ParseGidError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let address: Result<Ipv6Addr, _> = text.parse();
+        address
+            .map(|address| Gid(address.to_bits()))
+            .map_err(|_| ParseGidError {
+                text: text.to_owned(),
+            })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +75,15 @@ mod tests {
         assert_eq!(gid.guid(), Guid(0x0002_C903_0000_1234));
         assert_eq!(gid.to_string(), "fe80::2:c903:0:1234");
         assert!(!gid.is_multicast() && Gid(0xFF << 120).is_multicast());
+    }
+
+    #[test]
+    fn text_form_round_trips() {
+        let group = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
+        assert_eq!(group.to_string().parse(), Ok(group));
+        assert_eq!("FF12:401B:FFFF::ffff:ffff".parse(), Ok(group));
+        for text in ["", "ff12", "0xc000", "1.2.3.4", "fe80::1%ib0", "::1::2"] {
+            assert!(text.parse::<Gid>().is_err(), "{text:?}");
+        }
     }
 }

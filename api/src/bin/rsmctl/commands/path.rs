@@ -1,0 +1,115 @@
+use clap::Args;
+use rsm_api::limits::MAX_PATHS;
+use rsm_proto::v1;
+
+use super::route;
+use crate::failure::Failure;
+use crate::output::{Rows, printable};
+use crate::session::Session;
+use crate::text::{hex, nanoseconds, p_key};
+
+/// The paths that a host is told of when it asks subnet administration for one
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  rsmctl path gpu-0001:1 gpu-0777:1\n  rsmctl path 17 fe80::2:c903:0:1234 --pkey 0x8010 --sl 1\n\nThe exit code is 1 where there is no path. `rsmctl route` follows the forwarding tables instead."
+)]
+pub(crate) struct PathArguments {
+    /// The port that asks; of a port that is named by a LID, paths from that very LID
+    source: String,
+    /// The port that it wants to get to, likewise
+    destination: String,
+    /// Only paths in the partition with this P_Key
+    #[arg(long, value_name = "P_KEY", value_parser = p_key)]
+    pkey: Option<u16>,
+    /// Only paths with this service level
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=15))]
+    sl: Option<u32>,
+    /// At most so many paths; as many as there are, up to 127, if not given
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
+    paths: Option<u32>,
+}
+
+pub(crate) async fn run(arguments: PathArguments, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::ResolvePathRequest {
+        source: arguments.source,
+        destination: arguments.destination,
+        p_key: arguments.pkey.unwrap_or_default().into(),
+        service_level: arguments.sl,
+        max_paths: arguments.paths.unwrap_or_default(),
+    };
+    let answer = session.administration().resolve_path(request).await?;
+    let paths = answer.into_inner().paths.unwrap_or_default();
+    if session.output.is_json() {
+        session.output.json(&paths)?;
+    } else {
+        for (index, path) in paths.paths.iter().enumerate() {
+            if index > 0 {
+                session.output.line("")?;
+            }
+            session.output.table(summary(path))?;
+            session.output.table(route::rows(&path.hops))?;
+        }
+    }
+    if paths.paths.is_empty() {
+        let reason = printable(&paths.reason);
+        return Err(Failure::Refused(format!("there is no path: {reason}")));
+    }
+    Ok(())
+}
+
+fn summary(path: &v1::Path) -> Rows {
+    let mut rows = Rows::plain(2);
+    let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
+    let end = |lid: u32, gid: &str| format!("LID {lid}, {gid}");
+    row("From", end(path.source_lid, &path.source_gid));
+    row("To", end(path.destination_lid, &path.destination_gid));
+    row(
+        "Packets",
+        format!(
+            "P_Key {}, SL {}, MTU {}, {} Gb/s, on their way for {}",
+            hex(path.p_key),
+            path.service_level,
+            path.mtu_bytes,
+            path.rate_gbps,
+            life_time(path.packet_life_time),
+        ),
+    );
+    let back = if path.reversible {
+        "reversible"
+    } else {
+        "NO WAY BACK"
+    };
+    row("Preference", format!("{}, {back}", path.preference));
+    rows
+}
+
+/// `1.1 s at most (18)`
+fn life_time(exponent: u32) -> String {
+    /// The time that exponent 0 stands for.
+    const UNIT_NS: u64 = 4096;
+    let nanos = UNIT_NS
+        .checked_shl(exponent)
+        .filter(|nanos| nanos >> exponent == UNIT_NS);
+    match nanos {
+        Some(nanos) => format!("{} at most ({exponent})", nanoseconds(nanos)),
+        None => format!("any time ({exponent})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn life_times_are_powers_of_two() {
+        let told = [0, 18, 51, 52, 63].map(life_time);
+        let expected = [
+            "4.1 µs at most (0)",
+            "1.1 s at most (18)",
+            "9223372036.9 s at most (51)",
+            "any time (52)",
+            "any time (63)",
+        ];
+        assert_eq!(told, expected);
+    }
+}

@@ -1,0 +1,64 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::{NONE, duration, hex, or_none, port_of};
+
+/// Services that ports offer
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  rsmctl services\n  rsmctl services --name DAPL --port gpu-0001:1"
+)]
+pub(crate) struct ServicesArguments {
+    /// Only services of this name
+    #[arg(long)]
+    name: Option<String>,
+    /// Only services of this port
+    #[arg(long)]
+    port: Option<String>,
+}
+
+pub(crate) async fn run(
+    arguments: ServicesArguments,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let services = all_pages(|page_token| {
+        let mut client = session.administration();
+        let request = v1::ListServicesRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            name: arguments.name.clone().unwrap_or_default(),
+            port: arguments.port.clone().unwrap_or_default(),
+        };
+        async move {
+            let page = client.list_services(request).await?.into_inner();
+            Ok((page.services, page.next_page_token))
+        }
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&services);
+    }
+    let mut rows = Rows::new(&["SERVICE", "NAME", "P_KEY", "LEASE", "PORT", "GID"]);
+    for service in services {
+        let port = port_of(&service.description, service.port.as_ref());
+        rows.add([
+            service.service_id,
+            or_none(&service.name),
+            if service.p_key == 0 {
+                "any".to_owned()
+            } else {
+                hex(service.p_key)
+            },
+            match service.lease_s {
+                Some(seconds) => duration(u64::from(seconds) * 1000),
+                None => NONE.to_owned(),
+            },
+            port,
+            service.gid,
+        ]);
+    }
+    session.output.table(rows)
+}

@@ -1,0 +1,81 @@
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use rsm_proto::v1::administration_service_server::AdministrationService;
+use tonic::{Request, Response, Status};
+
+use super::paging::Cursor;
+use super::request::{max_paths, p_key_filter, port_filter, selector, service_level, text_filter};
+use crate::convert::messages;
+use crate::model::{PathQuestion, ServiceFilter};
+use crate::traits::{Administration, Subnet};
+
+/// What hosts ask, and what they are told.
+#[derive(Clone)]
+pub(super) struct Administered {
+    pub(super) subnet: Arc<dyn Subnet>,
+    pub(super) administration: Option<Arc<dyn Administration>>,
+}
+
+/// Subnet administration, where there is any.
+pub(super) fn administration(
+    administration: Option<&Arc<dyn Administration>>,
+) -> Result<&dyn Administration, Status> {
+    administration.map(Arc::as_ref).ok_or_else(|| {
+        Status::failed_precondition("this server manages no subnet: ask an rsm that does")
+    })
+}
+
+#[tonic::async_trait]
+impl AdministrationService for Administered {
+    async fn get_administration_counters(
+        &self,
+        _request: Request<v1::GetAdministrationCountersRequest>,
+    ) -> Result<Response<v1::GetAdministrationCountersResponse>, Status> {
+        let counters = administration(self.administration.as_ref())?.counters();
+        Ok(Response::new(v1::GetAdministrationCountersResponse {
+            counters: Some(counters.into()),
+        }))
+    }
+
+    async fn resolve_path(
+        &self,
+        request: Request<v1::ResolvePathRequest>,
+    ) -> Result<Response<v1::ResolvePathResponse>, Status> {
+        let request = request.into_inner();
+        let question = PathQuestion {
+            source: selector("source", &request.source)?,
+            destination: selector("destination", &request.destination)?,
+            p_key: p_key_filter("p_key", request.p_key)?,
+            service_level: request.service_level.map(service_level).transpose()?,
+            max_paths: max_paths(request.max_paths)?,
+        };
+        let paths = administration(self.administration.as_ref())?.paths(&question)?;
+        Ok(Response::new(v1::ResolvePathResponse {
+            generation: paths.generation,
+            paths: Some(paths.into()),
+        }))
+    }
+
+    async fn list_services(
+        &self,
+        request: Request<v1::ListServicesRequest>,
+    ) -> Result<Response<v1::ListServicesResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::take("ListServices", &mut request)?;
+        let administration = administration(self.administration.as_ref())?;
+        let filter = ServiceFilter {
+            name: text_filter("name", request.name)?,
+            port: port_filter(self.subnet.as_ref(), &request.port)?,
+        };
+        let mut page = administration
+            .services(cursor.after, cursor.limit(), filter)
+            .await?;
+        let next_page_token = cursor.cut(&mut page.items, |service| service.key);
+        Ok(Response::new(v1::ListServicesResponse {
+            services: messages(page.items),
+            next_page_token,
+            generation: page.generation,
+        }))
+    }
+}

@@ -1,0 +1,99 @@
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use rsm_proto::v1::multicast_service_server::MulticastService;
+use tonic::{Request, Response, Status};
+
+use super::administration::administration;
+use super::paging::Cursor;
+use super::request::{p_key_filter, port_filter};
+use crate::convert::messages;
+use crate::model::{GroupSelector, MulticastGroupFilter, MulticastMember};
+use crate::traits::{Administration, Subnet};
+
+/// Multicast groups and their trees.
+#[derive(Clone)]
+pub(super) struct Multicast {
+    pub(super) subnet: Arc<dyn Subnet>,
+    pub(super) administration: Option<Arc<dyn Administration>>,
+}
+
+impl Multicast {
+    fn administration(&self) -> Result<&dyn Administration, Status> {
+        administration(self.administration.as_ref())
+    }
+}
+
+#[tonic::async_trait]
+impl MulticastService for Multicast {
+    async fn list_multicast_groups(
+        &self,
+        request: Request<v1::ListMulticastGroupsRequest>,
+    ) -> Result<Response<v1::ListMulticastGroupsResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::take("ListMulticastGroups", &mut request)?;
+        let administration = self.administration()?;
+        let filter = MulticastGroupFilter {
+            p_key: p_key_filter("p_key", request.p_key)?,
+            port: port_filter(self.subnet.as_ref(), &request.port)?,
+        };
+        let mut page = administration
+            .multicast_groups(cursor.after, cursor.limit(), filter)
+            .await?;
+        let next_page_token = cursor.cut(&mut page.items, |group| group.mgid);
+        Ok(Response::new(v1::ListMulticastGroupsResponse {
+            groups: messages(page.items),
+            next_page_token,
+            generation: page.generation,
+        }))
+    }
+
+    async fn get_multicast_group(
+        &self,
+        request: Request<v1::GetMulticastGroupRequest>,
+    ) -> Result<Response<v1::GetMulticastGroupResponse>, Status> {
+        let group: GroupSelector = request.get_ref().group.parse()?;
+        let group = self.administration()?.multicast_group(group).await?;
+        Ok(Response::new(v1::GetMulticastGroupResponse {
+            group: Some(group.into()),
+        }))
+    }
+
+    async fn list_multicast_members(
+        &self,
+        request: Request<v1::ListMulticastMembersRequest>,
+    ) -> Result<Response<v1::ListMulticastMembersResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::take("ListMulticastMembers", &mut request)?;
+        let group: GroupSelector = request.group.parse()?;
+        let mut page = self
+            .administration()?
+            .multicast_members(group, cursor.after, cursor.limit())
+            .await?;
+        let next_page_token = cursor.cut(&mut page.items, MulticastMember::alias);
+        Ok(Response::new(v1::ListMulticastMembersResponse {
+            members: messages(page.items),
+            next_page_token,
+            generation: page.generation,
+        }))
+    }
+
+    async fn list_multicast_switches(
+        &self,
+        request: Request<v1::ListMulticastSwitchesRequest>,
+    ) -> Result<Response<v1::ListMulticastSwitchesResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::take("ListMulticastSwitches", &mut request)?;
+        let group: GroupSelector = request.group.parse()?;
+        let mut page = self
+            .administration()?
+            .multicast_switches(group, cursor.after, cursor.limit())
+            .await?;
+        let next_page_token = cursor.cut(&mut page.items, |switch| switch.guid);
+        Ok(Response::new(v1::ListMulticastSwitchesResponse {
+            switches: messages(page.items),
+            next_page_token,
+            generation: page.generation,
+        }))
+    }
+}

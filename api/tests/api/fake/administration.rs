@@ -1,0 +1,307 @@
+use std::collections::BTreeMap;
+
+use rsm_api::model::{
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
+    JoinState, Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, Port, Service, ServiceFilter,
+    ServiceKey,
+};
+use rsm_api::{Administration, AdministrationError, BoxFuture, LookupError, Subnet};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
+
+use super::subnet::page;
+use super::{Fake, GENERATION, PREFIX};
+
+/// The broadcast group of IP over InfiniBand in the default partition.
+const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
+
+/// Two groups of a tenant, which share a multicast LID.
+const TENANT: [Gid; 2] = [
+    Gid(0xFF12_401B_8010_0000_0000_0000_0000_0001),
+    Gid(0xFF12_601B_8010_0000_0000_0000_0000_0001),
+];
+
+/// A multicast group with what belongs to it.
+#[derive(Clone)]
+pub(crate) struct FakeGroup {
+    pub(crate) group: MulticastGroup,
+    pub(crate) members: BTreeMap<Guid, MulticastMember>,
+    pub(crate) switches: BTreeMap<Guid, MulticastSwitch>,
+}
+
+impl Fake {
+    /// All hosts in the broadcast group, and the first two, of which one has gone and another only sends, in two groups of a
+    /// tenant.
+    pub(super) fn gather(&mut self) {
+        let hosts: Vec<Port> = self
+            .ports
+            .values()
+            .filter(|port| port.node_kind == NodeKind::Ca && port.lid != Lid::NONE)
+            .cloned()
+            .collect();
+        let member = |port: &Port, states: &[JoinState]| MulticastMember {
+            gid: Gid::new(PREFIX, port.guid),
+            port_guid: port.guid,
+            port: Some(port.key),
+            description: port.node_description.clone(),
+            join_states: states.to_vec(),
+            proxy: false,
+            served: true,
+        };
+        let everybody = hosts
+            .iter()
+            .map(|port| member(port, &[JoinState::FullMember]));
+        let mut broadcast = self.group(BROADCAST, 0xC000, 0xFFFF, everybody.collect());
+        broadcast.group.well_known = true;
+        self.groups.insert(BROADCAST, broadcast);
+        for mgid in TENANT {
+            let states = [JoinState::FullMember, JoinState::SendOnlyNonMember];
+            let mut members: Vec<_> = hosts
+                .iter()
+                .take(2)
+                .map(|port| member(port, &states))
+                .collect();
+            if let Some(gone) = members.get_mut(1) {
+                gone.port = None;
+                gone.description.clear();
+                gone.join_states = vec![JoinState::SendOnlyFullMember];
+                gone.served = false;
+                gone.proxy = true;
+            }
+            let group = self.group(mgid, 0xC001, 0x8010, members);
+            self.groups.insert(mgid, group);
+        }
+    }
+
+    fn group(&self, mgid: Gid, mlid: u16, p_key: u16, members: Vec<MulticastMember>) -> FakeGroup {
+        let of_switch = |guid: Guid| MulticastSwitch {
+            guid,
+            description: self.nodes[&guid].description.clone(),
+            ports: (1..=self.nodes[&guid].num_ports).map(PortNum).collect(),
+        };
+        let switches = self.tables.keys();
+        FakeGroup {
+            group: MulticastGroup {
+                mgid,
+                mlid: Lid(mlid),
+                p_key,
+                q_key: 0x0B1B,
+                mtu_bytes: 2048,
+                rate_tenth_gbps: 25,
+                service_level: 0,
+                packet_life_time: 18,
+                traffic_class: 0,
+                flow_label: 0,
+                hop_limit: 0,
+                scope: 2,
+                well_known: false,
+                members: members.len() as u64,
+                full_members: members.len() as u64,
+                switches: self.tables.len() as u64,
+            },
+            members: members
+                .into_iter()
+                .map(|member| (member.alias(), member))
+                .collect(),
+            switches: switches.map(|&guid| (guid, of_switch(guid))).collect(),
+        }
+    }
+
+    /// Two services of the first host, and one of a port that has gone.
+    pub(super) fn offer(&mut self) {
+        let first = self
+            .ports
+            .values()
+            .find(|port| port.node_kind == NodeKind::Ca)
+            .unwrap();
+        let service = |id, name: &str, p_key, lease_s| Service {
+            key: ServiceKey {
+                id,
+                gid: Gid::new(PREFIX, first.guid),
+                p_key,
+            },
+            name: name.to_owned(),
+            port: Some(first.key),
+            description: first.node_description.clone(),
+            owner: first.guid,
+            lease_s,
+            data: [0; 64],
+        };
+        let mut gone = service(0x1_0000_0002, "storage", 0x8010, Some(90_000));
+        gone.key.gid = Gid::new(PREFIX, Guid(0xDEAD));
+        gone.port = None;
+        gone.description.clear();
+        gone.data[1] = 0xAB;
+        for service in [
+            service(0x1_0000_0001, "storage", 0, None),
+            service(0x1_0000_0002, "ring 0", 0xFFFF, Some(61)),
+            gone,
+        ] {
+            self.services.insert(service.key, service);
+        }
+    }
+
+    fn find_group(&self, selector: GroupSelector) -> Result<&FakeGroup, LookupError> {
+        let named = |one: &&FakeGroup| match selector {
+            GroupSelector::Mgid(mgid) => one.group.mgid == mgid,
+            GroupSelector::Mlid(mlid) => one.group.mlid == mlid,
+        };
+        let found: Vec<_> = self.groups.values().filter(named).collect();
+        match *found.as_slice() {
+            [] => Err(LookupError::NoSuchGroup { group: selector }),
+            [one] => Ok(one),
+            _ => Err(LookupError::Ambiguous {
+                selector: selector.to_string(),
+                candidates: found.iter().map(|one| one.group.mgid.to_string()).collect(),
+                total: found.len(),
+            }),
+        }
+    }
+}
+
+impl Administration for Fake {
+    fn counters(&self) -> AdministrationCounters {
+        let requests = |attribute_id, attribute: &str, method_id, method: &str, count| {
+            AdministrationRequests {
+                attribute_id,
+                attribute: attribute.to_owned(),
+                method_id,
+                method: method.to_owned(),
+                count,
+            }
+        };
+        let answers = |status_id, status: &str, count| AdministrationAnswers {
+            status_id,
+            status: status.to_owned(),
+            count,
+        };
+        let bucket = |below_ns, count| LatencyBucket { below_ns, count };
+        AdministrationCounters {
+            requests: vec![
+                requests(0, "other", 0, "other", 1),
+                requests(0x35, "PathRecord", 0x01, "Get", 900),
+                requests(0x35, "PathRecord", 0x12, "GetTable", 99),
+            ],
+            answers: vec![answers(0, "ok", 998), answers(0x300, "ERR_NO_RECORDS", 2)],
+            latencies: Latencies {
+                count: 1000,
+                sum_ns: 4_000_000,
+                buckets: vec![
+                    bucket(Some(2_304), 990),
+                    bucket(Some(1_310_720), 9),
+                    bucket(None, 1),
+                ],
+            },
+            busy: 7,
+            dropped: 6,
+            failed: 5,
+            ignored: 4,
+            wrong_keys: 3,
+        }
+    }
+
+    fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError> {
+        let (source, destination) = (&question.source, &question.destination);
+        let hops = self.route(source, destination)?.hops;
+        let (from, to) = (self.end_port(source)?, self.end_port(destination)?);
+        let p_key = question.p_key.unwrap_or(0x7FFF) & 0x7FFF;
+        let path = |number| Path {
+            source_gid: Gid::new(PREFIX, from.guid),
+            destination_gid: Gid::new(PREFIX, to.guid),
+            source_lid: from.lid,
+            destination_lid: to.lid,
+            p_key: p_key | 0x8000,
+            service_level: question.service_level.unwrap_or(0),
+            mtu_bytes: 4096,
+            rate_tenth_gbps: 4000,
+            packet_life_time: 18,
+            reversible: number == 0,
+            preference: if number == 0 { 0 } else { 2 },
+            hops: hops.clone(),
+        };
+        let most = question.max_paths.min(2);
+        let paths = if self.partitions.contains_key(&p_key) {
+            Ok((0..most).map(path).collect())
+        } else {
+            Err("the two ports share no partition".to_owned())
+        };
+        Ok(Paths {
+            generation: GENERATION,
+            source: from.key,
+            destination: to.key,
+            paths,
+        })
+    }
+
+    fn services(
+        &self,
+        after: Option<ServiceKey>,
+        limit: usize,
+        filter: ServiceFilter,
+    ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>> {
+        Box::pin(async move {
+            let wanted = |service: &Service| {
+                filter
+                    .name
+                    .as_ref()
+                    .is_none_or(|name| service.name == *name)
+                    && filter.port.is_none_or(|port| service.port == Some(port))
+            };
+            Ok(page(&self.services, after, limit, wanted))
+        })
+    }
+
+    fn multicast_groups(
+        &self,
+        after: Option<Gid>,
+        limit: usize,
+        filter: MulticastGroupFilter,
+    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, AdministrationError>> {
+        Box::pin(async move {
+            let wanted = |one: &FakeGroup| {
+                let p_key = filter.p_key.map(|key| key & 0x7FFF);
+                p_key.is_none_or(|key| one.group.p_key & 0x7FFF == key)
+                    && filter.port.is_none_or(|port| {
+                        let mut members = one.members.values();
+                        members.any(|member| member.port == Some(port))
+                    })
+            };
+            let page = page(&self.groups, after, limit, wanted);
+            Ok(Page {
+                generation: GENERATION,
+                items: page.items.into_iter().map(|one| one.group).collect(),
+            })
+        })
+    }
+
+    fn multicast_group(
+        &self,
+        group: GroupSelector,
+    ) -> BoxFuture<'_, Result<MulticastGroup, AdministrationError>> {
+        Box::pin(async move { Ok(self.find_group(group)?.group.clone()) })
+    }
+
+    fn multicast_members(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastMember>, AdministrationError>> {
+        Box::pin(async move {
+            let members = &self.find_group(group)?.members;
+            Ok(page(members, after, limit, |_| true))
+        })
+    }
+
+    fn multicast_switches(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, AdministrationError>> {
+        Box::pin(async move {
+            let switches = &self.find_group(group)?.switches;
+            Ok(page(switches, after, limit, |_| true))
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! Where the thread that answers hosts is asked what they have told it.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use parking_lot::RwLock;
+use rsm_api::{AdministrationError, BoxFuture};
+use tokio::sync::{mpsc, oneshot};
+
+use super::gate::Call;
+use super::wake;
+use crate::publish::Desk;
+use crate::sa::{Counters, Holdings, Standing, Statistics};
+
+/// How many may wait at once to be told: several connections' worth of requests. They wait as long as the thread takes for
+/// what it has at hand.
+pub(super) const MAX_VISITORS: usize = 256;
+
+/// Somebody who waits to be told.
+pub(super) type Visitor = oneshot::Sender<Holdings>;
+
+/// The way to the thread.
+pub(super) struct FrontDesk {
+    pub(super) door: mpsc::Sender<Visitor>,
+    pub(super) inbox: SyncSender<Call>,
+    pub(super) statistics: Arc<Statistics>,
+    /// What is answered from.
+    pub(super) standing: Arc<RwLock<Standing>>,
+}
+
+impl Desk for FrontDesk {
+    fn counters(&self) -> Counters {
+        self.statistics.counters()
+    }
+
+    fn standing(&self) -> Standing {
+        self.standing.read().clone()
+    }
+
+    fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>> {
+        Box::pin(async move {
+            let (visitor, told) = oneshot::channel();
+            self.door.try_send(visitor).map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => AdministrationError::Busy,
+                mpsc::error::TrySendError::Closed(_) => AdministrationError::Stopping,
+            })?;
+            wake(&self.inbox);
+            told.await.map_err(|_| AdministrationError::Stopping)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, sync_channel};
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// A desk with room for `room` visitors, and both ends of what leads to the thread.
+    fn desk(room: usize) -> (FrontDesk, mpsc::Receiver<Visitor>, Receiver<Call>) {
+        let (door, visitors) = mpsc::channel(room);
+        let (inbox, calls) = sync_channel(room);
+        let desk = FrontDesk {
+            door,
+            inbox,
+            statistics: Arc::default(),
+            standing: Arc::default(),
+        };
+        (desk, visitors, calls)
+    }
+
+    /// What has come of it so far.
+    fn look(
+        asked: &mut BoxFuture<'_, Result<Holdings, AdministrationError>>,
+    ) -> Option<Result<(), AdministrationError>> {
+        match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(told) => Some(told.map(drop)),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn who_asks_wakes_the_thread_and_is_told() {
+        let (desk, mut visitors, calls) = desk(2);
+        let mut asked = desk.holdings();
+        assert_eq!(look(&mut asked), None);
+        assert!(matches!(calls.try_recv(), Ok(Call::Wake)));
+        let visitor = visitors.try_recv().unwrap();
+        assert_eq!(look(&mut asked), None);
+        visitor.send(Holdings::default()).unwrap();
+        assert_eq!(look(&mut asked), Some(Ok(())));
+    }
+
+    #[test]
+    fn where_too_many_wait_another_is_sent_away() {
+        let (desk, mut visitors, _calls) = desk(1);
+        let (mut first, mut second) = (desk.holdings(), desk.holdings());
+        assert_eq!(look(&mut first), None);
+        assert_eq!(look(&mut second), Some(Err(AdministrationError::Busy)));
+        drop(visitors.try_recv().unwrap().send(Holdings::default()));
+        assert_eq!(look(&mut first), Some(Ok(())));
+        let mut third = desk.holdings();
+        assert_eq!(look(&mut third), None);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_ended() {
+        let (desk, visitors, _calls) = desk(2);
+        let mut waiting = desk.holdings();
+        assert_eq!(look(&mut waiting), None);
+        drop(visitors);
+        let stopping = Some(Err(AdministrationError::Stopping));
+        assert_eq!(look(&mut waiting), stopping);
+        assert_eq!(look(&mut desk.holdings()), stopping);
+    }
+}

@@ -1,0 +1,179 @@
+//! Subnet administration as the API shows it.
+
+use std::sync::Arc;
+
+use rsm_api::model::{
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
+    Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, Page, PathQuestion, Paths, Service, ServiceFilter, ServiceKey,
+};
+use rsm_api::{Administration, AdministrationError, BoxFuture};
+use rsm_ids::{Gid, Guid};
+use rsm_mad::wire::fields;
+use rsm_mad::wire::sa::SaStatus;
+
+use super::view::View;
+use super::{multicast, paths, services};
+use crate::sa::{Counters, Holdings, LatencyCounts, Standing};
+
+/// Where subnet administration, which is busy elsewhere, can be asked about itself.
+pub trait Desk: Send + Sync + 'static {
+    /// What it was asked since the start.
+    fn counters(&self) -> Counters;
+
+    /// What it answers from, or is about to.
+    fn standing(&self) -> Standing;
+
+    /// What hosts have told it, as it is when this is called or a little later. What comes of it is to be let go soon.
+    fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>>;
+}
+
+/// Answers readers from what subnet administration holds, and from the snapshot in force.
+pub struct Administered {
+    view: Arc<View>,
+    desk: Arc<dyn Desk>,
+}
+
+impl Administered {
+    /// What is known at `desk`, in the subnet of `view`.
+    pub fn new(view: Arc<View>, desk: Arc<dyn Desk>) -> Administered {
+        Administered { view, desk }
+    }
+}
+
+impl Administration for Administered {
+    fn counters(&self) -> AdministrationCounters {
+        shown(&self.desk.counters())
+    }
+
+    fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError> {
+        paths::between(&self.view.published(), &self.desk.standing(), question)
+    }
+
+    fn services(
+        &self,
+        after: Option<ServiceKey>,
+        limit: usize,
+        filter: ServiceFilter,
+    ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>> {
+        Box::pin(async move {
+            let services = self.desk.holdings().await?.services;
+            let (published, now) = (self.view.published(), self.view.now());
+            Ok(services::services(
+                &published, &services, now, after, limit, &filter,
+            ))
+        })
+    }
+
+    fn multicast_groups(
+        &self,
+        after: Option<Gid>,
+        limit: usize,
+        filter: MulticastGroupFilter,
+    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, AdministrationError>> {
+        Box::pin(async move {
+            let groups = self.desk.holdings().await?.groups;
+            let published = self.view.published();
+            Ok(multicast::groups(
+                &published, &groups, after, limit, &filter,
+            ))
+        })
+    }
+
+    fn multicast_group(
+        &self,
+        group: GroupSelector,
+    ) -> BoxFuture<'_, Result<MulticastGroup, AdministrationError>> {
+        Box::pin(async move {
+            let groups = self.desk.holdings().await?.groups;
+            let group = multicast::find(&groups, group)?;
+            Ok(multicast::group(&self.view.published(), group))
+        })
+    }
+
+    fn multicast_members(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastMember>, AdministrationError>> {
+        Box::pin(async move {
+            let groups = self.desk.holdings().await?.groups;
+            let group = multicast::find(&groups, group)?;
+            let published = self.view.published();
+            Ok(multicast::members(&published, group, after, limit))
+        })
+    }
+
+    fn multicast_switches(
+        &self,
+        group: GroupSelector,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, AdministrationError>> {
+        Box::pin(async move {
+            let groups = self.desk.holdings().await?.groups;
+            let mlid = multicast::find(&groups, group)?.mlid;
+            drop(groups);
+            let published = self.view.published();
+            Ok(multicast::switches(&published, mlid, after, limit))
+        })
+    }
+}
+
+/// What stands for everything that has no name.
+const OTHER: &str = "other";
+
+/// The counters by name.
+fn shown(counters: &Counters) -> AdministrationCounters {
+    let requests = counters.requests.iter().map(|(&key, &count)| {
+        let (attribute, method) = key;
+        let is_other = key == Counters::OTHER;
+        AdministrationRequests {
+            attribute_id: attribute.0,
+            attribute: fields::of_record(attribute)
+                .map_or(OTHER, |layout| layout.name)
+                .to_owned(),
+            method_id: method.0,
+            method: if is_other {
+                OTHER.to_owned()
+            } else {
+                method.to_string()
+            },
+            count,
+        }
+    });
+    let answers = counters.answers.iter().map(|(&status, &count)| {
+        let is_other = status == Counters::OTHER_STATUS;
+        AdministrationAnswers {
+            status_id: status.0,
+            status: if is_other {
+                OTHER.to_owned()
+            } else {
+                SaStatus::name(status).to_string()
+            },
+            count,
+        }
+    });
+    AdministrationCounters {
+        requests: requests.collect(),
+        answers: answers.collect(),
+        latencies: latencies(&counters.latencies),
+        busy: counters.busy,
+        dropped: counters.dropped,
+        failed: counters.failed,
+        ignored: counters.ignored,
+        wrong_keys: counters.wrong_keys,
+    }
+}
+
+fn latencies(counts: &LatencyCounts) -> Latencies {
+    let buckets = counts.buckets.iter();
+    Latencies {
+        count: counts.count(),
+        sum_ns: counts.sum_nanos,
+        buckets: buckets
+            .map(|&(below_ns, count)| LatencyBucket { below_ns, count })
+            .collect(),
+    }
+}

@@ -1,0 +1,197 @@
+//! Multicast groups as the API shows them: who takes part by what subnet administration holds, trees by the plan in force.
+
+use std::ops::Bound;
+
+use rsm_api::LookupError;
+use rsm_api::limits::MAX_CANDIDATES;
+use rsm_api::model::{
+    GroupSelector, JoinState, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, Page,
+};
+use rsm_ids::{Gid, Guid, Lid, PortNum};
+use rsm_mad::wire::sa::JoinState as Bits;
+use rsm_routing::mcast::Tree;
+use rsm_routing::topology::SwitchIdx;
+
+use super::lens::{api_key, core_key};
+use super::lists::page;
+use super::published::Published;
+use crate::fabric::PortRef;
+use crate::plan::Plan;
+use crate::sa::mcast::{Group, Member, View};
+
+/// The groups behind `after` that `filter` matches.
+pub(super) fn groups(
+    published: &Published,
+    view: &View,
+    after: Option<Gid>,
+    limit: usize,
+    filter: &MulticastGroupFilter,
+) -> Page<MulticastGroup> {
+    // A port that has gone since it was looked up takes part in nothing.
+    let port = filter.port.map(|key| {
+        let at = published.fabric().find_port(core_key(key));
+        at.map(|at| published.fabric().port(at).guid)
+    });
+    let wanted = |group: &&Group| {
+        let partition = filter.p_key.is_none_or(|p_key| {
+            let base = |key: u16| key & 0x7fff;
+            base(group.parameters.p_key.0) == base(p_key)
+        });
+        let takes_part = |port: Option<Guid>| {
+            let mut members = group.members.values();
+            members.any(|member| Some(member.port) == port)
+        };
+        partition && port.is_none_or(takes_part)
+    };
+    let groups = view.groups_after(after).filter(wanted);
+    page(published, groups.map(|one| group(published, one)), limit)
+}
+
+/// The group that `selector` names.
+pub(super) fn find(view: &View, selector: GroupSelector) -> Result<&Group, LookupError> {
+    let missing = LookupError::NoSuchGroup { group: selector };
+    let mlid = match selector {
+        GroupSelector::Mgid(mgid) => return view.group(mgid).ok_or(missing),
+        GroupSelector::Mlid(mlid) => mlid,
+    };
+    let sharing: Vec<&Group> = view.groups().filter(|group| group.mlid == mlid).collect();
+    match *sharing.as_slice() {
+        [] => Err(missing),
+        [group] => Ok(group),
+        _ => Err(LookupError::Ambiguous {
+            selector: selector.to_string(),
+            candidates: sharing
+                .iter()
+                .take(MAX_CANDIDATES)
+                .map(|group| group.parameters.mgid.to_string())
+                .collect(),
+            total: sharing.len(),
+        }),
+    }
+}
+
+/// A group as it is shown.
+pub(super) fn group(published: &Published, group: &Group) -> MulticastGroup {
+    let parameters = &group.parameters;
+    let full = group
+        .members
+        .values()
+        .filter(|member| member.keeps_alive())
+        .count();
+    let switches = tree(published, group.mlid).map_or(0, |(_, tree)| tree.masks.len());
+    MulticastGroup {
+        mgid: parameters.mgid,
+        mlid: group.mlid,
+        p_key: parameters.p_key.0,
+        q_key: parameters.q_key,
+        // A group is only made with an MTU and a rate that there are.
+        mtu_bytes: parameters.mtu.bytes().unwrap_or(0),
+        rate_tenth_gbps: parameters.rate.tenth_gbps().unwrap_or(0),
+        service_level: parameters.sl,
+        packet_life_time: parameters.packet_life_time,
+        traffic_class: parameters.t_class,
+        flow_label: parameters.flow_label,
+        hop_limit: parameters.hop_limit,
+        scope: parameters.scope,
+        well_known: group.well_known,
+        members: group.members.len() as u64,
+        full_members: full as u64,
+        switches: switches as u64,
+    }
+}
+
+/// The members of a group behind `after`.
+pub(super) fn members(
+    published: &Published,
+    group: &Group,
+    after: Option<Guid>,
+    limit: usize,
+) -> Page<MulticastMember> {
+    let tree = tree(published, group.mlid);
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let members = group.members.range((from, Bound::Unbounded));
+    let shown = members.map(|(_, member)| {
+        let at = published.index().port_of_guid(member.port);
+        MulticastMember {
+            gid: member.gid,
+            port_guid: member.port,
+            port: at.map(|at| api_key(published.fabric().key(at))),
+            description: at
+                .map(|at| published.fabric().node(at.node).description.clone())
+                .unwrap_or_default(),
+            join_states: join_states(member),
+            proxy: member.proxy,
+            served: at
+                .zip(tree)
+                .is_some_and(|(at, (plan, tree))| is_served(published, plan, tree, at)),
+        }
+    });
+    page(published, shown, limit)
+}
+
+/// The switches behind `after` that pass packets for a multicast LID on.
+pub(super) fn switches(
+    published: &Published,
+    mlid: Lid,
+    after: Option<Guid>,
+    limit: usize,
+) -> Page<MulticastSwitch> {
+    let mut switches = Vec::new();
+    if let Some((plan, tree)) = tree(published, mlid) {
+        let masks = tree.masks.iter();
+        let by_guid = masks.map(|&(switch, mask)| (plan.topology.switch(switch).guid, mask));
+        switches.extend(by_guid.filter(|&(guid, _)| after.is_none_or(|after| guid > after)));
+        switches.sort_unstable_by_key(|&(guid, _)| guid);
+    }
+    let fabric = published.fabric();
+    let shown = switches.into_iter().map(|(guid, mask)| MulticastSwitch {
+        guid,
+        description: fabric
+            .find(guid)
+            .map(|ix| fabric.node(ix).description.clone())
+            .unwrap_or_default(),
+        ports: mask.ports().collect(),
+    });
+    page(published, shown, limit)
+}
+
+/// The tree for a multicast LID, and the plan that its switches are numbered in.
+fn tree(published: &Published, mlid: Lid) -> Option<(&Plan, &Tree)> {
+    let plan = published.plan()?;
+    let trees = &plan.multicast.as_ref()?.trees;
+    Some((plan, trees.by_mlid.get(&mlid)?))
+}
+
+/// Whether `tree` joins the port with others.
+fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bool {
+    let Some(place) = place(published, plan, at) else {
+        return false;
+    };
+    tree.parts.iter().any(|part| {
+        let found = part.binary_search_by_key(&place, |member| (member.switch, member.port));
+        found.is_ok()
+    })
+}
+
+/// The switch that an end port hangs off, and by which of its ports; port 0 for the switch itself.
+fn place(published: &Published, plan: &Plan, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
+    let fabric = published.fabric();
+    let is_switch = fabric.node(at.node).is_switch();
+    let there = if is_switch { at } else { fabric.port(at).peer? };
+    let switch = plan.topology.switch_by_guid(fabric.node(there.node).guid)?;
+    Some((switch, there.port))
+}
+
+fn join_states(member: &Member) -> Vec<JoinState> {
+    let states = [
+        (Bits::FULL_MEMBER, JoinState::FullMember),
+        (Bits::NON_MEMBER, JoinState::NonMember),
+        (Bits::SEND_ONLY_NON_MEMBER, JoinState::SendOnlyNonMember),
+        (Bits::SEND_ONLY_FULL_MEMBER, JoinState::SendOnlyFullMember),
+    ];
+    let held = states
+        .into_iter()
+        .filter(|(bit, _)| member.state.0 & bit.0 != 0);
+    held.map(|(_, state)| state).collect()
+}

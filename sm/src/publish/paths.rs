@@ -1,0 +1,102 @@
+//! Paths as hosts are told of them, for people to see.
+
+use std::sync::Arc;
+
+use rsm_api::model::{Hop, Path, PathQuestion, Paths, Selector};
+use rsm_api::{AdministrationError, LookupError};
+use rsm_ids::PortNum;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::sa::TraceRecord;
+
+use super::lens::{api_key, core_key, kind};
+use super::published::Published;
+use super::routes::end_port;
+use crate::sa::{self, Directory, PathEnd, Standing, TracedPath};
+
+/// The answer to `question`. Names are looked up in `published`, paths in `standing`.
+pub(super) fn between(
+    published: &Published,
+    standing: &Standing,
+    question: &PathQuestion,
+) -> Result<Paths, AdministrationError> {
+    let not_answering = |reason: &str| AdministrationError::NotAnswering {
+        reason: reason.to_owned(),
+    };
+    let directory = standing
+        .directory()
+        .ok_or_else(|| not_answering("no plan is in force yet"))?;
+    if !standing.is_master() {
+        return Err(not_answering("this subnet manager is not the master"));
+    }
+    let (source, from) = end(published, directory, &question.source)?;
+    let (destination, to) = end(published, directory, &question.destination)?;
+    let found = directory.paths(&sa::PathQuestion {
+        from,
+        to,
+        p_key: question.p_key.map(PKey),
+        sl: question.service_level,
+        most: question.max_paths.into(),
+    });
+    Ok(Paths {
+        generation: published.generation,
+        source,
+        destination,
+        paths: match found {
+            Ok(found) => Ok(found.iter().map(|path| shown(directory, path)).collect()),
+            Err(reason) => Err(reason.to_string()),
+        },
+    })
+}
+
+/// The end port that `selector` names, as the directory has it.
+fn end(
+    published: &Published,
+    directory: &Directory,
+    selector: &Selector,
+) -> Result<(rsm_api::model::PortKey, PathEnd), LookupError> {
+    let key = api_key(published.fabric().key(end_port(published, selector)?));
+    // The directory may be of the snapshot before or after.
+    let at = directory.fabric.find_port(core_key(key));
+    let port = at.and_then(|at| directory.by_guid(directory.fabric.port(at).guid));
+    let port = port.ok_or(LookupError::NoLid { port: key })?;
+    let lid = match selector {
+        Selector::Lid(lid) => Some(*lid),
+        Selector::Guid { .. } | Selector::Gid(_) | Selector::Description(_) => None,
+    };
+    Ok((key, PathEnd { port, lid }))
+}
+
+fn shown(directory: &Arc<Directory>, path: &TracedPath) -> Path {
+    let record = &path.record;
+    let nodes = path.nodes.iter();
+    Path {
+        source_gid: record.sgid(),
+        destination_gid: record.dgid(),
+        source_lid: record.slid(),
+        destination_lid: record.dlid(),
+        p_key: record.p_key().0,
+        service_level: record.sl(),
+        // Paths are made of what ports state in the codes that there are.
+        mtu_bytes: record.mtu().bytes().unwrap_or(0),
+        rate_tenth_gbps: record.rate().tenth_gbps().unwrap_or(0),
+        packet_life_time: record.packet_life_time(),
+        reversible: record.reversible(),
+        preference: record.preference(),
+        hops: nodes.filter_map(|node| hop(directory, node)).collect(),
+    }
+}
+
+/// A node on the way; port 0 stands for none.
+fn hop(directory: &Directory, trace: &TraceRecord) -> Option<Hop> {
+    let node = directory
+        .fabric
+        .node(directory.fabric.find(trace.node_id())?);
+    let port = |port: PortNum| Some(port).filter(|&port| port != PortNum::ZERO);
+    Some(Hop {
+        node: node.guid,
+        description: node.description.clone(),
+        kind: kind(node),
+        in_port: port(trace.entry_port()),
+        out_port: port(trace.exit_port()),
+    })
+}

@@ -1,0 +1,239 @@
+//! What subnet administration was asked, and the paths that it tells of.
+
+use rsm_api::model::{Path, PathQuestion, Paths};
+use rsm_api::{Administration as _, AdministrationError, LookupError};
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ComponentMask, NodeRecord, PathRecord, Record, SaMad};
+
+use super::desk::Held;
+use super::partitions::divided;
+use super::world::*;
+use crate::core::role::Role;
+use crate::publish::Administered;
+use crate::sa::{Administration, Config, NoPath, Request, Standing};
+
+/// Subnet administration of `world`.
+fn administration(world: &World) -> Administration {
+    let mut administration = Administration::new(Config { sm_key: 7 });
+    administration.replace(&world.snapshot());
+    administration
+}
+
+fn shown(world: &World) -> Administered {
+    Held::of(&administration(world), &world.snapshot()).shown(world)
+}
+
+fn lid(world: &World, host: usize) -> Lid {
+    let snapshot = world.snapshot();
+    let at = snapshot.fabric.find(HOSTS[host]).unwrap();
+    snapshot.fabric.node(at).ports[1].lid()
+}
+
+fn ask<R: Record>(
+    administration: &mut Administration,
+    requester: Lid,
+    method: Method,
+    mask: ComponentMask,
+    record: &R,
+) -> Option<Vec<u8>> {
+    let mad = SaMad::request(method, Tid(1), mask, record);
+    let request = Request {
+        bytes: mad.as_bytes(),
+        requester: RemoteAddress::gsi(requester, 0),
+    };
+    let answer = administration.handle(request, Time::ZERO)?;
+    Some(answer.into_message(1 << 20).unwrap())
+}
+
+#[test]
+fn counters_have_names() {
+    let world = World::up();
+    let mut administration = administration(&world);
+    let host = lid(&world, 0);
+    let anything = ComponentMask::NONE;
+    let node = NodeRecord::default();
+    for method in [Method::GET_TABLE, Method::GET_TABLE, Method(0x40)] {
+        assert!(ask(&mut administration, host, method, anything, &node).is_some());
+    }
+    let nobody = ComponentMask::NONE;
+    let path = PathRecord::default();
+    assert!(ask(&mut administration, host, Method::GET, nobody, &path).is_some());
+    assert!(
+        ask(
+            &mut administration,
+            host,
+            Method::GET_RESPONSE,
+            nobody,
+            &path
+        )
+        .is_none()
+    );
+    let mut mad = SaMad::request(Method::GET, Tid(1), nobody, &path);
+    mad.header.set_sm_key(8);
+    let request = Request {
+        bytes: mad.as_bytes(),
+        requester: RemoteAddress::gsi(host, 0),
+    };
+    assert!(administration.handle(request, Time::ZERO).is_none());
+
+    let counters = Held::of(&administration, &world.snapshot())
+        .shown(&world)
+        .counters();
+    let requests: Vec<_> = counters
+        .requests
+        .iter()
+        .map(|one| (one.attribute.as_str(), one.method.as_str(), one.count))
+        .collect();
+    let expected = [
+        ("other", "other", 1),
+        ("NodeRecord", "GetTable", 2),
+        ("PathRecord", "Get", 1),
+    ];
+    assert_eq!(requests, expected);
+    let answers: Vec<_> = counters
+        .answers
+        .iter()
+        .map(|one| (one.status_id, one.status.as_str(), one.count))
+        .collect();
+    let expected = [
+        (0x0000, "ok", 2),
+        (Status::UNSUPPORTED_METHOD.0, "unsupported method", 1),
+        (0x0600, "ERR_REQ_INSUFFICIENT_COMPONENTS", 1),
+    ];
+    assert_eq!(answers, expected);
+    assert_eq!((counters.ignored, counters.wrong_keys), (1, 1));
+}
+
+fn between(source: &str, destination: &str) -> PathQuestion {
+    PathQuestion {
+        source: named(source),
+        destination: named(destination),
+        p_key: None,
+        service_level: None,
+        max_paths: 127,
+    }
+}
+
+fn paths(shown: &Administered, question: &PathQuestion) -> Result<Vec<Path>, String> {
+    shown.paths(question).unwrap().paths
+}
+
+/// What a host is told is what is shown, component by component.
+#[test]
+fn a_path_is_what_the_host_would_get() {
+    let world = World::up();
+    let shown = shown(&world);
+    let (from, to) = (lid(&world, 0), lid(&world, 2));
+    let mut record = PathRecord::default();
+    record.set_slid(from).set_dlid(to);
+    let mask = PathRecord::SLID | PathRecord::DLID;
+    let mut administration = administration(&world);
+    let told = ask(&mut administration, from, Method::GET, mask, &record).unwrap();
+    let mad = SaMad::from_bytes(told[..].try_into().unwrap());
+    let told = *PathRecord::from_prefix(&mad.data).unwrap();
+
+    let source = format!("{}", HOSTS[0]);
+    let destination = Gid::new(0xFE80_0000_0000_0000, {
+        let snapshot = world.snapshot();
+        let at = snapshot.fabric.find(HOSTS[2]).unwrap();
+        snapshot.fabric.node(at).ports[1].guid
+    });
+    for question in [
+        between(&source, &destination.to_string()),
+        between("host-1", &to.to_string()),
+        between(&from.to_string(), &format!("{}:1", HOSTS[2])),
+    ] {
+        let found = paths(&shown, &question).unwrap();
+        let [path] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(
+            (path.source_gid, path.destination_gid),
+            (told.sgid(), told.dgid())
+        );
+        assert_eq!((path.source_lid, path.destination_lid), (from, to));
+        assert_eq!(path.p_key, told.p_key().0);
+        assert_eq!(path.service_level, told.sl());
+        assert_eq!(Some(path.mtu_bytes), told.mtu().bytes());
+        assert_eq!(Some(path.rate_tenth_gbps), told.rate().tenth_gbps());
+        assert_eq!(path.packet_life_time, told.packet_life_time());
+        assert!(path.reversible && path.preference == 0);
+        let ways: Vec<_> = path
+            .hops
+            .iter()
+            .map(|hop| hop.description.as_str())
+            .collect();
+        assert_eq!((ways.len(), ways[0], ways[4]), (5, "host-1", "twin"));
+        assert_eq!((ways[1], ways[3]), ("leaf-1", "leaf-2"));
+        assert_eq!((path.hops[0].in_port, path.hops[4].out_port), (None, None));
+        assert_eq!(path.hops[1].in_port, Some(PortNum(1)));
+        assert_eq!(path.hops[3].out_port, Some(PortNum(1)));
+    }
+}
+
+#[test]
+fn partitions_and_service_levels_are_as_asked_for() {
+    let world = divided();
+    let shown = shown(&world);
+    // Hosts 1 and 4 are full members of 0x10, which has service level 3; host 2 is a limited one, host 3 none.
+    let to = format!("{}", HOSTS[3]);
+    let ask = |destination: &str, p_key, service_level| {
+        let question = PathQuestion {
+            p_key,
+            service_level,
+            ..between("host-1", destination)
+        };
+        let found = paths(&shown, &question)?;
+        Ok::<_, String>((found[0].p_key, found[0].service_level))
+    };
+    assert_eq!(ask(&to, Some(0x10), None), Ok((0x8010, 3)));
+    assert_eq!(ask(&to, Some(0x8010), Some(5)), Ok((0x8010, 5)));
+    assert_eq!(ask("host-2", Some(0x10), None), Ok((0x8010, 3)));
+    let third = format!("{}", HOSTS[2]);
+    let refused = ask(&third, Some(0x10), None).unwrap_err();
+    assert!(refused.contains("partition 0x8010"), "{refused}");
+    let refused = ask(&third, Some(0x11), None).unwrap_err();
+    assert!(refused.contains("partition 0x0011"), "{refused}");
+}
+
+#[test]
+fn why_there_is_no_path() {
+    let world = divided();
+    let host = |host: usize| HOSTS[host].to_string();
+    // Two limited members of the only partition that they share.
+    let reason = paths(&shown(&world), &between(&host(1), &host(2))).unwrap_err();
+    assert_eq!(reason, NoPath::NoPartition.to_string());
+
+    let world = World::up();
+    let answered = |world: &World, from: &str, to: &str| -> Result<Paths, AdministrationError> {
+        shown(world).paths(&between(from, to))
+    };
+    let refused = answered(&world, "host-1", "leaf-1:1").unwrap_err();
+    assert!(matches!(
+        refused,
+        AdministrationError::Lookup(LookupError::NoLid { .. })
+    ));
+    let refused = answered(&world, "nobody", "host-1").unwrap_err();
+    assert!(matches!(
+        refused,
+        AdministrationError::Lookup(LookupError::NotFound { .. })
+    ));
+
+    // Before there is a plan, and where another is the master, hosts are asked for patience.
+    let mut held = Held::of(&administration(&world), &world.snapshot());
+    held.standing = Standing::default();
+    let question = between("host-1", "host-2");
+    let refused = held.shown(&world).paths(&question).unwrap_err();
+    assert!(refused.to_string().contains("no plan"), "{refused}");
+    let mut standby = world.snapshot();
+    standby.role = Role::Discovering;
+    let refused = Held::of(&administration(&world), &standby)
+        .shown(&world)
+        .paths(&question)
+        .unwrap_err();
+    assert!(refused.to_string().contains("not the master"), "{refused}");
+}

@@ -1,0 +1,105 @@
+//! Services that ports offer.
+
+use std::time::Duration;
+
+use rsm_api::Administration as _;
+use rsm_api::model::{PortKey, ServiceFilter};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::sa::ServiceRecord;
+
+use super::desk::{Held, now};
+use super::world::*;
+use crate::publish::Administered;
+use crate::sa::services::SavedService;
+use crate::sa::{Administration, Config, Remembered};
+
+/// A port that is in no fabric.
+const GONE: Guid = Guid(0xDEAD);
+
+fn service(id: u64, port: Guid, p_key: u16, name: &[u8], lease_s: Option<u64>) -> SavedService {
+    let mut padded = [0; 64];
+    padded[..name.len()].copy_from_slice(name);
+    let mut record = ServiceRecord::default();
+    record
+        .set_service_id(id)
+        .set_service_gid(Gid::new(0xFE80_0000_0000_0000, port))
+        .set_service_p_key(PKey(p_key))
+        .set_service_lease(lease_s.map_or(ServiceRecord::LEASE_INDEFINITE, |s| s as u32))
+        .set_service_name(padded);
+    SavedService {
+        record,
+        port,
+        owner: port,
+        left: lease_s.map(Duration::from_secs),
+    }
+}
+
+/// The small fabric with two services of the first host and one of somebody who has gone.
+fn offered() -> (World, Administered) {
+    let world = World::up();
+    let snapshot = world.snapshot();
+    let at = snapshot.fabric.find(HOSTS[0]).unwrap();
+    let host = snapshot.fabric.node(at).ports[1].guid;
+    let services = vec![
+        service(2, host, 0xFFFF, b"ring", None),
+        service(1, host, 0, b"\xFFstorage", Some(100)),
+        service(2, GONE, 0, b"ring", Some(7)),
+    ];
+    let remembered = Remembered {
+        services,
+        ..Remembered::default()
+    };
+    let mut administration = Administration::new(Config { sm_key: 0 });
+    // What is shown is of the time of the world: two seconds later.
+    assert_eq!(administration.restore(remembered, Time::ZERO), 0);
+    let shown = Held::of(&administration, &snapshot).shown(&world);
+    (world, shown)
+}
+
+#[test]
+fn services_are_listed_by_what_tells_them_apart() {
+    let (_world, shown) = offered();
+    let list = |after, limit, filter| now(shown.services(after, limit, filter)).unwrap().items;
+    let all = list(None, usize::MAX, ServiceFilter::default());
+    let host = PortKey {
+        node: HOSTS[0],
+        number: PortNum(1),
+    };
+    let told: Vec<_> = all
+        .iter()
+        .map(|one| {
+            (
+                one.key.id,
+                one.key.p_key,
+                one.name.as_str(),
+                one.port,
+                one.lease_s,
+            )
+        })
+        .collect();
+    let expected = [
+        (1, 0, "\u{FFFD}storage", Some(host), Some(98)),
+        (2, 0, "ring", None, Some(5)),
+        (2, 0xFFFF, "ring", Some(host), None),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(all[0].description, "host-1");
+    assert_eq!((all[1].description.as_str(), all[1].owner), ("", GONE));
+
+    let none = ServiceFilter::default;
+    assert_eq!(list(Some(all[0].key), 1, none()), all[1..2]);
+    assert_eq!(list(Some(all[2].key), 1, none()), []);
+    let ring = ServiceFilter {
+        name: Some("ring".to_owned()),
+        port: None,
+    };
+    assert_eq!(list(None, 9, ring.clone()), all[1..]);
+    let of_host = ServiceFilter {
+        port: Some(host),
+        ..ring
+    };
+    assert_eq!(list(None, 9, of_host), all[2..]);
+}

@@ -1,0 +1,176 @@
+//! How long answers take, counted in buckets that are the wider the longer the time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Each power of two is parted in so many buckets of the same width, so that the bounds of a bucket are an eighth apart at
+/// most; below it every nanosecond has one.
+const PARTS: usize = 1 << PART_BITS;
+const PART_BITS: u32 = 3;
+
+/// Times of 2^36 ns and more, 69 s, share the last bucket: nobody waits so long for an answer.
+const BEYOND: u32 = 36;
+
+/// The one for what is beyond included: 2 KiB.
+const BUCKETS: usize = (((BEYOND - PART_BITS + 1) as usize) << PART_BITS) + 1;
+
+/// A histogram that many threads may add to while others read it. Adding costs two atomic additions.
+#[derive(Debug)]
+pub struct Latencies {
+    buckets: [AtomicU64; BUCKETS],
+    sum_nanos: AtomicU64,
+}
+
+/// What a histogram held at one moment.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct LatencyCounts {
+    /// How many took less than so many nanoseconds, and no less than the bucket before it would allow; ascending, without
+    /// those that are empty. The last one may have no bound.
+    pub buckets: Vec<(Option<u64>, u64)>,
+    /// All times together in nanoseconds.
+    pub sum_nanos: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies {
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            sum_nanos: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Latencies {
+    /// Counts one more.
+    pub fn add(&self, latency: Duration) {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.buckets[index(nanos)].fetch_add(1, Ordering::Relaxed);
+        self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> LatencyCounts {
+        let counts = self.buckets.iter().map(|it| it.load(Ordering::Relaxed));
+        LatencyCounts {
+            buckets: (0..)
+                .map(bound)
+                .zip(counts)
+                .filter(|&(_, count)| count > 0)
+                .collect(),
+            sum_nanos: self.sum_nanos.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl LatencyCounts {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The time in nanoseconds that `share` of them, 0 to 1, stayed below, to an eighth. `None` where there are none, and
+    /// where it is beyond the last bound.
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let at = self.buckets.iter().find(|(_, count)| {
+            seen += count;
+            seen >= wanted
+        });
+        at.and_then(|(bound, _)| *bound)
+    }
+}
+
+/// The bucket for a time.
+fn index(nanos: u64) -> usize {
+    if nanos >> BEYOND != 0 {
+        return BUCKETS - 1;
+    }
+    let power = nanos.checked_ilog2().unwrap_or(0);
+    match power.checked_sub(PART_BITS) {
+        None => nanos as usize,
+        // Its highest bits, without the first, which the power stands for.
+        Some(shift) => (shift as usize) * PARTS + (nanos >> shift) as usize,
+    }
+}
+
+/// What all times in a bucket are less than; `None` for the last one.
+fn bound(index: usize) -> Option<u64> {
+    if index >= BUCKETS - 1 {
+        return None;
+    }
+    let next = index + 1;
+    if next < PARTS {
+        return Some(next as u64);
+    }
+    let (shift, part) = (next / PARTS - 1, next % PARTS);
+    Some(((PARTS + part) as u64) << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(nanos: impl IntoIterator<Item = u64>) -> LatencyCounts {
+        let latencies = Latencies::default();
+        for nanos in nanos {
+            latencies.add(Duration::from_nanos(nanos));
+        }
+        latencies.counts()
+    }
+
+    #[test]
+    fn buckets_are_single_nanoseconds_and_then_eighths_of_powers() {
+        let counts = of([0, 7, 8, 15, 16, 17, 18, 1000]);
+        let expected = [
+            (Some(1), 1),
+            (Some(8), 1),
+            (Some(9), 1),
+            (Some(16), 1),
+            (Some(18), 2),
+            (Some(20), 1),
+            (Some(1024), 1),
+        ];
+        assert_eq!(counts.buckets, expected);
+        assert_eq!(counts.sum_nanos, 1081);
+    }
+
+    #[test]
+    fn quantiles_are_bounds() {
+        assert_eq!(of([]).quantile(0.5), None);
+        let counts = of((1..=100).map(|n| n * 1_000));
+        assert_eq!(counts.count(), 100);
+        for (share, exact) in [(0.0, 1_000), (0.5, 50_000), (0.99, 99_000), (1.0, 100_000)] {
+            let told = counts.quantile(share).unwrap();
+            assert!(
+                (exact..=exact + exact / 8 + 1).contains(&told),
+                "{share}: {told}"
+            );
+        }
+        let beyond = of([1, u64::MAX]);
+        assert_eq!(beyond.buckets, [(Some(2), 1), (None, 1)]);
+        assert_eq!(
+            (beyond.quantile(0.5), beyond.quantile(1.0)),
+            (Some(2), None)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_time_has_a_bucket_that_is_as_narrow_as_promised(power in 0u32..64, low: u64) {
+            let nanos = (1 << power) | (low & ((1 << power) - 1));
+            let at = index(nanos);
+            let lower = at.checked_sub(1).map_or(Some(0), bound).unwrap();
+            prop_assert!(lower <= nanos);
+            match bound(at) {
+                Some(upper) => {
+                    prop_assert!(nanos < upper);
+                    prop_assert!(upper - lower == 1 || (upper - lower) * 8 <= lower);
+                }
+                None => prop_assert!(nanos >= 1 << BEYOND),
+            }
+        }
+    }
+}

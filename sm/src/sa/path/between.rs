@@ -1,0 +1,111 @@
+//! Paths between two ports for those who look on: what a host is told, and why, where it is told of none.
+
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::sa::{PathRecord, TraceRecord};
+
+use super::pairs::{Ends, Pairs};
+use super::trace::trace;
+use super::wishes::Wishes;
+use super::{Finder, NoPath};
+use crate::sa::directory::{Directory, EndIx};
+
+/// One end of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathEnd {
+    /// The port.
+    pub port: EndIx,
+    /// Only this one of its LIDs.
+    pub lid: Option<Lid>,
+}
+
+/// Which paths are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathQuestion {
+    /// Who asks.
+    pub from: PathEnd,
+    /// Where to.
+    pub to: PathEnd,
+    /// In which partition, whichever the membership bit.
+    pub p_key: Option<PKey>,
+    /// On which service level.
+    pub sl: Option<u8>,
+    /// How many at most.
+    pub most: usize,
+}
+
+/// A path, and the nodes along it, both ends included.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TracedPath {
+    /// What a host is told.
+    pub record: PathRecord,
+    /// As a host is told that asks for the nodes along it.
+    pub nodes: Vec<TraceRecord>,
+}
+
+impl PathEnd {
+    fn ends(self) -> Ends {
+        let EndIx(ix) = self.port;
+        Ends {
+            range: ix..ix + 1,
+            lid: self.lid,
+        }
+    }
+
+    /// The LID that is looked at first.
+    fn first_lid(self, directory: &Directory) -> Lid {
+        self.lid.unwrap_or(directory.end(self.port).lid)
+    }
+}
+
+impl Directory {
+    /// The paths that the port at one end is told of when it asks how to get to the other, in that order.
+    ///
+    /// # Errors
+    /// Why it is told of none.
+    ///
+    /// # Panics
+    /// When a port is of another directory and out of range.
+    pub fn paths(self: &Arc<Self>, question: &PathQuestion) -> Result<Vec<TracedPath>, NoPath> {
+        let PathQuestion {
+            from,
+            to,
+            p_key,
+            sl,
+            most,
+        } = *question;
+        // Hosts ask with the key that they hold.
+        let held = |wanted: PKey| {
+            let mut keys = self.p_keys(from.port).iter();
+            keys.find(|key| key.base() == wanted.base())
+                .map_or(wanted, |key| *key)
+        };
+        let mut wishes = Wishes::default();
+        wishes.p_key = p_key.map(held);
+        wishes.sl = sl;
+        let finder = Finder {
+            directory: self.clone(),
+            viewer: Some(from.port),
+            wishes,
+            names: (None, None),
+        };
+        let pairs = Pairs::new(finder.clone(), from.ends(), to.ends(), Some(most));
+        let found: Vec<TracedPath> = pairs
+            .flatten()
+            .map(|record| TracedPath {
+                nodes: trace(self, from.port, to.port, record.dlid()).unwrap_or_default(),
+                record,
+            })
+            .collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        if !finder.may_pair(from.port, to.port) {
+            return Err(NoPath::NoPartition);
+        }
+        let first = |end: PathEnd| (end.port, end.first_lid(self));
+        finder.path(first(from), first(to), 0).map(|_| Vec::new())
+    }
+}

@@ -1,0 +1,229 @@
+//! What subnet administration was asked, and what became of it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rsm_mad::wire::header::{AttrId, Method, Status};
+use rsm_mad::wire::sa::SaStatus;
+
+use super::latencies::{Latencies, LatencyCounts};
+use super::query::{ATTRIBUTES, METHODS};
+
+/// The statuses that are told apart: those of all classes, and those of this one (IBA 15.2.3).
+const STATUSES: [Status; 15] = [
+    Status::OK,
+    Status::BUSY,
+    Status::REDIRECT,
+    Status::BAD_VERSION,
+    Status::UNSUPPORTED_METHOD,
+    Status::UNSUPPORTED_METHOD_ATTRIBUTE,
+    Status::INVALID_FIELD,
+    SaStatus::NO_RESOURCES,
+    SaStatus::REQ_INVALID,
+    SaStatus::NO_RECORDS,
+    SaStatus::TOO_MANY_RECORDS,
+    SaStatus::REQ_INVALID_GID,
+    SaStatus::REQ_INSUFFICIENT_COMPONENTS,
+    SaStatus::REQ_DENIED,
+    SaStatus::REQ_PRIORITY_SUGGESTED,
+];
+
+/// Counters since the start, for all threads that take part and for whoever reads them meanwhile.
+#[derive(Debug)]
+pub struct Statistics {
+    /// By place in [`ATTRIBUTES`] and [`METHODS`].
+    requests: [[AtomicU64; METHODS.len()]; ATTRIBUTES.len()],
+    other_requests: AtomicU64,
+    /// By place in [`STATUSES`].
+    answers: [AtomicU64; STATUSES.len()],
+    other_answers: AtomicU64,
+    latencies: Latencies,
+    busy: AtomicU64,
+    dropped: AtomicU64,
+    failed: AtomicU64,
+    ignored: AtomicU64,
+    wrong_keys: AtomicU64,
+    unknown_issuers: AtomicU64,
+}
+
+/// The counters at one moment. Each is right by itself; together they are not of one moment.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Counters {
+    /// Requests that were let in, by attribute and method; those that there are none of count under [`Counters::OTHER`].
+    /// Only what is not zero.
+    pub requests: BTreeMap<(AttrId, Method), u64>,
+    /// What was decided to answer them with, by status. Only what is not zero.
+    pub answers: BTreeMap<Status, u64>,
+    /// The time from the arrival of a request to when its answer was handed on: the datagram, or the first of a table.
+    pub latencies: LatencyCounts,
+    /// Requests that were refused for want of room, with BUSY, before they were looked at; and tables that there was no
+    /// room for.
+    pub busy: u64,
+    /// What arrived and was dropped without an answer for want of room: packets of longer messages, which come again, and
+    /// answers. Also refusals that could not be sent.
+    pub dropped: u64,
+    /// Answers that could not be sent.
+    pub failed: u64,
+    /// What needed no answer, or could have none: responses, and bytes that are no message of the class.
+    pub ignored: u64,
+    /// Requests with an SM_Key that is not the right one, which get no answer.
+    pub wrong_keys: u64,
+    /// Traps of ports that nobody knows, which nobody is told of.
+    pub unknown_issuers: u64,
+}
+
+impl Counters {
+    /// Under what unknown attributes and methods are counted, so that nobody can fill the table with numbers.
+    pub const OTHER: (AttrId, Method) = (AttrId(0), Method(0));
+
+    /// Under what a status is counted that the class does not have.
+    pub const OTHER_STATUS: Status = Status(u16::MAX);
+}
+
+fn zeroes<const N: usize>() -> [AtomicU64; N] {
+    std::array::from_fn(|_| AtomicU64::new(0))
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Default for Statistics {
+    fn default() -> Statistics {
+        Statistics {
+            requests: std::array::from_fn(|_| zeroes()),
+            other_requests: AtomicU64::new(0),
+            answers: zeroes(),
+            other_answers: AtomicU64::new(0),
+            latencies: Latencies::default(),
+            busy: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            ignored: AtomicU64::new(0),
+            wrong_keys: AtomicU64::new(0),
+            unknown_issuers: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Statistics {
+    /// A request was let in.
+    pub fn asked(&self, attribute: AttrId, method: Method) {
+        let row = ATTRIBUTES.iter().position(|&known| known == attribute);
+        let column = METHODS.iter().position(|&known| known == method);
+        add(match row.zip(column) {
+            Some((row, column)) => &self.requests[row][column],
+            None => &self.other_requests,
+        });
+    }
+
+    /// It was decided what to answer.
+    pub fn decided(&self, status: Status) {
+        let place = STATUSES.iter().position(|&known| known == status);
+        add(place.map_or(&self.other_answers, |place| &self.answers[place]));
+    }
+
+    /// An answer was handed on, so long after its request arrived.
+    pub fn answered(&self, latency: Duration) {
+        self.latencies.add(latency);
+    }
+
+    /// There was no room for a request.
+    pub fn busy(&self) {
+        add(&self.busy);
+    }
+
+    /// Something was dropped without an answer.
+    pub fn dropped(&self) {
+        add(&self.dropped);
+    }
+
+    /// An answer could not be sent.
+    pub fn failed(&self) {
+        add(&self.failed);
+    }
+
+    /// Something needed no answer.
+    pub fn ignored(&self) {
+        add(&self.ignored);
+    }
+
+    /// Somebody tried an SM_Key.
+    pub fn wrong_key(&self) {
+        add(&self.wrong_keys);
+    }
+
+    /// A port that nobody knows has reported something.
+    pub fn unknown_issuer(&self) {
+        add(&self.unknown_issuers);
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        let rows = ATTRIBUTES.into_iter().zip(&self.requests);
+        let known = rows.flat_map(|(attribute, row)| {
+            let cells = METHODS.into_iter().zip(row);
+            cells.map(move |(method, count)| ((attribute, method), read(count)))
+        });
+        let statuses = STATUSES.into_iter().zip(self.answers.iter().map(read));
+        Counters {
+            requests: known
+                .chain([(Counters::OTHER, read(&self.other_requests))])
+                .filter(|&(_, count)| count > 0)
+                .collect(),
+            answers: statuses
+                .chain([(Counters::OTHER_STATUS, read(&self.other_answers))])
+                .filter(|&(_, count)| count > 0)
+                .collect(),
+            latencies: self.latencies.counts(),
+            busy: read(&self.busy),
+            dropped: read(&self.dropped),
+            failed: read(&self.failed),
+            ignored: read(&self.ignored),
+            wrong_keys: read(&self.wrong_keys),
+            unknown_issuers: read(&self.unknown_issuers),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_place_shares_one() {
+        let statistics = Statistics::default();
+        assert_eq!(statistics.counters(), Counters::default());
+        let path = AttrId(0x35);
+        for (attribute, method) in [
+            (path, Method::GET),
+            (path, Method::GET),
+            (path, Method::GET_TABLE),
+            (path, Method(0x40)),
+            (AttrId(0xFF90), Method::GET),
+        ] {
+            statistics.asked(attribute, method);
+        }
+        let expected = [
+            (Counters::OTHER, 2),
+            ((path, Method::GET), 2),
+            ((path, Method::GET_TABLE), 1),
+        ];
+        assert_eq!(statistics.counters().requests, expected.into());
+
+        for status in [Status::OK, SaStatus::REQ_DENIED, Status::OK, Status(0x0900)] {
+            statistics.decided(status);
+        }
+        let expected = [
+            (Status::OK, 2),
+            (SaStatus::REQ_DENIED, 1),
+            (Counters::OTHER_STATUS, 1),
+        ];
+        assert_eq!(statistics.counters().answers, expected.into());
+    }
+}

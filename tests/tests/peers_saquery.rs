@@ -1,0 +1,421 @@
+//! saquery, in all records that it knows, is told what rsmctl shows.
+//!
+//! ibsim delivers 224 bytes of a datagram and no RMPP, so that records are asked for one by one there. The simulator's shim
+//! delivers whole tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use rsm_mad::wire::sa::Rate;
+use rsm_tests::bringup::LIMIT;
+use rsm_tests::ibsim::Ibsim;
+use rsm_tests::parse::saquery::{self, Record};
+use rsm_tests::peer::require_peers;
+use rsm_tests::process::Finished;
+use rsm_tests::served::Served;
+use rsm_tests::sm::Rsm;
+use rsm_tests::{binaries, fabrics};
+use serde_json::Value;
+
+/// 6 switches, 8 hosts with a port each, 16 links.
+const FABRIC: &str = "fat-tree:k=4,levels=2";
+
+/// The SM_Key that rsm trusts if nothing else is configured.
+const SM_KEY: &str = "1";
+
+/// rsm, and saquery at another host.
+struct Subnet<'a> {
+    rsm: &'a Rsm,
+    diagnose: &'a dyn Fn(&[&str]) -> Finished,
+    /// Whether an answer may be longer than a datagram.
+    whole: bool,
+    /// Ports that have a LID, by it.
+    ends: BTreeMap<u64, End>,
+}
+
+struct End {
+    node: String,
+    guid: String,
+    number: u64,
+    is_switch: bool,
+    ports: u64,
+    description: String,
+}
+
+fn number(value: &Value, pointer: &str) -> u64 {
+    let found = value.pointer(pointer).and_then(Value::as_u64);
+    found.unwrap_or_else(|| panic!("no {pointer} in {value}"))
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_else(|| panic!("no {pointer} in {value}"))
+}
+
+fn list(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items,
+        other => panic!("no list: {other}"),
+    }
+}
+
+impl<'a> Subnet<'a> {
+    fn new(rsm: &'a Rsm, diagnose: &'a dyn Fn(&[&str]) -> Finished, whole: bool) -> Subnet<'a> {
+        let nodes = list(rsm.ask(&["nodes"]).unwrap());
+        let ports = list(rsm.ask(&["ports"]).unwrap());
+        let with_lid = ports.iter().filter(|port| number(port, "/lid") != 0);
+        let ends = with_lid.map(|port| {
+            let guid = text(port, "/key/node_guid");
+            let node = nodes.iter().find(|node| text(node, "/guid") == guid);
+            let node = node.expect("a port is on a node");
+            let end = End {
+                node: guid.to_owned(),
+                guid: text(port, "/guid").to_owned(),
+                number: number(port, "/key/number"),
+                is_switch: text(node, "/kind") == "switch",
+                ports: number(node, "/num_ports"),
+                description: text(node, "/description").to_owned(),
+            };
+            (number(port, "/lid"), end)
+        });
+        Subnet {
+            rsm,
+            diagnose,
+            whole,
+            ends: ends.collect(),
+        }
+    }
+
+    fn switches(&self) -> impl Iterator<Item = (u64, &End)> {
+        let ends = self.ends.iter().filter(|(_, end)| end.is_switch);
+        ends.map(|(&lid, end)| (lid, end))
+    }
+
+    /// What rsmctl says.
+    fn shown(&self, arguments: &[&str]) -> Value {
+        self.rsm.ask(arguments).unwrap()
+    }
+
+    /// What saquery is told.
+    fn told(&self, arguments: &[&str]) -> Vec<Record> {
+        let trusted = ["--smkey", SM_KEY];
+        let finished = (self.diagnose)(&[&trusted[..], arguments].concat());
+        let output = finished.success().unwrap().stdout;
+        saquery::parse(&output).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+    }
+
+    /// The records of a table: in one answer, or one by one for each of `keys`, each of which names one.
+    fn table(&self, name: &str, keys: &[String]) -> Vec<Record> {
+        if self.whole {
+            return self.told(&[name]);
+        }
+        let one = |key: &String| {
+            let records = self.told(&[name, key]);
+            assert_eq!(records.len(), 1, "{name} {key}");
+            records
+        };
+        keys.iter().flat_map(one).collect()
+    }
+
+    /// A record of each end port, by LID.
+    fn by_lid(&self, name: &str, field: &str, suffix: &str) -> BTreeMap<u64, Record> {
+        let lids = self.ends.keys();
+        let keys: Vec<String> = lids.map(|lid| format!("{lid}{suffix}")).collect();
+        let records = self.table(name, &keys);
+        assert_eq!(records.len(), self.ends.len(), "{name}");
+        let by_lid = |record: Record| (record.number(field).unwrap(), record);
+        records.into_iter().map(by_lid).collect()
+    }
+
+    fn nodes(&self) {
+        let told = self.by_lid("NR", "lid", "");
+        for (lid, end) in &self.ends {
+            let record = &told[lid];
+            let kind = if end.is_switch {
+                "Switch"
+            } else {
+                "Channel Adapter"
+            };
+            for (field, shown) in [
+                ("node_guid", &end.node[..]),
+                ("port_guid", &end.guid),
+                ("node_type", kind),
+                ("NodeDescription", &end.description),
+            ] {
+                assert_eq!(record.text(field).unwrap(), shown, "LID {lid}");
+            }
+            assert_eq!(record.number("num_ports").unwrap(), end.ports);
+            assert_eq!(record.number("port_num").unwrap(), end.number);
+        }
+    }
+
+    fn guids(&self) {
+        let told = self.by_lid("GIR", "LID", "/0");
+        for (lid, end) in &self.ends {
+            assert_eq!(told[lid].text("GUID 0").unwrap(), end.guid, "LID {lid}");
+        }
+    }
+
+    /// The LID by which records name a node.
+    fn lid_of(&self, node: &str, port: u64) -> u64 {
+        let mut ends = self.ends.iter();
+        let found = ends.find(|(_, end)| end.node == node && (end.is_switch || end.number == port));
+        *found.expect("the node has a LID").0
+    }
+
+    fn ports(&self) {
+        let shown: BTreeMap<(u64, u64), Value> = list(self.shown(&["ports"]))
+            .into_iter()
+            .map(|port| {
+                let on = number(&port, "/key/number");
+                ((self.lid_of(text(&port, "/key/node_guid"), on), on), port)
+            })
+            .collect();
+        let keys: Vec<String> = shown
+            .keys()
+            .map(|(lid, port)| format!("{lid}/{port}"))
+            .collect();
+        let told = self.table("PIR", &keys);
+        assert_eq!(told.len(), shown.len());
+        for record in told {
+            let read = |field| record.number(field).unwrap();
+            let at = (read("EndPortLid"), read("PortNum"));
+            let port = &shown[&at];
+            let state = match record.text("LinkState").unwrap() {
+                "Active" => "active",
+                "Armed" => "armed",
+                "Initialize" => "init",
+                _ => "down",
+            };
+            assert_eq!(text(port, "/state"), state, "{at:?}");
+            if number(port, "/lid") != 0 {
+                assert_eq!(read("Lid"), number(port, "/lid"));
+                assert_eq!(read("LMC"), number(port, "/lmc"));
+            }
+            if state == "active" {
+                assert_eq!(read("NeighborMTU"), number(port, "/mtu_bytes"), "{at:?}");
+            }
+        }
+    }
+
+    fn links(&self) {
+        let shown: BTreeSet<[u64; 4]> = list(self.shown(&["links"]))
+            .iter()
+            .flat_map(|link| {
+                let end = |end: &str| {
+                    let on = number(link, &format!("/{end}/port/number"));
+                    let node = text(link, &format!("/{end}/port/node_guid"));
+                    (self.lid_of(node, on), on)
+                };
+                let (a, b) = (end("a"), end("b"));
+                [[a.0, a.1, b.0, b.1], [b.0, b.1, a.0, a.1]]
+            })
+            .collect();
+        let keys: Vec<String> = shown
+            .iter()
+            .map(|end| format!("{}/{}", end[0], end[1]))
+            .collect();
+        let read = |record: &Record| {
+            ["FromLID", "FromPort", "ToLID", "ToPort"].map(|field| record.number(field).unwrap())
+        };
+        let told: BTreeSet<[u64; 4]> = self.table("LR", &keys).iter().map(read).collect();
+        assert_eq!(told, shown);
+    }
+
+    fn switch_tables(&self) {
+        let keys: Vec<String> = self.switches().map(|(lid, _)| lid.to_string()).collect();
+        let infos = self.table("SWIR", &keys);
+        let keys: Vec<String> = keys.iter().map(|lid| format!("{lid}/0")).collect();
+        let tables = self.table("LFTR", &keys);
+        assert_eq!((infos.len(), tables.len()), (keys.len(), keys.len()));
+        for (lid, end) in self.switches() {
+            let of = |records: &[Record]| {
+                let mut records = records.iter();
+                let found = records.find(|record| record.number("LID").unwrap() == lid);
+                found.expect("every switch has one").clone()
+            };
+            let shown = self.shown(&["lft", &end.node]);
+            assert_eq!(
+                of(&infos).number("LinearFDBTop").unwrap(),
+                number(&shown, "/top")
+            );
+            let entries: BTreeMap<u16, u16> = list(shown["entries"].clone())
+                .iter()
+                .map(|entry| (number(entry, "/lid") as u16, number(entry, "/port") as u16))
+                .collect();
+            let mut told = of(&tables).entries;
+            told.retain(|_, port| *port != 255);
+            assert_eq!(told, entries, "LID {lid}");
+        }
+    }
+
+    /// What rsmctl does not show: there is a record for each.
+    fn lanes(&self) {
+        for (lid, end) in &self.ends {
+            let at = if end.is_switch { "1" } else { "0" };
+            for (name, key) in [
+                ("SL2VL", format!("{lid}/{at}/{at}")),
+                ("VLAR", format!("{lid}/{at}/1")),
+            ] {
+                let records = self.told(&[name, &key]);
+                assert_eq!(records.len(), 1, "{name} {key}");
+                assert_eq!(records[0].number("LID").unwrap(), *lid);
+            }
+        }
+    }
+
+    fn p_keys(&self) {
+        for member in list(self.shown(&["partitions", "0x7fff"])) {
+            let on = number(&member, "/port/number");
+            let lid = self.lid_of(text(&member, "/port/node_guid"), on);
+            // Ports of channel adapters have no number here: it is reserved.
+            let records = self.told(&["PKTR", &format!("{lid}/0/0")]);
+            assert_eq!(records.len(), 1, "LID {lid}");
+            let index = number(&member, "/index") as usize;
+            assert_eq!(text(&member, "/membership"), "full");
+            assert_eq!(records[0].keys[index], 0xFFFF, "LID {lid}");
+        }
+    }
+
+    fn groups(&self) {
+        let shown = list(self.shown(&["multicast"]));
+        assert!(!shown.is_empty(), "there is the broadcast group");
+        let told = self.told(&["-g"]);
+        assert_eq!(told.len(), shown.len());
+        for group in shown {
+            let named = |record: &&Record| record.text("MGID").unwrap() == text(&group, "/mgid");
+            let record = told.iter().find(named).expect("it is told of");
+            for (field, pointer) in [
+                ("Mlid", "/mlid"),
+                ("pkey", "/p_key"),
+                ("SL", "/service_level"),
+            ] {
+                assert_eq!(
+                    record.number(field).unwrap(),
+                    number(&group, pointer),
+                    "{field}"
+                );
+            }
+            let rate = record.number("Rate").unwrap() & 0x3F;
+            assert_eq!(gbps(rate), group["rate_gbps"].as_f64());
+            let mtu = record.number("Mtu").unwrap() & 0x3F;
+            assert_eq!(128 << mtu, number(&group, "/mtu_bytes"));
+        }
+    }
+
+    fn master(&self) {
+        let status = self.shown(&["status"]);
+        let lid = number(&status, "/lid");
+        let told = self.told(&["SMIR", &lid.to_string()]);
+        let [record] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert_eq!(record.text("GUID").unwrap(), text(&status, "/port_guid"));
+        let priority = record.number("Priority").unwrap();
+        assert_eq!(priority, number(&status, "/priority"));
+        // Master.
+        assert_eq!(record.number("SMState").unwrap(), 3);
+        let told = self.told(&["CPI"]);
+        assert_eq!(told[0].number("Class version").unwrap(), 2);
+    }
+
+    fn paths(&self) {
+        let hosts: Vec<String> = self
+            .ends
+            .iter()
+            .filter(|(_, end)| !end.is_switch)
+            .map(|(lid, _)| lid.to_string())
+            .collect();
+        for (from, to) in hosts.iter().zip(hosts.iter().rev()) {
+            let shown = self.shown(&["path", from, to]);
+            let shown = list(shown["paths"].clone());
+            let told = self.told(&["PR", "--slid", from, "--dlid", to]);
+            assert_eq!((told.len(), shown.len()), (1, 1));
+            let (record, path) = (&told[0], &shown[0]);
+            for (field, pointer) in [
+                ("slid", "/source_lid"),
+                ("dlid", "/destination_lid"),
+                ("pkey", "/p_key"),
+                ("sl", "/service_level"),
+            ] {
+                assert_eq!(
+                    record.number(field).unwrap(),
+                    number(path, pointer),
+                    "{field}"
+                );
+            }
+            for (field, pointer) in [("sgid", "/source_gid"), ("dgid", "/destination_gid")] {
+                assert_eq!(record.text(field).unwrap(), text(path, pointer));
+            }
+            let low = |field| record.number(field).unwrap() & 0x3F;
+            assert_eq!(gbps(low("rate")), path["rate_gbps"].as_f64());
+            assert_eq!(128 << low("mtu"), number(path, "/mtu_bytes"));
+            assert_eq!(low("pkt_life"), number(path, "/packet_life_time"));
+            let back = record.number("num_path_revers").unwrap() & 0x80 != 0;
+            assert_eq!(Some(back), path["reversible"].as_bool());
+        }
+    }
+
+    fn agrees(&self) {
+        self.nodes();
+        self.guids();
+        self.ports();
+        self.links();
+        self.switch_tables();
+        self.lanes();
+        self.p_keys();
+        self.groups();
+        self.master();
+        self.paths();
+        // Everything above was counted.
+        let counters = self.shown(&["sa"]);
+        let asked: u64 = list(counters["requests"].clone())
+            .iter()
+            .filter(|requests| text(requests, "/attribute") == "PathRecord")
+            .map(|requests| number(requests, "/count"))
+            .sum();
+        assert!(asked >= 8, "{counters}");
+        assert_eq!(number(&counters, "/wrong_keys"), 0);
+        assert!(number(&counters, "/latencies/count") >= asked);
+    }
+}
+
+fn gbps(code: u64) -> Option<f64> {
+    let tenths = Rate(code as u8).tenth_gbps()?;
+    Some(f64::from(tenths) / 10.0)
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs ibsim-utils and infiniband-diags")]
+fn single_records_on_ibsim() {
+    if !require_peers(&["ibsim", "ibsim-run", "saquery"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let net = fabrics::generate(FABRIC, directory.path()).unwrap();
+    let ibsim = Ibsim::start(&net).unwrap();
+    let hosts = ibsim.hosts();
+    let state = ibsim.directory().join("state");
+    let rsm = Rsm::start(&ibsim, None, hosts[0], &state, LIMIT).unwrap();
+    let diagnose = |arguments: &[&str]| ibsim.diagnose(hosts[1], "saquery", arguments).unwrap();
+    Subnet::new(&rsm, &diagnose, false).agrees();
+    rsm.stop().unwrap().success().unwrap();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
+fn whole_tables_on_the_simulator() {
+    if !require_peers(&["saquery"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let state: &Path = &served.directory().join("state");
+    let rsm = served.client("", binaries::rsm()).unwrap();
+    let rsm = Rsm::run(rsm, state, &[], LIMIT).unwrap();
+    let diagnose = |arguments: &[&str]| {
+        let host = "host-002 mlx5_0";
+        served.diagnose(host, "saquery", arguments).unwrap()
+    };
+    Subnet::new(&rsm, &diagnose, true).agrees();
+    rsm.stop().unwrap().success().unwrap();
+}
