@@ -41,7 +41,7 @@ fn the_report_has_what_scripts_read() {
     assert_eq!(sorted, expected);
     assert_eq!(json["state"], "up");
     assert_eq!((&json["switches"], &json["links"]), (&4.into(), &8.into()));
-    assert_eq!(json["engine"]["name"], "updn");
+    assert_eq!(json["engine"]["name"], "fabric-tree");
     assert!(json["engine"]["reason"].is_string());
     assert_eq!(json["smps"]["retries"], 0);
     for key in ["discover", "plan", "push", "total"] {
@@ -62,7 +62,7 @@ fn the_report_has_what_scripts_read() {
     let sent = stats.sent_get + stats.sent_set;
     let line = report.to_string();
     assert!(
-        line.starts_with("up: 4 switches, 4 hosts, 8 links; updn ("),
+        line.starts_with("up: 4 switches, 4 hosts, 8 links; fabric-tree ("),
         "{line}"
     );
     assert!(line.contains(&format!("; {sent} SMPs in ")), "{line}");
