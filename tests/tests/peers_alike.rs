@@ -39,7 +39,7 @@ impl Sides<'_> {
     ) -> Vec<String> {
         let lines = |finished: Finished| -> Vec<String> {
             let output = finished.success().unwrap().stdout;
-            output.lines().filter_map(|line| shown(line)).collect()
+            output.lines().filter_map(&shown).collect()
         };
         let mut there = lines((self.there)(program, arguments));
         for line in &mut there {

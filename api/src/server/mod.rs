@@ -396,4 +396,7 @@ async fn set_serving(health: &HealthReporter) {
     health
         .set_serving::<SimulationServiceServer<simulation::Simulated>>()
         .await;
+    health
+        .set_serving::<GpuServiceServer<gpu::GpuHints>>()
+        .await;
 }

@@ -1,6 +1,7 @@
 //! Inventories from files.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
@@ -67,14 +68,16 @@ pub(super) fn merged(files: &[std::path::PathBuf]) -> anyhow::Result<HostInvento
     let mut host = self::host(first)?;
     for file in rest {
         for conflict in host.merge(&self::host(file)?) {
-            tracing::warn!(
+            // With nowhere left to complain to, the inventory is still right.
+            drop(writeln!(
+                std::io::stderr(),
                 "{}: {} of {} is {}: {} holds",
                 file.display(),
                 conflict.what,
                 conflict.device,
                 conflict.other,
                 conflict.kept
-            );
+            ));
         }
     }
     host.check()
