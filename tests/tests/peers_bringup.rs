@@ -12,7 +12,7 @@ fn comes_up(ibsim: &Ibsim) {
     let host = ibsim.hosts()[0];
     let (report, dumps) = once_with_dumps(ibsim, host);
     assert_diagnostics_agree(ibsim, host, &report);
-    assert_eq!(report.text("/engine/name").unwrap(), "updn");
+    assert_eq!(report.text("/engine/name").unwrap(), "fabric-tree");
     assert_routes_are_good(&dumps, ca_ports(ibsim, host));
 }
 
