@@ -3,8 +3,10 @@
 //! The next switches for a LID form a forest with the destination's switch for its root, unless
 //! they form circles. Taken so that every switch comes before its next, one pass carries the number
 //! of sources along. LIDs of the same switch mostly have the same distances to it: then the order
-//! for one serves for the next, and that each switch's next is one hop nearer proves that all of
-//! them arrive.
+//! for one serves for the others, which may come much later, and that each switch's next is one hop
+//! nearer proves that all of them arrive.
+
+use std::collections::VecDeque;
 
 use rsm_ids::{Lid, PortNum};
 
@@ -40,19 +42,29 @@ pub(super) struct Walker<'a, 'f> {
     /// By switch, and last for nowhere.
     flow: Vec<Sources>,
     hosts: Vec<u32>,
-    known: Known,
+    /// By switch: what is known of the ways to it.
+    known: Vec<Option<Box<Known>>>,
+    /// The switches that something is known of, those known longest first.
+    kept: VecDeque<usize>,
+    /// By switch, as [`Known::hops`], where nothing is known.
+    unknown: Vec<u16>,
 }
 
-/// What is known of the destination switch that was walked to last, when all of its part reached it.
+/// What is known of a destination switch that all of its part reached.
 struct Known {
-    root: Option<usize>,
     longest: u32,
-    /// By switch: hops to the root, [`FAR`] from other parts and for nowhere.
+    /// By switch: hops to it, [`FAR`] from other parts and for nowhere.
     hops: Vec<u16>,
+    /// The switches, the farthest first.
+    order: Vec<u16>,
 }
 
 /// No number of hops: more than any path has, which passes each switch once.
 const FAR: u16 = u16::MAX;
+
+/// How many bytes of what is known are kept, for each thread: that of 2,000 leaves among 4,000 switches. Where LIDs of
+/// one leaf follow each other one leaf would do; where the leaves take turns all of them are wanted.
+const KNOWN_BYTES: usize = 32 << 20;
 
 impl<'a, 'f> Walker<'a, 'f> {
     pub(super) fn new(
@@ -71,11 +83,9 @@ impl<'a, 'f> Walker<'a, 'f> {
             waiting: vec![0; count + 1],
             flow: vec![Sources::default(); count + 1],
             hosts: vec![0; count + 1],
-            known: Known {
-                root: None,
-                longest: 0,
-                hops: vec![FAR; count + 1],
-            },
+            known: std::iter::repeat_with(|| None).take(count).collect(),
+            kept: VecDeque::new(),
+            unknown: vec![FAR; count + 1],
         }
     }
 
@@ -85,24 +95,27 @@ impl<'a, 'f> Walker<'a, 'f> {
         let root = destination.switch.index();
         let delivers = bytes[root] == destination.port.0;
         let as_known = self.find_next(root, bytes);
-        if !(delivers && as_known && self.known.root == Some(root)) {
+        let Some(known) = self.known[root].take().filter(|_| delivers && as_known) else {
             return self.walk_anew(destination, bytes, delivers);
-        }
+        };
         if destination.kind.is_host() {
-            self.add_load(bytes);
+            self.add_load(&known.order, bytes);
         }
         let part = self.fabric.topology.component_of(destination.switch);
-        Outcome {
+        let outcome = Outcome {
             arrived: self.starts_of_part[part],
-            longest: self.known.longest,
+            longest: known.longest,
             loops: false,
-        }
+        };
+        self.known[root] = Some(known);
+        outcome
     }
 
     /// Looks up each switch's next, and gives whether it is one hop nearer to `root` than the
-    /// switch itself, by the distances that are known.
+    /// switch itself, by the distances that are known, if any are.
     fn find_next(&mut self, root: usize, bytes: &[u8]) -> bool {
-        let hops = &self.known.hops;
+        let known = self.known[root].as_ref();
+        let hops = known.map_or(&self.unknown, |known| &known.hops);
         let mut strays = 0;
         for (switch, (next, &byte)) in self.next.iter_mut().zip(bytes).enumerate() {
             let to = self.fabric.next(self.fabric.channel(switch, byte));
@@ -118,11 +131,11 @@ impl<'a, 'f> Walker<'a, 'f> {
         strays == 0 && root_stops
     }
 
-    fn add_load(&mut self, bytes: &[u8]) {
+    fn add_load(&mut self, order: &[u16], bytes: &[u8]) {
         for (hosts, starts) in self.hosts.iter_mut().zip(self.starts) {
             *hosts = starts.hosts() as u32;
         }
-        for &switch in &self.order {
+        for &switch in order {
             let switch = usize::from(switch);
             let hosts = self.hosts[switch];
             if hosts != 0 {
@@ -145,18 +158,18 @@ impl<'a, 'f> Walker<'a, 'f> {
             self.flow[usize::from(self.next[switch])] += flow;
         }
         if destination.kind.is_host() {
-            self.add_load(bytes);
+            let order = std::mem::take(&mut self.order);
+            self.add_load(&order, bytes);
+            self.order = order;
         }
         let loops = self.order.len() < self.fabric.switches;
-        self.known.root = None;
         if !delivers {
             return Outcome {
                 loops,
                 ..Outcome::default()
             };
         }
-        let hops = &mut self.known.hops;
-        hops.fill(FAR);
+        let mut hops = vec![FAR; self.fabric.switches + 1];
         hops[root] = 0;
         let mut longest = 0;
         // The root first; what never comes to it stays far.
@@ -169,19 +182,36 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
         let part = self.fabric.topology.component_of(destination.switch);
         let arrived = self.flow[root];
-        self.known.longest = u32::from(longest);
+        let longest = u32::from(longest);
         let all_arrived = !loops && arrived == self.starts_of_part[part];
-        self.known.root = all_arrived.then_some(root);
         if all_arrived {
             // In an order that serves for every LID with these distances, not for this one only.
-            let hops = &self.known.hops;
-            self.order
-                .sort_by_key(|&switch| std::cmp::Reverse(hops[usize::from(switch)]));
+            let mut order = self.order.clone();
+            order.sort_by_key(|&switch| std::cmp::Reverse(hops[usize::from(switch)]));
+            let known = Known {
+                longest,
+                hops,
+                order,
+            };
+            self.keep(root, known);
         }
         Outcome {
             arrived,
-            longest: u32::from(longest),
+            longest,
             loops,
+        }
+    }
+
+    /// Keeps what is known of a switch, for as long as there is room.
+    fn keep(&mut self, root: usize, known: Known) {
+        let room = KNOWN_BYTES / (size_of::<u16>() * (known.hops.len() + known.order.len()));
+        self.known[root] = Some(Box::new(known));
+        self.kept.retain(|&kept| kept != root);
+        self.kept.push_back(root);
+        if self.kept.len() > room.max(1)
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.known[oldest] = None;
         }
     }
 
