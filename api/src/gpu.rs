@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rsm_routing::gdr::Analysis;
 use rsm_routing::gdr::hosts::HostError;
 use rsm_routing::gdr::inventory::HostInventory;
+use tokio::sync::watch;
 
 /// What is imported: a host by its name, or a machine type by its.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,9 @@ pub enum GpuImportError {
 pub trait Gpus: Send + Sync + 'static {
     /// Inventories joined with the snapshot in force.
     fn analysis(&self) -> Arc<Analysis>;
+
+    /// Counts changes of inventories.
+    fn changes(&self) -> watch::Receiver<u64>;
 
     /// Takes an inventory, in place of an earlier one.
     fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError>;

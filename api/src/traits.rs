@@ -8,11 +8,12 @@ use tokio::sync::broadcast;
 
 use crate::error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
 use crate::model::{
-    AdministrationCounters, Consequence, Convergence, Engine, Event, Finding, FindingFilter,
-    ForwardingTable, GroupSelector, Link, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, Node, NodeFilter, Page, Partition, PartitionMember,
-    PathQuestion, Paths, Port, PortFilter, PortKey, Route, RoutingQuality, Selector, Service,
-    ServiceFilter, ServiceKey, SimulationAction, Status,
+    AdministrationCounters, AliasGuid, AliasGuidKey, Consequence, Convergence, Engine, Event,
+    Finding, FindingFilter, ForwardingTable, GroupSelector, Link, LinkFilter, Loss, MulticastGroup,
+    MulticastGroupFilter, MulticastMember, MulticastSwitch, Node, NodeFilter, Page, Partition,
+    PartitionMember, PathQuestion, Paths, Port, PortFilter, PortKey, Route, RoutingQuality,
+    Selector, Service, ServiceFilter, ServiceKey, SimulationAction, Status, Subscription,
+    SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -103,6 +104,22 @@ pub trait Administration: Send + Sync + 'static {
         limit: usize,
         filter: ServiceFilter,
     ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>>;
+
+    /// What hosts asked to be told of, by ascending key; of `port` only, where one is given.
+    fn subscriptions(
+        &self,
+        after: Option<SubscriptionKey>,
+        limit: usize,
+        port: Option<PortKey>,
+    ) -> BoxFuture<'_, Result<Page<Subscription>, AdministrationError>>;
+
+    /// Names that ports have beside their own, by ascending key; of `port` only, where one is given.
+    fn alias_guids(
+        &self,
+        after: Option<AliasGuidKey>,
+        limit: usize,
+        port: Option<PortKey>,
+    ) -> BoxFuture<'_, Result<Page<AliasGuid>, AdministrationError>>;
 
     /// Multicast groups by ascending MGID.
     fn multicast_groups(

@@ -3,63 +3,19 @@
 //! `cargo bench -p rsm-routing --bench engines [-- SUBSTRING]` prints the best of a few runs: wall-clock
 //! time on all cores, and processor time, which other work on the machine blurs less. Milliseconds.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::disallowed_methods,
-    reason = "a bench reads the clock and prints"
-)]
+#![expect(clippy::print_stdout, reason = "a bench prints")]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-
-use std::hint::black_box;
-use std::time::Instant;
+mod stopwatch;
 
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Dependencies, mixture_is_acyclic, verify};
 
+use stopwatch::best;
+
 const RUNS: usize = 5;
-
-struct Taken {
-    wall_ms: f64,
-    cpu_ms: f64,
-}
-
-impl std::fmt::Display for Taken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.1} ({:.1} cpu)", self.wall_ms, self.cpu_ms)
-    }
-}
-
-/// Time on a processor of all threads together, as Linux counts it; 0 elsewhere.
-fn cpu_ms() -> f64 {
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
-        return 0.0;
-    };
-    threads
-        .flatten()
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
-        .filter_map(|line| line.split_whitespace().next()?.parse::<f64>().ok())
-        .sum::<f64>()
-        / 1e6
-}
-
-fn best<T>(mut work: impl FnMut() -> T) -> (Taken, T) {
-    let mut best = Taken {
-        wall_ms: f64::INFINITY,
-        cpu_ms: f64::INFINITY,
-    };
-    let mut result = None;
-    for _ in 0..RUNS {
-        let (start, cpu) = (Instant::now(), cpu_ms());
-        let made = black_box(work());
-        best.wall_ms = best.wall_ms.min(start.elapsed().as_secs_f64() * 1e3);
-        best.cpu_ms = best.cpu_ms.min(cpu_ms() - cpu);
-        result = Some(made);
-    }
-    (best, result.expect("at least one run"))
-}
 
 fn peak_memory_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -78,7 +34,9 @@ fn peak_memory_mb() -> f64 {
 
 fn bench(name: &str, topology: &Topology) {
     let options = Options::default();
-    let (tree, tree_routing) = best(|| route(EngineKind::FabricTree, topology, &options, None));
+    let (tree, tree_routing) = best(RUNS, || {
+        route(EngineKind::FabricTree, topology, &options, None)
+    });
     let tree_routing = tree_routing.expect("a tree can be routed");
     println!(
         "{name} hosts, {} switches: fabric-tree {tree}",
@@ -86,21 +44,25 @@ fn bench(name: &str, topology: &Topology) {
     );
     println!("  {}", tree_routing.reason);
     drop(tree_routing);
-    let (minhop, _) = best(|| route(EngineKind::MinHop, topology, &options, None));
-    let (updn, routing) = best(|| route(EngineKind::UpDn, topology, &options, None));
+    let (minhop, _) = best(RUNS, || route(EngineKind::MinHop, topology, &options, None));
+    let (updn, routing) = best(RUNS, || route(EngineKind::UpDn, topology, &options, None));
     let routing = routing.expect("a tree can be routed");
-    let (checked, report) = best(|| verify(topology, &routing.tables));
+    let (checked, report) = best(RUNS, || verify(topology, &routing.tables));
     let cable = topology.cables()[0];
-    let (rebuilt, broken) = best(|| topology.without_cables(&[cable.a]));
+    let (rebuilt, broken) = best(RUNS, || topology.without_cables(&[cable.a]));
     let kept = Options {
         previous_ranking: routing.ranking.clone(),
         ..Options::default()
     };
-    let (again, repaired) = best(|| route(EngineKind::UpDn, &broken, &kept, Some(&routing.tables)));
+    let (again, repaired) = best(RUNS, || {
+        route(EngineKind::UpDn, &broken, &kept, Some(&routing.tables))
+    });
     let repaired = repaired.expect("a tree can be routed");
-    let (mixed, safe) = best(|| mixture_is_acyclic(&broken, &routing.tables, &repaired.tables));
+    let (mixed, safe) = best(RUNS, || {
+        mixture_is_acyclic(&broken, &routing.tables, &repaired.tables)
+    });
     let dependencies = Dependencies::of(&broken, &routing.tables);
-    let (known, _) = best(|| {
+    let (known, _) = best(RUNS, || {
         let mut dependencies = dependencies.clone();
         dependencies.add_mixture(&routing.tables, &repaired.tables);
         dependencies.is_acyclic()

@@ -5,7 +5,8 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
-use std::hint::black_box;
+mod stopwatch;
+
 use std::sync::Arc;
 
 use rsm_routing::engine::{EngineKind, Options, route};
@@ -16,28 +17,13 @@ use rsm_routing::gdr::{Analysis, Config};
 use rsm_routing::generate::generate;
 use rsm_routing::topology::Topology;
 
+use stopwatch::{best, cpu_ms};
+
 const RUNS: usize = 5;
 const PAIRS: usize = 10_000;
 
-/// Time on a processor of all threads together, as Linux counts it, in milliseconds.
-fn cpu_ms() -> f64 {
-    let stat = |thread: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<f64>().ok()
-    };
-    let threads = std::fs::read_dir("/proc/self/task")
-        .into_iter()
-        .flatten()
-        .flatten();
-    threads.filter_map(stat).sum::<f64>() / 1e6
-}
-
-fn best_ms<T>(mut work: impl FnMut() -> T) -> f64 {
-    (0..RUNS).fold(f64::INFINITY, |best, _| {
-        let start = cpu_ms();
-        black_box(work());
-        best.min(cpu_ms() - start)
-    })
+fn best_ms<T>(work: impl FnMut() -> T) -> f64 {
+    best(RUNS, work).0.cpu_ms
 }
 
 fn main() {

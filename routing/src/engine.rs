@@ -28,7 +28,9 @@ mod updn;
 pub use auto::Auto;
 pub use dfsssp::Dfsssp;
 pub use dragonfly::DragonflyPlus;
-pub use fabric_tree::{Categories, Category, FabricTree, Prepared, Replan, replan};
+pub use fabric_tree::{
+    Categories, Category, Change, FabricTree, Numbers, Prepared, Replan, replan,
+};
 pub use file::File;
 pub use minhop::MinHop;
 pub use nue::Nue;
@@ -67,7 +69,9 @@ pub struct Options {
     /// How many lanes [`Nue`] spreads destinations over; 0 counts as 1.
     pub nue_vls: u8,
     /// What ports are there for, where they are not what is usual for their kind; see [`FabricTree`].
-    pub categories: Categories,
+    pub categories: Arc<Categories>,
+    /// Numbers of ports that are spread in an order of their own; see [`FabricTree`].
+    pub numbers: Arc<Numbers>,
 }
 
 /// The data VLs of a link of which nothing is known: what switches have had since DDR.
@@ -350,8 +354,16 @@ pub(crate) fn by_distance_from_hosts(topology: &Topology) -> Vec<SwitchIdx> {
 /// Every switch, what hangs together below some level of the tree next to each other: leaf switches of one pod, pods of one
 /// building; a switch comes after all that hangs off it.
 pub fn by_subtree(topology: &Topology) -> Vec<SwitchIdx> {
+    by_subtree_and(topology, |switch| switch.0)
+}
+
+/// The same, with what hangs together equally in the order of `rank` in place of that of GUIDs.
+pub(crate) fn by_subtree_and(
+    topology: &Topology,
+    rank: impl Fn(SwitchIdx) -> u32,
+) -> Vec<SwitchIdx> {
     let levels = levels::from_edges(topology, levels::ANY_HOST);
-    fabric_tree::by_subtree(topology, &levels)
+    fabric_tree::by_subtree(topology, &levels, rank)
 }
 
 /// Computes tables with an engine; see [`Engine::route`].

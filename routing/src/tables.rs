@@ -1,9 +1,13 @@
 //! Linear forwarding tables (IBA 14.2.5.10, 18.2.4.3.3) as desired state: one byte for each LID.
 
+mod pool;
+
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
+pub(crate) use self::pool::Pool;
 use crate::topology::SwitchIdx;
 
 /// The entry of a LID that a switch has no path to: packets are discarded.
@@ -12,27 +16,43 @@ pub const NO_PATH: u8 = 255;
 /// How many LIDs one LinearForwardingTable attribute carries (IBA 14.2.5.10).
 pub const BLOCK_LIDS: usize = 64;
 
+/// How many blocks are shared, and copied, together.
+pub(crate) const PAGE_BLOCKS: usize = 64;
+
+/// The entries of so many LIDs lie together. A table of the largest subnet has twelve such pages: few enough to be copied
+/// and compared as a list, small enough that a change of one entry costs little.
+pub(crate) const PAGE_LIDS: usize = PAGE_BLOCKS * BLOCK_LIDS;
+
+/// The blocks of a whole LID space: 65,536 LIDs.
+const MAX_BLOCKS: usize = (u16::MAX as usize + 1) / BLOCK_LIDS;
+
+pub(crate) type Page = [u8; PAGE_LIDS];
+
 /// The linear forwarding table of one switch: the output port of each LID.
 ///
 /// Entries past its end are [`NO_PATH`]. Two tables that forward alike are equal, whatever their
-/// length. A clone shares the entries until one of the two changes.
-#[derive(Clone, Debug, Default)]
+/// length. A clone shares the entries; when one of the two changes, the rest stays shared.
+#[derive(Clone, Default)]
 pub struct Lft {
-    ports: Arc<Vec<u8>>,
+    pages: Arc<Vec<Arc<Page>>>,
 }
 
 impl Lft {
     /// A table without a path, with room for the LIDs `0..lids`.
     pub fn new(lids: usize) -> Lft {
-        Lft {
-            ports: Arc::new(vec![NO_PATH; lids]),
-        }
+        let page = Arc::new([NO_PATH; PAGE_LIDS]);
+        Lft::from_pages(vec![page; lids.div_ceil(PAGE_LIDS)])
     }
 
     /// The table with these entries, by LID from LID 0 on.
-    pub fn from_entries(ports: impl Into<Arc<Vec<u8>>>) -> Lft {
-        let ports: Arc<Vec<u8>> = ports.into();
-        Lft { ports }
+    pub fn from_entries(entries: &[u8]) -> Lft {
+        Lft::from_pages(entries.chunks(PAGE_LIDS).map(page).collect())
+    }
+
+    pub(crate) fn from_pages(pages: Vec<Arc<Page>>) -> Lft {
+        Lft {
+            pages: Arc::new(pages),
+        }
     }
 
     /// The output port of `lid`, 0 for the switch's own LIDs, or `None` when packets to it are discarded.
@@ -45,99 +65,191 @@ impl Lft {
 
     /// The table's byte for `lid`; [`NO_PATH`] past the end.
     pub fn entry(&self, lid: Lid) -> u8 {
-        self.ports.get(lid.index()).copied().unwrap_or(NO_PATH)
+        let page = self.pages.get(lid.index() / PAGE_LIDS);
+        page.map_or(NO_PATH, |page| page[lid.index() % PAGE_LIDS])
     }
 
     /// Sets the table's byte for `lid`, growing the table where needed.
     pub fn set_entry(&mut self, lid: Lid, port: u8) {
-        let ports = Arc::make_mut(&mut self.ports);
-        if lid.index() >= ports.len() {
-            ports.resize(lid.index() + 1, NO_PATH);
+        if self.entry(lid) != port {
+            self.page_mut(lid.index() / PAGE_LIDS)[lid.index() % PAGE_LIDS] = port;
         }
-        ports[lid.index()] = port;
     }
 
     /// The highest LID that has a path, or `None` for a table without one: what SwitchInfo's
     /// LinearFDBTop is set to (IBA 14.2.5.4).
     pub fn top(&self) -> Option<Lid> {
-        let last = self.ports.iter().rposition(|&port| port != NO_PATH)?;
-        // Tables are indexed by LID, so every index below the length is a LID.
-        u16::try_from(last).ok().map(Lid)
+        self.pages
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(number, page)| {
+                let last = page.iter().rposition(|&port| port != NO_PATH)?;
+                // Tables are indexed by LID.
+                Some(Lid((number * PAGE_LIDS + last) as u16))
+            })
     }
 
     /// How many blocks hold every entry: the indices that [`Lft::block`] is worth asking for.
     pub fn blocks(&self) -> usize {
-        self.ports.len().div_ceil(BLOCK_LIDS)
+        self.pages.len() * PAGE_BLOCKS
     }
 
     /// The 64 entries from LID `64 * index` on, as the LinearForwardingTable attribute carries them.
-    pub fn block(&self, index: usize) -> [u8; BLOCK_LIDS] {
-        let mut block = [NO_PATH; BLOCK_LIDS];
-        let held = self.held(index);
-        block[..held.len()].copy_from_slice(held);
-        block
+    pub fn block(&self, index: usize) -> &[u8; BLOCK_LIDS] {
+        let (blocks, _) = self.page(index / PAGE_BLOCKS).as_chunks();
+        &blocks[index % PAGE_BLOCKS]
+    }
+
+    /// The blocks from `PAGE_BLOCKS * number` on.
+    pub(crate) fn page(&self, number: usize) -> &Page {
+        static NOTHING: Page = [NO_PATH; PAGE_LIDS];
+        self.pages.get(number).map_or(&NOTHING, |page| &**page)
     }
 
     /// Replaces the 64 entries from LID `64 * index` on.
     ///
     /// Blocks past the LID space (`index` above 1,023) hold no LID and are ignored.
     pub fn set_block(&mut self, index: usize, block: &[u8; BLOCK_LIDS]) {
-        const LIDS: usize = u16::MAX as usize + 1;
-        if index >= LIDS / BLOCK_LIDS {
-            return;
+        if index < MAX_BLOCKS && self.block(index) != block {
+            let start = index % PAGE_BLOCKS * BLOCK_LIDS;
+            self.page_mut(index / PAGE_BLOCKS)[start..][..BLOCK_LIDS].copy_from_slice(block);
         }
-        let start = index * BLOCK_LIDS;
-        let ports = Arc::make_mut(&mut self.ports);
-        if ports.len() < start + BLOCK_LIDS {
-            ports.resize(start + BLOCK_LIDS, NO_PATH);
-        }
-        ports[start..start + BLOCK_LIDS].copy_from_slice(block);
     }
 
     /// Whether block `index` forwards as `other`'s does.
     pub fn block_eq(&self, other: &Lft, index: usize) -> bool {
-        if self.is_shared_with(other) {
-            return true;
-        }
-        let (mine, theirs) = (self.held(index), other.held(index));
-        let shared = mine.len().min(theirs.len());
-        mine[..shared] == theirs[..shared]
-            && mine[shared..].iter().all(|&port| port == NO_PATH)
-            && theirs[shared..].iter().all(|&port| port == NO_PATH)
+        let page = index / PAGE_BLOCKS;
+        self.shares_page(other, page) || self.block(index) == other.block(index)
+    }
+
+    /// The blocks that forward differently than `other`'s, lowest first.
+    pub fn differing_blocks<'a>(&'a self, other: &'a Lft) -> impl Iterator<Item = usize> + 'a {
+        let pages = if self.is_shared_with(other) {
+            0
+        } else {
+            self.pages.len().max(other.pages.len())
+        };
+        (0..pages)
+            .filter(|&page| !self.shares_page(other, page))
+            .flat_map(|page| page * PAGE_BLOCKS..(page + 1) * PAGE_BLOCKS)
+            .filter(|&block| self.block(block) != other.block(block))
+    }
+
+    /// The LIDs whose entries differ from `other`'s, lowest first.
+    pub fn differing<'a>(&'a self, other: &'a Lft) -> impl Iterator<Item = Lid> + 'a {
+        self.differing_blocks(other).flat_map(|block| {
+            let entries = self.block(block).iter().zip(other.block(block));
+            let differing = entries.enumerate().filter(|(_, (one, other))| one != other);
+            // Tables are indexed by LID.
+            differing.map(move |(offset, _)| Lid((block * BLOCK_LIDS + offset) as u16))
+        })
     }
 
     /// Whether the two are one table in memory, and so alike without a look at the entries.
     pub fn is_shared_with(&self, other: &Lft) -> bool {
-        Arc::ptr_eq(&self.ports, &other.ports)
+        Arc::ptr_eq(&self.pages, &other.pages)
+    }
+
+    /// Gives up memory of its own for what `other` holds alike.
+    pub fn share_with(&mut self, other: &Lft) {
+        if self.is_shared_with(other) {
+            return;
+        }
+        if self == other {
+            *self = other.clone();
+            return;
+        }
+        let is_alike = |(page, (one, other)): (usize, (&Arc<Page>, &Arc<Page>))| {
+            (!Arc::ptr_eq(one, other) && one == other).then_some(page)
+        };
+        let both = self.pages.iter().zip(other.pages.iter()).enumerate();
+        let alike: Vec<usize> = both.filter_map(is_alike).collect();
+        if !alike.is_empty() {
+            let pages = Arc::make_mut(&mut self.pages);
+            for page in alike {
+                pages[page] = other.pages[page].clone();
+            }
+        }
     }
 
     /// The entries by LID, from LID 0 on.
-    pub fn as_slice(&self) -> &[u8] {
-        &self.ports
+    pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
+        self.pages.iter().flat_map(|page| page.iter().copied())
     }
 
-    /// The entries by LID, from LID 0 on, for an engine to fill in.
-    pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        let ports: &mut Vec<u8> = Arc::make_mut(&mut self.ports);
-        ports
+    /// The entries of some LIDs in pieces that lie together; what lies past the end of the table is left out.
+    pub fn pieces(&self, lids: std::ops::Range<usize>) -> impl Iterator<Item = &[u8]> + '_ {
+        let pages = lids.start / PAGE_LIDS..lids.end.div_ceil(PAGE_LIDS).min(self.pages.len());
+        pages.map(move |number| {
+            let first = number * PAGE_LIDS;
+            let start = lids.start.saturating_sub(first);
+            let end = (lids.end - first).min(PAGE_LIDS);
+            &self.pages[number][start..end]
+        })
     }
 
-    fn held(&self, index: usize) -> &[u8] {
-        let start = index.saturating_mul(BLOCK_LIDS).min(self.ports.len());
-        let end = start.saturating_add(BLOCK_LIDS).min(self.ports.len());
-        &self.ports[start..end]
+    /// How many LIDs it has entries for, from LID 0 on.
+    pub fn lids(&self) -> usize {
+        self.pages.len() * PAGE_LIDS
+    }
+
+    /// Whether a page is one in memory, or missing in both.
+    fn shares_page(&self, other: &Lft, page: usize) -> bool {
+        match (self.pages.get(page), other.pages.get(page)) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    fn page_mut(&mut self, number: usize) -> &mut Page {
+        let pages = Arc::make_mut(&mut self.pages);
+        if number >= pages.len() {
+            pages.resize(number + 1, Arc::new([NO_PATH; PAGE_LIDS]));
+        }
+        Arc::make_mut(&mut pages[number])
+    }
+}
+
+/// A page that begins with `entries`, of which there are at most [`PAGE_LIDS`].
+pub(crate) fn page(entries: &[u8]) -> Arc<Page> {
+    match Arc::<[u8]>::from(entries).try_into() {
+        Ok(page) => page,
+        Err(_) => {
+            let mut page = [NO_PATH; PAGE_LIDS];
+            page[..entries.len()].copy_from_slice(entries);
+            Arc::new(page)
+        }
+    }
+}
+
+impl std::fmt::Debug for Lft {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let entries = self.iter().enumerate();
+        f.debug_map()
+            .entries(entries.filter(|&(_, port)| port != NO_PATH))
+            .finish()
     }
 }
 
 impl PartialEq for Lft {
     fn eq(&self, other: &Self) -> bool {
-        if self.is_shared_with(other) {
-            return true;
-        }
-        let shared = self.ports.len().min(other.ports.len());
-        self.ports[..shared] == other.ports[..shared]
-            && self.ports[shared..].iter().all(|&port| port == NO_PATH)
-            && other.ports[shared..].iter().all(|&port| port == NO_PATH)
+        let [short, long] = if self.pages.len() < other.pages.len() {
+            [self, other]
+        } else {
+            [other, self]
+        };
+        let pages = short.pages.len();
+        self.is_shared_with(other)
+            || short
+                .pages
+                .iter()
+                .zip(long.pages.iter())
+                .all(|(one, other)| Arc::ptr_eq(one, other) || one == other)
+                && long.pages[pages..]
+                    .iter()
+                    .all(|page| page.iter().all(|&port| port == NO_PATH))
     }
 }
 
@@ -167,11 +279,16 @@ impl Tables {
             .map(|switch| {
                 let mine = self.lfts.get(switch).unwrap_or(&none);
                 let theirs = other.lfts.get(switch).unwrap_or(&none);
-                (0..mine.blocks().max(theirs.blocks()))
-                    .filter(|&block| !mine.block_eq(theirs, block))
-                    .count()
+                mine.differing_blocks(theirs).count()
             })
             .sum()
+    }
+
+    /// Gives up memory of their own for what `other`, tables of the same topology, hold alike: then what is alike is so at
+    /// a glance, too.
+    pub fn share_with(&mut self, other: &Tables) {
+        let both = self.lfts.par_iter_mut().zip(&other.lfts);
+        both.for_each(|(lft, other)| lft.share_with(other));
     }
 }
 
@@ -184,27 +301,31 @@ mod tests {
         let mut lft = Lft::new(3);
         assert_eq!(lft.top(), None);
         assert_eq!(lft.port(Lid(7)), None);
-        lft.set_entry(Lid(70), 4);
-        assert_eq!(lft.top(), Some(Lid(70)));
-        assert_eq!(lft.port(Lid(70)), Some(PortNum(4)));
-        assert_eq!(lft.blocks(), 2);
-        assert_eq!(lft.block(1)[6], 4);
-        assert_eq!(lft.block(1)[7], NO_PATH);
-        assert_eq!(lft.block(9), [NO_PATH; BLOCK_LIDS]);
-        assert_eq!(lft.block(usize::MAX), [NO_PATH; BLOCK_LIDS]);
+        lft.set_entry(Lid(5000), 4);
+        assert_eq!(lft.top(), Some(Lid(5000)));
+        assert_eq!(lft.port(Lid(5000)), Some(PortNum(4)));
+        assert_eq!(lft.blocks(), 128);
+        assert_eq!(lft.block(78)[8], 4);
+        assert_eq!(lft.block(78)[9], NO_PATH);
+        assert_eq!(lft.block(128), &[NO_PATH; BLOCK_LIDS]);
+        assert_eq!(lft.block(usize::MAX), &[NO_PATH; BLOCK_LIDS]);
     }
 
     #[test]
     fn equality_is_about_forwarding_not_about_length() {
         let mut short = Lft::new(1);
         short.set_entry(Lid(5), 2);
-        let mut long = Lft::new(500);
+        let mut long = Lft::new(9000);
         long.set_entry(Lid(5), 2);
         assert_eq!(short, long);
-        assert!((0..9).all(|block| short.block_eq(&long, block)));
-        long.set_entry(Lid(400), 1);
+        assert_eq!(long, short);
+        assert!((0..200).all(|block| short.block_eq(&long, block)));
+        long.set_entry(Lid(8000), 1);
         assert_ne!(short, long);
-        assert!(!short.block_eq(&long, 400 / BLOCK_LIDS));
+        assert_ne!(long, short);
+        assert!(!short.block_eq(&long, 8000 / BLOCK_LIDS));
+        assert_eq!(short.differing(&long).collect::<Vec<_>>(), [Lid(8000)]);
+        assert_eq!(long.differing(&short).collect::<Vec<_>>(), [Lid(8000)]);
         let (short, long) = (Tables { lfts: vec![short] }, Tables { lfts: vec![long] });
         assert_eq!(short.blocks_changed(&long), 1);
         assert_eq!(short.blocks_changed(&Tables::default()), 1);
@@ -217,8 +338,33 @@ mod tests {
         let mut lft = Lft::default();
         lft.set_block(1023, &block);
         lft.set_block(1024, &[0; BLOCK_LIDS]);
-        assert_eq!(lft.block(1023), block);
+        assert_eq!(lft.block(1023), &block);
         assert_eq!(lft.entry(Lid(u16::MAX)), 9);
         assert_eq!(lft.blocks(), 1024);
+    }
+
+    #[test]
+    fn what_is_shared_does_not_change_with_its_like() {
+        let entries: Vec<u8> = (0..10_000).map(|lid| (lid % 200) as u8).collect();
+        let one = Lft::from_entries(&entries);
+        let mut other = one.clone();
+        other.set_entry(Lid(4096), 250);
+        assert_eq!(one.entry(Lid(4096)), 96);
+        assert_eq!(other.entry(Lid(4096)), 250);
+        assert_eq!(one.iter().take(10_000).collect::<Vec<_>>(), entries);
+        assert!(one.shares_page(&other, 0) && !one.shares_page(&other, 1));
+        let pieces: Vec<u8> = other.pieces(4090..4100).flatten().copied().collect();
+        assert_eq!(pieces, [90, 91, 92, 93, 94, 95, 250, 97, 98, 99]);
+        assert_eq!(other.pieces(12_200..20_000).flatten().count(), 88);
+        assert_eq!(other.pieces(20_000..20_001).count(), 0);
+
+        let mut alike = Lft::from_entries(&entries);
+        alike.set_entry(Lid(9000), 3);
+        alike.share_with(&one);
+        assert!(alike.shares_page(&one, 0) && alike.shares_page(&one, 1));
+        assert_eq!(alike.differing(&one).collect::<Vec<_>>(), [Lid(9000)]);
+        alike.set_entry(Lid(9000), one.entry(Lid(9000)));
+        alike.share_with(&one);
+        assert!(alike.is_shared_with(&one));
     }
 }

@@ -3,6 +3,7 @@
 //! Works from a topology and tables alone, which may be any bytes: an entry that points to a port
 //! without a link discards packets, it does not make a panic.
 
+mod along;
 mod check;
 mod circles;
 mod delta;
@@ -10,15 +11,18 @@ mod dependencies;
 pub(crate) mod fabric;
 mod lanes;
 mod multicast;
+mod tally;
 mod transition;
 mod walk;
 
-pub use check::{mixture_is_acyclic, verify, verify_on_lanes, verify_with_dependencies};
-pub use delta::{End, ends, fault_in_changes};
+pub use along::stages_along;
+pub use check::{Verified, mixture_is_acyclic, verify, verify_on_lanes, verify_whole};
+pub use delta::{Candidate, Changed, Standing, Untold, verify_changes};
 pub use dependencies::Dependencies;
 pub use lanes::{LaneChannel, LaneReport, mixture_is_sound, verify_lanes};
-pub use multicast::{MulticastReport, MulticastWitness, verify_multicast};
-pub use transition::{Change, carried, changes, stages, stages_along};
+pub use multicast::{MulticastReport, MulticastWitness, masks_follow, verify_multicast};
+pub use tally::Tally;
+pub use transition::stages;
 
 use rsm_ids::{Guid, Lid, PortNum};
 

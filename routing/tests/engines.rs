@@ -35,7 +35,7 @@ fn assert_sound(topology: &Topology, tables: &Tables) -> Report {
 fn assert_entries_exist(topology: &Topology, tables: &Tables) {
     for switch in topology.indices() {
         let lft = tables.lft(switch);
-        for (lid, &byte) in lft.as_slice().iter().enumerate() {
+        for (lid, byte) in lft.iter().enumerate() {
             let lid = Lid(lid as u16);
             let Some(destination) = topology.destination_of(lid) else {
                 assert_eq!(byte, NO_PATH, "{lid:?} belongs to nobody");
@@ -70,7 +70,7 @@ fn two_leaves_and_two_spines_are_routed_by_the_book() {
     let topology = fabric.build();
     for kind in [EngineKind::MinHop, EngineKind::UpDn, EngineKind::FabricTree] {
         let tables = routed(kind, &topology).tables;
-        let rows: Vec<&[u8]> = tables.lfts.iter().map(|lft| &lft.as_slice()[1..]).collect();
+        let rows: Vec<&[u8]> = tables.lfts.iter().map(|lft| &lft.block(0)[1..9]).collect();
         // Ports of leaves: 1 and 2 hosts, 3 and 4 spines. Ports of spines: 1 and 2 leaves.
         // Hosts in turn take spine 2 and spine 3; a spine reaches the other over leaf 0.
         assert_eq!(rows[0][4..], [1, 2, 3, 4], "{kind}");
@@ -163,12 +163,7 @@ fn a_slow_link_carries_less() {
     let topology = fabric.build();
     let tables = routed(EngineKind::UpDn, &topology).tables;
     let lft = tables.lft(topology.switch_by_guid(Guid(0x1000)).unwrap());
-    let count = |port: PortNum| {
-        lft.as_slice()
-            .iter()
-            .filter(|&&byte| byte == port.0)
-            .count()
-    };
+    let count = |port: PortNum| lft.iter().filter(|&byte| byte == port.0).count();
     assert!((9..=12).contains(&count(slow)), "{}", count(slow));
     assert!((39..=42).contains(&count(fast)), "{}", count(fast));
 }
@@ -334,13 +329,7 @@ fn one_dead_cable_changes_little_and_its_return_restores_all() {
         a.lfts
             .iter()
             .zip(&b.lfts)
-            .map(|(a, b)| {
-                a.as_slice()
-                    .iter()
-                    .zip(b.as_slice())
-                    .filter(|(a, b)| a != b)
-                    .count()
-            })
+            .map(|(a, b)| a.differing(b).count())
             .sum::<usize>()
     };
     let all = topology.switch_count() * topology.destinations().len();
@@ -356,8 +345,8 @@ fn one_dead_cable_changes_little_and_its_return_restores_all() {
     // The link that came back carries what it carried.
     let end = topology.switch_by_guid(cable.a.0).unwrap();
     let carried = |tables: &Tables| {
-        let bytes = tables.lft(end).as_slice();
-        bytes.iter().filter(|&&byte| byte == cable.a.1.0).count()
+        let bytes = tables.lft(end).iter();
+        bytes.filter(|&byte| byte == cable.a.1.0).count()
     };
     assert_eq!(carried(&after.tables), carried(&before.tables));
 }

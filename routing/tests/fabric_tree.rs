@@ -4,20 +4,28 @@ mod common;
 #[path = "common/random.rs"]
 mod random;
 
+use std::collections::BTreeMap;
+
 use common::{Fabric, pgft, without_switches};
 use proptest::prelude::*;
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{Category, EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::generate::generate;
+use rsm_routing::quality::{Settings, judge};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
 use rsm_routing::verify::verify;
 
 fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
+    routed_as(topology, earlier, &Options::default())
+}
+
+/// The same with what `said` has of categories and numbers.
+fn routed_as(topology: &Topology, earlier: Option<&Ranking>, said: &Options) -> Routing {
     let with = |ranking: Option<Ranking>| {
         let options = Options {
             previous_ranking: ranking,
-            ..Options::default()
+            ..said.clone()
         };
         route(EngineKind::FabricTree, topology, &options, None).unwrap()
     };
@@ -68,6 +76,11 @@ fn worst_shift(topology: &Topology, tables: &Tables) -> usize {
         .map(|destination| (destination.lid, destination.switch))
         .collect();
     hosts.sort_unstable();
+    worst_shift_of(topology, tables, &hosts)
+}
+
+/// The same for some hosts, in the order that they stand in.
+fn worst_shift_of(topology: &Topology, tables: &Tables, hosts: &[(Lid, SwitchIdx)]) -> usize {
     let mut worst = 0;
     for step in 1..hosts.len() {
         let mut load = std::collections::BTreeMap::new();
@@ -101,6 +114,68 @@ fn shifts_do_not_meet_on_full_trees() {
         assert_sound(topology, &routing.tables);
         assert_eq!(worst_shift(topology, &routing.tables), 1, "tree {number}");
     }
+}
+
+#[test]
+fn several_ways_down_share_what_goes_to_a_leaf() {
+    // Every core is cabled to every spine of a pod, so that four ways lead down to each leaf.
+    let mut fabric = Fabric::new();
+    let cores = fabric.switches(4);
+    for _ in 0..4 {
+        let (leaves, spines) = (fabric.switches(4), fabric.switches(4));
+        for &leaf in &leaves {
+            fabric.hosts(leaf, 4);
+        }
+        for &spine in &spines {
+            for &other in leaves.iter().chain(&cores) {
+                fabric.link(other, spine);
+            }
+        }
+    }
+    let topology = fabric.build();
+    let routing = routed(&topology, None);
+    assert_sound(&topology, &routing.tables);
+    assert_eq!(worst_shift(&topology, &routing.tables), 1);
+}
+
+#[test]
+fn where_the_closed_form_is_uneven_the_fullest_links_are_relieved() {
+    let mut fabric = Fabric::new();
+    let spines = fabric.switches(5);
+    for (number, hosts) in [2, 11, 5, 8, 3, 9, 12, 4, 7, 10].into_iter().enumerate() {
+        let leaf = fabric.switches(1)[0];
+        fabric.hosts(leaf, hosts);
+        for (place, &spine) in spines.iter().enumerate() {
+            for _ in 0..1 + (number * place) % 3 {
+                fabric.link(leaf, spine);
+            }
+        }
+    }
+    let topology = fabric.build();
+    let routing = routed(&topology, None);
+    assert_sound(&topology, &routing.tables);
+    let quality = judge(&topology, &routing.tables, &Settings::default());
+    assert!(
+        routing.reason.contains("taken off the fullest links"),
+        "{}",
+        routing.reason
+    );
+    // The leaf with 12 of all 71 hosts has five links, and these carry no less whatever the tables are.
+    let least = 12 * (71 - 12) / 5;
+    let fullest = quality.paths.max;
+    assert!(
+        fullest * 4 <= least * 5,
+        "{fullest} paths on a link, at best {least}"
+    );
+    // What was moved is as good a place as any: only what lost it moves again, and comes back.
+    let broken = topology.without_cables(&[topology.cables()[7].a]);
+    let during = routed(&broken, routing.ranking.as_ref());
+    assert_sound(&broken, &during.tables);
+    assert_least_change(&broken, &routing.tables, &during.tables);
+    assert_eq!(
+        routed(&topology, during.ranking.as_ref()).tables,
+        routing.tables
+    );
 }
 
 #[test]
@@ -202,14 +277,15 @@ fn categories_are_balanced_each_on_its_own() {
         categories: storage
             .iter()
             .map(|destination| (destination.guid, Category::Storage))
-            .collect(),
+            .collect::<BTreeMap<_, _>>()
+            .into(),
         ..Options::default()
     };
     let tables = route(EngineKind::FabricTree, &topology, &options, None)
         .unwrap()
         .tables;
     assert_sound(&topology, &tables);
-    let first = topology.switch_by_guid(rsm_ids::Guid(0x1000)).unwrap();
+    let first = topology.switch_by_guid(Guid(0x1000)).unwrap();
     let mut counts = std::collections::BTreeMap::new();
     for destination in storage.iter().filter(|d| d.switch != first) {
         *counts
@@ -217,6 +293,66 @@ fn categories_are_balanced_each_on_its_own() {
             .or_insert(0) += 1;
     }
     assert_eq!(counts.into_values().collect::<Vec<_>>(), [3, 3, 3, 3]);
+}
+
+/// 4 leaves with 4 hosts and 4 spines; the hosts of every other leaf are cabled from the last port on.
+fn crosswise() -> (Topology, Vec<Guid>) {
+    let mut fabric = Fabric::new();
+    let leaves = fabric.switches(4);
+    let spines = fabric.switches(4);
+    for &leaf in &leaves {
+        fabric.hosts(leaf, 4);
+        for &spine in &spines {
+            fabric.link(leaf, spine);
+        }
+    }
+    let topology = fabric.build();
+    let mut order = Vec::new();
+    for (number, leaf) in leaves.iter().enumerate() {
+        let guid = Guid(0x1000 + *leaf as u64);
+        let switch = topology.switch_by_guid(guid).unwrap();
+        let hosts = topology.destinations_of(switch).iter();
+        let mut hosts: Vec<Guid> = hosts.filter(|d| d.kind.is_host()).map(|d| d.guid).collect();
+        if number % 2 == 1 {
+            hosts.reverse();
+        }
+        order.extend(hosts);
+    }
+    (topology, order)
+}
+
+#[test]
+fn ports_that_are_given_numbers_are_spread_in_their_order() {
+    let (topology, order) = crosswise();
+    let place = |guid: &Guid| {
+        let found = topology.destinations().iter().find(|d| d.guid == *guid);
+        found.map(|d| (d.lid, d.switch)).unwrap()
+    };
+    let hosts: Vec<(Lid, SwitchIdx)> = order.iter().map(place).collect();
+    let tables = |numbers: BTreeMap<Guid, u32>| {
+        let said = Options {
+            numbers: numbers.into(),
+            ..Options::default()
+        };
+        routed_as(&topology, None, &said).tables
+    };
+    let unordered = tables(BTreeMap::new());
+    let ordered = tables(order.iter().copied().zip(0..).collect());
+    assert_sound(&topology, &ordered);
+    assert_eq!(worst_shift_of(&topology, &ordered, &hosts), 1);
+    assert!(worst_shift_of(&topology, &unordered, &hosts) > 1);
+    // Those without a number of their own come after the others, and so disturb none of them.
+    let some: BTreeMap<Guid, u32> = order.iter().copied().zip(0..).step_by(2).collect();
+    let mixed = tables(some.clone());
+    for switch in topology.indices() {
+        for &(lid, _) in hosts.iter().step_by(2) {
+            let entry = |tables: &Tables| tables.lft(switch).entry(lid);
+            assert_eq!(entry(&mixed), entry(&ordered));
+        }
+    }
+    // The highest number there is leaves the others room: numbers wrap nowhere.
+    let highest = BTreeMap::from([(order[0], u32::MAX)]);
+    assert_sound(&topology, &tables(highest));
 }
 
 #[test]
@@ -234,7 +370,7 @@ fn a_slow_link_carries_less_and_a_slow_way_up_too() {
     let topology = fabric.build();
     let tables = routed(&topology, None).tables;
     assert_sound(&topology, &tables);
-    let first = topology.switch_by_guid(rsm_ids::Guid(0x1000)).unwrap();
+    let first = topology.switch_by_guid(Guid(0x1000)).unwrap();
     let carried = |port: u8| {
         let hosts = topology
             .destinations()
@@ -293,17 +429,42 @@ fn auto_takes_it_where_there_are_ranks() {
     assert_eq!(auto(&common::ring(8)).engine, "updn");
 }
 
+/// Categories and numbers for some destinations, by the bits of `seed`; none at all for an even one.
+fn said_of(topology: &Topology, seed: u64) -> Options {
+    if seed.is_multiple_of(2) {
+        return Options::default();
+    }
+    let drawn = |guid: Guid| (guid.0 ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let kinds = [Category::Compute, Category::Storage, Category::Management];
+    let guids = || topology.destinations().iter().map(|d| d.guid);
+    let categories: BTreeMap<Guid, Category> = guids()
+        .filter(|&guid| drawn(guid) % 3 == 0)
+        .map(|guid| (guid, kinds[drawn(guid) as usize / 3 % 3]))
+        .collect();
+    let numbers: BTreeMap<Guid, u32> = guids()
+        .filter(|&guid| drawn(guid) % 5 < 3)
+        .map(|guid| (guid, drawn(guid) as u32 / 5 % 100))
+        .collect();
+    Options {
+        categories: categories.into(),
+        numbers: numbers.into(),
+        ..Options::default()
+    }
+}
+
 proptest! {
     #[test]
-    fn it_is_sound_on_any_fabric(plan in random::any_fabric()) {
+    fn it_is_sound_on_any_fabric(plan in random::any_fabric(), said in any::<u64>()) {
         let topology = plan.build();
-        assert_sound(&topology, &routed(&topology, None).tables);
+        let said = said_of(&topology, said);
+        assert_sound(&topology, &routed_as(&topology, None, &said).tables);
     }
 
     /// Faults and repairs in any order: sound on the way, no more changed than must be, and only what is missing counts.
     #[test]
     fn what_happened_in_between_leaves_no_trace(
         plan in random::any_fabric(),
+        said in any::<u64>(),
         steps in prop::collection::vec(
             (prop::collection::vec(any::<prop::sample::Index>(), 0..4), any::<bool>(), any::<prop::sample::Index>()),
             1..6,
@@ -312,6 +473,8 @@ proptest! {
         let whole = plan.build();
         let cables = whole.cables();
         prop_assume!(!cables.is_empty());
+        let said = said_of(&whole, said);
+        let routed = |topology: &Topology, earlier: Option<&Ranking>| routed_as(topology, earlier, &said);
         let first = routed(&whole, None);
         let mut now = (whole.clone(), first.clone());
         for (dead, kill, switch) in steps {

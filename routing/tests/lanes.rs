@@ -49,7 +49,7 @@ fn a_dateline_makes_a_ring_safe() {
     let topology = ring(7);
     let tables = minhop(&topology);
     assert!(!verify(&topology, &tables).credit_loop_free);
-    let report = verify_on_lanes(&topology, &tables, &dateline(&topology, &tables)).0;
+    let report = verify_on_lanes(&topology, &tables, &dateline(&topology, &tables)).report;
     assert!(report.credit_loop_free, "{:?}", report.witnesses);
     assert_eq!(report.witnesses, []);
 }
@@ -62,7 +62,7 @@ fn one_lane_too_few_is_found_and_named() {
     let all: Row = [0; 16];
     let levels = dateline(&topology, &tables).levels().clone();
     let mapping = Mapping::new(&topology, 1, |_, _| 0, |_, _| all);
-    let report = verify_on_lanes(&topology, &tables, &Lanes::new(levels, mapping, 2)).0;
+    let report = verify_on_lanes(&topology, &tables, &Lanes::new(levels, mapping, 2)).report;
     assert!(!report.credit_loop_free);
     let [Witness::CreditLoopOnLanes { channels }] = &report.witnesses[..] else {
         panic!("{:?}", report.witnesses)
@@ -108,7 +108,7 @@ fn a_lane_that_is_not_claimed_is_found() {
     row[9] = 15;
     let mapping = Mapping::new(&topology, 1, |_, _| 0, |_, _| row);
     let lanes = Lanes::new(ServiceLevels::Any, mapping.clone(), 1);
-    let report = verify_on_lanes(&topology, &tables, &lanes).0;
+    let report = verify_on_lanes(&topology, &tables, &lanes).report;
     assert!(!report.credit_loop_free);
     let off = report
         .witnesses

@@ -86,7 +86,7 @@ fn without_its_second_lane_a_dragonfly_plus_would_stand_on_luck() {
     row[1] = 2;
     let mapping = Mapping::new(&topology, 1, |_, _| 0, |_, _| row);
     let merged = Lanes::new(routing.lanes.levels().clone(), mapping, 3);
-    let report = verify_on_lanes(&topology, &routing.tables, &merged).0;
+    let report = verify_on_lanes(&topology, &routing.tables, &merged).report;
     assert!(!report.credit_loop_free);
 }
 
@@ -260,7 +260,7 @@ fn the_tables_of_a_file_are_taken_and_completed() {
         .unwrap();
     let torn = text.replacen(&format!("{line}\n"), "", 1);
     let completed = route(EngineKind::File, &topology, &with_tables(&torn), None).unwrap();
-    let report = verify_on_lanes(&topology, &completed.tables, &completed.lanes).0;
+    let report = verify_on_lanes(&topology, &completed.tables, &completed.lanes).report;
     assert_eq!((report.loop_free, report.unreachable_pairs), (true, 0));
     assert!(
         completed.reason.contains("updn's for the rest"),

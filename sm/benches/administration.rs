@@ -65,18 +65,7 @@ struct Host {
 fn settled(spec: &str) -> Snapshot {
     let netlist = offline::load(spec).expect("the specification is right");
     let mut fabric = offline::fabric(&netlist);
-    let job = Job {
-        generation: 1,
-        fabric: Arc::new(fabric.clone()),
-        claims: Arc::default(),
-        policy: Arc::new(Policy::default()),
-        damped: Arc::default(),
-        previous: None,
-        hardware: Vec::new(),
-        groups: None,
-        masks: Vec::new(),
-        basis: None,
-    };
+    let job = Job::first(Arc::new(fabric.clone()), Arc::new(Policy::default()));
     let Outcome::Plan(plan) = plan::plan(&job) else {
         unreachable!("a generated tree can be routed");
     };

@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::Guid;
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::verify;
 
 use crate::fabric::{Fabric, PortRef};
-use crate::plan::{self, Held, Job, Outcome, Plan};
+use crate::plan::{self, Job, Outcome, Plan};
 use crate::sweep::inventory::PortKey;
 
 /// What goes.
@@ -145,34 +145,9 @@ fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIf
 }
 
 fn job(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> Job {
-    let claims = plan
-        .lids
-        .lids
-        .iter()
-        .map(|(&at, &claim)| (plan.fabric.port(at).guid, claim))
-        .collect();
-    let hardware = plan
-        .topology
-        .switches()
-        .iter()
-        .zip(&plan.routing.tables.lfts)
-        .map(|(switch, lft)| Held {
-            switch: switch.guid,
-            entries: Arc::new(lft.as_slice().to_vec()),
-            complete: true,
-        })
-        .collect();
     Job {
-        generation: plan.generation + 1,
-        fabric,
-        claims: Arc::new(claims),
-        policy: plan.policy.clone(),
         damped: Arc::new(kept_out(plan)),
-        previous: Some(plan.clone()),
-        hardware,
-        groups: None,
-        masks: Vec::new(),
-        basis: None,
+        ..Job::after(plan, fabric)
     }
 }
 
@@ -230,10 +205,7 @@ fn compare(consequence: &mut Consequence, plan: &Plan, next: &Plan) {
             continue;
         }
         consequence.switches += 1;
-        let lids = old.as_slice().len().max(new.as_slice().len());
-        // Tables are indexed by LID.
-        let changed = |&lid: &usize| old.entry(Lid(lid as u16)) != new.entry(Lid(lid as u16));
-        consequence.entries += (0..lids).filter(changed).count();
+        consequence.entries += old.differing(new).count();
         let on_the_way = next.table_on_the_way(switch.guid).unwrap_or(old);
         for block in 0..blocks {
             consequence.blocks_before += usize::from(!on_the_way.block_eq(old, block));
@@ -253,18 +225,7 @@ mod tests {
 
     fn planned(spec: &str) -> Arc<Plan> {
         let fabric = Arc::new(offline::fabric(&generate(spec).unwrap()));
-        let job = Job {
-            generation: 1,
-            fabric,
-            claims: Arc::default(),
-            policy: Arc::new(Policy::default()),
-            damped: Arc::default(),
-            previous: None,
-            hardware: Vec::new(),
-            groups: None,
-            masks: Vec::new(),
-            basis: None,
-        };
+        let job = Job::first(fabric, Arc::new(Policy::default()));
         match plan::plan(&job) {
             Outcome::Plan(plan) => plan,
             Outcome::Refused(error) => panic!("{}", error.with_causes()),

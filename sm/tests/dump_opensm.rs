@@ -15,6 +15,7 @@ use rsm::dump::{
 };
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
+use rsm_routing::tables::Lft;
 
 const EXAMPLES: &str = "/usr/share/doc/ibsim-utils/net-examples";
 
@@ -216,10 +217,9 @@ fn read_tables(dir: &Path, nodes: &mut BTreeMap<Guid, DumpNode<'static>>) {
                 switch = line.split(" guid ").nth(1).unwrap()[..18].parse().unwrap();
             }
             [_, "lids", "dumped"] => {
-                let linear: &'static [u8] = Vec::leak(std::mem::take(&mut table));
                 let node = nodes.get_mut(&switch).unwrap();
                 node.tables = Some(DumpTables {
-                    linear,
+                    linear: Lft::from_entries(&std::mem::take(&mut table)),
                     ..DumpTables::default()
                 });
             }
@@ -444,7 +444,7 @@ fn ring(speed: LinkSpeed, tables: [&'static [u8]; 4]) -> Vec<DumpNode<'static>> 
             (PortNum(3), port(own, Lid::NONE, link(host, 1))),
         ];
         let tables = Some(DumpTables {
-            linear,
+            linear: Lft::from_entries(linear),
             ..DumpTables::default()
         });
         nodes.push(node(NodeKind::Switch, own, 3, ports, tables));

@@ -224,3 +224,58 @@ fn several_sources_of_one_host_become_one_inventory() {
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("PIX"));
 }
+
+#[test]
+fn routes_follow_hosts_and_rails_unless_somebody_says_otherwise() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let order = |arguments: &[&str]| {
+        let text = printed(&[&["plan", "superpod:su=2", "--format", "json"], arguments].concat());
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        json["order"].clone()
+    };
+    let found = order(&[]);
+    assert_eq!(
+        (
+            &found["compute_ports"],
+            &found["leaves"],
+            &found["places_per_leaf"]
+        ),
+        (&512.into(), &16.into(), &32.into()),
+        "{found}"
+    );
+    assert_eq!(order(&["--no-rails"])["compute_ports"], 0);
+    let matrix_file = dir.path().join("dgx.txt");
+    fs::write(&matrix_file, matrix()).expect("room");
+    let matrix_file = matrix_file.display().to_string();
+    assert_eq!(order(&["--gpu", &matrix_file])["categories"], 512);
+    // Two ports are said to be for something else.
+    let netlist = generate("superpod:su=2").expect("a published fabric");
+    let guids: Vec<String> = netlist
+        .nodes()
+        .iter()
+        .filter(|node| node.name().starts_with("host-009 "))
+        .map(|node| node.port(rsm_ids::PortNum(1)).guid.to_string())
+        .collect();
+    let file = dir.path().join("categories");
+    let put = |text: String| {
+        fs::write(&file, text).expect("room");
+        file.display().to_string()
+    };
+    let said = put(format!(
+        "# what\n{} storage\n{} management\n",
+        guids[0], guids[1]
+    ));
+    let found = order(&["--categories", &said]);
+    assert_eq!(
+        (&found["compute_ports"], &found["categories"]),
+        (&510.into(), &2.into())
+    );
+    let wrong = put(format!("{} storage\n{} disk\n", guids[0], guids[1]));
+    let output = rsm(&["plan", "superpod:su=2", "--categories", &wrong]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(
+        errors.contains("categories:2:") && errors.contains("`disk`"),
+        "{errors}"
+    );
+}

@@ -6,11 +6,12 @@
 //! between switches go down and come back, twenty a second, each only once, and OpenSM is told to sweep (SIGHUP) every second.
 //!
 //! Simulation, shim and hosts take processors from the manager, from each as much: `cpu_us` is the processor time that the
-//! manager itself had for an answer, routing included.
+//! manager itself had for an answer, routing included; `inside_p99_us` is what rsm says of itself, from the arrival of a question
+//! until its answer is handed to the kernel, without the processes on the way.
 
 mod options;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ use rsm_tests::hosted::Hosted;
 use rsm_tests::load::{Load, Outcome, Place, Question};
 use rsm_tests::measure::{Comparison, milliseconds};
 use rsm_tests::sm::{OpenSm, Rsm};
+use serde_json::Value;
 
 use options::Options;
 
@@ -54,6 +56,9 @@ const DOWN: usize = 10;
 const SWEEPS: Duration = Duration::from_secs(1);
 
 type Failure = Box<dyn std::error::Error>;
+
+/// Answers by the nanoseconds that they took less than.
+type Latencies = BTreeMap<u64, u64>;
 
 /// What is asked, by how many, with how many questions under way for each.
 struct Scenario {
@@ -247,12 +252,14 @@ impl Contender {
     fn measure(&mut self, scenario: &Scenario, comparison: &mut Comparison) -> Result<(), Failure> {
         let load = self.load(scenario.question, scenario.clients, scenario.outstanding);
         let (blocks, spent) = (self.fabric.blocks_written()?, self.processor_time());
+        let inside = self.latencies()?;
         let outcome = if scenario.routes {
             self.while_routing(&load)?
         } else {
             load.run(&self.fabric.sim, SPAN)?
         };
         let spent = self.processor_time().saturating_sub(spent);
+        let inside = inside.zip(self.latencies()?);
         let during = self.fabric.blocks_written()? - blocks;
         if scenario.routes {
             self.fabric.wait_quiet(QUIET, LIMIT)?;
@@ -264,6 +271,9 @@ impl Contender {
         figures.add("p50_us", micros(0.5));
         figures.add("p99_us", micros(0.99));
         figures.add("max_us", micros(1.0));
+        if let Some((before, after)) = inside {
+            figures.add("inside_p99_us", p99_us(&before, &after));
+        }
         let answers = outcome.answered.max(1) as f64;
         figures.add("cpu_us", spent.as_secs_f64() * 1e6 / answers);
         figures.add("busy", outcome.busy as f64);
@@ -338,12 +348,44 @@ impl Contender {
         Ok(())
     }
 
+    /// How many answers took less than so many nanoseconds, since the start; only rsm tells.
+    fn latencies(&self) -> Result<Option<Latencies>, Failure> {
+        let Resident::Rsm(rsm) = &self.resident else {
+            return Ok(None);
+        };
+        let counters = rsm.ask(&["sa"])?;
+        let buckets = counters["latencies"]["buckets"].as_array();
+        let bucket = |bucket: &Value| {
+            // 0 is the bucket without a bound.
+            let below = bucket["below_ns"].as_u64().filter(|&below| below > 0);
+            Some((below.unwrap_or(u64::MAX), bucket["count"].as_u64()?))
+        };
+        let counts = buckets.and_then(|buckets| buckets.iter().map(bucket).collect());
+        counts
+            .map(Some)
+            .ok_or_else(|| format!("no latencies in {counters}").into())
+    }
+
     fn processor_time(&mut self) -> Duration {
         match &mut self.resident {
             Resident::Rsm(rsm) => rsm.process().processor_time(),
             Resident::OpenSm(opensm) => opensm.process().processor_time(),
         }
     }
+}
+
+/// The least bound, in microseconds, that 99 % of the answers between two counts kept.
+fn p99_us(before: &Latencies, after: &Latencies) -> f64 {
+    let since = |(below, count): (&u64, &u64)| (*below, count - before.get(below).unwrap_or(&0));
+    let counts: Vec<(u64, u64)> = after.iter().map(since).collect();
+    let mut slower = counts.iter().map(|(_, count)| count).sum::<u64>() / 100;
+    for &(below, count) in counts.iter().rev() {
+        if count > slower {
+            return below as f64 / 1e3;
+        }
+        slower -= count;
+    }
+    0.0
 }
 
 /// One end of each link between two switches, spread over the fabric.

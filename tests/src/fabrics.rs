@@ -1,6 +1,11 @@
 //! The fabrics the tests run on.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_routing::topology::{Topology, TopologyError};
 
 use crate::error::Error;
 
@@ -49,6 +54,23 @@ pub fn real_topologies() -> Result<Vec<PathBuf>, Error> {
     Ok(nets)
 }
 
+/// A fabric with the port GUIDs that ibsim gives to ports whatever the file says, so that its dumps name ports
+/// that the fabric has; as it was, where two ports would share one.
+#[must_use]
+pub fn as_ibsim_numbers(netlist: &Netlist) -> Netlist {
+    let (mut nodes, cables) = netlist.clone().into_parts();
+    for node in nodes
+        .iter_mut()
+        .filter(|node| node.kind != NodeKind::Switch)
+    {
+        let Guid(guid) = node.guid;
+        for (port, spec) in &mut node.ports {
+            spec.guid = Guid(guid + u64::from(port.0));
+        }
+    }
+    Netlist::new(nodes, cables).unwrap_or_else(|_| netlist.clone())
+}
+
 /// Writes the generated fabric `spec` to a file in `directory`, as `rsm generate` does.
 ///
 /// # Errors
@@ -66,6 +88,29 @@ pub fn generate(spec: &str, directory: &Path) -> Result<PathBuf, Error> {
         source,
     })?;
     Ok(path)
+}
+
+/// The same fabric with a LID for every port that a switch forwards to: those it has, where they can be kept.
+///
+/// # Errors
+///
+/// When the LIDs do not suffice.
+pub fn with_lids(netlist: Netlist) -> Result<Netlist, TopologyError> {
+    let topology = Topology::from_netlist(&netlist)?;
+    let destinations = topology.destinations().iter();
+    let lids: BTreeMap<Guid, Lid> = destinations.map(|found| (found.guid, found.lid)).collect();
+    let (mut nodes, cables) = netlist.into_parts();
+    for node in &mut nodes {
+        let ports: Vec<PortNum> = node.end_ports().collect();
+        for port in ports {
+            let mut spec = node.port(port);
+            if let Some(&lid) = lids.get(&spec.guid) {
+                spec.lid = lid;
+                node.ports.insert(port, spec);
+            }
+        }
+    }
+    Ok(Netlist::new(nodes, cables).expect("only LIDs are different"))
 }
 
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -146,13 +146,7 @@ fn what_is_foreseen_of_a_cable_is_what_comes_of_it() {
         .lfts
         .iter()
         .zip(&now.lfts)
-        .map(|(old, new)| {
-            old.as_slice()
-                .iter()
-                .zip(new.as_slice())
-                .filter(|(a, b)| a != b)
-                .count()
-        })
+        .map(|(old, new)| old.differing(new).count())
         .sum();
     assert_eq!(foreseen.entries, entries);
     let requests = world.requests();

@@ -58,6 +58,7 @@ impl From<AdministrationCounters> for v1::AdministrationCounters {
             failed: counters.failed,
             ignored: counters.ignored,
             wrong_keys: counters.wrong_keys,
+            unknown_issuers: counters.unknown_issuers,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Messages are made from the model only; what clients send is parsed where it is used.
 
 mod administration;
+mod alias_guid;
 mod convergence;
 mod event;
 mod finding;
@@ -17,6 +18,7 @@ mod route;
 mod routing;
 mod service;
 mod status;
+mod subscription;
 
 /// Units of 100 Mb/s as Gb/s.
 fn gbps(tenths: u16) -> f64 {

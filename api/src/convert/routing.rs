@@ -16,34 +16,28 @@ impl From<Engine> for v1::Engine {
     }
 }
 
-impl From<PathLoad> for v1::PathLoad {
-    fn from(load: PathLoad) -> Self {
-        v1::PathLoad {
-            max: load.max,
-            mean: load.mean,
-            rate_max_over_mean: load.rate_max_over_mean,
-        }
+fn path_load(load: PathLoad) -> v1::PathLoad {
+    v1::PathLoad {
+        max: load.max,
+        mean: load.mean,
+        rate_max_over_mean: load.rate_max_over_mean,
     }
 }
 
-impl From<Contention> for v1::Contention {
-    fn from(contention: Contention) -> Self {
-        v1::Contention {
-            max: contention.max,
-            mean: contention.mean,
-            phases: contention.phases,
-            of: contention.of,
-        }
+fn contention(contention: Contention) -> v1::Contention {
+    v1::Contention {
+        max: contention.max,
+        mean: contention.mean,
+        phases: contention.phases as u64,
+        of: contention.of as u64,
     }
 }
 
-impl From<Bisection> for v1::Bisection {
-    fn from(bisection: Bisection) -> Self {
-        v1::Bisection {
-            mean: bisection.mean,
-            min: bisection.min,
-            samples: bisection.samples,
-        }
+fn bisection(bisection: Bisection) -> v1::Bisection {
+    v1::Bisection {
+        mean: bisection.mean,
+        min: bisection.min,
+        samples: bisection.samples as u64,
     }
 }
 
@@ -68,15 +62,15 @@ impl From<RoutingQuality> for v1::RoutingQuality {
             hosts: quality.hosts,
             links: quality.links,
             lost_pairs: quality.lost_pairs,
-            paths: Some(quality.paths.into()),
+            paths: Some(path_load(quality.paths)),
             all_to_all: quality.all_to_all,
-            shift: Some(quality.shift.into()),
-            random: Some(quality.random.into()),
-            bisection: Some(quality.bisection.into()),
-            ring: Some(quality.ring.into()),
-            recursive_doubling: Some(quality.recursive_doubling.into()),
-            double_tree: Some(quality.double_tree.into()),
-            rail_all_to_all: quality.rail_all_to_all.map(v1::Contention::from),
+            shift: Some(contention(quality.shift)),
+            random: Some(contention(quality.random)),
+            bisection: Some(bisection(quality.bisection)),
+            ring: Some(contention(quality.ring)),
+            recursive_doubling: Some(contention(quality.recursive_doubling)),
+            double_tree: Some(contention(quality.double_tree)),
+            rail_all_to_all: quality.rail_all_to_all.map(contention),
             worst_links: super::messages(quality.worst_links),
         }
     }

@@ -68,6 +68,8 @@ pub struct AdministrationCounters {
     pub ignored: u64,
     /// Requests with an SM_Key that is not the right one, which get no answer.
     pub wrong_keys: u64,
+    /// Traps of ports that are not in the snapshot, which no subscriber is told of.
+    pub unknown_issuers: u64,
 }
 
 /// Which paths are wanted.

@@ -4,6 +4,7 @@
 //! Protocol Buffers; the module `convert` makes messages of them.
 
 mod administration;
+mod alias_guid;
 mod convergence;
 mod event;
 mod finding;
@@ -20,11 +21,13 @@ mod selector;
 mod service;
 mod simulation;
 mod status;
+mod subscription;
 
 pub use administration::{
     AdministrationAnswers, AdministrationCounters, AdministrationRequests, Latencies,
     LatencyBucket, Path, PathQuestion, Paths,
 };
+pub use alias_guid::{AliasGuid, AliasGuidKey};
 pub use convergence::{Convergence, SmpCounts, Timing};
 pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter, Severity};
@@ -49,3 +52,4 @@ pub use simulation::SimulationAction;
 pub use status::{
     EngineChoice, FindingCounts, Inventory, MasterElsewhere, Status, SubnetState, Verification,
 };
+pub use subscription::{Subscription, SubscriptionKey, SubscriptionSources};

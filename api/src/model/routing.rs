@@ -1,3 +1,5 @@
+pub use rsm_routing::quality::{Bisection, Contention, PathLoad};
+
 use super::{PortKey, Selector};
 
 /// A routing engine.
@@ -46,41 +48,6 @@ pub struct RoutingQuality {
     pub rail_all_to_all: Option<Contention>,
     /// The links that take longest for their paths.
     pub worst_links: Vec<LinkUse>,
-}
-
-/// How evenly paths lie on links.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct PathLoad {
-    /// Paths on the fullest link.
-    pub max: u64,
-    /// Paths on the mean link.
-    pub mean: f64,
-    /// The longest that a link takes for its paths by its rate, in parts of what all links together would take.
-    pub rate_max_over_mean: f64,
-}
-
-/// Flows on the fullest link, over the phases of a pattern.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Contention {
-    /// In the worst phase.
-    pub max: u32,
-    /// In the mean phase.
-    pub mean: f64,
-    /// How many phases were tried.
-    pub phases: u64,
-    /// How many there are.
-    pub of: u64,
-}
-
-/// What pairs of two random halves get, in parts of a link's bandwidth.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Bisection {
-    /// On average.
-    pub mean: f64,
-    /// In the worst halves.
-    pub min: f64,
-    /// How many halves were tried.
-    pub samples: u64,
 }
 
 /// A port and what its node is called.

@@ -22,6 +22,17 @@ pub enum SimulationAction {
         /// The port on that node.
         port: PortNum,
     },
+    /// Exchange the cables in two ports: what was behind one is behind the other.
+    SwapCables {
+        /// The node at either end of the one cable.
+        node: Selector,
+        /// The port on that node.
+        port: PortNum,
+        /// The node at either end of the other cable.
+        other_node: Selector,
+        /// The port on that node.
+        other_port: PortNum,
+    },
     /// Restart a node: it forgets what it was told, and its links go down and up.
     Reboot {
         /// The node.

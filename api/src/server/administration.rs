@@ -78,4 +78,42 @@ impl AdministrationService for Administered {
             generation: page.generation,
         }))
     }
+
+    async fn list_subscriptions(
+        &self,
+        request: Request<v1::ListSubscriptionsRequest>,
+    ) -> Result<Response<v1::ListSubscriptionsResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::take("ListSubscriptions", &mut request)?;
+        let administration = administration(self.administration.as_ref())?;
+        let port = port_filter(self.subnet.as_ref(), &request.port)?;
+        let mut page = administration
+            .subscriptions(cursor.after, cursor.limit(), port)
+            .await?;
+        let next_page_token = cursor.cut(&mut page.items, |subscription| subscription.key);
+        Ok(Response::new(v1::ListSubscriptionsResponse {
+            subscriptions: messages(page.items),
+            next_page_token,
+            generation: page.generation,
+        }))
+    }
+
+    async fn list_alias_guids(
+        &self,
+        request: Request<v1::ListAliasGuidsRequest>,
+    ) -> Result<Response<v1::ListAliasGuidsResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::take("ListAliasGuids", &mut request)?;
+        let administration = administration(self.administration.as_ref())?;
+        let port = port_filter(self.subnet.as_ref(), &request.port)?;
+        let mut page = administration
+            .alias_guids(cursor.after, cursor.limit(), port)
+            .await?;
+        let next_page_token = cursor.cut(&mut page.items, |alias| alias.key);
+        Ok(Response::new(v1::ListAliasGuidsResponse {
+            alias_guids: messages(page.items),
+            next_page_token,
+            generation: page.generation,
+        }))
+    }
 }

@@ -6,33 +6,46 @@ use rsm_routing::gdr::Analysis;
 use rsm_routing::gdr::import::{Format, import};
 use rsm_routing::gdr::job::{JobRequest, Pattern};
 use rsm_routing::gdr::render::{self, NcclVersion};
+use tokio::sync::{Semaphore, watch};
 use tonic::{Request, Response, Status};
 
 use super::access::Access;
+use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
 use crate::convert::gpu as convert;
 use crate::gpu::{GpuImportError, GpuSubject, Gpus};
+use crate::limits::MAX_WATCHERS;
+use crate::traits::Subnet;
 
 /// What GPU hosts say of themselves, joined with the fabric.
 #[derive(Clone)]
 pub(super) struct GpuHints {
     pub(super) gpus: Option<Arc<dyn Gpus>>,
+    pub(super) subnet: Arc<dyn Subnet>,
+    /// Free places for watchers.
+    pub(super) places: Arc<Semaphore>,
+    /// Becomes true when the server stops.
+    pub(super) stopping: watch::Receiver<bool>,
     pub(super) access: Access,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl GpuHints {
+    fn gpus(&self) -> Result<Arc<dyn Gpus>, Status> {
+        self.gpus.clone().ok_or_else(|| {
+            Status::failed_precondition(
+                "this server manages no subnet, so it keeps no inventories of GPU hosts",
+            )
+        })
+    }
+
     /// Does work that may take a while, where it keeps nobody waiting.
     async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
-        let gpus = self.gpus.clone().ok_or_else(|| {
-            Status::failed_precondition(
-                "this server manages no subnet, so it keeps no inventories of GPU hosts",
-            )
-        })?;
+        let gpus = self.gpus()?;
         let done = tokio::task::spawn_blocking(move || work(&*gpus)).await;
         // A panic is passed on to whoever watches the task; the client learns that there was one.
         let done = done.map_err(|error| Status::internal(error.to_string()))?;
@@ -127,6 +140,7 @@ fn export(analysis: &Analysis, request: &v1::ExportGpuFileRequest) -> Result<Str
         v1::GpuFile::Topograph => render::topograph_graph(analysis),
         v1::GpuFile::Kubernetes => render::kubernetes_labels(analysis, prefix),
         v1::GpuFile::Volcano => render::volcano_hypernodes(analysis),
+        v1::GpuFile::Metrics => return Ok(render::metrics(analysis)),
         v1::GpuFile::Unspecified => return Err(invalid("file: expected one of GpuFile")),
     };
     text.map_err(|error| Status::failed_precondition(error.to_string()))
@@ -247,19 +261,8 @@ impl GpuService for GpuHints {
         let pattern = pattern(request.pattern)?;
         self.work(move |gpus| {
             let analysis = gpus.analysis();
-            let all = || {
-                analysis
-                    .hosts
-                    .iter()
-                    .map(|host| host.name.clone())
-                    .collect()
-            };
             let job = JobRequest {
-                hosts: if request.hosts.is_empty() {
-                    all()
-                } else {
-                    request.hosts
-                },
+                hosts: analysis.names_or_all(request.hosts),
                 gpus_per_host: request.gpus_per_host as usize,
                 pattern,
             };
@@ -283,5 +286,24 @@ impl GpuService for GpuHints {
             })
         })
         .await
+    }
+
+    type WatchGpuHostsStream = GpuStream;
+
+    async fn watch_gpu_hosts(
+        &self,
+        _: Request<v1::WatchGpuHostsRequest>,
+    ) -> Answer<Self::WatchGpuHostsStream> {
+        let source = gpu_watch::Source {
+            gpus: self.gpus()?,
+            subnet: Arc::clone(&self.subnet),
+            stopping: self.stopping.clone(),
+        };
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{MAX_WATCHERS} clients are watching already: end one, or ask ListGpuHosts"
+            ))
+        })?;
+        Ok(Response::new(gpu_watch::follow(source, place)))
     }
 }

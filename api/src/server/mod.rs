@@ -5,6 +5,7 @@ mod administration;
 mod convergence;
 mod fabric;
 mod gpu;
+mod gpu_watch;
 mod multicast;
 mod paging;
 mod partition;
@@ -335,6 +336,9 @@ impl Services {
     fn gpu(&self, access: Access) -> GpuServiceServer<gpu::GpuHints> {
         GpuServiceServer::new(gpu::GpuHints {
             gpus: self.backend.gpus.clone(),
+            subnet: Arc::clone(&self.backend.subnet),
+            places: Arc::clone(&self.places),
+            stopping: self.stopping.clone(),
             access,
         })
         .max_decoding_message_size(MAX_GPU_REQUEST_BYTES)

@@ -9,7 +9,7 @@ use rsm_proto::v1;
 use tonic::Status;
 
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
-use crate::model::{PortKey, ServiceKey};
+use crate::model::{AliasGuidKey, PortKey, ServiceKey, SubscriptionKey};
 
 /// Digits of the fingerprint in a token.
 const FINGERPRINT_DIGITS: usize = 8;
@@ -76,6 +76,44 @@ impl Key for ServiceKey {
     }
 }
 
+impl Key for SubscriptionKey {
+    fn write(&self) -> String {
+        format!("{}{}", self.port.write(), self.number.write())
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        let (port, number) = digits.split_at_checked(16)?;
+        Some(SubscriptionKey {
+            port: Guid::read(port)?,
+            number: u16::read(number)?,
+        })
+    }
+}
+
+impl Key for AliasGuidKey {
+    fn write(&self) -> String {
+        format!("{}{}", self.port.write(), self.index.write())
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        let (port, index) = digits.split_at_checked(16)?;
+        Some(AliasGuidKey {
+            port: Guid::read(port)?,
+            index: u8::read(index)?,
+        })
+    }
+}
+
+impl Key for u8 {
+    fn write(&self) -> String {
+        format!("{self:02x}")
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        u8::try_from(number(digits, 2)?).ok()
+    }
+}
+
 impl Key for u16 {
     fn write(&self) -> String {
         format!("{self:04x}")
@@ -111,14 +149,14 @@ impl Key for String {
 
 impl Key for PortKey {
     fn write(&self) -> String {
-        format!("{}{:02x}", self.node.write(), self.number.0)
+        format!("{}{}", self.node.write(), self.number.0.write())
     }
 
     fn read(digits: &str) -> Option<Self> {
         let (node, port) = digits.split_at_checked(16)?;
         Some(PortKey {
             node: Guid::read(node)?,
-            number: PortNum(u8::try_from(number(port, 2)?).ok()?),
+            number: PortNum(u8::read(port)?),
         })
     }
 }
@@ -148,6 +186,8 @@ page_fields!(
     ListPartitionsRequest,
     ListPartitionMembersRequest,
     ListServicesRequest,
+    ListSubscriptionsRequest,
+    ListAliasGuidsRequest,
     ListMulticastGroupsRequest,
     ListMulticastMembersRequest,
     ListMulticastSwitchesRequest,
@@ -296,6 +336,10 @@ mod tests {
             let service = ServiceKey { id: node, gid: Gid(gid), p_key: lid };
             prop_assert_eq!(ServiceKey::read(&service.write()), Some(service));
             prop_assert_eq!(Gid::read(&Gid(gid).write()), Some(Gid(gid)));
+            let subscription = SubscriptionKey { port: Guid(node), number: lid };
+            prop_assert_eq!(SubscriptionKey::read(&subscription.write()), Some(subscription));
+            let alias = AliasGuidKey { port: Guid(node), index: port };
+            prop_assert_eq!(AliasGuidKey::read(&alias.write()), Some(alias));
         }
     }
 }

@@ -70,6 +70,21 @@ impl SimulationService for Simulated {
         Ok(Response::new(v1::RelinkResponse {}))
     }
 
+    async fn swap_cables(
+        &self,
+        request: Request<v1::SwapCablesRequest>,
+    ) -> Result<Response<v1::SwapCablesResponse>, Status> {
+        let request = request.into_inner();
+        let action = SimulationAction::SwapCables {
+            node: node(&request.node)?,
+            port: port_number(request.port)?,
+            other_node: node(&request.other_node)?,
+            other_port: port_number(request.other_port)?,
+        };
+        self.act("SwapCables", action).await?;
+        Ok(Response::new(v1::SwapCablesResponse {}))
+    }
+
     async fn reboot(
         &self,
         request: Request<v1::RebootRequest>,

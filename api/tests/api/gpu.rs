@@ -8,31 +8,42 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rsm_api::{GpuImportError, GpuSubject, Gpus};
+use rsm_proto::v1;
+use rsm_proto::v1::gpu_service_client::GpuServiceClient;
 use rsm_routing::gdr::hosts::Inventory;
 use rsm_routing::gdr::inventory::HostInventory;
 use rsm_routing::gdr::{Analysis, Config};
+use tokio::sync::watch;
 
 use crate::fake::Fake;
 use crate::served::Served;
 
 /// Inventories without a fabric.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<Inventory>);
+pub(crate) struct Memory(Mutex<Inventory>, watch::Sender<u64>);
 
 impl Gpus for Memory {
     fn analysis(&self) -> Arc<Analysis> {
         Arc::new(Analysis::new(&self.0.lock(), None, Config::default()))
     }
 
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.1.subscribe()
+    }
+
     fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError> {
         match subject {
-            GpuSubject::Host(name) => Ok(self.0.lock().insert(name, host, 0)?),
-            GpuSubject::MachineType(name) => Ok(self.0.lock().insert_machine_type(name, &host)?),
+            GpuSubject::Host(name) => self.0.lock().insert(name, host, 0)?,
+            GpuSubject::MachineType(name) => self.0.lock().insert_machine_type(name, &host)?,
         }
+        self.1.send_modify(|count| *count += 1);
+        Ok(())
     }
 
     fn forget(&self, host: &str) -> Result<bool, GpuImportError> {
-        Ok(self.0.lock().remove(host))
+        let known = self.0.lock().remove(host);
+        self.1.send_modify(|count| *count += 1);
+        Ok(known)
     }
 }
 
@@ -220,4 +231,44 @@ fn a_host_without_either_is_refused() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("neither GPUs nor InfiniBand"));
+}
+
+#[test]
+fn what_changes_is_told_as_it_comes() {
+    let served = Served::start(Fake::tree(1, 1));
+    let mut client = GpuServiceClient::new(served.unix());
+    served.block_on(async {
+        let stream = client.watch_gpu_hosts(v1::WatchGpuHostsRequest {}).await;
+        let mut stream = stream.unwrap().into_inner();
+        let first = stream.message().await.unwrap().unwrap();
+        assert!(first.hosts.is_empty() && first.gone.is_empty());
+        let mut import = v1::ImportGpuHostRequest {
+            host: "gpu-1".to_owned(),
+            machine_type: false,
+            format: v1::GpuFormat::NvidiaSmi.into(),
+            content: MATRIX.into(),
+        };
+        client.import_gpu_host(import.clone()).await.unwrap();
+        let added = stream.message().await.unwrap().unwrap();
+        assert_eq!(
+            (added.hosts, added.gone),
+            (vec!["gpu-1".to_owned()], vec![])
+        );
+        // The same once more is no news; another tier is.
+        client.import_gpu_host(import.clone()).await.unwrap();
+        import.content = MATRIX.replace("PIX", "PXB").into();
+        client.import_gpu_host(import).await.unwrap();
+        let changed = stream.message().await.unwrap().unwrap();
+        assert_eq!(changed.hosts, ["gpu-1"]);
+        let hints = client.get_gpu_hints(v1::GetGpuHintsRequest {
+            host: "gpu-1".to_owned(),
+        });
+        assert_eq!(hints.await.unwrap().into_inner().hints[0].tier, "PXB");
+        let forget = v1::ForgetGpuHostRequest {
+            host: "gpu-1".to_owned(),
+        };
+        client.forget_gpu_host(forget).await.unwrap();
+        let gone = stream.message().await.unwrap().unwrap();
+        assert_eq!((gone.hosts, gone.gone), (vec![], vec!["gpu-1".to_owned()]));
+    });
 }

@@ -7,6 +7,7 @@ mod gpu;
 mod lists;
 mod multicast;
 mod reflection;
+mod registrations;
 mod routing;
 mod rsmctl;
 mod served;

@@ -5,26 +5,7 @@ use rsm_proto::v1::multicast_service_client::MulticastServiceClient;
 use tonic::Code;
 
 use crate::fake::Fake;
-use crate::served::{Served, Wanted};
-
-/// All items of a list that comes in pages.
-macro_rules! walk {
-    ($served:expr, $client:ident . $method:ident, $request:expr, $items:ident) => {{
-        let (mut items, mut page_token) = (Vec::new(), String::new());
-        loop {
-            let mut request = $request;
-            request.page_token = page_token;
-            let page = $served.block_on($client.$method(request)).unwrap();
-            let page = page.into_inner();
-            assert!(page.$items.len() <= 2, "pages are of two");
-            items.extend(page.$items);
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
-                break items;
-            }
-        }
-    }};
-}
+use crate::served::{Served, Wanted, walk};
 
 #[test]
 fn groups_members_and_switches_are_paged() {

@@ -99,3 +99,24 @@ impl Served {
         self.runtime.block_on(self.server).unwrap()
     }
 }
+
+/// All items of a list that comes in pages of two.
+macro_rules! walk {
+    ($served:expr, $client:ident . $method:ident, $request:expr, $items:ident) => {{
+        let (mut items, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let mut request = $request;
+            request.page_token = page_token;
+            let page = $served.block_on($client.$method(request)).unwrap();
+            let page = page.into_inner();
+            assert!(page.$items.len() <= 2, "pages are of two");
+            items.extend(page.$items);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break items;
+            }
+        }
+    }};
+}
+
+pub(crate) use walk;

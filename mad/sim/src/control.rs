@@ -44,6 +44,35 @@ impl Sim {
         Ok(())
     }
 
+    /// Exchanges the cables in two ports, as somebody does who plugs them the wrong way round: what was behind one is
+    /// behind the other. The links train. Nothing happens where both are ends of one cable.
+    ///
+    /// # Errors
+    /// There is no such port, or no cable in it.
+    pub fn swap_cables(&mut self, a: (Guid, PortNum), b: (Guid, PortNum)) -> Result<(), SimError> {
+        let a = self.fabric.find_cabled(a.0, a.1)?;
+        let b = self.fabric.find_cabled(b.0, b.1)?;
+        let [behind_a, behind_b] = [a, b].map(|port| self.fabric.port(port).peer);
+        if a == b || a == behind_b {
+            return Ok(());
+        }
+        for port in [a, b] {
+            for end in [port, self.fabric.port(port).peer] {
+                self.fabric.port_mut(end).unplugged = true;
+            }
+            self.take_down(port, None);
+        }
+        for (port, behind) in [(a, behind_b), (b, behind_a)] {
+            self.fabric.port_mut(port).peer = behind;
+            self.fabric.port_mut(behind).peer = port;
+            for end in [port, behind] {
+                self.fabric.port_mut(end).unplugged = false;
+            }
+            self.train(port);
+        }
+        Ok(())
+    }
+
     /// Reboots a node: it forgets its tables, LIDs, keys and states, is dark for
     /// [`reboot_time`](crate::SimConfig::reboot_time), and comes back.
     ///

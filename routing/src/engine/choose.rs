@@ -99,7 +99,7 @@ impl<'a> Filler<'a> {
             groups.iter().copied().filter(|group| leads_up(group)),
         );
         let mut in_use = [false; 256];
-        for &port in previous.map_or(&[][..], Lft::as_slice) {
+        for port in previous.into_iter().flat_map(Lft::iter) {
             in_use[usize::from(port)] = true;
         }
         Filler {
@@ -148,7 +148,7 @@ impl<'a> Filler<'a> {
         let settled = links
             .map(|link| link.port.index())
             .all(|port| self.now_in_use[port] || !self.in_use[port]);
-        (Lft::from_entries(self.table), settled)
+        (Lft::from_entries(&self.table), settled)
     }
 
     /// One bit for each group that is a least-cost choice, by column; gives where a key differs

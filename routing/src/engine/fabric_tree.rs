@@ -9,6 +9,7 @@
 //! Paths are those of up*/down* by one order of all switches, as for [`updn`](super::updn), which makes the order: links
 //! between switches of one rank have a direction too, and no mixture of tables that follow the order can deadlock.
 
+mod even;
 mod fill;
 mod live;
 mod numbering;
@@ -20,14 +21,15 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
-use rsm_ids::Guid;
+use rsm_ids::{Guid, Lid};
 
-use self::fill::{Filler, Scratch};
+use self::even::{Evened, Intact, Own, even};
+use self::fill::Filler;
 use self::live::Live;
 use self::numbering::Numbering;
 pub(super) use self::numbering::by_subtree;
 use self::replan::State;
-pub use self::replan::{Prepared, Replan, replan};
+pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;
 use super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::order::Order;
@@ -35,7 +37,7 @@ use super::paths::{self, Neighbours, Tile, UNREACHED, Ways};
 use super::updn;
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
-use crate::tables::Tables;
+use crate::tables::{Lft, Pool, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
 /// What a destination is there for. Each category is numbered, and so balanced, on its own.
@@ -77,12 +79,12 @@ impl Engine for FabricTree {
         &self,
         topology: &Topology,
         options: &Options,
-        _previous: Option<&Tables>,
+        previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
         prepare::capacities(topology)?;
         prepare::in_pool(options, || match replan(topology, options) {
-            Some(replan) => Ok(replan.into_routing()),
-            None => route(topology, options),
+            Some(replan) => Ok(replan.into_routing(previous)),
+            None => route(topology, options, previous),
         })?
     }
 }
@@ -98,13 +100,42 @@ struct Plan<'a> {
     usual_order: &'a Order,
     numbering: &'a Numbering,
     turns: &'a Turns,
+    /// What is not as the closed form says.
+    own: &'a Own,
     /// By position: the LID, or 0 where nobody answers at the moment.
     lids: &'a [u16],
+    /// LIDs that somebody is known to have and nobody answers to.
+    gone: &'a [Lid],
     /// By switch: the turns of all its ways up, with what has gone.
     up_turns: &'a [Vec<u8>],
     tiles: &'a [Arc<Tile>],
     /// Costs with nothing gone, where something has.
     intact_tiles: Option<&'a [Arc<Tile>]>,
+}
+
+impl Plan<'_> {
+    /// The tables of some switches.
+    fn lfts(&self, switches: &[SwitchIdx]) -> Vec<Lft> {
+        let pool = Pool::default();
+        switches
+            .par_iter()
+            .map_init(fill::scratch, |scratch, &switch| {
+                pool.table(Filler::new(self, switch).table(scratch))
+            })
+            .collect()
+    }
+
+    /// What is to be moved off the fullest links; of a plan for a fabric with nothing gone.
+    fn evened(&self, categories: &Categories) -> Evened {
+        even(&Intact {
+            known: self.known,
+            order: self.order,
+            numbering: self.numbering,
+            tiles: self.tiles,
+            categories,
+            closed_form: &|| self.lfts(&self.known.indices().collect::<Vec<_>>()),
+        })
+    }
 }
 
 /// The fabric with what has gone since it was first seen.
@@ -123,12 +154,16 @@ fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live
     (known, live)
 }
 
-fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError> {
+fn route(
+    topology: &Topology,
+    options: &Options,
+    previous: Option<&Tables>,
+) -> Result<Routing, EngineError> {
     let earlier = options.previous_ranking.as_ref();
     let (known, live) = known(topology, earlier);
     let roots = updn::find_roots(&known, options)?;
     let mut rank = updn::rank(&known, &roots, earlier);
-    let mut numbering = Numbering::new(&known, rank.order.levels(), &options.categories);
+    let mut numbering = Numbering::new(&known, rank.order.levels(), options);
     let costs = |order: &Order, numbering: &Numbering, groups: &FixedBitSet| -> Vec<Arc<Tile>> {
         let neighbours = Neighbours::new(&known, order);
         let ways = Ways::new(&neighbours, groups);
@@ -142,7 +177,7 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
         if live.is_complete() {
             // Cables were moved, and what the earlier order was made for is gone for good.
             rank = other;
-            numbering = Numbering::new(&known, rank.order.levels(), &options.categories);
+            numbering = Numbering::new(&known, rank.order.levels(), options);
             tiles = costs(&rank.order, &numbering, &live.groups);
         } else {
             // What has gone took the only legal path of some pairs with it. Another order has paths for them; levels, and
@@ -165,9 +200,29 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
         all.insert_range(..);
         costs(&rank.order, &numbering, &all)
     };
-    let turns = Turns::new(&numbering, uses(&known, &rank.order, &numbering));
-    let lids = lids(&known, &live, &numbering);
+    let turns = Turns::new(&known, &numbering, uses(&known, &rank.order, &numbering));
     let up_turns = fill::up_turns(&known, &rank.order);
+    let everything = Live::of(&known, &known).expect("nothing has gone from it");
+    let all_lids = lids(&known, &everything, &numbering);
+    let closed_form = Plan {
+        known: &known,
+        present: &known,
+        live: &everything,
+        order: &rank.order,
+        usual_order: &rank.order,
+        numbering: &numbering,
+        turns: &turns,
+        own: &Own::default(),
+        lids: &all_lids,
+        gone: &[],
+        up_turns: &up_turns,
+        tiles: &intact,
+        intact_tiles: None,
+    };
+    let evened = closed_form.evened(&options.categories);
+    let own = evened.own;
+    rank.reason.push_str(&evened.said);
+    let lids = lids(&known, &live, &numbering);
     let plan = Plan {
         known: &known,
         present: topology,
@@ -176,7 +231,9 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
         usual_order: &rank.order,
         numbering: &numbering,
         turns: &turns,
+        own: &own,
         lids: &lids,
+        gone: &gone(&known, topology, &live),
         up_turns: &up_turns,
         tiles: &tiles,
         intact_tiles: (!live.is_complete()).then_some(&intact[..]),
@@ -185,14 +242,12 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
         .indices()
         .filter(|switch| live.switches[switch.index()].is_some())
         .collect();
-    let lfts = here
-        .par_iter()
-        .map_init(
-            || -> Scratch { Box::new([0; 1 << 16]) },
-            |scratch, &switch| Filler::new(&plan, switch).table(scratch),
-        )
-        .collect();
-    let tables = Tables { lfts };
+    let mut tables = Tables {
+        lfts: plan.lfts(&here),
+    };
+    if let Some(previous) = previous {
+        tables.share_with(previous);
+    }
     let levels = rank.order.levels();
     let ranks = here.iter().map(|switch| levels[switch.index()]).collect();
     let switches = listed(&known, &rank.order);
@@ -205,10 +260,13 @@ fn route(topology: &Topology, options: &Options) -> Result<Routing, EngineError>
         order: Arc::new(rank.order),
         numbering: Arc::new(numbering),
         turns: Arc::new(turns),
+        own: Arc::new(own),
         tiles,
         intact,
         tables: tables.clone(),
         categories: options.categories.clone(),
+        numbers: options.numbers.clone(),
+        parts: topology.components().len(),
         reason: rank.reason,
         live,
     });
@@ -245,31 +303,38 @@ fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<Sw
 }
 
 /// Whether there is a path wherever cables lead from anybody to a port other than a switch's own, and the other way.
-fn reaches_all<T: std::ops::Deref<Target = Tile>>(
+fn reaches_all<T: std::ops::Deref<Target = Tile> + Sync>(
     topology: &Topology,
     live: &Live,
     numbering: &Numbering,
     tiles: &[T],
 ) -> bool {
-    let here = |switch: usize| live.switches[switch];
-    let counts = |switch: SwitchIdx| topology.destinations_of(switch).len() > 1;
-    tiles.iter().all(|tile| {
-        (0..tile.taken.len()).all(|switch| {
-            let row = &tile.taken[switch][..tile.width()];
-            let Some(from) = here(switch) else {
-                return true;
-            };
-            !row.contains(&UNREACHED)
-                || row.iter().enumerate().all(|(column, &cost)| {
-                    let to = here(numbering.columns[tile.first + column].index());
-                    cost != UNREACHED
-                        || to.is_none_or(|to| {
-                            topology.component_of(from) != topology.component_of(to)
-                                || !(counts(from) || counts(to))
-                        })
+    // By switch: the part that it is in, if it is there, and whether anything but its own port 0 is.
+    let places: Vec<(Option<usize>, bool)> = live
+        .switches
+        .iter()
+        .map(|here| match *here {
+            Some(here) => {
+                let counts = topology.destinations_of(here).len() > 1;
+                (Some(topology.component_of(here)), counts)
+            }
+            None => (None, false),
+        })
+        .collect();
+    let is_reached = |tile: &T| {
+        let ends = &numbering.columns[tile.first..][..tile.width()];
+        let mut rows = tile.taken.iter().zip(&places);
+        rows.all(|(row, &(from, from_counts))| {
+            let row = &row[..ends.len()];
+            from.is_none()
+                || !row.contains(&UNREACHED)
+                || row.iter().zip(ends).all(|(&cost, to)| {
+                    let (to, to_counts) = places[to.index()];
+                    cost != UNREACHED || from != to || !(from_counts || to_counts)
                 })
         })
-    })
+    };
+    tiles.par_iter().all(is_reached)
 }
 
 /// An order of the switches that are there as one of all that are known, with the levels of `usual`.
@@ -299,31 +364,42 @@ fn uses<'a>(
             .filter(|group| level(group.neighbour) < level(switch))
             .map(|group| group.links.len())
             .sum();
-        let mut parallel: Vec<usize> = known
+        let mut parallel: Vec<(u32, usize)> = known
             .groups(switch)
-            .map(|group| group.links.len())
+            .map(|group| {
+                let neighbour = group.neighbour;
+                let divider = if level(neighbour) > level(switch) {
+                    numbering.downward[neighbour.index()].links
+                } else {
+                    divider
+                };
+                (divider, group.links.len())
+            })
             .collect();
         parallel.sort_unstable();
         parallel.dedup();
-        parallel
-            .into_iter()
-            .chain([up])
-            .map(move |turns| (divider, turns))
+        parallel.into_iter().chain([(divider, up)])
     })
+}
+
+/// LIDs that somebody is known to have, and nobody answers to at the moment.
+fn gone(known: &Topology, present: &Topology, live: &Live) -> Vec<Lid> {
+    let gone = live.destinations.zeroes();
+    let lids = gone.flat_map(|number| known.destinations()[number].lids());
+    lids.filter(|&lid| present.destination_of(lid).is_none())
+        .collect()
 }
 
 fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
     let lid = |place: &numbering::Place| {
         let number = place.destination? as usize;
-        let base = known.destinations()[number].lid.0;
-        live.destinations
-            .contains(number)
-            .then_some(base + place.offset)
+        let is_live = live.destinations.contains(number);
+        place.lid(known).filter(|_| is_live)
     };
     numbering
         .places
         .iter()
-        .map(|place| lid(place).unwrap_or(0))
+        .map(|place| lid(place).unwrap_or(Lid::NONE).0)
         .collect()
 }
 
@@ -367,3 +443,9 @@ const PEERS_IN: usize = 4;
 
 /// Categories by the GUID of the port, for those that do not have the usual one of their kind.
 pub type Categories = BTreeMap<Guid, Category>;
+
+/// Numbers within their categories by the GUID of the port; those without one come after the highest.
+///
+/// A switch with `n` ways up gives what leaves by them in turns: ports whose numbers differ modulo `n` do not meet there,
+/// nor those whose numbers divided by `n` differ modulo the ways up of the next switch on their way.
+pub type Numbers = BTreeMap<Guid, u32>;

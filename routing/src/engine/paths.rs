@@ -5,6 +5,8 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
@@ -33,10 +35,58 @@ pub(super) struct Tile {
     /// The switch of the first column.
     pub(super) first: usize,
     /// Hops of the shortest path that only goes down; for engines without an order: of the shortest.
-    pub(super) down: Vec<Row>,
+    pub(super) down: Rows,
     /// Hops of the path that is taken: `down` where there is one, else up first. Empty for engines
     /// without an order.
-    pub(super) taken: Vec<Row>,
+    pub(super) taken: Rows,
+}
+
+/// Rows that lie together, and are copied together when one of them changes that others share.
+const PIECE: usize = 32;
+
+/// A row for each switch. A clone shares them; when one of the two changes, the rest stays shared.
+#[derive(Clone, Default)]
+pub(super) struct Rows {
+    pieces: Vec<Arc<[Row; PIECE]>>,
+    count: usize,
+}
+
+impl Rows {
+    /// Without a path.
+    fn unreached(count: usize) -> Rows {
+        let piece = Arc::new([[UNREACHED; TILE]; PIECE]);
+        Rows {
+            pieces: vec![piece; count.div_ceil(PIECE)],
+            count,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Row> {
+        let rows = self.pieces.iter().flat_map(|piece| piece.iter());
+        rows.take(self.count)
+    }
+}
+
+impl Index<usize> for Rows {
+    type Output = Row;
+
+    fn index(&self, switch: usize) -> &Row {
+        &self.pieces[switch / PIECE][switch % PIECE]
+    }
+}
+
+impl IndexMut<usize> for Rows {
+    fn index_mut(&mut self, switch: usize) -> &mut Row {
+        &mut Arc::make_mut(&mut self.pieces[switch / PIECE])[switch % PIECE]
+    }
 }
 
 impl Tile {
@@ -63,8 +113,8 @@ fn tiles(topology: &Topology, make: impl Fn(usize) -> Tile + Sync) -> Vec<Tile> 
         .collect()
 }
 
-fn own_columns(switches: usize, columns: impl Iterator<Item = SwitchIdx>) -> Vec<Row> {
-    let mut rows = vec![[UNREACHED; TILE]; switches];
+fn own_columns(switches: usize, columns: impl Iterator<Item = SwitchIdx>) -> Rows {
+    let mut rows = Rows::unreached(switches);
     for (column, switch) in columns.take(TILE).enumerate() {
         rows[switch.index()][column] = 0;
     }
@@ -147,7 +197,8 @@ pub(super) fn row(
     (row, up)
 }
 
-/// Puts one column right again after the ways of `ends` changed: as far as costs change, from switch to switch.
+/// Puts one column right again after the ways of `ends` changed: as far as costs change, from switch to switch. Gives the
+/// switches whose costs are others, some of them twice.
 pub(super) fn mend(
     order: &Order,
     ways: Ways<'_>,
@@ -155,7 +206,8 @@ pub(super) fn mend(
     column: usize,
     ends: &FixedBitSet,
     tile: &mut Tile,
-) {
+) -> Vec<SwitchIdx> {
+    let mut others = Vec::new();
     let place = |switch: usize| order.place(SwitchIdx(switch as u32));
     // Who is looked at comes after all that it depends on: the lowest first on the way down.
     let mut waiting: BTreeSet<Reverse<usize>> =
@@ -171,8 +223,9 @@ pub(super) fn mend(
         } else {
             costs.min().unwrap_or(UNREACHED)
         };
-        let cost = &mut tile.down[switch.index()][column];
-        if std::mem::replace(cost, least) != least {
+        if tile.down[switch.index()][column] != least {
+            tile.down[switch.index()][column] = least;
+            others.push(switch);
             changed.insert(next);
             waiting.extend(ways.above(switch).map(|above| Reverse(place(above))));
         }
@@ -189,11 +242,13 @@ pub(super) fn mend(
         } else {
             down
         };
-        let cost = &mut tile.taken[switch.index()][column];
-        if std::mem::replace(cost, least) != least {
+        if tile.taken[switch.index()][column] != least {
+            tile.taken[switch.index()][column] = least;
+            others.push(switch);
             changed.extend(ways.below(switch).map(place));
         }
     }
+    others
 }
 
 /// The neighbours of each switch, those above it apart from those below, each with the port group that leads there.
@@ -291,7 +346,7 @@ pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
         Tile {
             first,
             down,
-            taken: Vec::new(),
+            taken: Rows::default(),
         }
     })
 }

@@ -8,9 +8,8 @@ use super::findings::{self, Finding};
 use super::hints::{self, GpuHint};
 use super::host::Host;
 use super::hosts::Inventory;
-use super::join::{JoinConflict, Joined, NotJoined, join};
 use super::rails::Rails;
-use super::roles::{LeafUse, roles};
+use super::survey::Survey;
 
 /// What can be said about the GPUs of a fabric at one moment. Immutable.
 #[derive(Clone, Debug)]
@@ -30,64 +29,22 @@ pub struct Analysis {
 }
 
 impl Analysis {
+    /// The hosts that are named, or where none are all of them.
+    pub fn names_or_all(&self, names: Vec<String>) -> Vec<String> {
+        if names.is_empty() {
+            self.hosts.iter().map(|host| host.name.clone()).collect()
+        } else {
+            names
+        }
+    }
+
     /// Joins what hosts told of themselves with the fabric, or looks at hosts alone.
     pub fn new(inventory: &Inventory, fabric: Option<Fabric>, config: Config) -> Analysis {
-        let records = inventory.all(fabric.as_ref());
-        let joins: Vec<(Vec<Joined>, Vec<JoinConflict>)> = records
-            .par_iter()
-            .map(|(name, record)| match &fabric {
-                Some(fabric) => join(name, &record.inventory, fabric),
-                None => (
-                    vec![Joined::Not(NotJoined::NotInFabric); record.inventory.hca_ports.len()],
-                    Vec::new(),
-                ),
-            })
-            .collect();
-        let mut taken: Vec<Option<usize>> =
-            vec![None; fabric.as_ref().map_or(0, |f| f.ports().len())];
-        let mut hosts = Vec::with_capacity(records.len());
-        let mut conflicts = Vec::new();
-        for (place, ((name, record), (mut joined, conflict))) in
-            records.into_iter().zip(joins).enumerate()
-        {
-            for port in &mut joined {
-                if let Some(index) = port.port() {
-                    match taken[index as usize] {
-                        Some(_) => *port = Joined::Not(NotJoined::Taken),
-                        None => taken[index as usize] = Some(place),
-                    }
-                }
-            }
-            conflicts.push(conflict);
-            hosts.push(Host {
-                name,
-                inventory: record.inventory,
-                origin: record.origin,
-                seen: record.seen,
-                joined,
-                roles: Vec::new(),
-                slots: Vec::new(),
-            });
-        }
-        let of_gpu_hosts: Vec<bool> = taken
-            .iter()
-            .map(|host| host.is_some_and(|host| !hosts[host].inventory.gpus.is_empty()))
-            .collect();
-        let leaves = fabric
-            .as_ref()
-            .map(|fabric| LeafUse::new(fabric, &of_gpu_hosts));
-        hosts.par_iter_mut().for_each(|host| {
-            let seen = fabric.as_ref().zip(leaves.as_ref());
-            host.roles = roles(&host.inventory, &host.joined, seen, &config.roles);
-            host.number_slots();
-        });
-        let rails = match &fabric {
-            Some(fabric) => Rails::find(&hosts, fabric),
-            None => Rails {
-                units: Vec::new(),
-                unit_of: vec![None; hosts.len()],
-            },
-        };
+        let Survey {
+            hosts,
+            rails,
+            conflicts,
+        } = Survey::new(inventory, fabric.as_ref(), &config);
         let hints = hosts
             .par_iter()
             .enumerate()

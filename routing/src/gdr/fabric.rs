@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
+use super::seats::Seats;
 use crate::netlist::{Netlist, NodeKind};
 use crate::tables::Tables;
 use crate::topology::{PortUse, SwitchIdx, Topology};
@@ -57,6 +58,8 @@ pub struct Fabric {
     pub tables: Option<Arc<Tables>>,
     /// The description of each switch, by its number.
     pub switch_names: Vec<String>,
+    /// Where compute ports sit in the order that routes are spread by.
+    pub seats: Arc<Seats>,
     /// Which state of the fabric this is; every result repeats it.
     pub generation: u64,
     ports: Vec<FabricPort>,
@@ -80,6 +83,7 @@ impl Fabric {
             topology,
             tables,
             switch_names,
+            seats: Arc::default(),
             generation,
             ports: Vec::new(),
             by_node: BTreeMap::new(),

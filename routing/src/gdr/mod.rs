@@ -8,6 +8,7 @@
 //! - [`hosts`] keeps the inventories of many, and machine types that stand in for others;
 //! - [`fabric`] is what the subnet manager adds, and [`join`] finds which port is which;
 //! - [`roles`] tells compute ports from others, [`rails`] finds units and rails from the cables;
+//! - [`seats`] puts compute ports into an order that routes are spread by;
 //! - [`hints`] says which port each GPU should use, and what lies between two GPUs;
 //! - [`job`] orders the processes of a job, and says what their traffic will meet;
 //! - [`render`] writes all that as the files and variables that other programs read;
@@ -32,7 +33,10 @@ pub mod join;
 pub mod rails;
 pub mod render;
 pub mod roles;
+pub mod seats;
+mod survey;
 
 pub use analysis::Analysis;
 pub use config::Config;
 pub use host::Host;
+pub use survey::Survey;

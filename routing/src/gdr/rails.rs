@@ -111,6 +111,7 @@ impl Rails {
         }
         for unit in &mut out.units {
             unit.rails = vote(unit, hosts, |host, slot| {
+                let host = &hosts[host];
                 let port = *host.slots.get(slot)?;
                 Some(fabric.port(host.joined[port].port()?).leaf)
             });
@@ -146,11 +147,12 @@ impl Rails {
     }
 }
 
-/// For each place in the hosts of a unit, the leaf that most of them have there.
+/// For each place in the hosts of a unit, the leaf that most of them have there: `leaf` tells that of a host, by its place
+/// among `hosts`.
 pub(super) fn vote(
     unit: &Unit,
     hosts: &[Host],
-    leaf: impl Fn(&Host, usize) -> Option<SwitchIdx>,
+    leaf: impl Fn(usize, usize) -> Option<SwitchIdx>,
 ) -> Vec<Option<Rail>> {
     let places = unit
         .hosts
@@ -162,7 +164,7 @@ pub(super) fn vote(
     for place in 0..places {
         let mut count: BTreeMap<SwitchIdx, u32> = BTreeMap::new();
         for &host in &unit.hosts {
-            if let Some(leaf) = leaf(&hosts[host], place) {
+            if let Some(leaf) = leaf(host, place) {
                 *count.entry(leaf).or_default() += 1;
             }
         }
@@ -188,14 +190,14 @@ fn leaves(host: &Host, fabric: &Fabric) -> Vec<SwitchIdx> {
 }
 
 /// Disjoint sets of switches.
-struct Sets(Vec<usize>);
+pub(super) struct Sets(Vec<usize>);
 
 impl Sets {
-    fn new(count: usize) -> Sets {
+    pub(super) fn new(count: usize) -> Sets {
         Sets((0..count).collect())
     }
 
-    fn lowest(&mut self, of: usize) -> usize {
+    pub(super) fn lowest(&mut self, of: usize) -> usize {
         let mut at = of;
         while self.0[at] != at {
             self.0[at] = self.0[self.0[at]];
@@ -204,7 +206,7 @@ impl Sets {
         at
     }
 
-    fn join(&mut self, one: usize, other: usize) {
+    pub(super) fn join(&mut self, one: usize, other: usize) {
         let (one, other) = (self.lowest(one), self.lowest(other));
         self.0[one.max(other)] = one.min(other);
     }

@@ -13,6 +13,7 @@ use rsm_ids::Guid;
 use super::fabric::Fabric;
 use super::inventory::{HostInventory, LinkLayer, Tier};
 use super::join::{Joined, NotJoined};
+use crate::engine::Category;
 use crate::topology::SwitchIdx;
 
 /// What a port is for.
@@ -36,6 +37,26 @@ impl Role {
             Role::Storage => "storage",
             Role::Management => "management",
             Role::Outside => "outside",
+        }
+    }
+
+    /// The category that routes to its ports are spread in; `None` where there are none.
+    pub const fn category(self) -> Option<Category> {
+        match self {
+            Role::Compute => Some(Category::Compute),
+            Role::Storage => Some(Category::Storage),
+            Role::Management => Some(Category::Management),
+            Role::Outside => None,
+        }
+    }
+
+    /// The role of ports of a category; `None` for what is inside switches.
+    pub const fn of(category: Category) -> Option<Role> {
+        match category {
+            Category::Compute => Some(Role::Compute),
+            Category::Storage => Some(Role::Storage),
+            Category::Management => Some(Role::Management),
+            Category::Aggregation | Category::Switch => None,
         }
     }
 }

@@ -187,7 +187,7 @@ fn tables_follow_ports_to_their_lids_of_now() {
         0x0001 009\n\
         Unicast lids of switch guid 0x77 x\n";
     let fit = parse(text.as_bytes(), "f").unwrap().fit(&fabric());
-    let table = fit.tables.lfts[0].as_slice();
+    let table = fit.tables.lfts[0].block(0);
     assert_eq!(table[12..16], [2, 3, 1, NO_PATH]);
     assert_eq!(table[1..3], [NO_PATH, 1]);
     assert_eq!(fit.tables.lfts[1].top(), None);

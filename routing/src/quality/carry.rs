@@ -1,5 +1,8 @@
 //! One phase of traffic: everybody sends at the same time.
 
+use rsm_ids::Lid;
+
+use crate::tables::Lft;
 use crate::verify::fabric::Fabric;
 
 use super::order::Hosts;
@@ -12,7 +15,7 @@ const TOGETHER: usize = 512;
 /// What all phases have in common.
 pub(super) struct Carrier<'a> {
     pub(super) fabric: &'a Fabric<'a>,
-    pub(super) rows: &'a [&'a [u8]],
+    pub(super) rows: &'a [Lft],
     pub(super) hosts: &'a Hosts,
     pub(super) uses: &'a Uses,
 }
@@ -75,7 +78,7 @@ impl<'a> Phase<'a> {
             for index in 0..flows {
                 let flow = self.flows[index];
                 let at = usize::from(flow.at);
-                let channel = fabric.channel(at, rows[at][usize::from(flow.lid)]);
+                let channel = fabric.channel(at, rows[at].entry(Lid(flow.lid)));
                 self.load[channel] += 1;
                 self.fullest = self.fullest.max(self.load[channel]);
                 // Fewer switches than LIDs.
@@ -97,7 +100,7 @@ impl<'a> Phase<'a> {
         };
         let (mut at, mut most) = (usize::from(flow.at), 1);
         while at != usize::from(flow.root) {
-            let channel = fabric.channel(at, rows[at][usize::from(flow.lid)]);
+            let channel = fabric.channel(at, rows[at].entry(Lid(flow.lid)));
             most = most.max(self.load[channel]);
             at = fabric.next(channel);
         }

@@ -1,21 +1,15 @@
 //! The ways that packets from all leaves take to one LID.
 
-use crate::tables::{NO_PATH, Tables};
+use crate::tables::{Lft, Tables};
 use crate::topology::SwitchIdx;
 use crate::verify::fabric::Fabric;
 
 use super::order::{Host, Leaf};
 
-/// The forwarding tables as rows of bytes by LID, one for each switch; what tables lack is empty.
-pub(super) fn rows<'a>(fabric: &Fabric<'_>, tables: &'a Tables) -> Vec<&'a [u8]> {
-    (0..fabric.switches)
-        .map(|switch| {
-            tables
-                .lfts
-                .get(switch)
-                .map_or(&[][..], |lft| lft.as_slice())
-        })
-        .collect()
+/// The forwarding tables, one for each switch; those that are lacking are empty.
+pub(super) fn rows(fabric: &Fabric<'_>, tables: &Tables) -> Vec<Lft> {
+    let row = |switch| tables.lfts.get(switch).cloned().unwrap_or_default();
+    (0..fabric.switches).map(row).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +27,7 @@ enum State {
 /// switch comes before the next on its way.
 pub(super) struct Forest<'a> {
     fabric: &'a Fabric<'a>,
-    rows: &'a [&'a [u8]],
+    rows: &'a [Lft],
     /// By switch: the round in which it was last passed.
     passed: Vec<u32>,
     round: u32,
@@ -45,7 +39,7 @@ pub(super) struct Forest<'a> {
 }
 
 impl<'a> Forest<'a> {
-    pub(super) fn new(fabric: &'a Fabric<'a>, rows: &'a [&'a [u8]]) -> Forest<'a> {
+    pub(super) fn new(fabric: &'a Fabric<'a>, rows: &'a [Lft]) -> Forest<'a> {
         Forest {
             fabric,
             rows,
@@ -66,8 +60,7 @@ impl<'a> Forest<'a> {
         leaves: &[Leaf],
         mut lost: impl FnMut(usize),
     ) {
-        let lid = host.lid.index();
-        let byte = |switch: usize| self.rows[switch].get(lid).copied().unwrap_or(NO_PATH);
+        let byte = |switch: usize| self.rows[switch].entry(host.lid);
         self.round += 1;
         self.steps.clear();
         self.ends.clear();

@@ -3,6 +3,7 @@
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
+use crate::tables::Lft;
 use crate::verify::fabric::Fabric;
 
 use super::forest::Forest;
@@ -26,7 +27,7 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    pub(super) fn of(fabric: &Fabric<'_>, rows: &[&[u8]], hosts: &Hosts) -> Uses {
+    pub(super) fn of(fabric: &Fabric<'_>, rows: &[Lft], hosts: &Hosts) -> Uses {
         // In the order of LIDs, in which tables lie in memory.
         let mut by_lid: Vec<u32> = (0..hosts.all.len() as u32).collect();
         by_lid.sort_unstable_by_key(|&host| hosts.all[host as usize].lid);
@@ -57,7 +58,7 @@ impl Uses {
 /// Paths and destinations by channel, and the leaves that do not reach a host, by host.
 type Received = (Vec<u64>, Vec<u32>, Vec<(u32, FixedBitSet)>);
 
-fn to_hosts(fabric: &Fabric<'_>, rows: &[&[u8]], hosts: &Hosts, by_lid: &[u32]) -> Received {
+fn to_hosts(fabric: &Fabric<'_>, rows: &[Lft], hosts: &Hosts, by_lid: &[u32]) -> Received {
     let share = by_lid.len().div_ceil(rayon::current_num_threads()).max(1);
     let parts: Vec<Received> = by_lid
         .par_chunks(share)
@@ -76,7 +77,7 @@ fn to_hosts(fabric: &Fabric<'_>, rows: &[&[u8]], hosts: &Hosts, by_lid: &[u32]) 
     all
 }
 
-fn receive(fabric: &Fabric<'_>, rows: &[&[u8]], hosts: &Hosts, part: &[u32]) -> Received {
+fn receive(fabric: &Fabric<'_>, rows: &[Lft], hosts: &Hosts, part: &[u32]) -> Received {
     let mut forest = Forest::new(fabric, rows);
     let mut paths = vec![0u64; fabric.channels()];
     let mut destinations = vec![0u32; fabric.channels()];
@@ -106,7 +107,7 @@ fn receive(fabric: &Fabric<'_>, rows: &[&[u8]], hosts: &Hosts, part: &[u32]) -> 
     (paths, destinations, lost)
 }
 
-fn from_hosts(fabric: &Fabric<'_>, rows: &[&[u8]], hosts: &Hosts, by_lid: &[u32]) -> Vec<u32> {
+fn from_hosts(fabric: &Fabric<'_>, rows: &[Lft], hosts: &Hosts, by_lid: &[u32]) -> Vec<u32> {
     hosts
         .leaves
         .par_chunks(TOGETHER)
@@ -122,7 +123,7 @@ fn from_hosts(fabric: &Fabric<'_>, rows: &[&[u8]], hosts: &Hosts, by_lid: &[u32]
 
 fn send(
     fabric: &Fabric<'_>,
-    rows: &[&[u8]],
+    rows: &[Lft],
     (hosts, leaves): (&Hosts, &[Leaf]),
     by_lid: &[u32],
 ) -> Vec<u32> {

@@ -5,26 +5,34 @@ use rsm_ids::Lid;
 
 use super::circles::Waits;
 use super::dependencies::{Dependencies, Turns, lid_blocks};
-use super::fabric::{Fabric, Sources, gather};
+use super::fabric::{Blocks, Fabric, Sources};
 use super::lanes::verify_lanes;
+use super::tally::Tally;
 use super::walk::Walker;
 use super::{MAX_WITNESSES, Report, Witness};
 use crate::lanes::Lanes;
 use crate::tables::{BLOCK_LIDS, Tables};
 use crate::topology::{Destination, EndpointKind, Topology};
 
+/// What is known of tables that were checked as a whole.
+pub struct Verified<'a> {
+    /// What they do with packets.
+    pub report: Report,
+    /// The sums that the report was made from.
+    pub tally: Tally,
+    /// Which link can wait for which.
+    pub dependencies: Dependencies<'a>,
+}
+
 /// Checks tables against a topology.
 ///
 /// `tables` may hold anything, also tables for more or fewer switches: what they lack has no path.
 pub fn verify(topology: &Topology, tables: &Tables) -> Report {
-    verify_with_dependencies(topology, tables).0
+    verify_whole(topology, tables).report
 }
 
-/// As [`verify`], and gives the dependencies of the tables, which cost most of it.
-pub fn verify_with_dependencies<'a>(
-    topology: &'a Topology,
-    tables: &Tables,
-) -> (Report, Dependencies<'a>) {
+/// As [`verify`], and gives what it found out on the way, which cost most of it.
+pub fn verify_whole<'a>(topology: &'a Topology, tables: &Tables) -> Verified<'a> {
     let fabric = Fabric::new(topology);
     let sources = StartingPorts::new(topology);
     let blocks = lid_blocks(topology);
@@ -34,43 +42,24 @@ pub fn verify_with_dependencies<'a>(
         .map(|blocks| check_blocks(&fabric, &sources, tables, blocks))
         .collect();
 
-    let mut report = Report {
-        loop_free: true,
-        ..Report::default()
-    };
-    let mut load = vec![0u64; fabric.channels()];
+    let mut tally = Tally::new(fabric.channels());
+    let mut loop_free = true;
     let (mut drops, mut loops) = (Vec::new(), Vec::new());
-    let mut host_pairs = 0;
     let mut turns = Vec::with_capacity(parts.len());
     for part in parts {
-        report.reachable_pairs += part.report.reachable_pairs;
-        report.unreachable_pairs += part.report.unreachable_pairs;
-        report.disconnected_pairs += part.report.disconnected_pairs;
-        report.switch_pairs.reachable += part.report.switch_pairs.reachable;
-        report.switch_pairs.unreachable += part.report.switch_pairs.unreachable;
-        report.switch_pairs.disconnected += part.report.switch_pairs.disconnected;
-        report.loop_free &= part.report.loop_free;
-        report.max_hops = report.max_hops.max(part.report.max_hops);
-        host_pairs += part.host_pairs;
+        tally.add(&part.tally);
+        loop_free &= part.loop_free;
         drops.extend(part.drops);
         loops.extend(part.loops);
-        for (load, part) in load.iter_mut().zip(&part.load) {
-            *load += u64::from(*part);
-        }
         turns.push(part.turns);
-    }
-    let hops = load.iter().sum::<u64>() as f64;
-    report.load.max = load.iter().copied().max().unwrap_or(0);
-    let links = topology.link_count() * 2;
-    if links > 0 {
-        report.load.mean = hops / links as f64;
-    }
-    if host_pairs > 0 {
-        report.average_hops = hops / host_pairs as f64;
     }
     let dependencies = Dependencies::from_parts(fabric, turns);
     let circle = dependencies.circle();
-    report.credit_loop_free = circle.is_empty();
+    let mut report = Report {
+        loop_free,
+        credit_loop_free: circle.is_empty(),
+        ..tally.report(topology)
+    };
     report.witnesses = drops.into_iter().take(MAX_WITNESSES).collect();
     report
         .witnesses
@@ -81,20 +70,21 @@ pub fn verify_with_dependencies<'a>(
             channels: circle.into_iter().map(name).collect(),
         });
     }
-    (report, dependencies)
+    Verified {
+        report,
+        tally,
+        dependencies,
+    }
 }
 
-/// As [`verify_with_dependencies`], for tables that need `lanes`: credit loops are looked for over
+/// As [`verify_whole`], for tables that need `lanes`: credit loops are looked for over
 /// (link, virtual lane), with the service levels and the SLtoVLMappingTables that `lanes` states.
-pub fn verify_on_lanes<'a>(
-    topology: &'a Topology,
-    tables: &Tables,
-    lanes: &Lanes,
-) -> (Report, Dependencies<'a>) {
-    let (mut report, dependencies) = verify_with_dependencies(topology, tables);
+pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lanes) -> Verified<'a> {
+    let mut verified = verify_whole(topology, tables);
     if lanes.is_single() {
-        return (report, dependencies);
+        return verified;
     }
+    let report = &mut verified.report;
     let on_lanes = verify_lanes(topology, tables, lanes);
     report.credit_loop_free = on_lanes.is_sound();
     // Circles of links alone are what the lanes are there for.
@@ -110,7 +100,7 @@ pub fn verify_on_lanes<'a>(
     if let Some(channel) = on_lanes.astray {
         report.witnesses.push(Witness::OffLanes { channel });
     }
-    (report, dependencies)
+    verified
 }
 
 /// Whether switches may change from `old` to `new` in any order, one entry at a time, without a
@@ -125,14 +115,14 @@ pub fn mixture_is_acyclic(topology: &Topology, old: &Tables, new: &Tables) -> bo
 }
 
 /// Ports that packets start at.
-struct StartingPorts {
-    by_switch: Vec<Sources>,
+pub(super) struct StartingPorts {
+    pub(super) by_switch: Vec<Sources>,
     by_part: Vec<Sources>,
     all: Sources,
 }
 
 impl StartingPorts {
-    fn new(topology: &Topology) -> StartingPorts {
+    pub(super) fn new(topology: &Topology) -> StartingPorts {
         let mut ports = StartingPorts {
             by_switch: vec![Sources::default(); topology.switch_count()],
             by_part: vec![Sources::default(); topology.components().len()],
@@ -150,9 +140,8 @@ impl StartingPorts {
 
 /// What one thread has found out.
 struct Part {
-    report: Report,
-    host_pairs: u64,
-    load: Vec<u32>,
+    tally: Tally,
+    loop_free: bool,
     turns: Turns,
     drops: Vec<Witness>,
     loops: Vec<Witness>,
@@ -166,20 +155,17 @@ fn check_blocks(
 ) -> Part {
     let mut walker = Walker::new(fabric, &sources.by_switch, &sources.by_part);
     let mut part = Part {
-        report: Report {
-            loop_free: true,
-            ..Report::default()
-        },
-        host_pairs: 0,
-        load: Vec::new(),
+        tally: Tally::default(),
+        loop_free: true,
         turns: Turns::new(fabric),
         drops: Vec::new(),
         loops: Vec::new(),
     };
+    let mut rows = Blocks::new(tables, fabric.switches);
     let mut block = Vec::new();
     let mut by_lid = vec![0; fabric.switches * BLOCK_LIDS];
     for &(index, mask) in blocks {
-        gather(tables, fabric.switches, (index, mask), &mut block);
+        rows.gather((index, mask), &mut block);
         part.turns.add_block(fabric, &block);
         transpose(&block, fabric.switches, &mut by_lid);
         for offset in (0..BLOCK_LIDS).filter(|offset| mask >> offset & 1 != 0) {
@@ -199,7 +185,7 @@ fn check_blocks(
             }
         }
     }
-    part.load = walker.into_load();
+    (part.tally.load, part.tally.hops) = walker.into_sums();
     part
 }
 
@@ -215,30 +201,29 @@ fn check_lid(
     let outcome = walker.walk(destination, bytes);
     let connected = sources.by_part[fabric.topology.component_of(destination.switch)];
     let all_arrived = outcome.arrived == connected;
-    let report = &mut part.report;
+    let tally = &mut part.tally;
     if destination.kind == EndpointKind::Switch0 {
-        let pairs = &mut report.switch_pairs;
+        let pairs = &mut tally.switch_pairs;
         // Its own packets to itself arrive, and are no pair: unless its own entry is wrong.
         let arrived = outcome.arrived.switches().saturating_sub(1);
         pairs.reachable += arrived;
         pairs.unreachable += connected.switches() - 1 - arrived;
         pairs.disconnected += sources.all.switches() - connected.switches();
-        report.reachable_pairs += outcome.arrived.ports();
-        report.unreachable_pairs += connected.ports() - outcome.arrived.ports();
-        report.disconnected_pairs += sources.all.ports() - connected.ports();
+        tally.pairs.reachable += outcome.arrived.ports();
+        tally.pairs.unreachable += connected.ports() - outcome.arrived.ports();
+        tally.pairs.disconnected += sources.all.ports() - connected.ports();
     } else {
         let arrived = (outcome.arrived.ports() + outcome.arrived.switches()).saturating_sub(1);
         if destination.kind.is_host() {
-            part.host_pairs += outcome.arrived.hosts().saturating_sub(1);
+            tally.host_pairs += outcome.arrived.hosts().saturating_sub(1);
         }
         let connected = connected.ports() + connected.switches();
-        report.reachable_pairs += arrived;
-        report.unreachable_pairs += connected - 1 - arrived;
-        report.disconnected_pairs += sources.all.ports() + sources.all.switches() - connected;
+        tally.pairs.reachable += arrived;
+        tally.pairs.unreachable += connected - 1 - arrived;
+        tally.pairs.disconnected += sources.all.ports() + sources.all.switches() - connected;
     }
-    report.max_hops = report.max_hops.max(outcome.longest);
     if outcome.loops {
-        report.loop_free = false;
+        part.loop_free = false;
         if part.loops.len() < MAX_WITNESSES {
             part.loops.extend(walker.find_loop(lid, bytes));
         }

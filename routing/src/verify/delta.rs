@@ -1,207 +1,248 @@
 //! Whether tables that were proved stay so, by what changed alone.
 //!
-//! Packets that meet no changed entry, and no switch where a cable or a port has come or gone, go as they went. So it is
-//! enough that every changed entry leads to its destination, that the switches where something has gone send nothing
-//! there, and that nothing new goes up after it went down, which an order of the switches tells turn by turn.
+//! What packets do is a sum over pairs of (a switch they start at, a LID they go to), and a pair counts as it did unless its
+//! way meets an entry that is another, or a port that leads elsewhere. So the pairs whose way does are found, by going back
+//! from there; what they gave is taken out of the sums, and what they give now is put in. The result is that of the whole
+//! proof, number for number. Nothing is taken on trust of whoever made the tables: what differs is found here.
+//!
+//! That no circle of links can wait for each other is told by an order of the switches, as
+//! [`Dependencies::follows`](super::Dependencies::follows) has it: where the tables followed it, only what changed can go
+//! up after it went down.
 
-use rsm_ids::{Lid, PortNum};
+mod found;
+mod matched;
+mod side;
 
-use super::Witness;
-use super::transition::Change;
-use crate::tables::{NO_PATH, Tables};
-use crate::topology::{EndpointKind, PortUse, SwitchIdx, Topology};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A switch at which cables or end ports have come or gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// The switch.
-    pub switch: SwitchIdx,
-    /// Its ports that lead to another switch, and did not lead to that port of it before.
-    pub new_links: Vec<PortNum>,
+use rayon::prelude::*;
+use rsm_ids::Lid;
+
+use self::found::Found;
+use self::matched::Matched;
+use self::side::Side;
+use super::tally::Tally;
+use crate::mcast::Orientation;
+use crate::tables::Tables;
+use crate::topology::{SwitchIdx, Topology};
+
+/// Tables that were proved.
+#[derive(Clone, Copy)]
+pub struct Standing<'a> {
+    /// The fabric that they were proved on.
+    pub topology: &'a Topology,
+    /// The tables.
+    pub tables: &'a Tables,
+    /// The order that they follow.
+    pub orientation: &'a Orientation,
+    /// Their sums.
+    pub tally: &'a Tally,
 }
 
-/// The switches of `after` at which `before` had other cables or other end ports, or that it did not have.
-pub fn ends(before: &Topology, after: &Topology) -> Vec<End> {
-    let is_same = |now: SwitchIdx| {
-        let Some(then) = before.switch_by_guid(after.switch(now).guid) else {
+/// Tables that are to be proved.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    /// The fabric that they are for.
+    pub topology: &'a Topology,
+    /// The tables.
+    pub tables: &'a Tables,
+    /// The order that they are to follow.
+    pub orientation: &'a Orientation,
+}
+
+/// What was found of tables that are free of loops and follow their order.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// Their sums, those of the whole proof.
+    pub tally: Tally,
+    /// How many pairs of (switch, LID) were looked at.
+    pub ways: u64,
+}
+
+/// Why what changed does not tell whether tables are sound. They may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Untold {
+    /// Switches that were there before and are still stand in another order.
+    #[error("the switches stand in another order")]
+    Order,
+    /// Switches that were joined are apart now, or the other way.
+    #[error("the fabric falls into other parts")]
+    Parts,
+    /// So much is different that a look at everything costs less.
+    #[error("too much is different")]
+    TooMuch,
+    /// Some packets go up after they went down.
+    #[error("packets to LID {lid} go up after they went down")]
+    Turn {
+        /// Where they go.
+        lid: Lid,
+    },
+    /// Some packets go round.
+    #[error("packets to LID {lid} go round")]
+    Loop {
+        /// Where they go.
+        lid: Lid,
+    },
+    /// The sums are not those of the tables that stood.
+    #[error("the sums do not fit the tables that were proved")]
+    Tally,
+}
+
+/// How many entries may be different: with ten times as many, the whole proof of the largest fabric takes no longer.
+const MAX_POINTS: usize = 1 << 20;
+
+/// Proves `candidate` by what is different from `standing`, which is free of loops and follows its order.
+///
+/// # Errors
+/// It could not be shown like this that the candidate is free of loops and follows its order, the same as before. Whether
+/// every pair is reached, the sums tell.
+pub fn verify_changes(
+    standing: &Standing<'_>,
+    candidate: &Candidate<'_>,
+) -> Result<Changed, Untold> {
+    let before = Side::new(standing.topology, standing.tables, standing.orientation);
+    let after = Side::new(candidate.topology, candidate.tables, candidate.orientation);
+    let matched = Matched::new(&before, &after);
+    if !matched.keeps_order(&before, &after) {
+        return Err(Untold::Order);
+    }
+    if !matched.keeps_parts(&before, &after) {
+        return Err(Untold::Parts);
+    }
+    let work = Work {
+        points: points(&before, &after, &matched)?,
+        before,
+        after,
+        matched,
+    };
+    work.check_turns()?;
+    let parts = work.look()?;
+    work.sum_up(standing.tally, &parts)
+}
+
+/// An entry that may lead elsewhere than before. By LID and switch, as numbered now.
+type Point = (Lid, SwitchIdx);
+
+/// Every entry that is different, or whose port leads to another switch, for LIDs whose port is where it was.
+fn points(before: &Side<'_>, after: &Side<'_>, matched: &Matched) -> Result<Vec<Point>, Untold> {
+    let count = AtomicUsize::new(0);
+    let of_switch = |switch: SwitchIdx| {
+        if count.load(Ordering::Relaxed) > MAX_POINTS {
+            return Vec::new();
+        }
+        let found = matched.points_of(switch, before, after);
+        count.fetch_add(found.len(), Ordering::Relaxed);
+        found
+    };
+    let switches: Vec<SwitchIdx> = after.topology.indices().collect();
+    let found: Vec<Vec<Point>> = switches.into_par_iter().map(of_switch).collect();
+    if count.into_inner() > MAX_POINTS {
+        return Err(Untold::TooMuch);
+    }
+    let mut points: Vec<Point> = found.into_iter().flatten().collect();
+    points.par_sort_unstable();
+    Ok(points)
+}
+
+struct Work<'a> {
+    before: Side<'a>,
+    after: Side<'a>,
+    matched: Matched,
+    /// By LID and switch.
+    points: Vec<Point>,
+}
+
+impl Work<'_> {
+    /// Whether a packet that meets what is different goes up after it went down.
+    fn check_turns(&self) -> Result<(), Untold> {
+        let turned = self
+            .points
+            .par_iter()
+            .find_first(|&&(lid, switch)| self.turns_at(lid, switch));
+        if let Some(&(lid, _)) = turned {
+            return Err(Untold::Turn { lid });
+        }
+        let turned = self.matched.anew.par_iter().find_first(|&&lid| {
+            let mut switches = self.after.topology.indices();
+            self.after.is_in_use(lid) && switches.any(|switch| self.after.turns_below(switch, lid))
+        });
+        match turned {
+            Some(&lid) => Err(Untold::Turn { lid }),
+            None => Ok(()),
+        }
+    }
+
+    fn turns_at(&self, lid: Lid, switch: SwitchIdx) -> bool {
+        let after = &self.after;
+        let Some(next) = after.next(switch, lid) else {
             return false;
         };
-        let links_are = || {
-            let far = |of: &Topology, switch: SwitchIdx| of.switch(switch).guid;
-            before.links(then) == after.links(now)
-                && before.groups(then).len() == after.groups(now).len()
-                && before
-                    .groups(then)
-                    .zip(after.groups(now))
-                    .all(|(then, now)| {
-                        then.links.len() == now.links.len()
-                            && far(before, then.neighbour) == far(after, now.neighbour)
-                    })
-        };
-        let ports = |of: &Topology, switch: SwitchIdx| -> Vec<_> {
-            let found = of.destinations_of(switch).iter();
-            found.map(|d| (d.lid, d.lmc, d.port, d.guid)).collect()
-        };
-        links_are() && ports(before, then) == ports(after, now)
-    };
-    let new_links = |switch: SwitchIdx| {
-        let far = |of: &Topology, at: SwitchIdx, port: PortNum| {
-            let (peer, peer_port) = of.peer(at, port)?;
-            Some((of.switch(peer).guid, peer_port))
-        };
-        let then = before.switch_by_guid(after.switch(switch).guid);
-        (1..=after.switch(switch).num_ports)
-            .map(PortNum)
-            .filter(|&port| {
-                let now = far(after, switch, port);
-                now.is_some() && now != then.and_then(|then| far(before, then, port))
-            })
-            .collect()
-    };
-    after
-        .indices()
-        .filter(|&switch| !is_same(switch))
-        .map(|switch| End {
-            switch,
-            new_links: new_links(switch),
-        })
-        .collect()
-}
-
-/// The first fault that `changes` bring into tables that were proved on a fabric that differs from `topology` at `ends`
-/// alone (see [`ends`]), and that follow the order that `is_above` tells, as [`Dependencies::follows`] has it; `None` where
-/// the proof still holds.
-///
-/// `new` are the tables with the changes. A pair of two switches that carry nothing may be without a path, as in
-/// [`Report`](super::Report).
-///
-/// [`Dependencies::follows`]: super::Dependencies::follows
-pub fn fault_in_changes(
-    topology: &Topology,
-    is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
-    new: &Tables,
-    changes: &[Change],
-    ends: &[End],
-) -> Option<Witness> {
-    let check = Check {
-        topology,
-        tables: new,
-    };
-    let goes_wrong = |switch: SwitchIdx, lid: Lid| {
-        check
-            .lost(switch, lid)
-            .or_else(|| check.turned(&is_above, switch, lid))
-    };
-    let at_ends = ends.iter().find_map(|end| {
-        let in_use = topology.destinations().iter();
-        let mut lids = in_use.flat_map(|destination| destination.lids());
-        lids.find_map(|lid| {
-            let port = PortNum(check.entry(end.switch, lid));
-            if end.new_links.contains(&port) {
-                goes_wrong(end.switch, lid)
-            } else {
-                check.dropped(end.switch, lid)
-            }
-        })
-    });
-    let mut changes = changes.iter();
-    at_ends.or_else(|| changes.find_map(|change| goes_wrong(change.switch, change.lid)))
-}
-
-struct Check<'a> {
-    topology: &'a Topology,
-    tables: &'a Tables,
-}
-
-impl Check<'_> {
-    fn entry(&self, switch: SwitchIdx, lid: Lid) -> u8 {
-        self.tables.lft(switch).entry(lid)
-    }
-
-    fn next(&self, switch: SwitchIdx, lid: Lid) -> Option<SwitchIdx> {
-        let port = PortNum(self.entry(switch, lid));
-        self.topology.peer(switch, port).map(|(next, _)| next)
-    }
-
-    /// The switch itself drops what it should pass on.
-    fn dropped(&self, switch: SwitchIdx, lid: Lid) -> Option<Witness> {
-        let topology = self.topology;
-        let destination = topology.destination_of(lid)?;
-        let entry = self.entry(switch, lid);
-        let passes_on = if destination.switch == switch {
-            entry == destination.port.0
-        } else {
-            let leads_to = topology.port_use(switch, PortNum(entry));
-            matches!(leads_to, PortUse::Link { peer, .. } if peer != switch)
-        };
-        let carries =
-            destination.kind != EndpointKind::Switch0 || topology.destinations_of(switch).len() > 1;
-        let joined = topology.component_of(switch) == topology.component_of(destination.switch);
-        (!passes_on && carries && joined).then(|| Witness::Dropped {
-            switch: topology.switch(switch).guid,
-            lid,
-            port: (entry != NO_PATH).then_some(PortNum(entry)),
-        })
-    }
-
-    /// Packets from the switch are dropped somewhere, or go round.
-    fn lost(&self, from: SwitchIdx, lid: Lid) -> Option<Witness> {
-        let destination = self.topology.destination_of(lid)?;
-        if self.next(from, lid).is_none() {
-            return self.dropped(from, lid);
+        if after.is_above(switch, next) {
+            return after.turns_below(switch, lid);
         }
-        let mut passed = vec![from];
-        let mut switch = from;
-        while switch != destination.switch {
-            let Some(next) = self.next(switch, lid) else {
-                // Whoever is passed on to is expected to pass on, whatever it carries itself.
-                let entry = self.entry(switch, lid);
-                return Some(Witness::Dropped {
-                    switch: self.topology.switch(switch).guid,
-                    lid,
-                    port: (entry != NO_PATH).then_some(PortNum(entry)),
-                });
-            };
-            if let Some(first) = passed.iter().position(|&was| was == next) {
-                let hop = |&switch: &SwitchIdx| {
-                    let port = PortNum(self.entry(switch, lid));
-                    (self.topology.switch(switch).guid, port)
-                };
-                let mut hops: Vec<_> = passed[first..].iter().map(hop).collect();
-                let lowest = (0..hops.len()).min_by_key(|&place| hops[place].0)?;
-                hops.rotate_left(lowest);
-                return Some(Witness::Loop { lid, hops });
-            }
-            passed.push(next);
-            switch = next;
+        if next == switch {
+            // By a cable to itself: it goes round, which is found on the way.
+            return false;
         }
-        self.dropped(switch, lid)
+        // Who sends down to it by an entry that is different is looked at himself; who does by one that is not did so
+        // before, and then it did not send up.
+        let sent_up = self.matched.then(switch).is_some_and(|then| {
+            let was = self.before.next(then, lid);
+            was.is_some_and(|was| self.before.is_above(was, then))
+        });
+        !sent_up
+            && after
+                .feeders(switch, lid)
+                .any(|from| after.is_above(from, switch))
     }
 
-    /// A turn from down to up at either end of what the entry sends to.
-    fn turned(
-        &self,
-        is_above: &impl Fn(SwitchIdx, SwitchIdx) -> bool,
-        switch: SwitchIdx,
-        lid: Lid,
-    ) -> Option<Witness> {
-        let next = self.next(switch, lid)?;
-        let turn = |from: SwitchIdx, at: SwitchIdx| {
-            let channel = |switch: SwitchIdx| {
-                let port = PortNum(self.entry(switch, lid));
-                (self.topology.switch(switch).guid, port)
-            };
-            Witness::CreditLoop {
-                channels: vec![channel(from), channel(at)],
+    /// Looks at every pair whose way may be another, each thread at its share of the LIDs.
+    fn look(&self) -> Result<Vec<Found<'_>>, Untold> {
+        let lids: Vec<&[Point]> = self
+            .points
+            .chunk_by(|one, other| one.0 == other.0)
+            .collect();
+        let threads = rayon::current_num_threads().max(1);
+        let share = lids.len().div_ceil(threads).max(1);
+        let changed = lids.par_chunks(share).map(|lids| {
+            let mut found = Found::new(&self.before, &self.after);
+            for points in lids {
+                found.add_around(points, &self.matched)?;
             }
-        };
-        let goes_up = |at: SwitchIdx| self.next(at, lid).is_some_and(|to| is_above(to, at));
-        if is_above(switch, next) {
-            return goes_up(next).then(|| turn(switch, next));
+            Ok(found)
+        });
+        let mut parts: Vec<Found<'_>> = changed.collect::<Result<_, Untold>>()?;
+        let whole = self.matched.whole_lids(&self.before, &self.after);
+        if !whole.is_empty() {
+            let share = whole.len().div_ceil(threads).max(1);
+            let moved = whole.par_chunks(share).map(|lids| {
+                let mut found = Found::new(&self.before, &self.after);
+                for &lid in lids {
+                    found.add_whole(lid, &self.matched)?;
+                }
+                Ok(found)
+            });
+            parts.extend(moved.collect::<Result<Vec<_>, Untold>>()?);
         }
-        let mut feeders = self.topology.groups(switch).map(|group| group.neighbour);
-        feeders
-            .find(|&from| is_above(from, switch) && self.next(from, lid) == Some(switch))
-            .map(|from| turn(from, switch))
+        Ok(parts)
+    }
+
+    fn sum_up(&self, standing: &Tally, parts: &[Found<'_>]) -> Result<Changed, Untold> {
+        let mut tally = Tally {
+            load: self
+                .matched
+                .loads(&self.before, &self.after, standing, parts)?,
+            hops: standing.hops.clone(),
+            ..*standing
+        };
+        let mut ways = 0;
+        for part in parts {
+            tally.add_pairs(&part.now);
+            ways += part.ways;
+        }
+        for part in parts {
+            tally.take_pairs(&part.then).ok_or(Untold::Tally)?;
+        }
+        Ok(Changed { tally, ways })
     }
 }

@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 
 use super::circles::Waits;
-use super::fabric::{Fabric, gather};
+use super::fabric::{Blocks, Fabric};
 use crate::mcast::PortMask;
 use crate::tables::{BLOCK_LIDS, Tables};
 use crate::topology::{SwitchIdx, Topology};
@@ -37,9 +37,10 @@ impl<'a> Dependencies<'a> {
             .par_chunks(share)
             .map(|blocks| {
                 let mut turns = Turns::new(&fabric);
+                let mut rows = Blocks::new(tables, fabric.switches);
                 let mut block = Vec::new();
                 for &lids in blocks {
-                    gather(tables, fabric.switches, lids, &mut block);
+                    rows.gather(lids, &mut block);
                     turns.add_block(&fabric, &block);
                 }
                 turns
@@ -73,6 +74,8 @@ impl<'a> Dependencies<'a> {
     /// then that of every mixture.
     pub fn add_mixture(&mut self, old: &Tables, new: &Tables) {
         let (mut before, mut after) = (Vec::new(), Vec::new());
+        let [mut old_rows, mut new_rows] =
+            [old, new].map(|tables| Blocks::new(tables, self.fabric.switches));
         for (index, mask) in lid_blocks(self.fabric.topology) {
             let differs = (0..self.fabric.switches).any(|switch| {
                 match (old.lfts.get(switch), new.lfts.get(switch)) {
@@ -84,8 +87,8 @@ impl<'a> Dependencies<'a> {
             if !differs {
                 continue;
             }
-            gather(old, self.fabric.switches, (index, mask), &mut before);
-            gather(new, self.fabric.switches, (index, mask), &mut after);
+            old_rows.gather((index, mask), &mut before);
+            new_rows.gather((index, mask), &mut after);
             self.add_mixed_block(&before, &after);
         }
     }
@@ -214,7 +217,7 @@ impl Turns {
         }
     }
 
-    /// Adds the dependencies of a block that [`gather`] gathered.
+    /// Adds the dependencies of a block that [`Blocks`] gathered.
     pub(super) fn add_block(&mut self, fabric: &Fabric<'_>, block: &[u8]) {
         let own_words = fabric.stride * self.words;
         let rows = block.chunks_exact(BLOCK_LIDS).take(fabric.switches);

@@ -2,7 +2,7 @@
 
 use rsm_ids::{Guid, PortNum};
 
-use crate::tables::{BLOCK_LIDS, NO_PATH, Tables};
+use crate::tables::{BLOCK_LIDS, NO_PATH, PAGE_BLOCKS, Page, Tables};
 use crate::topology::{EndpointKind, PortUse, SwitchIdx, Topology};
 
 /// What one table byte leads to, for all switches and bytes.
@@ -18,13 +18,7 @@ pub(crate) struct Fabric<'a> {
 
 impl<'a> Fabric<'a> {
     pub(crate) fn new(topology: &'a Topology) -> Fabric<'a> {
-        let most = topology
-            .switches()
-            .iter()
-            .map(|switch| switch.num_ports)
-            .max();
-        // Port 0, the external ports, and one more for every byte above them.
-        let stride = usize::from(most.unwrap_or(0)) + 2;
+        let stride = stride(topology);
         let switches = topology.switch_count();
         // The builder refuses more switches than LIDs.
         let mut next = vec![switches as u16; switches * stride];
@@ -86,29 +80,51 @@ impl<'a> Fabric<'a> {
     }
 }
 
-/// Copies block `index` of every switch's table to `block`, one switch after the other, and a block
-/// without a path for nowhere. LIDs that are not in `mask` have no path.
-pub(super) fn gather(
-    tables: &Tables,
+/// Channels of a switch: port 0, the external ports, and one more for every byte above them.
+pub(super) fn stride(topology: &Topology) -> usize {
+    let ports = topology.switches().iter().map(|switch| switch.num_ports);
+    usize::from(ports.max().unwrap_or(0)) + 2
+}
+
+/// The tables of all switches, block by block.
+pub(super) struct Blocks<'t> {
+    tables: &'t Tables,
     switches: usize,
-    (index, mask): (usize, u64),
-    block: &mut Vec<u8>,
-) {
-    block.clear();
-    let start = index * BLOCK_LIDS;
-    for switch in 0..switches {
-        let table = tables
-            .lfts
-            .get(switch)
-            .map_or(&[][..], |lft| lft.as_slice());
-        let held = &table[start.min(table.len())..(start + BLOCK_LIDS).min(table.len())];
-        block.extend_from_slice(held);
-        block.resize((switch + 1) * BLOCK_LIDS, NO_PATH);
+    /// The page that was looked into last, of every table: looking them up costs as much as what is read of them.
+    page: Option<usize>,
+    pages: Vec<&'t Page>,
+}
+
+impl<'t> Blocks<'t> {
+    pub(super) fn new(tables: &'t Tables, switches: usize) -> Blocks<'t> {
+        Blocks {
+            tables,
+            switches,
+            page: None,
+            pages: Vec::with_capacity(switches),
+        }
     }
-    block.resize((switches + 1) * BLOCK_LIDS, NO_PATH);
-    for offset in (0..BLOCK_LIDS).filter(|offset| mask >> offset & 1 == 0) {
-        for row in block.chunks_exact_mut(BLOCK_LIDS) {
-            row[offset] = NO_PATH;
+
+    /// Copies block `index` of every switch's table to `block`, one switch after the other, and a block
+    /// without a path for nowhere. LIDs that are not in `mask` have no path.
+    pub(super) fn gather(&mut self, (index, mask): (usize, u64), block: &mut Vec<u8>) {
+        let page = index / PAGE_BLOCKS;
+        if self.page != Some(page) {
+            let lfts = self.tables.lfts.iter().take(self.switches);
+            self.pages.clear();
+            self.pages.extend(lfts.map(|lft| lft.page(page)));
+            self.page = Some(page);
+        }
+        block.clear();
+        let start = index % PAGE_BLOCKS * BLOCK_LIDS;
+        for page in &self.pages {
+            block.extend_from_slice(&page[start..][..BLOCK_LIDS]);
+        }
+        block.resize((self.switches + 1) * BLOCK_LIDS, NO_PATH);
+        for offset in (0..BLOCK_LIDS).filter(|offset| mask >> offset & 1 == 0) {
+            for row in block.chunks_exact_mut(BLOCK_LIDS) {
+                row[offset] = NO_PATH;
+            }
         }
     }
 }

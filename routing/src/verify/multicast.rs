@@ -7,7 +7,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 
 use super::MAX_WITNESSES;
 use super::dependencies::Dependencies;
-use crate::mcast::{Member, Orientation, Tree, Trees};
+use crate::mcast::{Member, Orientation, PortMask, Tree, Trees};
 use crate::tables::Tables;
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
@@ -91,7 +91,8 @@ pub fn verify_multicast(
         }
         let walk = Walk::new(topology, tree);
         walk.check(&mut report);
-        all_follow &= orientation.is_some_and(|orientation| follows(topology, orientation, tree));
+        all_follow &=
+            orientation.is_some_and(|orientation| masks_follow(topology, orientation, &tree.masks));
     }
     if !all_follow {
         let mut dependencies = Dependencies::of(topology, tables);
@@ -103,9 +104,19 @@ pub fn verify_multicast(
     report
 }
 
-/// Whether no packet goes up after it came down.
-fn follows(topology: &Topology, orientation: &Orientation, tree: &Tree) -> bool {
-    tree.masks.iter().all(|&(switch, mask)| {
+/// Whether no packet to a multicast LID goes up after it came down, by the masks of its switches.
+///
+/// `masks` are sorted by switch; one that is not listed passes nothing on.
+pub fn masks_follow(
+    topology: &Topology,
+    orientation: &Orientation,
+    masks: &[(SwitchIdx, PortMask)],
+) -> bool {
+    let mask_of = |switch: SwitchIdx| {
+        let place = masks.binary_search_by_key(&switch, |&(at, _)| at);
+        place.map_or(PortMask::EMPTY, |place| masks[place].1)
+    };
+    masks.iter().all(|&(switch, mask)| {
         mask.ports().all(|port| {
             let Some((next, entry)) = topology.peer(switch, port) else {
                 return true;
@@ -117,7 +128,7 @@ fn follows(topology: &Topology, orientation: &Orientation, tree: &Tree) -> bool 
                         .peer(next, turn)
                         .is_some_and(|(after, _)| orientation.is_above(after, next))
             };
-            !(goes_down && tree.mask(next).ports().any(goes_up_then))
+            !(goes_down && mask_of(next).ports().any(goes_up_then))
         })
     })
 }

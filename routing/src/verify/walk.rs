@@ -20,13 +20,11 @@ use crate::topology::{Destination, EndpointKind, SwitchIdx};
 pub(super) struct Outcome {
     /// The sources whose packets arrived.
     pub(super) arrived: Sources,
-    /// Switch-to-switch hops of the longest path that arrived.
-    pub(super) longest: u32,
     /// Some packets go round for ever.
     pub(super) loops: bool,
 }
 
-/// Scratch space for walks, and the load they leave on channels.
+/// Scratch space for walks, the load they leave on channels, and how far they went.
 pub(super) struct Walker<'a, 'f> {
     fabric: &'a Fabric<'f>,
     starts: &'a [Sources],
@@ -35,6 +33,8 @@ pub(super) struct Walker<'a, 'f> {
     /// By channel: paths of pairs of hosts. As many ports as there are LIDs, to as many LIDs, are
     /// fewer than 2^32.
     load: Vec<u32>,
+    /// By number of hops: (switch, LID)s whose packets arrived after that many.
+    hops: Vec<u64>,
     /// By switch, for the LID that is walked to: the next one.
     next: Vec<u16>,
     order: Vec<u16>,
@@ -52,7 +52,8 @@ pub(super) struct Walker<'a, 'f> {
 
 /// What is known of a destination switch that all of its part reached.
 struct Known {
-    longest: u32,
+    /// By number of hops: switches that are so far from it.
+    counts: Vec<u32>,
     /// By switch: hops to it, [`FAR`] from other parts and for nowhere.
     hops: Vec<u16>,
     /// The switches, the farthest first.
@@ -78,6 +79,7 @@ impl<'a, 'f> Walker<'a, 'f> {
             starts,
             starts_of_part,
             load: vec![0; fabric.channels()],
+            hops: Vec::new(),
             next: vec![0; count],
             order: Vec::with_capacity(count),
             waiting: vec![0; count + 1],
@@ -101,10 +103,10 @@ impl<'a, 'f> Walker<'a, 'f> {
         if destination.kind.is_host() {
             self.add_load(&known.order, bytes);
         }
+        self.add_hops(&known.counts);
         let part = self.fabric.topology.component_of(destination.switch);
         let outcome = Outcome {
             arrived: self.starts_of_part[part],
-            longest: known.longest,
             loops: false,
         };
         self.known[root] = Some(known);
@@ -145,6 +147,15 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
+    fn add_hops(&mut self, counts: &[u32]) {
+        if self.hops.len() < counts.len() {
+            self.hops.resize(counts.len(), 0);
+        }
+        for (hops, &count) in self.hops.iter_mut().zip(counts) {
+            *hops += u64::from(count);
+        }
+    }
+
     /// A walk that takes nothing for granted.
     fn walk_anew(&mut self, destination: &Destination, bytes: &[u8], delivers: bool) -> Outcome {
         let root = destination.switch.index();
@@ -171,35 +182,35 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
         let mut hops = vec![FAR; self.fabric.switches + 1];
         hops[root] = 0;
-        let mut longest = 0;
+        let mut counts = vec![1u32];
         // The root first; what never comes to it stays far.
         for &switch in self.order.iter().rev() {
             let next = usize::from(self.next[usize::from(switch)]);
             if hops[next] != FAR {
-                hops[usize::from(switch)] = hops[next] + 1;
-                longest = longest.max(hops[next] + 1);
+                let own = hops[next] + 1;
+                hops[usize::from(switch)] = own;
+                if counts.len() <= usize::from(own) {
+                    counts.resize(usize::from(own) + 1, 0);
+                }
+                counts[usize::from(own)] += 1;
             }
         }
         let part = self.fabric.topology.component_of(destination.switch);
         let arrived = self.flow[root];
-        let longest = u32::from(longest);
+        self.add_hops(&counts);
         let all_arrived = !loops && arrived == self.starts_of_part[part];
         if all_arrived {
             // In an order that serves for every LID with these distances, not for this one only.
             let mut order = self.order.clone();
             order.sort_by_key(|&switch| std::cmp::Reverse(hops[usize::from(switch)]));
             let known = Known {
-                longest,
+                counts,
                 hops,
                 order,
             };
             self.keep(root, known);
         }
-        Outcome {
-            arrived,
-            longest,
-            loops,
-        }
+        Outcome { arrived, loops }
     }
 
     /// Keeps what is known of a switch, for as long as there is room.
@@ -241,14 +252,15 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// By channel: paths of pairs of hosts. Channels to nowhere carry nothing.
-    pub(super) fn into_load(mut self) -> Vec<u32> {
+    /// By channel: paths of pairs of hosts, where channels to nowhere carry nothing. And by number of hops: (switch, LID)s
+    /// whose packets arrived after that many.
+    pub(super) fn into_sums(mut self) -> (Vec<u32>, Vec<u64>) {
         for (channel, load) in self.load.iter_mut().enumerate() {
             if self.fabric.next(channel) == self.fabric.nowhere() {
                 *load = 0;
             }
         }
-        self.load
+        (self.load, self.hops)
     }
 
     /// The circle that the last walk left out, the lowest GUID first.

@@ -14,7 +14,7 @@ use rsm_routing::verify::{Report, verify_on_lanes};
 
 /// Checks what every routing must be on the lanes that it needs, and gives the report.
 pub(crate) fn assert_sound_on_lanes(topology: &Topology, routing: &Routing) -> Report {
-    let report = verify_on_lanes(topology, &routing.tables, &routing.lanes).0;
+    let report = verify_on_lanes(topology, &routing.tables, &routing.lanes).report;
     assert!(report.loop_free, "{:?}", report.witnesses);
     assert!(report.credit_loop_free, "{:?}", report.witnesses);
     assert_eq!(report.unreachable_pairs, 0, "{:?}", report.witnesses);

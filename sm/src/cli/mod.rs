@@ -84,7 +84,7 @@ struct ServeArgs {
     /// The definitions of partitions, in the format of OpenSM's partitions.conf
     #[arg(long, value_name = "FILE")]
     partitions: Option<PathBuf>,
-    /// The routing engine: auto, minhop, updn, dnup, dor, torus, dragonfly+, nue, dfsssp or file
+    /// The routing engine: auto, fabric-tree, updn, dnup, minhop, dor, torus, dragonfly+, nue, dfsssp or file
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
     /// Accept routes that can deadlock the fabric (minhop on anything but a tree)

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use super::finding::{Finding, Severity, any_error};
 use super::load::{ConfigError, read_text};
 use super::{
-    Config, load_partitions, load_tables, opensm_conf, parse_guid_file, parse_guid2lid,
-    parse_partitions, toml_file,
+    Config, load_partitions, load_tables, opensm_conf, parse_categories, parse_guid_file,
+    parse_guid2lid, parse_partitions, toml_file,
 };
 
 /// The kinds of files that [`check`] knows.
@@ -19,6 +19,8 @@ pub enum FileKind {
     Guid2Lid,
     /// A list of GUIDs.
     GuidFile,
+    /// What ports are for.
+    Categories,
     /// OpenSM's definitions of partitions.
     Partitions,
 }
@@ -30,6 +32,7 @@ impl fmt::Display for FileKind {
             FileKind::OpensmConf => "OpenSM configuration",
             FileKind::Guid2Lid => "OpenSM guid2lid table",
             FileKind::GuidFile => "GUID list",
+            FileKind::Categories => "list of port categories",
             FileKind::Partitions => "partition definitions",
         })
     }
@@ -63,6 +66,9 @@ impl FileKind {
             }
             _ if first.starts_with('[') || first.contains('=') => FileKind::Toml,
             all if all.len() == 3 && all.iter().all(number) => FileKind::Guid2Lid,
+            [guid, "compute" | "storage" | "management", ..] if number(guid) => {
+                FileKind::Categories
+            }
             [guid, ..] if number(guid) => FileKind::GuidFile,
             _ => FileKind::OpensmConf,
         }
@@ -144,6 +150,10 @@ pub fn check(file: &Path) -> Result<Report, ConfigError> {
             let (guids, findings) = parse_guid_file(file, &text);
             (findings, guids.len())
         }
+        FileKind::Categories => {
+            let (categories, findings) = parse_categories(file, &text);
+            (findings, categories.len())
+        }
         FileKind::Partitions => {
             let (partitions, findings) = parse_partitions(file, &text, false);
             (findings, partitions.list.len())
@@ -163,6 +173,12 @@ fn with_files(config: &Config, mut findings: Vec<Finding>) -> Vec<Finding> {
         match read_text(roots) {
             Ok(text) => findings.extend(parse_guid_file(roots, &text).1),
             Err(error) => findings.push(unread(roots, &error, "root_guid_file names it")),
+        }
+    }
+    if let Some(categories) = &config.routing.categories_file {
+        match read_text(categories) {
+            Ok(text) => findings.extend(parse_categories(categories, &text).1),
+            Err(error) => findings.push(unread(categories, &error, "categories_file names it")),
         }
     }
     if let Some(tables) = &config.routing.tables_file {

@@ -3,6 +3,7 @@
 //! A file is read as a whole, every error in it is reported with its place, what was found and
 //! what is expected; with one error nothing of it is used. [`Config::sample`] documents every key.
 
+mod categories_file;
 mod check;
 mod field;
 mod finding;
@@ -21,6 +22,7 @@ mod tables_file;
 mod tests;
 mod toml_file;
 
+pub use categories_file::parse_categories;
 pub use check::{FileKind, Report, check};
 pub use finding::{Finding, Severity};
 pub use guid_file::parse_guid_file;
@@ -39,6 +41,20 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use rsm_ids::Guid;
+use rsm_routing::engine::Categories;
+
+/// Reads the file that `routing.categories_file` names.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has any error.
+pub fn load_categories(file: &Path) -> Result<Categories, ConfigError> {
+    let (categories, findings) = parse_categories(file, &load::read_text(file)?);
+    if finding::any_error(&findings) {
+        return Err(ConfigError::Invalid { findings });
+    }
+    Ok(categories)
+}
 
 /// Reads the file that `routing.root_guid_file` names.
 ///

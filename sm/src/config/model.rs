@@ -168,6 +168,10 @@ pub struct RoutingConfig {
     pub tables_file: Option<PathBuf>,
     /// How many lanes `nue` spreads destinations over, 1 to 8.
     pub nue_vls: u8,
+    /// What ports are for, where it is not what is usual for their kind.
+    pub categories_file: Option<PathBuf>,
+    /// Whether the ports of hosts that have several are spread in the order of hosts and rails.
+    pub rails: bool,
 }
 
 impl Default for RoutingConfig {
@@ -177,6 +181,8 @@ impl Default for RoutingConfig {
             root_guid_file: None,
             tables_file: None,
             nue_vls: 1,
+            categories_file: None,
+            rails: true,
         }
     }
 }

@@ -158,6 +158,15 @@ pub(super) const FIELDS: &[Field] = fields! {
         "How many lanes `nue` spreads destinations over. With one no service level matters; more give",
         "shorter paths to programs that ask for theirs."
     ];
+    routing.categories_file: OptionPath, Kind::Path, "\"/etc/rsm/categories\"", [
+        "What ports are for: on each line a port GUID and compute, storage or management. Each kind is",
+        "spread on its own (fabric-tree). Others are for computing, unless GPU hosts tell otherwise."
+    ];
+    routing.rails: Flag, Kind::Flag, "", [
+        "Whether the ports of hosts that have several are spread in the order of hosts and rails, so that",
+        "rings, trees and shifts meet on no link (fabric-tree). Found from names and cables where GPU",
+        "hosts told nothing."
+    ];
 
     partitions.file: OptionPath, Kind::Path, "\"/etc/rsm/partitions.conf\"", [
         "The file that defines them, in OpenSM's format. Not set: every port is a full member of the",

@@ -194,6 +194,7 @@ fn each_kind_of_file_is_recognised() {
         ("guid2lid", "", FileKind::Guid2Lid),
         ("x", "# roots\n0x10\n", FileKind::GuidFile),
         ("x", "0x10 spine one\n", FileKind::GuidFile),
+        ("x", "0x10 storage one\n", FileKind::Categories),
     ];
     for (name, text, kind) in cases {
         assert_eq!(
@@ -270,6 +271,7 @@ proptest! {
         let _ = opensm_conf::parse(file, &text);
         let _ = parse_guid2lid(file, &text);
         let _ = parse_guid_file(file, &text);
+        let _ = parse_categories(file, &text);
     }
 
     #[test]

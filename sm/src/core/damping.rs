@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rsm_mad::Time;
+use rsm_mad::wire::attr::PortState;
 
+use crate::fabric::{Delta, Fabric};
 use crate::plan::policy::DampingPolicy;
 use crate::sweep::inventory::PortKey;
 
@@ -95,6 +97,50 @@ impl Damping {
             .iter()
             .filter(|(_, changes)| changes.suppressed)
             .map(|(&link, changes)| (link, changes.count))
+    }
+}
+
+/// Links between switches that came, went or were retrained since the last model count as having flapped.
+pub(super) fn count_flaps(
+    damping: &mut Damping,
+    delta: &Delta,
+    old: &Fabric,
+    new: &Fabric,
+    now: Time,
+) {
+    if old.nodes.is_empty() {
+        return;
+    }
+    let between_switches = |fabric: &Fabric, key: PortKey| {
+        fabric
+            .find(key.node)
+            .is_some_and(|ix| fabric.node(ix).is_switch())
+    };
+    for &(a, b) in &delta.links_vanished {
+        if between_switches(old, a) && between_switches(old, b) {
+            damping.flapped(a, now);
+        }
+    }
+    for &key in &delta.ports_changed {
+        let state = |fabric: &Fabric| {
+            fabric
+                .find_port(key)
+                .map(|at| (fabric.port(at).state(), fabric.port(at).peer))
+        };
+        let (Some((before, Some(_))), Some((PortState::Init, Some(peer)))) =
+            (state(old), state(new))
+        else {
+            continue;
+        };
+        let peer = new.key(peer);
+        // Both ends fell back; it counts once, for the lower end.
+        if before == PortState::Active
+            && key < peer
+            && between_switches(new, key)
+            && between_switches(new, peer)
+        {
+            damping.flapped(key, now);
+        }
     }
 }
 

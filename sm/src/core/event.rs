@@ -8,6 +8,7 @@ use rsm_ids::Guid;
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::attr::Notice;
 use rsm_routing::engine::EngineKind;
+use rsm_routing::gdr::hosts::Inventory;
 
 use super::convergence::Convergence;
 use super::snapshot::Snapshot;
@@ -41,6 +42,8 @@ pub enum Event {
     Groups(Arc<GroupSet>),
     /// Ports are to have other names beside their own.
     Guids(Arc<AliasGuids>),
+    /// Hosts with GPUs have told of themselves, or are forgotten.
+    GpuHosts(Arc<Inventory>),
     /// The hosts behind these ports have lost what they registered, and are to register anew.
     Reregister(BTreeSet<Guid>),
     /// Somebody wants something.

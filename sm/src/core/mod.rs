@@ -11,11 +11,14 @@
 //!
 //! A run is a function of the events and their times.
 
+mod conclusion;
 pub mod convergence;
 pub mod damping;
 mod election;
 pub mod event;
 pub mod found;
+mod planning;
+mod pushing;
 pub mod role;
 pub mod snapshot;
 mod stage;
@@ -32,6 +35,8 @@ use rsm_mad::Time;
 use rsm_mad::client::{Client, ClientConfig, Completion, Failure, Handled, Request, Route, Routes};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::transport::{Datagram, Inbound, PortEvent};
+use rsm_routing::gdr::hosts::Inventory as GpuInventory;
+use rsm_routing::gdr::seats::Seats;
 
 use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
@@ -100,6 +105,10 @@ impl Default for Config {
 pub struct Remembered {
     /// LIDs given out.
     pub claims: Claims,
+    /// Where compute ports sit in the order that routes are spread by.
+    pub seats: Arc<Seats>,
+    /// What hosts with GPUs told of themselves; whoever takes it in keeps it.
+    pub gpus: Arc<GpuInventory>,
     /// What devices do not keep.
     pub not_kept: NotKept,
     /// Number of the last plan.
@@ -145,6 +154,8 @@ pub struct Core {
     fabric: Arc<Fabric>,
     plan: Option<Arc<Plan>>,
     claims: Arc<Claims>,
+    seats: Arc<Seats>,
+    gpus: Arc<GpuInventory>,
     not_kept: NotKept,
     /// Who takes part in multicast, once that is known.
     groups: Option<Arc<GroupSet>>,
@@ -189,14 +200,14 @@ impl Core {
     pub fn new(config: Config, remembered: Remembered) -> Core {
         let mut work = Work::default();
         work.sweep_everything(false, "start");
-        let mut inventory = Inventory::default();
-        inventory.reads_lanes = config.policy.engine.may_need_lanes();
         Core {
             client: Client::new(config.client.clone()),
-            inventory,
+            inventory: Inventory::default(),
             fabric: Arc::default(),
             plan: None,
             claims: Arc::new(remembered.claims),
+            seats: remembered.seats,
+            gpus: remembered.gpus,
             not_kept: remembered.not_kept,
             groups: None,
             found: Found::default(),
@@ -244,6 +255,10 @@ impl Core {
             } => self.on_planned(generation, outcome, now),
             Event::Groups(groups) => self.on_groups(groups),
             Event::Guids(guids) => self.on_guids(guids),
+            Event::GpuHosts(gpus) => {
+                self.gpus = gpus;
+                self.work.plan_again("GPU hosts told of themselves");
+            }
             Event::Reregister(ports) => self.on_reregister(&ports),
             Event::Command(command) => self.on_command(command, now),
         }
@@ -451,7 +466,6 @@ impl Core {
             Command::Reload(config) => {
                 self.drop_trial();
                 self.config = *config;
-                self.inventory.reads_lanes = self.config.policy.engine.may_need_lanes();
                 self.refused.clear();
                 self.damping.configure(self.config.damping);
                 // What a device did not keep under the old settings may be asked for once more.

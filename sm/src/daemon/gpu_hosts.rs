@@ -9,17 +9,15 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use rsm_api::{GpuImportError, GpuSubject, Gpus};
-use rsm_mad::wire::attr::NodeType;
-use rsm_mad::wire::sa::Rate;
-use rsm_routing::gdr::fabric::{Fabric, FabricPort};
 use rsm_routing::gdr::hosts::{HostError, Inventory};
 use rsm_routing::gdr::import::{Format, MAX_BYTES, import, to_json};
 use rsm_routing::gdr::inventory::HostInventory;
 use rsm_routing::gdr::{Analysis, Config};
-use rsm_routing::topology::PortUse;
 
-use crate::core::snapshot::Snapshot;
-use crate::plan::Plan;
+use tokio::sync::watch;
+
+use crate::plan::gpu;
+use crate::plan::order::roles;
 use crate::publish::View;
 
 /// Folders below the one that inventories are kept in: a file for each host, and one of the machine type.
@@ -32,39 +30,69 @@ pub(super) struct GpuHosts {
     /// Where inventories survive a restart; nowhere without one.
     dir: Option<PathBuf>,
     state: Mutex<State>,
+    /// Who else is to know: routes are spread by what ports are for.
+    tell: Tell,
+    /// How often inventories have changed.
+    changes: watch::Sender<u64>,
 }
+
+/// Where new inventories are told.
+pub(super) type Tell = Box<dyn Fn(Arc<Inventory>) + Send + Sync>;
 
 #[derive(Default)]
 struct State {
-    inventory: Inventory,
+    inventory: Arc<Inventory>,
     /// What the last question was answered from, and the snapshot's generation; gone after an import.
     last: Option<(u64, Arc<Analysis>)>,
 }
 
+/// The inventories that are kept in `dir`.
+///
+/// # Errors
+/// The folder cannot be read. A file in it that is no inventory is passed over with a warning: hosts can be imported
+/// again.
+pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<Inventory> {
+    let mut inventory = Inventory::new();
+    if let Some(dir) = dir {
+        load(&dir.join(HOSTS), |name, host, seen| {
+            inventory.insert(name, host, seen)
+        })?;
+        load(&dir.join(MACHINE_TYPE), |name, host, _| {
+            like(&mut inventory, name, &host)
+        })?;
+    }
+    Ok(inventory)
+}
+
 impl GpuHosts {
-    /// The inventories that are kept in `dir`, over what `view` shows.
-    ///
-    /// # Errors
-    /// The folder cannot be read. A file in it that is no inventory is passed over with a warning: hosts can be
-    /// imported again.
-    pub(super) fn open(view: Arc<View>, dir: Option<PathBuf>) -> anyhow::Result<GpuHosts> {
-        let mut inventory = Inventory::new();
-        if let Some(dir) = &dir {
-            load(&dir.join(HOSTS), |name, host, seen| {
-                inventory.insert(name, host, seen)
-            })?;
-            load(&dir.join(MACHINE_TYPE), |name, host, _| {
-                like(&mut inventory, name, &host)
-            })?;
-        }
-        Ok(GpuHosts {
+    /// `inventory`, which is kept in `dir`, over what `view` shows. What it becomes is told to `tell`.
+    pub(super) fn new(
+        view: Arc<View>,
+        dir: Option<PathBuf>,
+        inventory: Arc<Inventory>,
+        tell: Tell,
+    ) -> GpuHosts {
+        GpuHosts {
             view,
             dir,
             state: Mutex::new(State {
                 inventory,
                 last: None,
             }),
-        })
+            tell,
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// Puts an inventory in the place of that in force.
+    fn replace(&self, state: &mut State, inventory: Inventory) {
+        let inventory = Arc::new(inventory);
+        *state = State {
+            inventory: inventory.clone(),
+            last: None,
+        };
+        (self.tell)(inventory);
+        self.changes.send_modify(|count| *count += 1);
     }
 
     fn keep(&self, folder: &str, name: &str, host: &HostInventory) -> io::Result<()> {
@@ -157,11 +185,17 @@ impl Gpus for GpuHosts {
         {
             return analysis.clone();
         }
-        let fabric = snapshot
-            .plan
-            .as_ref()
-            .map(|plan| fabric(&snapshot, plan, generation));
+        let plan = snapshot.plan.as_ref();
+        let fabric = plan.map(|plan| {
+            // The plan keeps its tables together with how they came about, so that they are copied here.
+            let tables = Arc::new(plan.routing.tables.clone());
+            let mut fabric =
+                gpu::fabric(&snapshot.fabric, &plan.topology, Some(tables), generation);
+            fabric.seats = plan.order.seats.clone();
+            fabric
+        });
         let config = Config {
+            roles: plan.map_or_else(BTreeMap::new, |plan| roles(&plan.policy.categories)),
             now: self.seconds(),
             ..Config::default()
         };
@@ -170,9 +204,13 @@ impl Gpus for GpuHosts {
         analysis
     }
 
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
     fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError> {
         let mut state = self.state.lock();
-        let mut inventory = state.inventory.clone();
+        let mut inventory = Inventory::clone(&state.inventory);
         let (folder, name, kept) = match subject {
             GpuSubject::Host(name) => {
                 inventory.insert(name, host.clone(), self.seconds())?;
@@ -188,10 +226,7 @@ impl Gpus for GpuHosts {
             GpuSubject::MachineType(name) => self.drop_machine_types_but(name),
         });
         kept.map_err(|error| GpuImportError::Kept(error.to_string()))?;
-        *state = State {
-            inventory,
-            last: None,
-        };
+        self.replace(&mut state, inventory);
         Ok(())
     }
 
@@ -209,61 +244,11 @@ impl Gpus for GpuHosts {
                 _ => {}
             }
         }
-        state.inventory.remove(host);
-        state.last = None;
+        let mut inventory = Inventory::clone(&state.inventory);
+        inventory.remove(host);
+        self.replace(&mut state, inventory);
         Ok(true)
     }
-}
-
-/// The fabric of a snapshot with the LIDs and tables of its plan.
-fn fabric(snapshot: &Snapshot, plan: &Plan, generation: u64) -> Fabric {
-    let topology = Arc::clone(&plan.topology);
-    let mut names = vec![String::new(); topology.switch_count()];
-    let mut ports = Vec::new();
-    for (ix, node) in snapshot.fabric.iter() {
-        if node.kind() == NodeType::Switch {
-            if let Some(switch) = topology.switch_by_guid(node.guid) {
-                names[switch.index()] = node.description.clone();
-            }
-            continue;
-        }
-        for (number, port) in node.end_ports() {
-            let Some(peer) = port.peer.filter(|peer| peer.node != ix) else {
-                continue;
-            };
-            let leaf = topology.switch_by_guid(snapshot.fabric.node(peer.node).guid);
-            let Some(leaf) = leaf else { continue };
-            let PortUse::Destination(at) = topology.port_use(leaf, peer.port) else {
-                continue;
-            };
-            let destination = &topology.destinations()[at as usize];
-            if !destination.kind.is_host() {
-                continue;
-            }
-            let info = port.info.as_ref();
-            let rate = info
-                .and_then(|info| info.link_rate())
-                .and_then(|link| Rate::of_link(link).tenth_gbps());
-            ports.push(FabricPort {
-                guid: destination.guid,
-                node_guid: node.guid,
-                system_image_guid: node.info.system_image_guid(),
-                port: number,
-                description: node.description.clone(),
-                lid: destination.lid,
-                lmc: destination.lmc,
-                leaf,
-                leaf_port: peer.port,
-                rate_tenth_gbps: rate.unwrap_or(0),
-                mtu: info
-                    .and_then(|info| info.neighbor_mtu().bytes())
-                    .unwrap_or(0),
-            });
-        }
-    }
-    // The plan keeps its tables together with how they came about, so that they are copied here.
-    let tables = Arc::new(plan.routing.tables.clone());
-    Fabric::new(topology, Some(tables), names, ports, generation)
 }
 
 #[cfg(test)]
@@ -284,7 +269,9 @@ mod tests {
 
     fn open(dir: &Path) -> GpuHosts {
         let view = Arc::new(View::new("sim:test".to_owned(), true, Box::new(Still)));
-        GpuHosts::open(view, Some(dir.to_owned())).expect("a folder of ours")
+        let inventory = kept(Some(dir)).expect("a folder of ours");
+        let tell = Box::new(|_| {});
+        GpuHosts::new(view, Some(dir.to_owned()), Arc::new(inventory), tell)
     }
 
     fn host() -> HostInventory {
@@ -325,15 +312,8 @@ mod tests {
         fs::write(dir.path().join(HOSTS).join("gpu-1.json"), "{").expect("room");
         fs::write(dir.path().join(HOSTS).join(".gpu-2.new"), "{").expect("room");
         assert!(open(dir.path()).analysis().hosts.is_empty());
-        let nowhere = GpuHosts::open(
-            Arc::new(View::new(String::new(), true, Box::new(Still))),
-            None,
-        );
-        assert!(
-            nowhere
-                .expect("nothing to read")
-                .import(GpuSubject::Host("../x"), host())
-                .is_err()
-        );
+        let view = Arc::new(View::new(String::new(), true, Box::new(Still)));
+        let nowhere = GpuHosts::new(view, None, Arc::default(), Box::new(|_| {}));
+        assert!(nowhere.import(GpuSubject::Host("../x"), host()).is_err());
     }
 }

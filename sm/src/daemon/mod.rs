@@ -8,6 +8,7 @@
 pub mod administration;
 mod attachment;
 mod clock;
+mod compute;
 mod dumps;
 mod events;
 mod fabric_server;
@@ -88,11 +89,14 @@ pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 /// # Errors
 /// What keeps it from starting: the port, the state directory, the sockets; or a part of it that failed for good.
 pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
+    compute::give_way();
     let clock = Clock::start();
     let core_config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
     let gpu_dir = state_dir.map(|dir| dir.join("gpu"));
     let (keeper, mut kept) = memory::open(state_dir, clock)?;
+    let gpus = Arc::new(gpu_hosts::kept(gpu_dir.as_deref())?);
+    kept.core.gpus = gpus.clone();
     // Nobody would be there to register with.
     kept.core.reregister &= !options.once;
     let (inbox, events) = mpsc::channel(INBOX);
@@ -151,7 +155,12 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
                 administering.desk(),
             ))),
             simulation,
-            gpus: Some(Arc::new(GpuHosts::open(view.clone(), gpu_dir)?)),
+            gpus: Some(Arc::new(GpuHosts::new(
+                view.clone(),
+                gpu_dir,
+                gpus,
+                gpu_sink(inbox.clone()),
+            ))),
         };
         Some(serve(&options, backend).await?)
     };
@@ -192,6 +201,12 @@ fn core_sink(inbox: mpsc::Sender<Event>) -> administration::CoreSink {
         // The daemon is ending.
         Err(mpsc::error::TrySendError::Closed(_)) => true,
     })
+}
+
+/// Where new inventories of GPU hosts are told to the core.
+fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::Tell {
+    // They come on threads that may wait. A closed channel says that the daemon is ending.
+    Box::new(move |gpus| drop(inbox.blocking_send(Event::GpuHosts(gpus))))
 }
 
 /// Everything around the core.
@@ -312,7 +327,7 @@ impl Shell {
     fn start_plan(&self, job: Box<plan::Job>, failed: mpsc::Sender<String>) {
         let inbox = self.inbox.clone();
         let generation = job.generation;
-        let computed = tokio::task::spawn_blocking(move || plan::plan(&job));
+        let computed = tokio::task::spawn_blocking(move || compute::run(|| plan::plan(&job)));
         tokio::spawn(async move {
             match computed.await {
                 // A closed channel says that the daemon is ending.
@@ -406,6 +421,7 @@ fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snap
         mft_blocks = convergence.mft_blocks,
         ports_active = ports.active,
         ports_not_active = ports.not_active,
+        proof = snapshot.plan.as_ref().map(|plan| plan.proved.to_string()),
         discover_ms = convergence.discover.as_secs_f64() * 1e3,
         plan_ms = convergence.plan.as_secs_f64() * 1e3,
         push_ms = convergence.push.as_secs_f64() * 1e3,

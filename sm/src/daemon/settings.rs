@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_mad::client::ClientConfig;
+use rsm_routing::engine::Categories;
 
 use crate::config::{
-    self, Config, ConfigError, PartitionConfig, Partitions, load_guid_file, load_partitions,
-    load_tables,
+    self, Config, ConfigError, PartitionConfig, Partitions, load_categories, load_guid_file,
+    load_partitions, load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -32,6 +33,10 @@ pub(super) fn core_config(
         Some(file) => Some(Arc::new(load_tables(file)?)),
         None => None,
     };
+    let categories = match &config.routing.categories_file {
+        Some(file) => load_categories(file)?,
+        None => Categories::new(),
+    };
     let policy = Policy {
         lmc: config.lids.lmc,
         lmc_enhanced_port0: config.lids.lmc_esp0,
@@ -40,6 +45,8 @@ pub(super) fn core_config(
         root_guids,
         tables,
         nue_vls: config.routing.nue_vls,
+        categories: Arc::new(categories),
+        rails: config.routing.rails,
         partitions: Arc::new(partitions(&config.partitions, in_force)?),
         enforcement: config.partitions.enforcement,
         accept_credit_loops,

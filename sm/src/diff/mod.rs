@@ -149,15 +149,14 @@ pub fn diff(
         }
         let on_the_way = waypoint.and_then(|tables| plan.table_of(tables, guid));
         for block in 0..plan.blocks() {
-            let entries = table.block(block);
-            let held = match on_the_way.map(|table| table.block(block)) {
+            let held = match on_the_way {
                 Some(first) => {
-                    if !record.lft.holds(block, &first) {
+                    if !record.lft.holds_of(first, block) {
                         change.first.push(block as u16);
                     }
-                    first == entries
+                    first.block_eq(table, block)
                 }
-                None => record.lft.holds(block, &entries),
+                None => record.lft.holds_of(table, block),
             };
             if !held {
                 change.blocks.push(block as u16);

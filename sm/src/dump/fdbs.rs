@@ -15,7 +15,7 @@ pub fn fdbs(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "LID    : Port : Hops : Optimal")?;
         for lid in 1..=source.max_lid() {
             write!(out, "0x{lid:04X} : ")?;
-            let port = tables.linear.get(lid).copied().unwrap_or(DROP);
+            let port = tables.linear.entry(Lid(lid as u16));
             match source.owner(lid) {
                 Some(owner) if port != DROP => {
                     let target = Target::of(source, owner);

@@ -17,7 +17,7 @@ pub fn lfts(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
         )?;
         text::description(out, node.description)?;
         writeln!(out, "'):")?;
-        for (lid, &port) in tables.linear.iter().enumerate().take(max + 1) {
+        for (lid, port) in tables.linear.iter().enumerate().take(max + 1) {
             if port > node.num_ports {
                 continue;
             }

@@ -108,7 +108,7 @@ fn dump_node<'a>(
         num_ports: node.info.num_ports(),
         ports,
         tables: plan.table(node.guid).map(|table| DumpTables {
-            linear: table.as_slice(),
+            linear: table.clone(),
             multicast: BTreeMap::new(),
         }),
     }

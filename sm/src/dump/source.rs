@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
+use rsm_routing::tables::Lft;
 
 use super::hops::{HopRule, Hops};
 
@@ -38,7 +39,7 @@ pub struct DumpNode<'a> {
     /// By number; for a switch with port 0, which holds its GUID and LID.
     pub ports: BTreeMap<PortNum, DumpPort>,
     /// What a switch forwards; `None` for other nodes.
-    pub tables: Option<DumpTables<'a>>,
+    pub tables: Option<DumpTables>,
 }
 
 /// A port.
@@ -84,9 +85,9 @@ pub enum LinkState {
 
 /// The tables of a switch.
 #[derive(Clone, Debug, Default)]
-pub struct DumpTables<'a> {
-    /// The output port of each LID, 255 for none.
-    pub linear: &'a [u8],
+pub struct DumpTables {
+    /// The linear forwarding table.
+    pub linear: Lft,
     /// Multicast LID → the ports it goes out on.
     pub multicast: BTreeMap<Lid, Vec<PortNum>>,
 }
@@ -149,7 +150,7 @@ impl<'a> DumpSource<'a> {
     }
 
     /// The switches, each with its index among the nodes and its tables, by GUID.
-    pub(super) fn switches(&self) -> impl Iterator<Item = (usize, &DumpNode<'a>, &DumpTables<'a>)> {
+    pub(super) fn switches(&self) -> impl Iterator<Item = (usize, &DumpNode<'a>, &DumpTables)> {
         let all = self.nodes.iter().enumerate();
         all.filter_map(|(index, node)| Some((index, node, node.tables.as_ref()?)))
     }

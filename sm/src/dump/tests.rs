@@ -3,6 +3,7 @@ use std::io::{self, Write};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
+use rsm_routing::tables::Lft;
 
 use super::*;
 
@@ -115,15 +116,15 @@ fn up_down_hops_leave_out_what_turns_up_again() {
 fn a_detour_is_named_with_the_better_port() {
     let mut nodes = triangle();
     nodes[1].tables = Some(DumpTables {
-        linear: &[255, 0, 1, 1, 1],
+        linear: Lft::from_entries(&[255, 0, 1, 1, 1]),
         ..DumpTables::default()
     });
     nodes[2].tables = Some(DumpTables {
-        linear: &[255, 2, 0, 9, 3],
+        linear: Lft::from_entries(&[255, 2, 0, 9, 3]),
         ..DumpTables::default()
     });
     nodes[3].tables = Some(DumpTables {
-        linear: &[255, 1, 2],
+        linear: Lft::from_entries(&[255, 1, 2]),
         ..DumpTables::default()
     });
     let source = DumpSource::new(nodes, Lid(4), HopRule::Shortest).unwrap();
@@ -154,13 +155,13 @@ fn a_detour_is_named_with_the_better_port() {
 #[test]
 fn tables_are_read_back_from_either_dump() {
     let mut nodes = triangle();
-    for (node, linear) in [
+    for (node, entries) in [
         (1, &[255, 0, 1, 2, 1][..]),
         (2, &[255, 1, 0, 2, 3]),
         (3, &[255, 1, 2]),
     ] {
         nodes[node].tables = Some(DumpTables {
-            linear,
+            linear: Lft::from_entries(entries),
             ..DumpTables::default()
         });
     }
@@ -203,7 +204,7 @@ fn a_port_with_several_lids_owns_each() {
     let port = nodes[0].ports.get_mut(&PortNum(1)).unwrap();
     (port.lid, port.lmc) = (Lid(8), Lmc::new(2).unwrap());
     nodes[2].tables = Some(DumpTables {
-        linear: &[255, 1, 0, 2, 255, 255, 255, 255, 3, 3, 3, 3],
+        linear: Lft::from_entries(&[255, 1, 0, 2, 255, 255, 255, 255, 3, 3, 3, 3]),
         ..DumpTables::default()
     });
     let source = DumpSource::new(nodes, Lid(8), HopRule::Shortest).unwrap();

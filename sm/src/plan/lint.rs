@@ -1,10 +1,15 @@
 //! The proof of a plan, before the first SMP leaves.
 
 use rsm_routing::engine::Routing;
+use rsm_routing::mcast::Orientation;
 use rsm_routing::topology::Topology;
-use rsm_routing::verify::{Dependencies, Report, verify_on_lanes};
+use rsm_routing::verify::{
+    Candidate, Dependencies, Report, Standing, Tally, Untold, Verified, verify_changes,
+    verify_on_lanes,
+};
 
 use super::policy::Policy;
+use super::{Plan, multicast};
 
 /// Why a plan is not put into force.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -33,20 +38,114 @@ pub enum Refusal {
     },
 }
 
+/// How tables were proved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proved {
+    /// All entries were looked at.
+    Whole {
+        /// Why not only those that changed, in a few words.
+        why: String,
+    },
+    /// By what is different from the plan before, which was proved. What is found is the same.
+    Changes {
+        /// How many pairs of (switch, LID) were looked at.
+        ways: u64,
+    },
+}
+
+impl std::fmt::Display for Proved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Proved::Whole { why } => write!(f, "as a whole: {why}"),
+            Proved::Changes { ways } => write!(f, "by what changed: {ways} ways"),
+        }
+    }
+}
+
 /// What is proved of tables.
 pub struct Proof<'a> {
     /// All of it; it is there also where there is nothing to object to.
     pub report: Report,
+    /// The sums that it was made from.
+    pub tally: Tally,
     /// Why the tables are not put into force.
     pub refusal: Option<Refusal>,
-    /// Which link can wait for which by these tables.
-    pub dependencies: Dependencies<'a>,
+    /// No route goes up after it went down.
+    pub follows: bool,
+    /// How it was proved.
+    pub proved: Proved,
+    /// Which link can wait for which by these tables, where that was found out.
+    pub dependencies: Option<Dependencies<'a>>,
 }
 
-/// Proves what `routing` found, on the lanes that it needs.
-pub fn prove<'a>(topology: &'a Topology, routing: &Routing, policy: &Policy) -> Proof<'a> {
+/// Proves what `routing` found, on the lanes that it needs: by what is different from the plan before where that tells, as a
+/// whole where it does not. `orientation` is the order that the routes are to follow.
+pub fn prove<'a>(
+    topology: &'a Topology,
+    routing: &Routing,
+    orientation: &Orientation,
+    policy: &Policy,
+    previous: Option<&Plan>,
+) -> Proof<'a> {
+    match prove_changes(topology, routing, orientation, previous) {
+        Ok(proof) => proof,
+        Err(why) => prove_whole(topology, routing, orientation, policy, why),
+    }
+}
+
+/// What is wrong with tables is for the whole proof to say, which names it.
+fn prove_changes<'a>(
+    topology: &Topology,
+    routing: &Routing,
+    orientation: &Orientation,
+    previous: Option<&Plan>,
+) -> Result<Proof<'a>, String> {
+    let previous = previous.ok_or("no plan is in force")?;
+    if !previous.follows_ranking {
+        return Err("the routes in force follow no order".to_owned());
+    }
+    if !(routing.lanes.is_single() && previous.routing.lanes.is_single()) {
+        return Err("the routes need lanes".to_owned());
+    }
+    let standing = Standing {
+        topology: &previous.topology,
+        tables: &previous.routing.tables,
+        orientation: &multicast::orientation(&previous.topology, &previous.routing),
+        tally: &previous.tally,
+    };
+    let candidate = Candidate {
+        topology,
+        tables: &routing.tables,
+        orientation,
+    };
+    let changed =
+        verify_changes(&standing, &candidate).map_err(|untold: Untold| untold.to_string())?;
+    if changed.tally.unreachable_pairs() > 0 {
+        return Err("some pairs have no path".to_owned());
+    }
+    Ok(Proof {
+        report: changed.tally.report(topology),
+        tally: changed.tally,
+        refusal: None,
+        follows: true,
+        proved: Proved::Changes { ways: changed.ways },
+        dependencies: None,
+    })
+}
+
+fn prove_whole<'a>(
+    topology: &'a Topology,
+    routing: &Routing,
+    orientation: &Orientation,
+    policy: &Policy,
+    why: String,
+) -> Proof<'a> {
     let engine = routing.engine;
-    let (report, dependencies) = verify_on_lanes(topology, &routing.tables, &routing.lanes);
+    let Verified {
+        report,
+        tally,
+        dependencies,
+    } = verify_on_lanes(topology, &routing.tables, &routing.lanes);
     let refusal = if !report.loop_free {
         Some(Refusal::Loop { engine })
     } else if !report.credit_loop_free && !policy.accept_credit_loops {
@@ -61,7 +160,10 @@ pub fn prove<'a>(topology: &'a Topology, routing: &Routing, policy: &Policy) -> 
     };
     Proof {
         report,
+        tally,
         refusal,
-        dependencies,
+        follows: dependencies.follows(|high, low| orientation.is_above(high, low)),
+        proved: Proved::Whole { why },
+        dependencies: Some(dependencies),
     }
 }

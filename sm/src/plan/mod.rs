@@ -3,12 +3,14 @@
 //! Planning is pure: [`plan`] turns a [`Job`] (everything it depends on) into an [`Outcome`], on
 //! whatever thread, and nothing else happens.
 
+pub mod gpu;
 pub mod groups;
 pub mod guids;
 mod lanes;
 pub mod lids;
 pub mod lint;
 pub mod multicast;
+pub mod order;
 pub mod partitions;
 pub mod policy;
 pub mod ports;
@@ -20,15 +22,18 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 use rsm_routing::engine::{self, EngineError, Options, Routing};
+use rsm_routing::gdr::hosts::Inventory;
+use rsm_routing::gdr::seats::Seats;
 use rsm_routing::mcast::Mft;
 use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
 use rsm_routing::topology::{Topology, TopologyError};
-use rsm_routing::verify::{Dependencies, Report};
+use rsm_routing::verify::{Report, Tally};
 
 use self::groups::GroupSet;
 use self::lids::{Claim, Claims, LidPlan};
-use self::lint::Refusal;
+use self::lint::{Proved, Refusal};
 use self::multicast::{Base, HeldMasks, Multicast};
+use self::order::Order;
 use self::partitions::PartitionPlan;
 use self::policy::Policy;
 pub use self::topology::{build as topology, lids_in_use};
@@ -46,6 +51,10 @@ pub struct Job {
     pub fabric: Arc<Fabric>,
     /// LIDs given out before.
     pub claims: Arc<Claims>,
+    /// Where compute ports sat before, as long as there is no plan in force.
+    pub seats: Arc<Seats>,
+    /// What hosts with GPUs told of themselves.
+    pub gpus: Arc<Inventory>,
     /// What the operator decides.
     pub policy: Arc<Policy>,
     /// Cables kept out of the routes, by either end.
@@ -62,6 +71,50 @@ pub struct Job {
     pub basis: Option<Arc<Plan>>,
 }
 
+impl Job {
+    /// The first plan for a subnet of which nothing is known but what it consists of.
+    pub fn first(fabric: Arc<Fabric>, policy: Arc<Policy>) -> Job {
+        Job {
+            generation: 1,
+            fabric,
+            claims: Arc::default(),
+            seats: Arc::default(),
+            gpus: Arc::default(),
+            policy,
+            damped: Arc::default(),
+            previous: None,
+            hardware: Vec::new(),
+            groups: None,
+            masks: Vec::new(),
+            basis: None,
+        }
+    }
+
+    /// The plan after `plan` for the fabric as it is then, where all switches hold what that wanted, and nobody takes part in
+    /// multicast.
+    pub fn after(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> Job {
+        let lids = plan.lids.lids.iter();
+        let claims = lids.map(|(&at, &claim)| (plan.fabric.port(at).guid, claim));
+        let switches = plan.topology.switches().iter();
+        let hardware = switches
+            .zip(&plan.routing.tables.lfts)
+            .map(|(switch, lft)| Held {
+                switch: switch.guid,
+                entries: lft.clone(),
+                complete: true,
+            });
+        Job {
+            generation: plan.generation + 1,
+            claims: Arc::new(claims.collect()),
+            seats: plan.order.seats.clone(),
+            gpus: plan.order.gpus(),
+            previous: Some(plan.clone()),
+            hardware: hardware.collect(),
+            ..Job::first(fabric, plan.policy.clone())
+        }
+    }
+}
+
 /// The desired state of the subnet. A clone shares everything of size.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -75,10 +128,16 @@ pub struct Plan {
     pub sm_lid: Lid,
     /// The switch graph with these LIDs.
     pub topology: Arc<Topology>,
+    /// What routes are spread by.
+    pub order: Order,
     /// The forwarding tables, and how they came about.
     pub routing: Arc<Routing>,
     /// Their proof.
     pub report: Report,
+    /// The sums that the proof was made from, for that of the next plan.
+    pub tally: Arc<Tally>,
+    /// How they were proved.
+    pub proved: Proved,
     /// Whether no route goes up after it went down, by the ranking of `routing` or, where it has none, by distance
     /// from the hosts.
     pub follows_ranking: bool,
@@ -194,7 +253,8 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         .map(|claim| claim.base)
         .ok_or(PlanError::NoLocalLid)?;
     let topology = Arc::new(topology::build(&job.fabric, &lids, &job.damped)?);
-    let used = job.hardware.iter().any(|held| !held.entries.is_empty());
+    let order = Order::of(job, &topology);
+    let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
     let hardware = used.then(|| transition::tables(&topology, &job.hardware));
     let options = Options {
         root_guids: job.policy.root_guids.clone(),
@@ -210,7 +270,8 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         max_vls: lanes::available(&job.fabric, &topology, &job.policy),
         tables: job.policy.tables.clone(),
         nue_vls: job.policy.nue_vls,
-        ..Options::default()
+        categories: order.categories.clone(),
+        numbers: order.numbers.clone(),
     };
     let routing = engine::route(job.policy.engine, &topology, &options, hardware.as_ref())?;
     // Links kept out of the routes carry packets all the same, until no table leads to them.
@@ -221,16 +282,15 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
     };
     let links = links_apart.as_ref().unwrap_or(&topology);
     let ways = transition::Ways::of(job, &topology, &routing);
-    let proof = lint::prove(&topology, &routing, &job.policy);
+    let orientation = multicast::orientation(&topology, &routing);
+    let previous = job.previous.as_deref();
+    let proof = lint::prove(&topology, &routing, &orientation, &job.policy, previous);
     if let Some(refusal) = proof.refusal {
         return Err(refusal.into());
     }
     let report = proof.report;
-    let orientation = multicast::orientation(&topology, &routing);
-    let follows_ranking = proof
-        .dependencies
-        .follows(|high, low| orientation.is_above(high, low));
-    let waypoint = transition::waypoint(
+    let follows_ranking = proof.follows;
+    let route = transition::route(
         &job.fabric,
         links,
         &job.hardware,
@@ -258,11 +318,14 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         lids: Arc::new(lids),
         sm_lid,
         topology: topology.clone(),
+        order,
         routing: Arc::new(routing),
         report,
+        tally: Arc::new(proof.tally),
+        proved: proof.proved,
         follows_ranking,
         multicast: None,
-        waypoint: waypoint.map(Arc::new),
+        waypoint: route.waypoint.map(Arc::new),
         partitions: Arc::new(partitions),
         policy: job.policy.clone(),
         findings,
@@ -270,13 +333,9 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
     if let Some(groups) = &job.groups {
         let base = Base::new(&job.fabric, &topology, orientation, follows_ranking);
         plan.add_multicast(job, groups, Arc::new(base), None);
-        let tables = match &links_apart {
-            None => transition::with_multicast(job, &plan, &topology, proof.dependencies),
-            Some(links) => {
-                let needs = Dependencies::of(links, &plan.routing.tables);
-                transition::with_multicast(job, &plan, links, needs)
-            }
-        };
+        // What was found out on the way holds for the links that it was found out on.
+        let needs = proof.dependencies.filter(|_| links_apart.is_none());
+        let tables = transition::with_multicast(job, &plan, links, route.follows, needs);
         plan.waypoint = tables.map(Arc::new).or(plan.waypoint);
     }
     Ok(plan)

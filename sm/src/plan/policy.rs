@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lmc};
-use rsm_routing::engine::EngineKind;
+use rsm_routing::engine::{Categories, EngineKind};
 use rsm_routing::lfts::Dump;
 
 use crate::config::{Enforcement, Partitions};
@@ -26,6 +26,10 @@ pub struct Policy {
     pub tables: Option<Arc<Dump>>,
     /// How many lanes `nue` spreads destinations over.
     pub nue_vls: u8,
+    /// What ports are for, where it is not what is usual for their kind, by port GUID.
+    pub categories: Arc<Categories>,
+    /// Whether the ports of hosts that have several are spread in the order of hosts and rails.
+    pub rails: bool,
     /// Who may talk to whom.
     pub partitions: Arc<Partitions>,
     /// Where switches check that.
@@ -107,6 +111,8 @@ impl Default for Policy {
             root_guids: Vec::new(),
             tables: None,
             nue_vls: 1,
+            categories: Arc::default(),
+            rails: true,
             partitions: Arc::default(),
             enforcement: Enforcement::default(),
             accept_credit_loops: false,

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
-    Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, Page, PathQuestion, Paths, Service, ServiceFilter, ServiceKey,
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, AliasGuid, AliasGuidKey,
+    GroupSelector, Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, Page, PathQuestion, Paths, PortKey, Service, ServiceFilter, ServiceKey,
+    Subscription, SubscriptionKey,
 };
 use rsm_api::{Administration, AdministrationError, BoxFuture};
 use rsm_ids::{Gid, Guid};
@@ -13,7 +14,7 @@ use rsm_mad::wire::fields;
 use rsm_mad::wire::sa::SaStatus;
 
 use super::view::View;
-use super::{multicast, paths, services};
+use super::{aliases, multicast, paths, services, subscriptions};
 use crate::sa::{Counters, Holdings, LatencyCounts, Standing};
 
 /// Where subnet administration, which is busy elsewhere, can be asked about itself.
@@ -62,6 +63,34 @@ impl Administration for Administered {
             Ok(services::services(
                 &published, &services, now, after, limit, &filter,
             ))
+        })
+    }
+
+    fn subscriptions(
+        &self,
+        after: Option<SubscriptionKey>,
+        limit: usize,
+        port: Option<PortKey>,
+    ) -> BoxFuture<'_, Result<Page<Subscription>, AdministrationError>> {
+        Box::pin(async move {
+            let view = self.desk.holdings().await?.subscriptions;
+            let published = self.view.published();
+            Ok(subscriptions::subscriptions(
+                &published, &view, after, limit, port,
+            ))
+        })
+    }
+
+    fn alias_guids(
+        &self,
+        after: Option<AliasGuidKey>,
+        limit: usize,
+        port: Option<PortKey>,
+    ) -> BoxFuture<'_, Result<Page<AliasGuid>, AdministrationError>> {
+        Box::pin(async move {
+            let names = self.desk.holdings().await?.names;
+            let published = self.view.published();
+            Ok(aliases::aliases(&published, &names, after, limit, port))
         })
     }
 
@@ -164,6 +193,7 @@ fn shown(counters: &Counters) -> AdministrationCounters {
         failed: counters.failed,
         ignored: counters.ignored,
         wrong_keys: counters.wrong_keys,
+        unknown_issuers: counters.unknown_issuers,
     }
 }
 

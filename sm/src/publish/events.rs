@@ -236,12 +236,11 @@ fn count_routes(before: Option<&Plan>, plan: &Plan) -> RoutesChanged {
         let previous = before
             .and_then(|before| before.table(switch.guid))
             .unwrap_or(&nothing);
-        let blocks = table.blocks().max(previous.blocks());
         let mut changed = 0;
-        for block in (0..blocks).filter(|&block| !table.block_eq(previous, block)) {
+        for block in table.differing_blocks(previous) {
             changed += 1;
             let (now, was) = (table.block(block), previous.block(block));
-            let entries = now.iter().zip(&was).filter(|(now, was)| now != was);
+            let entries = now.iter().zip(was).filter(|(now, was)| now != was);
             routes.entries += entries.count() as u64;
         }
         routes.blocks += changed;

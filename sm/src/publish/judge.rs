@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Bisection, Consequence, Contention, Engine, LinkUse, Loss, LostCable, NamedPort, Page,
-    PathLoad, RoutingQuality,
+    Consequence, Engine, LinkUse, Loss, LostCable, NamedPort, Page, RoutingQuality,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{BoxFuture, Routing, RoutingError};
@@ -152,15 +151,6 @@ fn named(fabric: &Fabric, key: PortKey) -> NamedPort {
     }
 }
 
-fn contention(found: &quality::Contention) -> Contention {
-    Contention {
-        max: found.max,
-        mean: found.mean,
-        phases: found.phases as u64,
-        of: found.of as u64,
-    }
-}
-
 fn shown(published: &Published, plan: &Plan, quality: &quality::Quality) -> RoutingQuality {
     let end = |guid: Guid, port: PortNum| named(&plan.fabric, PortKey::new(guid, port));
     let link = |link: &quality::LinkUse| LinkUse {
@@ -176,23 +166,15 @@ fn shown(published: &Published, plan: &Plan, quality: &quality::Quality) -> Rout
         hosts: quality.hosts as u64,
         links: quality.links as u64,
         lost_pairs: quality.lost_pairs,
-        paths: PathLoad {
-            max: quality.paths.max,
-            mean: quality.paths.mean,
-            rate_max_over_mean: quality.paths.rate_max_over_mean,
-        },
+        paths: quality.paths,
         all_to_all: quality.all_to_all,
-        shift: contention(&quality.shift),
-        random: contention(&quality.random),
-        bisection: Bisection {
-            mean: quality.bisection.mean,
-            min: quality.bisection.min,
-            samples: quality.bisection.samples as u64,
-        },
-        ring: contention(&quality.ring),
-        recursive_doubling: contention(&quality.recursive_doubling),
-        double_tree: contention(&quality.double_tree),
-        rail_all_to_all: quality.rail_all_to_all.as_ref().map(contention),
+        shift: quality.shift,
+        random: quality.random,
+        bisection: quality.bisection,
+        ring: quality.ring,
+        recursive_doubling: quality.recursive_doubling,
+        double_tree: quality.double_tree,
+        rail_all_to_all: quality.rail_all_to_all,
         worst_links: quality.worst.iter().map(link).collect(),
     }
 }

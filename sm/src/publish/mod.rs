@@ -6,6 +6,7 @@
 //! subnet, and no reader ever waits for it.
 
 mod administration;
+mod aliases;
 mod control;
 mod events;
 mod findings;
@@ -24,6 +25,7 @@ mod services;
 mod simulator;
 mod state;
 mod status;
+mod subscriptions;
 pub mod summary;
 mod view;
 

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_api::model::{Finding, SubnetState};
+use rsm_api::model::{Finding, PortKey, SubnetState};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 
 use super::index::Index;
-use super::lens::Lens;
+use super::lens::{Lens, api_key, core_key};
 use super::log::Logged;
 use super::names::Names;
 use super::state::{self, Counts};
@@ -101,6 +101,25 @@ impl Published {
 
     pub(super) fn index(&self) -> &Index {
         self.names.index()
+    }
+
+    /// The end port with this GUID, and the description of its node; neither where it is not in the fabric.
+    pub(super) fn named(&self, port: Guid) -> (Option<PortKey>, String) {
+        match self.index().port_of_guid(port) {
+            Some(at) => {
+                let fabric = self.fabric();
+                let description = fabric.node(at.node).description.clone();
+                (Some(api_key(fabric.key(at))), description)
+            }
+            None => (None, String::new()),
+        }
+    }
+
+    /// The GUID of an end port, as far as that leads to it; none where it is not in the fabric.
+    pub(super) fn guid_of(&self, port: PortKey) -> Option<Guid> {
+        let at = self.fabric().find_port(core_key(port))?;
+        let guid = self.fabric().port(at).guid;
+        (self.index().port_of_guid(guid) == Some(at)).then_some(guid)
     }
 }
 

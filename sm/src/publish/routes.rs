@@ -60,7 +60,7 @@ fn entries(
 ) -> Vec<ForwardingEntry> {
     let first = after.map_or(Lid::UNICAST_FIRST.0, |after| after.0.saturating_add(1));
     (first..=Lid::UNICAST_LAST.0)
-        .take_while(|&lid| usize::from(lid) < table.as_slice().len())
+        .take_while(|&lid| usize::from(lid) < table.lids())
         .map(Lid)
         .filter_map(|lid| Some((lid, table.port(lid)?)))
         .take(limit)

@@ -5,7 +5,6 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::ServiceRecord;
 
-use super::lens::api_key;
 use super::lists::page;
 use super::published::Published;
 use crate::sa::services::{self, Id, View};
@@ -40,10 +39,11 @@ pub(super) fn services(
 fn shown(published: &Published, service: &services::Service, now: Time) -> Service {
     let record = service.shown(now);
     let id = service.id();
-    let at = published
-        .index()
-        .port_of_guid(service.port)
-        .filter(|_| !id.gid.is_multicast());
+    let (port, description) = if id.gid.is_multicast() {
+        (None, String::new())
+    } else {
+        published.named(service.port)
+    };
     let lease = record.service_lease();
     Service {
         key: ServiceKey {
@@ -52,10 +52,8 @@ fn shown(published: &Published, service: &services::Service, now: Time) -> Servi
             p_key: id.p_key.0,
         },
         name: name(record.service_name()),
-        port: at.map(|at| api_key(published.fabric().key(at))),
-        description: at
-            .map(|at| published.fabric().node(at.node).description.clone())
-            .unwrap_or_default(),
+        port,
+        description,
         owner: service.owner,
         lease_s: Some(lease).filter(|&lease| lease != ServiceRecord::LEASE_INDEFINITE),
         data: *record.service_data(),

@@ -34,6 +34,18 @@ impl Simulator {
                 let end = floor.cabled(node(&name)?, port)?;
                 Box::new(move |sim| sim.relink(end.node, end.number))
             }
+            SimulationAction::SwapCables {
+                node: name,
+                port,
+                other_node,
+                other_port,
+            } => {
+                let end = floor.cabled(node(&name)?, port)?;
+                let other = floor.cabled(node(&other_node)?, other_port)?;
+                Box::new(move |sim| {
+                    sim.swap_cables((end.node, end.number), (other.node, other.number))
+                })
+            }
             SimulationAction::Reboot { node: name } => {
                 let guid = node(&name)?;
                 Box::new(move |sim| sim.reboot(guid))

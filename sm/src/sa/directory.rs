@@ -50,6 +50,9 @@ impl EndPort {
 /// A hole in `by_lid`.
 const NOBODY: u32 = u32::MAX;
 
+/// The rail of ports that are on none.
+const NO_RAIL: u16 = u16::MAX;
+
 /// A snapshot of the subnet, by LID, by GUID and by path. Immutable; answers that are being produced hold on to the one
 /// that they began with. A clone shares everything of size.
 #[derive(Clone, Debug)]
@@ -68,6 +71,8 @@ pub struct Directory {
     by_guid: Arc<HashMap<Guid, EndIx>>,
     /// GUIDs of ports that others can talk to, in their order.
     in_service: Arc<[Guid]>,
+    /// The rail of each end port, [`NO_RAIL`] for those that have none; empty where nobody has one.
+    rails: Arc<[u16]>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
     /// Names that ports have beside their own.
@@ -136,6 +141,12 @@ impl Directory {
             .collect();
         in_service.sort_unstable();
         in_service.dedup();
+        let rails = &plan.order.rails;
+        let rail = |end: &EndPort| rails.get(&end.guid).copied().unwrap_or(NO_RAIL);
+        let rails: Vec<u16> = match rails.is_empty() {
+            true => Vec::new(),
+            false => ends.iter().map(rail).collect(),
+        };
         Directory {
             fabric,
             plan,
@@ -146,6 +157,7 @@ impl Directory {
             by_lid: by_lid.into(),
             by_guid: Arc::new(by_guid),
             in_service: in_service.into(),
+            rails: rails.into(),
             minima: Arc::new(minima),
             names: Names::default(),
         }
@@ -206,6 +218,21 @@ impl Directory {
         const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
         let here = gid.prefix() == self.prefix() || gid.prefix() == LINK_LOCAL;
         here.then(|| self.by_name(gid.guid())).flatten()
+    }
+
+    /// By which of `lids` LIDs the second port is best reached from the first: their distance in rails, 0 where either is
+    /// on none.
+    ///
+    /// Traffic within a rail, of which there is most, keeps to base LIDs, whose routes are spread so that it meets nowhere.
+    /// What comes from other rails has LIDs, and with them ways, of its own.
+    pub(super) fn rails_apart(&self, from: EndIx, to: EndIx, lids: usize) -> usize {
+        let rail = |end: EndIx| self.rails.get(end.index()).copied();
+        match (rail(from), rail(to)) {
+            (Some(from), Some(to)) if from != NO_RAIL && to != NO_RAIL && lids > 0 => {
+                (i32::from(from) - i32::from(to)).rem_euclid(lids as i32) as usize
+            }
+            _ => 0,
+        }
     }
 
     /// The GUIDs of the ports that others can talk to, in their order: those of channel adapters that are Active, and of

@@ -6,6 +6,7 @@
 
 mod answer;
 mod directory;
+mod due;
 pub mod events;
 pub mod guids;
 mod latencies;
@@ -15,8 +16,10 @@ mod memory;
 mod partitions;
 mod path;
 mod query;
+mod requests;
 mod reregister;
 pub mod services;
+mod standing;
 mod statistics;
 mod template;
 mod trust;
@@ -24,7 +27,6 @@ mod trust;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,29 +41,15 @@ use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::Notice;
-use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
-use rsm_mad::wire::sa::{
-    CLASS_VERSION, GuidInfoRecord, InformInfo, McMemberRecord, Record as _, SaHeader, SaStatus,
-    ServiceRecord,
-};
+pub use standing::Standing;
 pub use statistics::{Counters, Statistics};
 pub use trust::Trust;
 
 use self::events::{Events, News, Report};
 use self::mcast::{Registry, SavedGroup, View};
 use self::reregister::Reregister;
-use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
-use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
-
-/// The least time between two times that the core is told who takes part in multicast: thousands that join at once are
-/// told of together, and nobody waits noticeably.
-const GROUPS_PAUSE: Duration = Duration::from_millis(20);
-
-/// The least time between two times that something is to be remembered: each costs a write of the disk, and a copy of
-/// what changes while it is made.
-const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long members that were remembered count although nobody has seen their ports: longer than a large subnet takes to
 /// be swept and brought up.
@@ -83,62 +71,6 @@ pub struct Config {
     pub sm_key: u64,
 }
 
-/// What is answered from: a snapshot, arranged. Making it takes some milliseconds for a large subnet, which is why it can be
-/// made elsewhere than where questions are answered.
-#[derive(Clone, Debug, Default)]
-pub struct Standing {
-    /// `None` until the first plan is in force.
-    directory: Option<Arc<Directory>>,
-    is_master: bool,
-}
-
-impl Standing {
-    /// What `snapshot` says; parts of `previous` are kept where nothing has changed.
-    pub fn of(snapshot: &Snapshot, previous: Option<&Standing>) -> Standing {
-        let previous = previous.and_then(|previous| previous.directory.as_ref());
-        Standing {
-            directory: Directory::of(snapshot, previous),
-            is_master: snapshot.role == Role::Master,
-        }
-    }
-
-    /// What questions are answered from; `None` while they are not.
-    fn in_force(&self) -> Option<&Arc<Directory>> {
-        self.directory.as_ref().filter(|_| self.is_master)
-    }
-
-    /// Who is where; `None` until the first plan is in force.
-    pub fn directory(&self) -> Option<&Arc<Directory>> {
-        self.directory.as_ref()
-    }
-
-    /// Whether this subnet manager is the master, so that hosts are answered.
-    pub fn is_master(&self) -> bool {
-        self.is_master
-    }
-
-    /// Whether ports, partitions and what the operator decides are the same.
-    fn has_ports_of(&self, other: &Standing) -> bool {
-        match (&self.directory, &other.directory) {
-            (Some(mine), Some(theirs)) => {
-                Arc::ptr_eq(&mine.fabric, &theirs.fabric)
-                    && Arc::ptr_eq(&mine.plan.policy, &theirs.plan.policy)
-                    && Arc::ptr_eq(&mine.plan.partitions, &theirs.plan.partitions)
-                    && self.is_master == other.is_master
-            }
-            _ => false,
-        }
-    }
-
-    /// Computes ahead of time what questions for paths would else compute bit by bit. Takes seconds for thousands of switches
-    /// with links of several kinds, and nothing where all are alike; for any thread, while questions are answered.
-    pub fn prepare(&self) {
-        if let Some(directory) = &self.directory {
-            directory.minima.prepare();
-        }
-    }
-}
-
 /// How far ports were looked through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Looked {
@@ -154,6 +86,10 @@ pub struct Holdings {
     pub groups: View,
     /// Services that ports offer.
     pub services: services::View,
+    /// Who subscribed to what.
+    pub subscriptions: events::View,
+    /// The names that ports have beside their own.
+    pub names: Arc<AliasGuids>,
 }
 
 /// The subnet administrator.
@@ -170,8 +106,8 @@ pub struct Administration {
     reregister: Reregister,
     /// What was last looked through.
     seen: Option<Arc<Directory>>,
-    /// When it was last told who takes part in multicast.
-    told: Option<Time>,
+    /// When it last told who takes part in multicast, and how many memberships it had to look at.
+    told: Option<(Time, u32)>,
     /// When that was last to be remembered.
     saved: Option<Time>,
     statistics: Arc<Statistics>,
@@ -235,53 +171,6 @@ impl Administration {
         }
     }
 
-    /// Does what is due at `now`, a turn's worth. Call it after each [`Administration::stand`] too.
-    pub fn handle_deadline(&mut self, now: Time) {
-        let Standing {
-            directory,
-            is_master,
-        } = &self.standing;
-        if let Looked::UpTo(after) = self.looked
-            && let Some(directory) = directory
-            && *is_master
-        {
-            if after.is_none() {
-                self.services.ports_changed(directory, now);
-                self.guids.ports_changed(directory, now);
-                self.events.ports_changed(directory, now);
-                // What there is when it begins is news to nobody.
-                if let Some(before) = self.seen.replace(directory.clone()) {
-                    self.events.compare(&before, directory, now);
-                }
-                self.reregister.ports_changed(directory);
-            }
-            let after = self.multicast.ports_changed(directory.as_ref(), after, now);
-            self.looked = match after {
-                Some(_) => Looked::UpTo(after),
-                None => Looked::AtAll,
-            };
-        }
-        self.reregister.lost(self.multicast.handle_deadline(now));
-        self.reregister.lost(self.events.handle_deadline(now));
-        self.services.handle_deadline(now);
-        if let Some(directory) = directory {
-            while let Some(event) = self.multicast.poll_event() {
-                let news = match event {
-                    mcast::Event::Created(mgid, p_key) => {
-                        News::of_group(directory, mgid, p_key, true)
-                    }
-                    mcast::Event::Deleted(mgid, p_key) => {
-                        News::of_group(directory, mgid, p_key, false)
-                    }
-                };
-                self.events.take(news, now);
-            }
-        }
-        if self.guids.handle_deadline(now) {
-            self.name_ports();
-        }
-    }
-
     /// A port has reported something to the subnet manager: subscribers are told.
     pub fn notice(&mut self, notice: &Notice, now: Time) {
         let Some(directory) = self.standing.in_force() else {
@@ -305,97 +194,9 @@ impl Administration {
         self.events.unanswered(tid);
     }
 
-    /// The ports whose hosts are to register anew, each once.
-    pub fn poll_reregister(&mut self) -> Option<BTreeSet<Guid>> {
-        self.reregister.take()
-    }
-
     /// Who subscribed to what.
     pub fn events(&self) -> &Events {
         &self.events
-    }
-
-    /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for groups.
-    pub fn next_deadline(&self) -> Option<Time> {
-        let groups = self.multicast.is_stale().then(|| self.next_telling());
-        let unsaved = self.multicast.is_unsaved()
-            || self.services.is_unsaved()
-            || self.guids.is_unsaved()
-            || self.events.is_unsaved();
-        let save = unsaved.then(|| self.next_saving());
-        let of_groups = self.multicast.next_deadline();
-        let of_services = self.services.next_deadline();
-        let of_guids = self.guids.next_deadline();
-        let of_events = self.standing.in_force().and(self.events.next_deadline());
-        let names = self.guids.is_untold().then_some(Time::ZERO);
-        let look = self.is_looking().then_some(Time::ZERO);
-        [
-            groups,
-            names,
-            save,
-            look,
-            of_groups,
-            of_services,
-            of_guids,
-            of_events,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    /// Whether there are ports to be looked at.
-    fn is_looking(&self) -> bool {
-        let Standing {
-            directory,
-            is_master,
-        } = &self.standing;
-        self.looked != Looked::AtAll && directory.is_some() && *is_master
-    }
-
-    /// Who takes part in multicast, if that has changed, for the core to plan for. Changes that follow each other closely
-    /// are told together.
-    pub fn poll_groups(&mut self, now: Time) -> Option<Arc<GroupSet>> {
-        if !self.multicast.is_stale() || now < self.next_telling() {
-            return None;
-        }
-        self.told = Some(now);
-        Some(self.multicast.group_set())
-    }
-
-    /// The names that ports are to have beside their own, if they have changed, for the core to write.
-    pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
-        self.guids.take_untold()
-    }
-
-    fn next_telling(&self) -> Time {
-        self.told.map_or(Time::ZERO, |told| told + GROUPS_PAUSE)
-    }
-
-    fn next_saving(&self) -> Time {
-        self.saved.map_or(Time::ZERO, |saved| saved + SAVE_PAUSE)
-    }
-
-    /// What there is to be remembered, if anything of it is new.
-    pub fn poll_save(&mut self, now: Time) -> Option<Unsaved> {
-        if now < self.next_saving() {
-            return None;
-        }
-        let groups = self.multicast.take_unsaved();
-        let services = self.services.take_unsaved();
-        let guids = self.guids.take_unsaved();
-        let subscriptions = self.events.take_unsaved();
-        let unsaved = Unsaved {
-            groups: groups.then(|| self.multicast.view()),
-            services: services.then(|| self.services.view()),
-            guids: guids.then(|| self.guids.names().aliases().clone()),
-            subscriptions: subscriptions.then(|| self.events.view()),
-        };
-        if unsaved.is_empty() {
-            return None;
-        }
-        self.saved = Some(now);
-        Some(unsaved)
     }
 
     /// Takes back what was remembered, at the start. Returns how many records could not be.
@@ -425,6 +226,8 @@ impl Administration {
         Holdings {
             groups: self.multicast.view(),
             services: self.services.view(),
+            subscriptions: self.events.view(),
+            names: self.guids.names().aliases().clone(),
         }
     }
 
@@ -454,150 +257,4 @@ impl Administration {
     pub fn counters(&self) -> Counters {
         self.statistics.counters()
     }
-
-    /// Answers `request`, which arrived at `now`, in bounded time: what takes longer is [open](Answer::is_open), or a table.
-    /// `None` only where the specification has none: for responses, for bytes that are no message of the
-    /// class, and for a wrong SM_Key, which is not to be found out by trying.
-    pub fn handle(&mut self, request: Request<'_>, now: Time) -> Option<Answer> {
-        let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
-            let mad = header.mad();
-            mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
-        }) else {
-            if !self.report_answered(request) {
-                self.statistics.ignored();
-            }
-            return None;
-        };
-        let Some(trust) = Trust::of(header.sm_key(), self.config.sm_key) else {
-            self.statistics.wrong_key();
-            return None;
-        };
-        let mad = header.mad();
-        self.statistics.asked(mad.attribute(), mad.method());
-        let answer = match self.answer((header, data), trust, request.requester, now) {
-            Ok(body) => Answer::new(request.requester, header, body),
-            Err(status) => Answer::refusal(request.requester, header, status),
-        };
-        self.count(&answer);
-        Some(answer)
-    }
-
-    /// Goes on looking for the record of an answer that is [open](Answer::is_open), for as long as [`Answer::pull`] takes.
-    /// Whether there is nothing more to look for.
-    pub fn go_on(&mut self, answer: &mut Answer) -> bool {
-        let was_open = answer.is_open();
-        let settled = answer.go_on();
-        if was_open {
-            self.count(answer);
-        }
-        settled
-    }
-
-    /// Counts an answer by its status, once that is known.
-    fn count(&self, answer: &Answer) {
-        if !answer.is_open() {
-            self.statistics.decided(answer.status());
-        }
-    }
-
-    fn answer(
-        &mut self,
-        (header, data): (&SaHeader, &[u8]),
-        trust: Trust,
-        requester: RemoteAddress,
-        now: Time,
-    ) -> Result<answer::Body, Status> {
-        let mad = header.mad();
-        if mad.base_version() != BASE_VERSION || mad.class_version() != CLASS_VERSION {
-            return Err(Status::BAD_VERSION);
-        }
-        if !query::is_method(mad.method()) {
-            return Err(Status::UNSUPPORTED_METHOD);
-        }
-        if !query::is_attribute(mad.attribute()) {
-            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
-        }
-        let directory = self.standing.in_force().ok_or(Status::BUSY)?;
-        let address = requester;
-        let requester = directory.by_lid(address.lid).ok_or(SaStatus::REQ_DENIED)?;
-        let changes = matches!(mad.method(), Method::SET | Method::DELETE);
-        match mad.attribute() {
-            McMemberRecord::ID if changes => {
-                let registry = &mut self.multicast;
-                let asked = (header, data);
-                return query::mc_member::change(registry, directory, asked, requester, trust);
-            }
-            GuidInfoRecord::ID if changes => {
-                let asker = guids::Asker {
-                    directory,
-                    port: requester,
-                    trust,
-                    multicast: &self.multicast,
-                };
-                let registry = &mut self.guids;
-                let answer = query::guid_info::change(registry, (header, data), &asker);
-                self.name_ports();
-                return answer;
-            }
-            ServiceRecord::ID if changes => {
-                let asker = services::Asker {
-                    directory,
-                    port: requester,
-                    trust,
-                };
-                let registry = &mut self.services;
-                return query::service::change(registry, (header, data), &asker, now);
-            }
-            InformInfo::ID if mad.method() == Method::SET => {
-                let asker = (requester, address);
-                return query::inform_info::change(&mut self.events, directory, data, asker, trust);
-            }
-            _ => {}
-        }
-        let view = if mad.attribute() == McMemberRecord::ID {
-            self.multicast.lasting_view().ok_or(Status::BUSY)?
-        } else {
-            self.multicast.view()
-        };
-        query::answer(&query::Asked {
-            header,
-            data,
-            trust,
-            requester,
-            directory,
-            view: &view,
-            services: &self.services.view(),
-            subscriptions: &self.events.view(),
-            now,
-        })
-    }
-
-    /// Takes the answer to a report, if that is what came.
-    fn report_answered(&mut self, request: Request<'_>) -> bool {
-        let Some((header, _)) = SaHeader::split(request.bytes) else {
-            return false;
-        };
-        let mad = header.mad();
-        let is_one = mad.class() == Class::SUBNET_ADMINISTRATION
-            && (mad.attribute(), mad.method()) == (AttrId::NOTICE, Method::REPORT_RESPONSE);
-        let remote = request.requester;
-        let from = self
-            .standing
-            .in_force()
-            .filter(|_| is_one)
-            .and_then(|directory| Some(directory.end(directory.by_lid(remote.lid)?).guid));
-        match from {
-            Some(port) => {
-                self.events.answered(mad.tid(), port, remote.qpn);
-                true
-            }
-            None => false,
-        }
-    }
-}
-
-/// Whether a message with this method is one that is answered.
-fn expects_answer(method: Method) -> bool {
-    // TrapRepress has no R bit and is a response all the same; a Send is by its meaning not answered.
-    !method.is_response() && method != Method::TRAP_REPRESS && method != Method::SEND
 }

@@ -13,6 +13,7 @@ use rsm_mad::wire::attr::{
     LinearForwardingTable, NodeDescription, NodeInfo, NodeType, PortInfo, PortState, SmInfo,
     SwitchInfo,
 };
+use rsm_routing::tables::Lft;
 
 use super::fault::Faults;
 use super::guids::GuidImage;
@@ -63,12 +64,10 @@ pub enum BlockState {
 /// holds while acknowledgements go on changing it.
 #[derive(Clone, Default, Debug)]
 pub struct LftImage {
-    entries: Arc<Vec<u8>>,
+    /// Unread blocks have no path.
+    entries: Lft,
     states: Vec<BlockState>,
 }
-
-/// What an entry of an unread block counts as: no path.
-const NO_PATH: u8 = 255;
 
 impl LftImage {
     /// The state of block `block`; a block never touched is unknown.
@@ -81,15 +80,18 @@ impl LftImage {
 
     /// Whether block `block` is known to hold exactly `entries`.
     pub fn holds(&self, block: usize, entries: &[u8; LFT_BLOCK]) -> bool {
-        self.state(block) == BlockState::Known
-            && self.entries[block * LFT_BLOCK..][..LFT_BLOCK] == entries[..]
+        self.state(block) == BlockState::Known && self.entries.block(block) == entries
+    }
+
+    /// Whether block `block` is known to hold exactly what `table` has there.
+    pub fn holds_of(&self, table: &Lft, block: usize) -> bool {
+        self.state(block) == BlockState::Known && self.entries.block_eq(table, block)
     }
 
     /// Records that the hardware holds `entries` in block `block`.
     pub fn store(&mut self, block: usize, entries: &LinearForwardingTable) {
         self.grow(block);
-        Arc::make_mut(&mut self.entries)[block * LFT_BLOCK..][..LFT_BLOCK]
-            .copy_from_slice(entries.ports());
+        self.entries.set_block(block, entries.ports());
         self.states[block] = BlockState::Known;
     }
 
@@ -105,7 +107,7 @@ impl LftImage {
     }
 
     /// The entries by LID as last known; unread blocks read 255.
-    pub fn entries(&self) -> &Arc<Vec<u8>> {
+    pub fn entries(&self) -> &Lft {
         &self.entries
     }
 
@@ -123,7 +125,6 @@ impl LftImage {
     fn grow(&mut self, block: usize) {
         if self.states.len() <= block {
             self.states.resize(block + 1, BlockState::Unknown);
-            Arc::make_mut(&mut self.entries).resize((block + 1) * LFT_BLOCK, NO_PATH);
         }
     }
 }

@@ -39,7 +39,7 @@ pub fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath>
         {
             return None;
         }
-        let exit = PortNum(switch.lft.entries()[own.index()]);
+        let exit = PortNum(switch.lft.entries().entry(own));
         let peer = inventory.port(PortKey::new(at, exit))?.peer?;
         entries.push(peer.port);
         at = peer.node;
@@ -60,7 +60,7 @@ fn leads_to(inventory: &Inventory, from: PortKey, lid: Lid, to: PortKey) -> bool
                 if switch.lft.state(lid.index() / LFT_BLOCK) != BlockState::Known {
                     return false;
                 }
-                PortNum(switch.lft.entries()[lid.index()])
+                PortNum(switch.lft.entries().entry(lid))
             }
             Some(_) => return false,
             None => at.port,

@@ -13,6 +13,14 @@ pub(crate) struct Options {
     spec: Option<String>,
     rounds: usize,
     only: Vec<String>,
+    fabric: Option<String>,
+    faults: Option<String>,
+    limit_s: Option<u64>,
+    dumps: Option<PathBuf>,
+}
+
+fn number<N: std::str::FromStr>(text: String) -> Result<N, String> {
+    text.parse().map_err(|_| format!("not a number: {text}"))
 }
 
 impl Options {
@@ -23,7 +31,12 @@ impl Options {
             spec: None,
             rounds,
             only: Vec::new(),
+            fabric: None,
+            faults: None,
+            limit_s: None,
+            dumps: None,
         };
+
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -32,10 +45,11 @@ impl Options {
                 "--net" => options.net = Some(PathBuf::from(value()?)),
                 "--spec" => options.spec = Some(value()?),
                 "--only" => options.only.push(value()?),
-                "--rounds" => {
-                    let text = value()?;
-                    options.rounds = text.parse().map_err(|_| format!("not a number: {text}"))?;
-                }
+                "--fabric" => options.fabric = Some(value()?),
+                "--faults" => options.faults = Some(value()?),
+                "--dumps" => options.dumps = Some(PathBuf::from(value()?)),
+                "--limit" => options.limit_s = Some(number(value()?)?),
+                "--rounds" => options.rounds = number(value()?)?,
                 other => return Err(format!("unknown argument {other}")),
             }
         }
@@ -68,6 +82,26 @@ impl Options {
     /// Rounds per contender.
     pub(crate) fn rounds(&self) -> usize {
         self.rounds
+    }
+
+    /// Whether the fabric of this name takes part: all do unless `--fabric` gives a part of the name.
+    pub(crate) fn has_fabric(&self, name: &str) -> bool {
+        self.fabric.as_ref().is_none_or(|part| name.contains(part))
+    }
+
+    /// Whether faults of this name take part: all do unless `--faults` gives a part of the name.
+    pub(crate) fn has_faults(&self, name: &str) -> bool {
+        self.faults.as_ref().is_none_or(|part| name.contains(part))
+    }
+
+    /// The longest that somebody else's program may take.
+    pub(crate) fn limit_s(&self) -> Option<u64> {
+        self.limit_s
+    }
+
+    /// Where what others computed is left, and looked for.
+    pub(crate) fn dumps(&self) -> Option<&Path> {
+        self.dumps.as_deref()
     }
 
     /// Whether the contender of this name takes part: all do unless `--only` names some.

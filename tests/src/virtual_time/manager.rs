@@ -11,6 +11,7 @@ use rsm::plan::guids::AliasGuids;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::Notice;
+use rsm_routing::gdr::hosts::Inventory;
 use rsm_sim::{AttachId, Sim};
 
 use super::ledger::Ledger;
@@ -37,6 +38,8 @@ pub struct Manager {
     groups: Option<Arc<GroupSet>>,
     /// The names of ports, as the same does.
     guids: Arc<AliasGuids>,
+    /// What GPU hosts told of themselves, as the daemon remembers it.
+    gpus: Arc<Inventory>,
     /// A plan that is being computed: its result, and when it is there.
     planning: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
@@ -56,6 +59,7 @@ impl Manager {
             remembered: Remembered::default(),
             groups: None,
             guids: Arc::default(),
+            gpus: Arc::default(),
             planning: None,
             snapshot: None,
             convergences: Vec::new(),
@@ -73,7 +77,11 @@ impl Manager {
         // As the daemon does with a random number: answers to the predecessor must not be taken for one's own.
         config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
         self.incarnation += 1;
-        let mut core = Core::new(config, self.remembered.clone());
+        let remembered = Remembered {
+            gpus: self.gpus.clone(),
+            ..self.remembered.clone()
+        };
+        let mut core = Core::new(config, remembered);
         if let Some(groups) = &self.groups {
             core.handle(Event::Groups(groups.clone()), now);
         }
@@ -188,6 +196,11 @@ impl Manager {
     pub(super) fn rename(&mut self, guids: Arc<AliasGuids>, now: Time) {
         self.guids = guids.clone();
         self.handle(Event::Guids(guids), now);
+    }
+
+    pub(super) fn tell_gpus(&mut self, gpus: Arc<Inventory>, now: Time) {
+        self.gpus = gpus.clone();
+        self.handle(Event::GpuHosts(gpus), now);
     }
 
     pub(super) fn forget_groups(&mut self) {

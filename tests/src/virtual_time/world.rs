@@ -9,6 +9,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Inbound;
 use rsm_mad::wire::attr::SmControl;
+use rsm_routing::gdr::hosts::Inventory;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
@@ -339,6 +340,12 @@ impl World {
     pub fn rename(&mut self, guids: AliasGuids) {
         let now = self.now;
         self.managers[0].rename(Arc::new(guids), now);
+    }
+
+    /// Tells the first subnet manager what GPU hosts tell of themselves.
+    pub fn tell_gpus(&mut self, gpus: Arc<Inventory>) {
+        let now = self.now;
+        self.managers[0].tell_gpus(gpus, now);
     }
 
     /// Nobody remembers who took part in multicast, and that is known: subnet managers are told of those who join anew.

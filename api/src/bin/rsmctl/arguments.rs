@@ -2,8 +2,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::{
-    completions, engine, events, findings, gpu, history, lft, links, multicast, nodes, partitions,
-    path, ports, quality, route, sa, services, sim, status, sweep, watch, whatif,
+    aliases, completions, engine, events, findings, gpu, history, lft, links, multicast, nodes,
+    partitions, path, ports, quality, route, sa, services, sim, status, subscriptions, sweep,
+    watch, whatif,
 };
 
 /// Asks a running rsm what it knows and does.
@@ -80,6 +81,10 @@ pub(crate) enum Question {
     Sa(sa::SaArguments),
     /// Services that ports offer
     Services(services::ServicesArguments),
+    /// What hosts asked to be told of
+    Subscriptions(subscriptions::SubscriptionsArguments),
+    /// Names that ports have beside their own: alias GUIDs
+    Aliases(aliases::AliasesArguments),
     /// What is wrong with the fabric now
     Findings(findings::FindingsArguments),
     /// The latest convergences: cause, time of each stage, packets

@@ -43,6 +43,14 @@ pub(crate) fn port_of(description: &str, port: Option<&v1::PortKey>) -> String {
     }
 }
 
+/// The same for a port that may have gone, which only its GUID is left of.
+pub(crate) fn port_or_gone(description: &str, port: Option<&v1::PortKey>, guid: &str) -> String {
+    match port {
+        Some(_) => port_of(description, port),
+        None => format!("{guid} (gone)"),
+    }
+}
+
 /// `4x ndr`.
 pub(crate) fn rate(width: i32, speed: i32) -> String {
     match (v1::LinkWidth::label(width), v1::LinkSpeed::label(speed)) {

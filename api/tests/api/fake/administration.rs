@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
 use rsm_api::model::{
-    AdministrationAnswers, AdministrationCounters, AdministrationRequests, GroupSelector,
-    JoinState, Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, Port, Service, ServiceFilter,
-    ServiceKey,
+    AdministrationAnswers, AdministrationCounters, AdministrationRequests, AliasGuid, AliasGuidKey,
+    GroupSelector, JoinState, Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter,
+    MulticastMember, MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, Port, PortKey,
+    Service, ServiceFilter, ServiceKey, Subscription, SubscriptionKey,
 };
 use rsm_api::{Administration, AdministrationError, BoxFuture, LookupError, Subnet};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
@@ -107,40 +107,6 @@ impl Fake {
         }
     }
 
-    /// Two services of the first host, and one of a port that has gone.
-    pub(super) fn offer(&mut self) {
-        let first = self
-            .ports
-            .values()
-            .find(|port| port.node_kind == NodeKind::Ca)
-            .unwrap();
-        let service = |id, name: &str, p_key, lease_s| Service {
-            key: ServiceKey {
-                id,
-                gid: Gid::new(PREFIX, first.guid),
-                p_key,
-            },
-            name: name.to_owned(),
-            port: Some(first.key),
-            description: first.node_description.clone(),
-            owner: first.guid,
-            lease_s,
-            data: [0; 64],
-        };
-        let mut gone = service(0x1_0000_0002, "storage", 0x8010, Some(90_000));
-        gone.key.gid = Gid::new(PREFIX, Guid(0xDEAD));
-        gone.port = None;
-        gone.description.clear();
-        gone.data[1] = 0xAB;
-        for service in [
-            service(0x1_0000_0001, "storage", 0, None),
-            service(0x1_0000_0002, "ring 0", 0xFFFF, Some(61)),
-            gone,
-        ] {
-            self.services.insert(service.key, service);
-        }
-    }
-
     fn find_group(&self, selector: GroupSelector) -> Result<&FakeGroup, LookupError> {
         let named = |one: &&FakeGroup| match selector {
             GroupSelector::Mgid(mgid) => one.group.mgid == mgid,
@@ -197,6 +163,7 @@ impl Administration for Fake {
             failed: 5,
             ignored: 4,
             wrong_keys: 3,
+            unknown_issuers: 2,
         }
     }
 
@@ -248,6 +215,30 @@ impl Administration for Fake {
                     && filter.port.is_none_or(|port| service.port == Some(port))
             };
             Ok(page(&self.services, after, limit, wanted))
+        })
+    }
+
+    fn subscriptions(
+        &self,
+        after: Option<SubscriptionKey>,
+        limit: usize,
+        port: Option<PortKey>,
+    ) -> BoxFuture<'_, Result<Page<Subscription>, AdministrationError>> {
+        Box::pin(async move {
+            let wanted = |one: &Subscription| port.is_none_or(|port| one.port == Some(port));
+            Ok(page(&self.subscriptions, after, limit, wanted))
+        })
+    }
+
+    fn alias_guids(
+        &self,
+        after: Option<AliasGuidKey>,
+        limit: usize,
+        port: Option<PortKey>,
+    ) -> BoxFuture<'_, Result<Page<AliasGuid>, AdministrationError>> {
+        Box::pin(async move {
+            let wanted = |one: &AliasGuid| port.is_none_or(|port| one.port == Some(port));
+            Ok(page(&self.aliases, after, limit, wanted))
         })
     }
 

@@ -66,6 +66,15 @@ impl Simulation for Fake {
             match &action {
                 SimulationAction::Unlink { node, port }
                 | SimulationAction::Relink { node, port } => self.check(node, Some(*port))?,
+                SimulationAction::SwapCables {
+                    node,
+                    port,
+                    other_node,
+                    other_port,
+                } => {
+                    self.check(node, Some(*port))?;
+                    self.check(other_node, Some(*other_port))?;
+                }
                 SimulationAction::Reboot { node }
                 | SimulationAction::PowerOff { node }
                 | SimulationAction::PowerOn { node } => self.check(node, None)?,

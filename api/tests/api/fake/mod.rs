@@ -2,6 +2,7 @@
 
 mod administration;
 mod control;
+mod registrations;
 mod routing;
 mod subnet;
 mod tree;
@@ -11,8 +12,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Link, Node, Partition, PartitionMember, Port, PortKey, Service,
-    ServiceKey, SimulationAction, SubnetState,
+    AliasGuid, AliasGuidKey, Convergence, Finding, Link, Node, Partition, PartitionMember, Port,
+    PortKey, Service, ServiceKey, SimulationAction, SubnetState, Subscription, SubscriptionKey,
 };
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
@@ -37,6 +38,8 @@ pub(crate) struct Fake {
     pub(crate) partitions: BTreeMap<u16, (Partition, BTreeMap<PortKey, PartitionMember>)>,
     pub(crate) groups: BTreeMap<Gid, FakeGroup>,
     pub(crate) services: BTreeMap<ServiceKey, Service>,
+    pub(crate) subscriptions: BTreeMap<SubscriptionKey, Subscription>,
+    pub(crate) aliases: BTreeMap<AliasGuidKey, AliasGuid>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<Convergence>>,

@@ -38,6 +38,8 @@ impl Fake {
             partitions: BTreeMap::new(),
             groups: BTreeMap::new(),
             services: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            aliases: BTreeMap::new(),
             findings: Vec::new(),
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
@@ -78,6 +80,8 @@ impl Fake {
         fake.divide();
         fake.gather();
         fake.offer();
+        fake.subscribe();
+        fake.rename();
         fake.findings.push(Finding {
             id: 3,
             kind: "duplicate-description".to_owned(),

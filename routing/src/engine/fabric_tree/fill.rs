@@ -1,23 +1,28 @@
 //! One switch's table.
 
-use std::collections::HashMap;
+mod classes;
+mod keys;
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
+use self::classes::{Class, Classes, Mixed};
+use self::keys::Keys;
 use super::super::order::Order;
-use super::super::paths::{NEVER, Row, TILE, Tile, UNREACHED};
+use super::super::paths::{TILE, Tile, UNREACHED};
 use super::super::slots;
 use super::Plan;
 use super::turns::{detours, turn};
-use crate::tables::{Lft, NO_PATH};
+use crate::tables::NO_PATH;
 use crate::topology::{Group, HalfLink, SwitchIdx, Topology};
-
-/// How many port groups one byte of a column's key stands for.
-const KEY_BITS: usize = 8;
 
 /// Room for the entries of any table.
 pub(super) type Scratch = Box<[u8; 1 << 16]>;
+
+/// Scratch space in any state.
+pub(super) fn scratch() -> Scratch {
+    Box::new([NO_PATH; 1 << 16])
+}
 
 /// A port group of the known fabric as a way out of one switch.
 struct Way<'a> {
@@ -28,6 +33,7 @@ struct Way<'a> {
     is_usually_above: bool,
     /// By the levels that traffic is spread by.
     is_up: bool,
+    is_down: bool,
     is_live: bool,
 }
 
@@ -39,12 +45,6 @@ impl Way<'_> {
             When::Usually => (true, self.is_usually_above),
         }
     }
-}
-
-/// Which ways of a switch cost least towards each column of a tile, one bit for each way.
-struct Keys {
-    /// By eight ways: a byte for each column.
-    rows: Vec<Row>,
 }
 
 /// Of which fabric something is asked.
@@ -67,16 +67,10 @@ pub(super) struct Filler<'a> {
     way_of_port: [u8; 256],
 }
 
-/// What columns with the same ways have in common.
-struct Class {
-    /// Whose turn it is when nothing has gone.
-    base: Vec<u8>,
-    /// By port: it is there, and leads the cheapest way.
-    eligible: [bool; 256],
-    /// Every port of `base` is eligible.
-    is_intact: bool,
-    /// Where to look for what has lost its turn.
-    detours: Vec<u8>,
+/// Columns next to each other that have the same ways.
+struct Run {
+    positions: std::ops::Range<usize>,
+    class: usize,
 }
 
 impl<'a> Filler<'a> {
@@ -101,6 +95,7 @@ impl<'a> Filler<'a> {
                     is_above: plan.order.is_above(group.neighbour, switch),
                     is_usually_above: plan.usual_order.is_above(group.neighbour, switch),
                     is_up: level(group.neighbour) < level(switch),
+                    is_down: level(group.neighbour) > level(switch),
                     is_live: plan.live.groups.contains(index),
                 }
             })
@@ -115,61 +110,78 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The table; `scratch` is left in any state.
-    pub(super) fn table(&self, scratch: &mut Scratch) -> Lft {
+    /// The entries by LID, in `scratch`.
+    pub(super) fn table<'s>(&self, scratch: &'s mut Scratch) -> &'s [u8] {
         let plan = self.plan;
-        let length = plan.present.top_lid().index() + 1;
-        scratch[..length].fill(NO_PATH);
-        let mut classes: Vec<Class> = Vec::new();
-        let mut class_of: HashMap<Box<[u8]>, usize> = HashMap::new();
-        let mut name = Vec::new();
-        let mut keys = Keys::new(self.ways.len());
-        let mut intact_keys = Keys::new(self.ways.len());
-        for (number, tile) in plan.tiles.iter().enumerate() {
-            let mut changes = keys.set(self, tile, When::Now);
-            if let Some(intact) = plan.intact_tiles {
-                let other = intact_keys.set(self, &intact[number], When::Usually);
-                for (change, other) in changes.iter_mut().zip(&other) {
-                    *change |= other;
-                }
+        let table = &mut scratch[..=plan.present.top_lid().index()];
+        let (classes, runs) = self.runs();
+        // Towards most of the fabric most switches have the same ways: all those up.
+        let mut positions = vec![0; classes.len()];
+        for run in &runs {
+            positions[run.class] += run.positions.len();
+        }
+        let most = (0..classes.len()).max_by_key(|&class| positions[class]);
+        let laid = most.filter(|&class| self.lay(&classes[class], table));
+        if laid.is_none() {
+            table.fill(NO_PATH);
+        }
+        for run in runs {
+            let class = &classes[run.class];
+            if Some(run.class) != laid {
+                self.fill_in_closed_form(class, run.positions.clone(), table);
             }
-            let width = tile.width();
-            let mut column = 0;
-            while column < width {
-                let first = column;
-                column += 1;
-                while column < width && changes[column] == 0 {
-                    column += 1;
-                }
-                let known_key = match plan.intact_tiles {
-                    None => &keys,
-                    Some(_) => &intact_keys,
-                };
-                name.clear();
-                name.extend(keys.column(first).chain(known_key.column(first)));
-                let place = match class_of.get(&name[..]) {
-                    Some(&place) => place,
-                    None => {
-                        class_of.insert(name.clone().into(), classes.len());
-                        classes.push(self.classify(&keys.ways(first), &known_key.ways(first)));
-                        classes.len() - 1
-                    }
-                };
-                let positions = plan.numbering.start[tile.first + first] as usize
-                    ..plan.numbering.start[tile.first + column] as usize;
-                self.fill(&classes[place], positions, scratch);
+            self.fill_own(class, run.positions, table);
+        }
+        for &lid in plan.gone {
+            if let Some(entry) = table.get_mut(lid.index()) {
+                *entry = NO_PATH;
             }
         }
         if let Some(here) = plan.live.switches[self.switch.index()] {
             for destination in plan.present.destinations_of(here) {
                 for lid in destination.lids() {
-                    scratch[lid.index()] = destination.port.0;
+                    table[lid.index()] = destination.port.0;
                 }
             }
         }
         // Where gaps and what has gone were written to.
-        scratch[0] = NO_PATH;
-        Lft::from_entries(scratch[..length].to_vec())
+        table[0] = NO_PATH;
+        table
+    }
+
+    /// All columns, by what ways they have.
+    fn runs(&self) -> (Vec<Class>, Vec<Run>) {
+        let plan = self.plan;
+        let mut classes = Classes::new(self);
+        let mut runs: Vec<Run> = Vec::new();
+        let mut keys = Keys::new(self.ways.len());
+        let mut intact_keys = Keys::new(self.ways.len());
+        for (number, tile) in plan.tiles.iter().enumerate() {
+            keys.set(self, tile, When::Now);
+            let intact = plan.intact_tiles.map(|tiles| {
+                intact_keys.set(self, &tiles[number], When::Usually);
+                &intact_keys
+            });
+            for column in 0..tile.width() {
+                let end = plan.numbering.start[tile.first + column + 1] as usize;
+                let continues = column > 0
+                    && keys.continues(column)
+                    && intact.is_none_or(|intact| intact.continues(column));
+                match runs.last_mut() {
+                    Some(run) if continues => run.positions.end = end,
+                    last => {
+                        let start = last.map_or(0, |run| run.positions.end);
+                        let key = keys.column(column);
+                        let intact = intact.map_or(key, |intact| intact.column(column));
+                        runs.push(Run {
+                            positions: start..end,
+                            class: classes.of(key, intact),
+                        });
+                    }
+                }
+            }
+        }
+        (classes.into_list(), runs)
     }
 
     fn up_turns(&self) -> &Vec<u8> {
@@ -213,34 +225,46 @@ impl<'a> Filler<'a> {
             }
             let (number, place) = (column / TILE, column % TILE);
             let cheapest = self.cheapest(&plan.tiles[number], place, When::Now);
-            let intact = match plan.intact_tiles {
-                None => cheapest.clone(),
-                Some(intact) => self.cheapest(&intact[number], place, When::Usually),
+            let class = match plan.intact_tiles {
+                None => self.classify(&cheapest, &cheapest),
+                Some(intact) => {
+                    let intact = self.cheapest(&intact[number], place, When::Usually);
+                    self.classify(&cheapest, &intact)
+                }
             };
-            let class = self.classify(&cheapest, &intact);
-            let is_routed = !(class.base.is_empty() && class.detours.is_empty());
             for position in plan.numbering.range(column) {
-                let port = if is_routed {
-                    self.port(&class, position)
-                } else {
-                    NO_PATH
-                };
-                found.push((Lid(plan.lids[position]), port));
+                let lid = Lid(plan.lids[position]);
+                if lid != Lid::NONE {
+                    found.push((lid, self.port_of(&class, position)));
+                }
             }
         }
-        found.retain(|&(lid, _)| lid != Lid::NONE);
         found
     }
 
+    /// What numbers are divided by to choose among some ways.
+    fn divider_among(&self, ways: &[usize]) -> u32 {
+        let downward = |&way: &usize| self.plan.numbering.downward[self.ways[way].neighbour];
+        match ways {
+            _ if !ways.iter().all(|&way| self.ways[way].is_down) => self.divider,
+            [only] => downward(only).links,
+            several => {
+                let among = several.iter().map(|way| downward(way).among);
+                among.min().unwrap_or(self.divider)
+            }
+        }
+    }
+
     fn classify(&self, cheapest: &[usize], intact: &[usize]) -> Class {
-        let mut class = Class {
+        let mut class = Mixed {
+            divider: self.divider_among(intact),
             base: Vec::new(),
             eligible: [false; 256],
             is_intact: false,
             detours: Vec::new(),
         };
         if cheapest.is_empty() {
-            return class;
+            return Class::Nowhere;
         }
         for &way in cheapest {
             for link in self.ways[way].links {
@@ -272,119 +296,112 @@ impl<'a> Filler<'a> {
                 turns_of(&mut class.detours, cheapest);
             }
         }
-        class
+        match (&class.base[..], class.is_intact) {
+            (&[port], true) => Class::Port(port),
+            _ => Class::Mixed(Box::new(class)),
+        }
     }
 
-    fn fill(&self, class: &Class, positions: std::ops::Range<usize>, table: &mut Scratch) {
+    /// Fills a whole table as if all destinations were of one class; `false` where it is not one that takes plain turns.
+    fn lay(&self, class: &Class, table: &mut [u8]) -> bool {
+        let Class::Mixed(class) = class else {
+            return false;
+        };
+        let turns = self.plan.turns.of(class.divider, class.base.len());
+        let Some(turns) = turns.filter(|_| class.is_intact) else {
+            return false;
+        };
+        let port_of = class.port_of_turn();
+        for (entry, &turn) in table.iter_mut().zip(turns) {
+            *entry = port_of[usize::from(turn)];
+        }
+        true
+    }
+
+    /// Gives positions of a class the ports that they have of their own, where those lead the cheapest way. A class of one
+    /// port leaves no choice.
+    fn fill_own(&self, class: &Class, positions: std::ops::Range<usize>, table: &mut [u8]) {
+        let Class::Mixed(class) = class else {
+            return;
+        };
+        for &(position, port) in self.plan.own.within(self.switch, positions) {
+            if class.eligible[usize::from(port)] {
+                table[usize::from(self.plan.lids[position as usize])] = port;
+            }
+        }
+    }
+
+    fn fill_in_closed_form(
+        &self,
+        class: &Class,
+        positions: std::ops::Range<usize>,
+        table: &mut [u8],
+    ) {
         let lids = &self.plan.lids[positions.clone()];
-        if class.base.is_empty() && class.detours.is_empty() {
-            return;
-        }
-        if let ([port], true) = (&class.base[..], class.is_intact) {
+        let mut fill_with = |port: u8| {
             for &lid in lids {
-                table[usize::from(lid)] = *port;
+                table[usize::from(lid)] = port;
+            }
+        };
+        let class = match class {
+            Class::Nowhere => return fill_with(NO_PATH),
+            Class::Port(port) => return fill_with(*port),
+            Class::Mixed(class) => class,
+        };
+        let Some(turns) = self.plan.turns.of(class.divider, class.base.len()) else {
+            for (&lid, position) in lids.iter().zip(positions) {
+                table[usize::from(lid)] = self.port_in_closed_form(class, position);
             }
             return;
-        }
-        let turns = self.plan.turns.of(self.divider, class.base.len());
-        if let (Some(turns), true) = (turns, class.is_intact) {
-            let mut port_of = [NO_PATH; 256];
-            port_of[..class.base.len()].copy_from_slice(&class.base);
-            for (&lid, &turn) in lids.iter().zip(&turns[positions]) {
-                table[usize::from(lid)] = port_of[usize::from(turn)];
-            }
-            return;
-        }
+        };
+        let port_of = class.port_of_turn();
+        let is_open = |port: u8| class.is_intact || class.eligible[usize::from(port)];
         for (&lid, position) in lids.iter().zip(positions) {
-            table[usize::from(lid)] = self.port(class, position);
+            let port = port_of[usize::from(turns[usize::from(lid)])];
+            table[usize::from(lid)] = if is_open(port) {
+                port
+            } else {
+                self.detour(class, position)
+            };
+        }
+    }
+
+    fn port_of(&self, class: &Class, position: usize) -> u8 {
+        match class {
+            Class::Nowhere => NO_PATH,
+            Class::Port(port) => *port,
+            Class::Mixed(class) => self.port(class, position),
+        }
+    }
+
+    /// What the position has of its own, where that leads the cheapest way, else what the closed form says.
+    fn port(&self, class: &Mixed, position: usize) -> u8 {
+        match self.plan.own.port(self.switch, position) {
+            Some(port) if class.eligible[usize::from(port)] => port,
+            _ => self.port_in_closed_form(class, position),
         }
     }
 
     /// The closed form where it holds, else the first detour that is open.
-    fn port(&self, class: &Class, position: usize) -> u8 {
-        let place = &self.plan.numbering.places[position];
-        let is_eligible = |port: u8| class.eligible[usize::from(port)];
+    fn port_in_closed_form(&self, class: &Mixed, position: usize) -> u8 {
         if !class.base.is_empty() {
-            let port = class.base[turn(place, self.divider, class.base.len())];
-            if is_eligible(port) {
+            let place = &self.plan.numbering.places[position];
+            let port = class.base[turn(place, class.divider, class.base.len())];
+            if class.eligible[usize::from(port)] {
                 return port;
             }
         }
+        self.detour(class, position)
+    }
+
+    fn detour(&self, class: &Mixed, position: usize) -> u8 {
+        let place = &self.plan.numbering.places[position];
         let source = self.plan.numbering.column_of[self.switch.index()] as usize;
-        detours(place, self.divider, source, class.detours.len())
+        detours(place, class.divider, source, class.detours.len())
             .map(|turn| class.detours[turn])
-            .find(|&port| is_eligible(port))
+            .find(|&port| class.eligible[usize::from(port)])
             .unwrap_or(NO_PATH)
     }
-}
-
-impl Keys {
-    fn new(ways: usize) -> Keys {
-        Keys {
-            rows: vec![[0; TILE]; ways.div_ceil(KEY_BITS)],
-        }
-    }
-
-    /// The keys of a tile; gives where a column's differs from that of the one before.
-    fn set(&mut self, filler: &Filler<'_>, tile: &Tile, when: When) -> Row {
-        let (down, up) = next_costs(tile, filler.switch);
-        for (ways, key) in filler.ways.chunks(KEY_BITS).zip(self.rows.iter_mut()) {
-            *key = [0; TILE];
-            for (bit, way) in ways.iter().enumerate() {
-                let (is_there, is_above) = way.stands(when);
-                if !is_there {
-                    continue;
-                }
-                let (row, next) = if is_above {
-                    (&tile.taken[way.neighbour], &up)
-                } else {
-                    (&tile.down[way.neighbour], &down)
-                };
-                let mask = 1u8 << bit;
-                for column in 0..TILE {
-                    key[column] |= if row[column] == next[column] { mask } else { 0 };
-                }
-            }
-        }
-        let mut changes = [0; TILE];
-        for key in &self.rows {
-            for column in 1..TILE {
-                changes[column] |= key[column] ^ key[column - 1];
-            }
-        }
-        changes
-    }
-
-    fn column(&self, column: usize) -> impl Iterator<Item = u8> {
-        self.rows.iter().map(move |row| row[column])
-    }
-
-    fn ways(&self, column: usize) -> Vec<usize> {
-        let mut ways = Vec::new();
-        for (number, row) in self.rows.iter().enumerate() {
-            let mut bits = row[column];
-            while bits != 0 {
-                ways.push(number * KEY_BITS + bits.trailing_zeros() as usize);
-                bits &= bits - 1;
-            }
-        }
-        ways
-    }
-}
-
-/// What the next switch must cost, by column: on the way down, and on the way up.
-fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
-    let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
-    let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);
-    for column in 0..TILE {
-        if own[column] != UNREACHED && own[column] != 0 {
-            down[column] = own[column] - 1;
-        }
-        if own[column] == UNREACHED && taken[column] != UNREACHED {
-            up[column] = taken[column] - 1;
-        }
-    }
-    (down, up)
 }
 
 /// By switch: the turns of all ways up, with what has gone.

@@ -5,16 +5,18 @@
 //! number is first divided by the number of ways below, so that the choices of two levels do not repeat each other
 //! (Gliksberg et al., "Dmodc", arXiv 2211.13101). Nothing here depends on what is there at the moment, and little on
 //! what was missing when the fabric was first seen: subtrees are told by what hangs together, not by single links, and a
-//! leaf that lacks a few of the hosts that its like have is numbered as if it had them.
+//! leaf that lacks a few of the hosts that its like have is numbered as if it had them. Ports that are given a number have
+//! that one.
 
 use std::collections::BTreeMap;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, Lid};
 
+use super::super::Options;
 use super::super::choose::FAULTY_IN;
 use super::super::spread::dividers;
 use super::Category;
-use crate::topology::{EndpointKind, SwitchIdx, Topology};
+use crate::topology::{Destination, EndpointKind, SwitchIdx, Topology};
 
 /// The positions of all LIDs that are known, in the order of their columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +29,20 @@ pub(super) struct Numbering {
     pub(super) start: Vec<u32>,
     /// By position.
     pub(super) places: Vec<Place>,
-    /// By switch, at least 1: what it divides numbers by.
+    /// By switch, at least 1: what it divides numbers by on the way up.
     pub(super) dividers: Vec<u32>,
+    /// By switch, at least 1: what a switch above divides numbers by on the way down to it.
+    pub(super) downward: Vec<Downward>,
+}
+
+/// What numbers are divided by on the way down to a switch: the same as on the way up from there, so that a destination
+/// is reached on the way that it would send on. One port for each destination then serves packets from everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Downward {
+    /// Where the switch is one of several: as those below choose among them.
+    pub(super) among: u32,
+    /// Where it is the only one: as it chooses among the links to one switch above.
+    pub(super) links: u32,
 }
 
 /// One LID in the numbering.
@@ -42,23 +56,39 @@ pub(super) struct Place {
     pub(super) offset: u16,
 }
 
+impl Place {
+    /// The LID; `None` for a gap.
+    pub(super) fn lid(&self, known: &Topology) -> Option<Lid> {
+        let number = self.destination? as usize;
+        Some(Lid(known.destinations()[number].lid.0 + self.offset))
+    }
+}
+
 impl Numbering {
-    /// Numbers for `known`, in which `levels[s]` is the distance of switch `s` from the top.
-    pub(super) fn new(
-        known: &Topology,
-        levels: &[u8],
-        categories: &BTreeMap<Guid, Category>,
-    ) -> Numbering {
-        let columns = by_subtree(known, levels);
+    /// Numbers for `known`, in which `levels[s]` is the distance of switch `s` from the top, with the categories and
+    /// numbers that `options` give.
+    pub(super) fn new(known: &Topology, levels: &[u8], options: &Options) -> Numbering {
+        let columns = by_subtree(known, levels, |switch| switch.0);
         let mut column_of = vec![0; columns.len()];
         for (column, switch) in columns.iter().enumerate() {
             column_of[switch.index()] = column as u32;
         }
         let usual = usual_host_ports(known);
+        let category = |found: &Destination| Category::of(found, &options.categories);
+        let given = |found: &Destination| options.numbers.get(&found.guid).copied();
         let mut next = [0u32; Category::COUNT];
+        if !options.numbers.is_empty() {
+            for found in known.destinations() {
+                if let Some(number) = given(found) {
+                    let next = &mut next[category(found) as usize];
+                    *next = (*next).max(number.saturating_add(1));
+                }
+            }
+        }
         let mut numbering = Numbering {
             start: Vec::with_capacity(columns.len() + 1),
             places: Vec::with_capacity(known.top_lid().index() + 1),
+            downward: Vec::new(),
             dividers: dividers(known, levels),
             column_of,
             columns: Vec::new(),
@@ -66,24 +96,29 @@ impl Numbering {
         for &switch in &columns {
             numbering.start.push(numbering.places.len() as u32);
             for slot in slots(known, switch, &usual) {
-                let (category, lids) = match slot {
-                    None => (Category::Compute, 1),
+                let (category, given, lids) = match slot {
+                    None => (Category::Compute, None, 1),
                     Some(number) => {
                         let found = &known.destinations()[number as usize];
-                        (Category::of(found, categories), found.lmc.lids())
+                        (category(found), given(found), found.lmc.lids())
                     }
                 };
-                let number = &mut next[category as usize];
+                let number = given.unwrap_or_else(|| {
+                    let next = &mut next[category as usize];
+                    let number = *next;
+                    *next = number.saturating_add(1);
+                    number
+                });
                 numbering.places.extend((0..lids).map(|offset| Place {
                     destination: slot,
-                    number: *number,
+                    number,
                     offset,
                 }));
-                *number += 1;
             }
         }
         numbering.start.push(numbering.places.len() as u32);
         numbering.columns = columns;
+        numbering.downward = downward(known, levels, &numbering.dividers);
         numbering
     }
 
@@ -91,6 +126,24 @@ impl Numbering {
     pub(super) fn range(&self, column: usize) -> std::ops::Range<usize> {
         self.start[column] as usize..self.start[column + 1] as usize
     }
+}
+
+fn downward(known: &Topology, levels: &[u8], dividers: &[u32]) -> Vec<Downward> {
+    let of = |switch: SwitchIdx| {
+        let own = dividers[switch.index()];
+        let level = |other: SwitchIdx| levels[other.index()];
+        let neighbours = || known.groups(switch).map(|group| group.neighbour);
+        let below = neighbours().filter(|&other| level(other) > level(switch));
+        let above = neighbours().filter(|&other| level(other) < level(switch));
+        Downward {
+            among: below
+                .map(|other| dividers[other.index()])
+                .min()
+                .unwrap_or(own),
+            links: own.saturating_mul(above.count().max(1) as u32),
+        }
+    };
+    known.indices().map(of).collect()
 }
 
 /// The destinations of a switch in the order of its ports, and gaps where hosts seem to be missing.
@@ -138,8 +191,13 @@ fn usual_host_ports(known: &Topology) -> Vec<u8> {
         .collect()
 }
 
-/// Every switch once, what hangs together below some level next to each other: first what lies deeper.
-pub(in super::super) fn by_subtree(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
+/// Every switch once, what hangs together below some level next to each other: first what lies deeper. Equals stand in the
+/// order of `rank`, which differs for every switch.
+pub(in super::super) fn by_subtree(
+    known: &Topology,
+    levels: &[u8],
+    rank: impl Fn(SwitchIdx) -> u32,
+) -> Vec<SwitchIdx> {
     let deepest = levels.iter().copied().max().unwrap_or(0);
     let mut columns: Vec<SwitchIdx> = known.indices().collect();
     let mut parts = Parts::new(known.switch_count());
@@ -161,7 +219,7 @@ pub(in super::super) fn by_subtree(known: &Topology, levels: &[u8]) -> Vec<Switc
         let inside = |switch: &SwitchIdx| levels[switch.index()] >= level;
         for switch in known.indices().filter(inside) {
             let edge = if known.hosts(switch) > 0 {
-                switch.0
+                rank(switch)
             } else {
                 u32::MAX
             };
@@ -181,7 +239,7 @@ pub(in super::super) fn by_subtree(known: &Topology, levels: &[u8]) -> Vec<Switc
         (
             path.into_iter().chain([rest]).collect::<Vec<u32>>(),
             depth,
-            *switch,
+            rank(*switch),
         )
     });
     columns
@@ -218,10 +276,7 @@ impl Parts {
 
 impl Category {
     /// The category of a destination: what the operator says, else by its kind.
-    fn of(
-        destination: &crate::topology::Destination,
-        categories: &BTreeMap<Guid, Category>,
-    ) -> Category {
+    pub(super) fn of(destination: &Destination, categories: &BTreeMap<Guid, Category>) -> Category {
         let said = || categories.get(&destination.guid).copied();
         match destination.kind {
             EndpointKind::Switch0 => Category::Switch,

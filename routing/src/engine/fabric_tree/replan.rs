@@ -5,24 +5,39 @@
 //! and one look at the ends of those links tells which columns are to be computed again. An entry changes only at such an
 //! end, or where the costs around it did.
 
+mod mending;
+
 use std::sync::Arc;
 
-use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
+use self::mending::{Mended, Work};
 use super::super::order::Order;
-use super::super::paths::{self, Neighbours, TILE, Tile, Ways};
+use super::super::paths::{Neighbours, Tile, Ways};
 use super::super::{Options, Ranking, Routing};
-use super::fill::{Filler, Scratch};
+use super::even::Own;
+use super::fill::{self, Filler};
 use super::live::Live;
 use super::numbering::Numbering;
 use super::turns::Turns;
-use super::{Categories, Plan, lids, reaches_all};
+use super::{Categories, Numbers, Plan, gone, lids, reaches_all};
 use crate::lanes::Lanes;
-use crate::tables::{Lft, NO_PATH, Tables};
+use crate::tables::{BLOCK_LIDS, Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
-use crate::verify::Change;
+
+/// An entry of a table that changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Change {
+    /// The switch whose entry it is.
+    pub switch: SwitchIdx,
+    /// Whose entry it is.
+    pub lid: Lid,
+    /// The output port as it was, [`NO_PATH`] for none.
+    pub before: u8,
+    /// As it is to be.
+    pub after: u8,
+}
 
 /// What a routing leaves for the next.
 pub(crate) struct State {
@@ -35,11 +50,15 @@ pub(crate) struct State {
     pub(super) lids: Arc<Vec<u16>>,
     pub(super) numbering: Arc<Numbering>,
     pub(super) turns: Arc<Turns>,
+    pub(super) own: Arc<Own>,
     pub(super) tiles: Vec<Arc<Tile>>,
     pub(super) intact: Vec<Arc<Tile>>,
     /// By the numbers of the topology that they were made for.
     pub(super) tables: Tables,
-    pub(super) categories: Categories,
+    pub(super) categories: Arc<Categories>,
+    pub(super) numbers: Arc<Numbers>,
+    /// How many parts the fabric had that they were made for.
+    pub(super) parts: usize,
     pub(super) reason: String,
 }
 
@@ -80,20 +99,34 @@ impl Replan {
         &self.changes
     }
 
-    /// The routing, as it would have been computed from nothing.
-    pub fn into_routing(self) -> Routing {
+    /// The routing, as it would have been computed from nothing. What it holds alike with `previous`, tables of the same
+    /// topology, it shares.
+    pub fn into_routing(self, previous: Option<&Tables>) -> Routing {
         let mut lfts = self.before;
-        for of_switch in self
+        let changed = self
             .changes
-            .chunk_by(|one, other| one.switch == other.switch)
-        {
-            let lft = &mut lfts[of_switch[0].switch.index()];
-            for change in of_switch {
+            .chunk_by(|one, other| one.switch == other.switch);
+        let mut rest = &mut lfts[..];
+        let mut first = 0;
+        let mut work: Vec<(&mut Lft, &[Change])> = Vec::new();
+        for changes in changed {
+            let place = changes[0].switch.index();
+            let (_, from) = std::mem::take(&mut rest).split_at_mut(place - first);
+            let (lft, after) = from.split_first_mut().expect("it has the switch");
+            work.push((lft, changes));
+            (rest, first) = (after, place + 1);
+        }
+        work.into_par_iter().for_each(|(lft, changes)| {
+            for change in changes {
                 lft.set_entry(change.lid, change.after);
             }
+        });
+        let mut tables = Tables { lfts };
+        if let Some(previous) = previous {
+            tables.share_with(previous);
         }
         let mut state = self.state;
-        state.tables = Tables { lfts };
+        state.tables = tables;
         let here = state.live.switches.iter().zip(state.order.levels());
         Routing {
             lanes: Lanes::default(),
@@ -123,7 +156,10 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     let mut roots = options.root_guids.clone();
     roots.sort_unstable();
     roots.dedup();
-    if earlier.categories != options.categories || ranking.roots != roots {
+    if earlier.categories != options.categories
+        || earlier.numbers != options.numbers
+        || ranking.roots != roots
+    {
         return None;
     }
     let live = Live::of(known, topology)?;
@@ -135,33 +171,30 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     let ends = work.ends();
     let ways = Ways::new(&earlier.neighbours, &live.groups);
     let changed = work.first_changes(ways, &ends);
-    let mut tiles = earlier.tiles.clone();
+    let mended: Vec<Mended> = (0..changed.len())
+        .into_par_iter()
+        .map(|number| work.again(number, &changed[number], &ends, ways))
+        .collect();
     // By switch: the columns in which its entries may change.
     let mut touched: Vec<Vec<u32>> = vec![Vec::new(); known.switch_count()];
-    for (number, columns) in changed.iter().enumerate() {
-        if !columns.is_clear() {
-            tiles[number] = Arc::new(work.again(number, columns, &ends, ways));
-            work.touch(
-                &earlier.tiles[number],
-                &tiles[number],
-                columns,
-                &mut touched,
-            );
-        }
+    for mended in &mended {
+        work.touch(mended, &mut touched);
     }
     let comes_or_goes: Vec<usize> = (0..known.destinations().len())
         .filter(|&number| {
             live.destinations.contains(number) != earlier.live.destinations.contains(number)
         })
         .collect();
-    let all = !comes_or_goes.is_empty();
-    let to_check: Vec<&Tile> = (0..tiles.len())
-        .filter(|&number| all || !changed[number].is_clear())
-        .map(|number| &*tiles[number])
-        .collect();
-    if !reaches_all(topology, &live, &earlier.numbering, &to_check) {
+    let reaches = if work.asks_more(topology) || !comes_or_goes.is_empty() {
+        let tiles: Vec<&Tile> = mended.iter().map(|mended| &*mended.tile).collect();
+        reaches_all(topology, &live, &earlier.numbering, &tiles)
+    } else {
+        mended.iter().all(|mended| work.reaches(topology, mended))
+    };
+    if !reaches {
         return None;
     }
+    let tiles: Vec<Arc<Tile>> = mended.into_iter().map(|mended| mended.tile).collect();
     for &number in &comes_or_goes {
         let leaf = known.destinations()[number].switch;
         let column = earlier.numbering.column_of[leaf.index()] as usize;
@@ -174,6 +207,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     } else {
         Arc::new(lids(known, &live, &earlier.numbering))
     };
+    let gone = gone(known, topology, &live);
     let plan = Plan {
         known,
         present: topology,
@@ -182,7 +216,9 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         usual_order: &earlier.order,
         numbering: &earlier.numbering,
         turns: &earlier.turns,
+        own: &earlier.own,
         lids: &lids,
+        gone: &gone,
         up_turns: &earlier.up_turns,
         tiles: &tiles,
         intact_tiles: (!live.is_complete()).then_some(&earlier.intact[..]),
@@ -198,7 +234,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
             )
         })
         .collect();
-    let gone: Vec<Lid> = comes_or_goes
+    let goes: Vec<Lid> = comes_or_goes
         .iter()
         .flat_map(|&number| known.destinations()[number].lids())
         .filter(|&lid| topology.destination_of(lid).is_none())
@@ -215,11 +251,10 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
             let number = SwitchIdx(number as u32);
             let filler = Filler::new(&plan, *switch);
             if is_new || ends.contains(switch.index()) {
-                let mut scratch: Scratch = Box::new([0; 1 << 16]);
-                return differences(number, before, filler.table(&mut scratch).as_slice());
+                return differences(number, before, filler.table(&mut fill::scratch()));
             }
             let mut entries = filler.entries(&touched[switch.index()]);
-            entries.extend(gone.iter().map(|&lid| (lid, NO_PATH)));
+            entries.extend(goes.iter().map(|&lid| (lid, NO_PATH)));
             entries.sort_unstable();
             entries
                 .into_iter()
@@ -242,10 +277,13 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         lids,
         numbering: earlier.numbering.clone(),
         turns: earlier.turns.clone(),
+        own: earlier.own.clone(),
         tiles,
         intact: earlier.intact.clone(),
         tables: Tables::default(),
         categories: earlier.categories.clone(),
+        numbers: earlier.numbers.clone(),
+        parts: topology.components().len(),
         reason: earlier.reason.clone(),
     };
     Some(Replan {
@@ -260,113 +298,30 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
 }
 
 fn differences(switch: SwitchIdx, before: &Lft, after: &[u8]) -> Vec<Change> {
-    let lids = before.as_slice().len().max(after.len());
-    (0..lids)
-        .map(|lid| {
-            // Tables are indexed by LID.
-            let lid = Lid(lid as u16);
-            Change {
-                switch,
-                lid,
-                before: before.entry(lid),
-                after: after.get(lid.index()).copied().unwrap_or(NO_PATH),
-            }
-        })
-        .filter(|change| change.before != change.after)
-        .collect()
-}
-
-struct Work<'a> {
-    earlier: &'a State,
-    known: &'a Topology,
-    live: &'a Live,
-}
-
-impl Work<'_> {
-    /// Switches at which a link or a destination has come or gone.
-    fn ends(&self) -> FixedBitSet {
-        let mut ends = FixedBitSet::with_capacity(self.known.switch_count());
-        let mut links = self.live.links.clone();
-        links.symmetric_difference_with(&self.earlier.live.links);
-        let mut destinations = self.live.destinations.clone();
-        destinations.symmetric_difference_with(&self.earlier.live.destinations);
-        if !links.is_clear() {
-            for switch in self.known.indices() {
-                if links.contains_any_in_range(self.known.links_of(switch)) {
-                    ends.insert(switch.index());
-                }
-            }
+    // Past what `after` tells there is no path.
+    let last = after
+        .len()
+        .max(before.top().map_or(0, |top| top.index() + 1));
+    let mut changes = Vec::new();
+    for block in 0..last.div_ceil(BLOCK_LIDS) {
+        let first = block * BLOCK_LIDS;
+        let after = &after[first.min(after.len())..(first + BLOCK_LIDS).min(after.len())];
+        let before = before.block(block);
+        if before[..] == *after {
+            continue;
         }
-        for number in destinations.ones() {
-            ends.insert(self.known.destinations()[number].switch.index());
-        }
-        ends
-    }
-
-    /// By tile: the columns in which the cost of one of `ends` is not what its neighbours make it any more.
-    fn first_changes(&self, ways: Ways<'_>, ends: &FixedBitSet) -> Vec<FixedBitSet> {
-        let of_tile = |tile: &Arc<Tile>| {
-            let mut columns = FixedBitSet::with_capacity(TILE);
-            // What has gone leads nowhere, and whatever its costs are, nobody asks for them until it is back.
-            let here = |end: &usize| self.live.switches[*end].is_some();
-            for end in ends.ones().filter(here) {
-                let switch = SwitchIdx(end as u32);
-                let own = self.earlier.numbering.column_of[end] as usize;
-                let own = own.checked_sub(tile.first).filter(|&own| own < TILE);
-                let (down, taken) = paths::row(switch, own, ways, tile);
-                let rows = down.iter().zip(&tile.down[end]);
-                let rows = rows.zip(taken.iter().zip(&tile.taken[end]));
-                for (column, ((down, was_down), (taken, was_taken))) in rows.enumerate() {
-                    if down != was_down || taken != was_taken {
-                        columns.insert(column);
-                    }
-                }
-            }
-            columns
-        };
-        self.earlier.tiles.par_iter().map(of_tile).collect()
-    }
-
-    /// A tile with some of its columns computed again.
-    fn again(
-        &self,
-        number: usize,
-        columns: &FixedBitSet,
-        ends: &FixedBitSet,
-        ways: Ways<'_>,
-    ) -> Tile {
-        let earlier = &self.earlier.tiles[number];
-        let order = &self.earlier.order;
-        let mut tile = Tile {
-            first: earlier.first,
-            down: earlier.down.clone(),
-            taken: earlier.taken.clone(),
-        };
-        for column in columns.ones() {
-            let own = self.earlier.numbering.columns[tile.first + column];
-            paths::mend(order, ways, own, column, ends, &mut tile);
-        }
-        tile
-    }
-
-    /// Adds the columns of a tile to the switches whose costs differ in them, and to their neighbours.
-    fn touch(&self, old: &Tile, new: &Tile, columns: &FixedBitSet, touched: &mut [Vec<u32>]) {
-        for switch in self.known.indices() {
-            let at = switch.index();
-            for column in columns.ones() {
-                if old.down[at][column] != new.down[at][column]
-                    || old.taken[at][column] != new.taken[at][column]
-                {
-                    let number = (old.first + column) as u32;
-                    touched[at].push(number);
-                    for group in self.known.groups(switch) {
-                        let columns = &mut touched[group.neighbour.index()];
-                        if columns.last() != Some(&number) {
-                            columns.push(number);
-                        }
-                    }
-                }
+        let after = after.iter().copied().chain(std::iter::repeat(NO_PATH));
+        for (offset, (&before, after)) in before.iter().zip(after).enumerate() {
+            if before != after {
+                changes.push(Change {
+                    switch,
+                    // Tables are indexed by LID.
+                    lid: Lid((first + offset) as u16),
+                    before,
+                    after,
+                });
             }
         }
     }
+    changes
 }

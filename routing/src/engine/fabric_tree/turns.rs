@@ -5,22 +5,30 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::numbering::{Numbering, Place};
+use crate::topology::Topology;
 
-/// The most (divider, turns) that are computed for all positions beforehand: one byte for each position and each of them.
+/// The most (divider, turns) that are computed for all LIDs beforehand: one byte for each LID and each of them.
 /// Regular trees have some three for each level.
 const MAX_SHARED: usize = 64;
 
-/// The longest list of turns that is shared: a turn is one byte.
-const MAX_TURNS: usize = 256;
+/// The turn of a LID that nobody has.
+const NOBODY: u8 = u8::MAX;
 
-/// The turn of each position, for the commonest (divider, how many turns).
+/// The longest list of turns that is shared: a turn is one byte, and there is [`NOBODY`].
+const MAX_TURNS: usize = NOBODY as usize;
+
+/// The turn of each LID, for the commonest (divider, how many turns).
 pub(super) struct Turns {
     shared: BTreeMap<(u32, u16), Vec<u8>>,
 }
 
 impl Turns {
     /// For the pairs that `uses` names, each as often as it is used.
-    pub(super) fn new(numbering: &Numbering, uses: impl Iterator<Item = (u32, usize)>) -> Turns {
+    pub(super) fn new(
+        known: &Topology,
+        numbering: &Numbering,
+        uses: impl Iterator<Item = (u32, usize)>,
+    ) -> Turns {
         let mut counts: BTreeMap<(u32, u16), usize> = BTreeMap::new();
         for (divider, turns) in uses.filter(|&(_, turns)| turns > 1 && turns <= MAX_TURNS) {
             *counts.entry((divider, turns as u16)).or_default() += 1;
@@ -31,11 +39,13 @@ impl Turns {
         let shared = pairs
             .into_par_iter()
             .map(|((divider, turns), _)| {
-                let turn = |place| turn(place, divider, usize::from(turns)) as u8;
-                (
-                    (divider, turns),
-                    numbering.places.iter().map(turn).collect(),
-                )
+                let mut by_lid = vec![NOBODY; known.top_lid().index() + 1];
+                for place in &numbering.places {
+                    if let Some(lid) = place.lid(known) {
+                        by_lid[lid.index()] = turn(place, divider, usize::from(turns)) as u8;
+                    }
+                }
+                ((divider, turns), by_lid)
             })
             .collect::<Vec<_>>();
         Turns {
@@ -43,7 +53,7 @@ impl Turns {
         }
     }
 
-    /// The turn of each position of the numbering among `turns`; `None` where it was not worth it.
+    /// The turn of each LID among `turns`, [`u8::MAX`] for LIDs that nobody has; `None` where it was not worth it.
     pub(super) fn of(&self, divider: u32, turns: usize) -> Option<&[u8]> {
         let turns = u16::try_from(turns).ok()?;
         self.shared.get(&(divider, turns)).map(Vec::as_slice)
@@ -58,8 +68,9 @@ pub(super) fn turn(place: &Place, divider: u32, turns: usize) -> usize {
 /// Turns to try for a destination that has lost its own, each of `turns` at least once.
 ///
 /// Which comes first differs by destination and by the switch that asks, `source`: if every switch took the same detour
-/// for a destination, one link would carry them all. A turn that has gone, or has come back, changes the choice of those
-/// alone that come upon it.
+/// for a destination, one link would carry them all. The destinations of one turn are dealt out over the others one by
+/// one, so that what a single link carried lies evenly on the rest. A turn that has gone, or has come back, changes the
+/// choice of those alone that come upon it.
 pub(super) fn detours(
     place: &Place,
     divider: u32,
@@ -67,9 +78,64 @@ pub(super) fn detours(
     turns: usize,
 ) -> impl Iterator<Item = usize> {
     let number = (place.number / divider) as usize + usize::from(place.offset);
-    let first = number + number / turns + source;
-    // Odd, so that it meets every turn of a list as long as a power of two.
-    let stride = (number / turns + source) * 2 + 1;
-    let strides = (0..turns).map(move |step| (first + step * stride) % turns);
-    strides.chain((0..turns).map(move |step| (first + step) % turns))
+    let own = number % turns.max(1);
+    let others = turns.saturating_sub(1);
+    // Which of its turn's destinations it is.
+    let dealt = number / turns.max(1) + source;
+    let stride = 1 + dealt.checked_div(others).unwrap_or(0) % others.max(1);
+    let other = move |step: usize| (own + 1 + (dealt + step) % others) % turns;
+    let strides = (0..others).map(move |step| other(step * stride));
+    // A stride may miss some.
+    strides
+        .chain((0..others).map(other))
+        .chain((0..turns.min(1)).map(move |_| own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(number: u32) -> Place {
+        Place {
+            destination: Some(0),
+            number,
+            offset: 0,
+        }
+    }
+
+    #[test]
+    fn every_turn_is_tried_and_its_own_last() {
+        for turns in 1..40 {
+            for number in 0..100 {
+                for divider in [1, 3] {
+                    let tried: Vec<usize> = detours(&place(number), divider, 7, turns).collect();
+                    let own = turn(&place(number), divider, turns);
+                    assert_eq!(
+                        tried.iter().position(|&turn| turn == own),
+                        Some(tried.len() - 1)
+                    );
+                    assert!(
+                        (0..turns).all(|turn| tried.contains(&turn)),
+                        "{turns} {number}"
+                    );
+                }
+            }
+        }
+        assert_eq!(detours(&place(5), 1, 7, 0).count(), 0);
+    }
+
+    #[test]
+    fn what_one_turn_carried_lies_evenly_on_the_others() {
+        for (turns, source) in [(4, 0), (4, 3), (16, 5), (36, 1)] {
+            let lost = 2;
+            let mut load = vec![0; turns];
+            for round in 0..3 * (turns as u32 - 1) {
+                let place = place(round * turns as u32 + lost);
+                let first = detours(&place, 1, source, turns).next().unwrap();
+                load[first] += 1;
+            }
+            assert_eq!(load.remove(lost as usize), 0);
+            assert_eq!(load, vec![3; turns - 1]);
+        }
+    }
 }

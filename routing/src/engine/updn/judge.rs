@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::super::order::Order;
-use super::super::paths::{Row, TILE, Tile, UNREACHED};
+use super::super::paths::{TILE, Tile, UNREACHED};
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
 /// How much work judging balance may be, in port groups looked at. Where a fabric is so large that
@@ -304,7 +304,7 @@ impl<'a> Flows<'a> {
             return;
         }
         let goes_down = tile.down[switch.index()][column] != UNREACHED;
-        let rows: &[Row] = if goes_down { &tile.down } else { &tile.taken };
+        let rows = if goes_down { &tile.down } else { &tile.taken };
         let next = tile.cost(switch)[column] - 1;
         let topology = self.topology;
         let order = self.order;

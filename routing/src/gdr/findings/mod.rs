@@ -5,6 +5,8 @@ mod rail;
 
 use std::fmt;
 
+use rayon::prelude::*;
+
 use super::Analysis;
 use super::join::JoinConflict;
 
@@ -192,9 +194,16 @@ impl fmt::Display for Finding {
 /// Everything that is wrong, in the order of hosts and then kinds.
 pub(super) fn find(analysis: &Analysis, conflicts: &[Vec<JoinConflict>]) -> Vec<Finding> {
     let mut findings = rail::find(analysis);
-    for (place, conflicts) in conflicts.iter().enumerate() {
-        host::find(analysis, place, conflicts, &mut findings);
-    }
+    findings.par_extend(
+        conflicts
+            .par_iter()
+            .enumerate()
+            .flat_map_iter(|(place, conflicts)| {
+                let mut of_host = Vec::new();
+                host::find(analysis, place, conflicts, &mut of_host);
+                of_host
+            }),
+    );
     findings.sort_by(|one, other| {
         let key = |finding: &Finding| (finding.kind, finding.gpus.clone(), finding.ports.clone());
         one.host

@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
+
 use super::{Finding, FindingKind, PortName};
 use crate::gdr::Analysis;
 use crate::gdr::fabric::Fabric;
@@ -36,26 +38,33 @@ pub(super) fn find(analysis: &Analysis) -> Vec<Finding> {
         return Vec::new();
     };
     let search = Search { analysis, fabric };
-    let mut findings = Vec::new();
-    let mut misplaced = Vec::new();
-    for unit in &analysis.rails.units {
+    let orders: Vec<Option<Vec<usize>>> = analysis.hosts.par_iter().map(Host::pci_order).collect();
+    let of_units = analysis.rails.units.par_iter().map(|unit| {
         let positions = vote(unit, &analysis.hosts, |host, place| {
-            let order = host.pci_order()?;
-            search.leaf(host, *order.get(place)?)
+            let order = orders[host].as_ref()?;
+            search.leaf(&analysis.hosts[host], *order.get(place)?)
         });
+        let (mut numbered, mut misplaced) = (Vec::new(), Vec::new());
         for &host in &unit.hosts {
             let astray = search.astray(host);
             if astray.is_empty() {
                 continue;
             }
-            match search.cause(host, &positions) {
-                Cause::Numbering => findings.push(search.numbered(host, &astray)),
+            match search.cause(host, orders[host].as_deref(), &positions) {
+                Cause::Numbering => numbered.push(search.numbered(host, &astray)),
                 Cause::Unknown if search.within_rails(host, &astray) => {
-                    findings.push(search.undecided(host, &astray));
+                    numbered.push(search.undecided(host, &astray));
                 }
                 Cause::Cables | Cause::Unknown => misplaced.extend(astray),
             }
         }
+        (numbered, misplaced)
+    });
+    let of_units: Vec<(Vec<Finding>, Vec<Astray>)> = of_units.collect();
+    let (mut findings, mut misplaced) = (Vec::new(), Vec::new());
+    for (numbered, astray) in of_units {
+        findings.extend(numbered);
+        misplaced.extend(astray);
     }
     let reported: BTreeSet<(usize, usize)> = misplaced
         .iter()
@@ -133,9 +142,10 @@ impl Search<'_> {
         out
     }
 
-    fn cause(&self, place: usize, positions: &[Option<Rail>]) -> Cause {
+    /// Why a host's ports are astray, whose ports are in `order` by PCI address.
+    fn cause(&self, place: usize, order: Option<&[usize]>, positions: &[Option<Rail>]) -> Cause {
         let host = &self.analysis.hosts[place];
-        let Some(order) = host.pci_order().filter(|_| host.origin == Origin::Own) else {
+        let Some(order) = order.filter(|_| host.origin == Origin::Own) else {
             return Cause::Unknown;
         };
         let fits = order.iter().zip(positions).all(|(&port, rail)| {

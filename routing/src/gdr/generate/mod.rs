@@ -3,6 +3,7 @@
 //! Hosts are those that NodeDescriptions name, with as many GPUs as adapters: GPU k and adapter k
 //! under one PCIe switch, half of them on each of two processors, all GPUs on NVSwitches.
 
+mod cables;
 mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,7 @@ use super::inventory::{
 use crate::generate::rng::Rng;
 use crate::netlist::{Netlist, NetlistError, Node, NodeKind};
 
+pub use cables::{recabled, with_servers};
 pub use storage::Storage;
 
 /// NVLinks of each GPU to the switches, as H100 has them.
@@ -196,7 +198,7 @@ fn hosts(netlist: &Netlist) -> Hosts {
     hosts
 }
 
-fn shuffle(list: &mut [usize], rng: &mut Rng) {
+fn shuffle<T>(list: &mut [T], rng: &mut Rng) {
     for at in (1..list.len()).rev() {
         list.swap(at, rng.below(at + 1));
     }

@@ -19,7 +19,7 @@ pub const MAX_JOB_HOSTS: usize = 4096;
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobRequest {
-    /// The hosts, in the order of whoever asks; none twice.
+    /// The hosts, in the order of whoever asks; none twice. See [`Analysis::names_or_all`].
     pub hosts: Vec<String>,
     /// How many GPUs of each.
     pub gpus_per_host: usize,
@@ -101,10 +101,9 @@ impl Analysis {
         };
         let by_index = |host: usize| (0..self.hosts[host].inventory.gpus.len()).collect::<Vec<_>>();
         let ranks = self.ranks(&hosts, request.gpus_per_host, by_rail);
-        let mut meter = self.fabric.as_ref().and_then(Meter::new);
-        let mut measure = |ranks: &[Rank]| {
-            let meter = meter.as_mut()?;
-            Some(meter.measure(self, ranks, request.gpus_per_host, request.pattern))
+        let meter = self.fabric.as_ref().and_then(Meter::new);
+        let measure = |ranks: &[Rank]| {
+            Some(meter?.measure(self, ranks, request.gpus_per_host, request.pattern))
         };
         let load = measure(&ranks);
         let ranks_as_given = self.ranks(&given, request.gpus_per_host, by_index);
@@ -152,21 +151,18 @@ impl Analysis {
         Ok(places)
     }
 
-    /// Neighbours in this order share what they can: domain, unit, place in the unit.
-    fn host_order(&self, host: usize) -> (u32, Option<String>, u8, usize) {
+    /// Neighbours in this order share what they can: domain, unit, place in the unit. Routes are spread by the same places.
+    fn host_order(&self, host: usize) -> (u32, Option<String>, u32, usize) {
         let entry = &self.hosts[host];
         let unit = self.rails.unit_of[host].unwrap_or(u32::MAX);
         let domain = entry.inventory.domain.as_ref().map(ToString::to_string);
-        let first = entry
-            .slots
-            .iter()
-            .find_map(|&port| entry.joined[port].port());
-        let place = self
-            .fabric
-            .as_ref()
-            .zip(first)
-            .map(|(fabric, port)| fabric.port(port).leaf_port.0);
-        (unit, domain, place.unwrap_or(u8::MAX), host)
+        let place = self.fabric.as_ref().and_then(|fabric| {
+            let joined = entry.slots.iter().map(|&slot| entry.joined[slot].port());
+            let mut ports = joined.flatten().map(|port| fabric.port(port));
+            let seat = fabric.seats.place(ports.clone().map(|port| port.guid));
+            seat.or_else(|| Some(u32::from(ports.next()?.leaf_port.0)))
+        });
+        (unit, domain, place.unwrap_or(u32::MAX), host)
     }
 
     fn ranks(

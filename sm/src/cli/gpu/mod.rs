@@ -4,7 +4,7 @@ mod load;
 mod report;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use rsm_mad::wire::sa::Rate;
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::gdr::fabric::Fabric;
 use rsm_routing::gdr::findings::Severity;
+use rsm_routing::gdr::hosts::Inventory;
 use rsm_routing::gdr::import::to_json;
 use rsm_routing::gdr::job::{JobRequest, Pattern};
 use rsm_routing::gdr::render::{self, NcclVersion};
@@ -26,6 +27,7 @@ use super::Format;
 use super::output::{print, print_json};
 use crate::offline;
 use crate::plan::lids::{self, Claims};
+use crate::plan::order::{Order, Sources, roles};
 use crate::plan::policy::Policy;
 
 pub(super) use report::Summary;
@@ -144,6 +146,8 @@ enum File {
     Kubernetes,
     /// Volcano's HyperNodes
     Volcano,
+    /// Figures for Prometheus, for node_exporter's textfile collector
+    Metrics,
 }
 
 impl Command {
@@ -160,20 +164,30 @@ impl Command {
     }
 }
 
-/// Inventories joined with a fabric that is routed already.
+/// The inventories at a path; see `rsm gpu --inventory`.
 ///
 /// # Errors
 /// A file that is no inventory.
+pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<Inventory>> {
+    Ok(Arc::new(load::inventory(path, 0)?))
+}
+
+/// Inventories joined with a fabric that is routed already, in the order of its compute ports.
 pub(super) fn analyse(
-    path: &std::path::Path,
+    order: &Order,
     netlist: &Netlist,
     topology: &Arc<Topology>,
     tables: Arc<Tables>,
-    config: Config,
-) -> anyhow::Result<Analysis> {
-    let inventory = load::inventory(path, config.now)?;
-    let fabric = Fabric::from_netlist(netlist, Arc::clone(topology), Some(tables), MTU);
-    Ok(Analysis::new(&inventory, Some(fabric), config))
+    sl: u8,
+) -> Analysis {
+    let mut fabric = Fabric::from_netlist(netlist, Arc::clone(topology), Some(tables), MTU);
+    fabric.seats = order.seats.clone();
+    let config = Config {
+        sl,
+        roles: roles(order.said()),
+        ..Config::default()
+    };
+    Analysis::new(&order.gpus(), Some(fabric), config)
 }
 
 pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
@@ -190,12 +204,20 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
     let model = offline::fabric(&netlist);
     let lids = lids::assign(&model, &Claims::new(), &Policy::default());
     let topology = Arc::new(crate::plan::topology(&model, &lids, &BTreeSet::new())?);
-    let routing = engine::route(args.engine, &topology, &Options::default(), None)?;
-    let config = Config {
-        sl: args.sl,
-        ..Config::default()
+    let sources = Sources {
+        gpus: inventory(path)?,
+        rails: true,
+        ..Sources::default()
     };
-    let analysis = analyse(path, &netlist, &topology, Arc::new(routing.tables), config)?;
+    let order = Order::new(&model, &topology, sources, &Arc::default());
+    let options = Options {
+        categories: order.categories.clone(),
+        numbers: order.numbers.clone(),
+        ..Options::default()
+    };
+    let routing = engine::route(args.engine, &topology, &options, None)?;
+    let tables = Arc::new(routing.tables);
+    let analysis = analyse(&order, &netlist, &topology, tables, args.sl);
     match &args.command {
         Command::Import { .. } => {}
         Command::Check { .. } => return check(&analysis, args.format),
@@ -210,19 +232,8 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
             pattern,
             ..
         } => {
-            let all = || {
-                analysis
-                    .hosts
-                    .iter()
-                    .map(|host| host.name.clone())
-                    .collect()
-            };
             let request = JobRequest {
-                hosts: if hosts.is_empty() {
-                    all()
-                } else {
-                    hosts.clone()
-                },
+                hosts: analysis.names_or_all(hosts.clone()),
                 gpus_per_host: *gpus,
                 pattern: *pattern,
             };
@@ -308,5 +319,6 @@ fn export(
         File::Topograph => render::topograph_graph(analysis)?,
         File::Kubernetes => render::kubernetes_labels(analysis, prefix)?,
         File::Volcano => render::volcano_hypernodes(analysis)?,
+        File::Metrics => render::metrics(analysis),
     })
 }

@@ -13,7 +13,6 @@ use super::{Bench, exit_code, report};
 use crate::cli::Format;
 use crate::cli::output::{count, print, print_json};
 use crate::fabric::Fabric;
-use crate::plan::lids::Claims;
 use crate::plan::{self, Job, Outcome};
 use crate::publish::Names;
 use crate::sweep::inventory::PortKey;
@@ -74,18 +73,7 @@ pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Res
         }
         LossSpec::Remove(selector) => Loss::Node(resolve_node(&names, selector)?),
     };
-    let job = Job {
-        generation: 1,
-        fabric: fabric.clone(),
-        claims: Arc::new(Claims::new()),
-        policy: Arc::new(bench.policy.clone()),
-        damped: Arc::default(),
-        previous: None,
-        hardware: Vec::new(),
-        groups: None,
-        masks: Vec::new(),
-        basis: None,
-    };
+    let job = Job::first(fabric.clone(), Arc::new(bench.policy.clone()));
     let plan = match plan::plan(&job) {
         Outcome::Plan(plan) => plan,
         Outcome::Refused(error) => anyhow::bail!(error.with_causes()),

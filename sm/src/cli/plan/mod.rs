@@ -17,7 +17,6 @@ use std::time::Duration;
 use clap::Args;
 use rsm_ids::Guid;
 use rsm_routing::engine::{self, EngineKind, Options};
-use rsm_routing::gdr;
 use rsm_routing::generate;
 use rsm_routing::lanes::Lanes;
 use rsm_routing::netlist::Netlist;
@@ -29,10 +28,11 @@ use rsm_routing::verify::{Report, verify_on_lanes};
 use super::Format;
 use super::gpu::{self, Summary};
 use super::output::{print, print_json};
-use crate::config::load_guid_file;
+use crate::config::{load_categories, load_guid_file};
 use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::lids::{self, Claims, LidPlan};
+use crate::plan::order::{Order, Sources};
 use crate::plan::policy::Policy;
 use crate::plan::{self};
 
@@ -75,8 +75,14 @@ pub(super) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Inventories of GPU hosts, as `rsm gpu --inventory` takes them: rails and findings are added
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["whatif", "compare"])]
+    #[arg(long, value_name = "PATH", conflicts_with = "whatif")]
     gpu: Option<PathBuf>,
+    /// What ports are for: on each line a port GUID and compute, storage or management
+    #[arg(long, value_name = "FILE")]
+    categories: Option<PathBuf>,
+    /// Do not spread the ports of hosts that have several in the order of hosts and rails
+    #[arg(long)]
+    no_rails: bool,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -87,6 +93,7 @@ Examples:
   rsm plan fabric.txt --quality --svg fabric.svg
   rsm plan fat-tree:k=24,levels=3 --compare minhop,updn --fail links=1%,seed=7
   rsm plan fabric.txt --tables opensm-lfts.dump --compare auto
+  rsm plan fabric.txt --gpu dgx.txt --categories categories.txt
   rsm plan fabric.txt --whatif unlink=leaf-03:33
   rsm plan fabric.txt --whatif remove=0x0002c90300001234";
 
@@ -97,6 +104,7 @@ struct Bench {
     netlist: Netlist,
     topology: Arc<Topology>,
     policy: Policy,
+    order: Order,
     options: Options,
     /// Of [`PlanArgs::seed`] and the names of the adapters.
     settings: Settings,
@@ -137,10 +145,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.svg {
         picture::write(file, args, &bench, &judged)?;
     }
-    let gpu = match &args.gpu {
-        Some(path) => Some(gpu_summary(path, &bench, &judged)?),
-        None => None,
-    };
+    let gpu = args.gpu.is_some().then(|| gpu_summary(&bench, &judged));
     match args.format {
         Format::Json => print_json(&report::planned(&bench, &judged, gpu))?,
         Format::Text => print(|out| report::write_text(out, &bench, &judged, gpu))?,
@@ -148,11 +153,10 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     Ok(exit_code(judged.is_sound()))
 }
 
-fn gpu_summary(path: &Path, bench: &Bench, judged: &Judged) -> anyhow::Result<Summary> {
+fn gpu_summary(bench: &Bench, judged: &Judged) -> Summary {
     let tables = Arc::new(judged.tables.clone());
-    let config = gdr::Config::default();
-    let analysis = gpu::analyse(path, &bench.netlist, &bench.topology, tables, config)?;
-    Ok(Summary::of(&analysis))
+    let analysis = gpu::analyse(&bench.order, &bench.netlist, &bench.topology, tables, 0);
+    Summary::of(&analysis)
 }
 
 fn exit_code(sound: bool) -> ExitCode {
@@ -175,11 +179,25 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
         lmc: rsm_ids::Lmc::new(args.lmc)?,
         engine: args.engine,
         root_guids: root_guids.clone(),
+        categories: match &args.categories {
+            Some(file) => Arc::new(load_categories(file)?),
+            None => Arc::default(),
+        },
+        rails: !args.no_rails,
         ..Policy::default()
     };
     let fabric = offline::fabric(&netlist);
     let lids = lids::assign(&fabric, &Claims::new(), &policy);
     let topology = Arc::new(plan::topology(&fabric, &lids, &BTreeSet::new())?);
+    let sources = Sources {
+        gpus: match &args.gpu {
+            Some(path) => gpu::inventory(path)?,
+            None => Arc::default(),
+        },
+        said: policy.categories.clone(),
+        rails: policy.rails,
+    };
+    let order = Order::new(&fabric, &topology, sources, &Arc::default());
     let model = watch.lap();
     let settings = Settings {
         seed: args.seed,
@@ -193,8 +211,11 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
         policy,
         options: Options {
             root_guids,
+            categories: order.categories.clone(),
+            numbers: order.numbers.clone(),
             ..Options::default()
         },
+        order,
         settings,
         read,
         model,
@@ -224,7 +245,7 @@ impl Judged {
     /// Tables that took `route` to make, or to read, on the lanes that they need.
     fn of(bench: &Bench, tables: Tables, lanes: &Lanes, route: Duration, quality: bool) -> Judged {
         let mut watch = Stopwatch::start();
-        let report = verify_on_lanes(&bench.topology, &tables, lanes).0;
+        let report = verify_on_lanes(&bench.topology, &tables, lanes).report;
         let verify = watch.lap();
         let quality = quality.then(|| judge(&bench.topology, &tables, &bench.settings));
         Judged {

@@ -15,6 +15,7 @@ use crate::plan::lids_in_use;
 pub(super) struct Planned {
     fabric: FabricPart,
     engine: EnginePart,
+    order: OrderPart,
     timing_ms: TimingPart,
     memory_peak_bytes: Option<u64>,
     verify: VerifyPart,
@@ -37,6 +38,16 @@ pub(super) struct FabricPart {
 struct EnginePart {
     name: &'static str,
     reason: String,
+}
+
+/// Of what routes are spread in the order of hosts and rails.
+#[derive(Serialize)]
+struct OrderPart {
+    compute_ports: usize,
+    leaves: usize,
+    places_per_leaf: u32,
+    /// Ports of which is known what they are for.
+    categories: usize,
 }
 
 #[derive(Serialize)]
@@ -71,6 +82,12 @@ pub(super) fn planned(bench: &Bench, judged: &Judged, gpu: Option<Summary>) -> P
         engine: EnginePart {
             name: judged.engine,
             reason: judged.reason.clone(),
+        },
+        order: OrderPart {
+            compute_ports: bench.order.numbers.len(),
+            leaves: bench.order.seats.leaves().len(),
+            places_per_leaf: bench.order.seats.stride(),
+            categories: bench.order.categories.len(),
         },
         timing_ms: TimingPart {
             read,
@@ -142,11 +159,19 @@ pub(super) fn write_text(
         verify: verdict,
         memory_peak_bytes,
         quality,
+        order,
         gpu,
         ..
     } = planned(bench, judged, gpu);
     write_fabric(out, bench)?;
     writeln!(out, "engine   {}", judged.reason)?;
+    if order.compute_ports > 0 {
+        writeln!(
+            out,
+            "order    {} compute ports in the order of hosts and rails, at {} leaves with {} places each",
+            order.compute_ports, order.leaves, order.places_per_leaf
+        )?;
+    }
     writeln!(
         out,
         "paths    {} pairs reachable, {} not although cabled, {} without a cable path; {} hops at most, {:.2} on average",

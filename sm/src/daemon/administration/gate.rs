@@ -17,9 +17,13 @@ use super::Clock;
 use super::admission::Admission;
 use crate::sa::Statistics;
 
-/// How many messages can wait for an answer: 16,384, 6 MB. At some hundred thousand answers a second that is less than a
-/// tenth of a second, the time after which a host asks again.
-pub(super) const INBOX: usize = 16_384;
+/// How many messages can wait for an answer: a question of every unicast LID, and what is kept for other messages; 20 MB. A whole
+/// subnet that starts at once is let in: at more than a hundred thousand answers a second the last one waits half a second,
+/// less than the second after which a host asks again; told BUSY, it would have come back later than that.
+pub(super) const INBOX: usize = LIDS + RESERVED;
+
+/// How many unicast LIDs there are (IBA 4.1.3).
+const LIDS: usize = 0xBFFF;
 
 /// How much of it is kept for what is no question: acknowledgements and answers, without which no place becomes free.
 const RESERVED: usize = 1024;
@@ -246,7 +250,7 @@ mod tests {
         }
         assert_eq!(outbox.0.lock().len(), before);
         // Without anybody asking too much there comes an end too.
-        for round in 0..200 {
+        for round in 0..600 {
             for lid in 1000..1100 {
                 sink(ask(lid + round));
             }

@@ -36,6 +36,7 @@ use self::searches::Searches;
 use self::worker::Worker;
 use crate::core::Event;
 use crate::core::snapshot::Snapshot;
+use crate::daemon::compute;
 use crate::publish::Desk;
 use crate::sa::{self, Administration, Standing, Statistics};
 
@@ -234,6 +235,7 @@ fn keep_directory(
     (standing, shown): (&Mutex<Option<Standing>>, &RwLock<Standing>),
     inbox: &SyncSender<Call>,
 ) {
+    compute::step_back();
     let mut last = None;
     while runtime.block_on(snapshots.changed()).is_ok() {
         let snapshot: Option<Arc<Snapshot>> = snapshots.borrow_and_update().clone();

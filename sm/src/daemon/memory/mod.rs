@@ -5,6 +5,7 @@
 
 mod groups;
 mod guids;
+mod seats;
 mod services;
 mod subscriptions;
 mod table;
@@ -195,6 +196,8 @@ fn remembered(persisted: &Persisted) -> Remembered {
     }
     Remembered {
         claims,
+        seats: Arc::new(seats::remembered(persisted)),
+        gpus: Arc::default(),
         not_kept,
         generation: persisted.plan_generation,
         reregister: false,
@@ -245,6 +248,7 @@ fn changes(persisted: &Persisted, remembered: &Remembered) -> ChangeSet {
             }
         }
     }
+    seats::changes(persisted, &remembered.seats, &mut changes);
     if let Some(namespace) = namespace() {
         let known = persisted.records.get(&namespace);
         for (kind, fields) in remembered.not_kept.iter() {

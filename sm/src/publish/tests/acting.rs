@@ -164,6 +164,17 @@ async fn a_simulated_fabric_is_operated_by_name() {
         .unwrap();
     assert!(powered());
 
+    let peer = |port: u8| handle.with(move |sim| sim.peer(LEAF_1, PortNum(port)).unwrap());
+    let [before, other] = [3, 4].map(|port| peer(port).unwrap());
+    let swap = SimulationAction::SwapCables {
+        node: leaf(),
+        port,
+        other_node: leaf(),
+        other_port: PortNum(4),
+    };
+    simulator.act(swap).await.unwrap();
+    assert_eq!([3, 4].map(|port| peer(port).unwrap()), [other, before]);
+
     let refused = |node: &str, port: u8| {
         simulator.act(SimulationAction::Relink {
             node: named(node),

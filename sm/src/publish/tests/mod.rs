@@ -8,6 +8,7 @@ mod ledgers;
 mod multicast;
 mod partitions;
 mod reading;
+mod registrations;
 mod reports;
 mod services;
 mod states;

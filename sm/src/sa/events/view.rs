@@ -20,10 +20,13 @@ impl View {
         self.0.iter().map(|(&id, subscription)| (id, subscription))
     }
 
-    /// The first one after `last`; the first of all where there is none.
-    pub fn after(&self, last: Option<SubscriptionId>) -> Option<(SubscriptionId, &Subscription)> {
+    /// Those behind `last`, in the same order; all where there is none.
+    pub fn behind(
+        &self,
+        last: Option<SubscriptionId>,
+    ) -> impl Iterator<Item = (SubscriptionId, &Subscription)> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut rest = self.0.range((from, Bound::Unbounded));
-        rest.next().map(|(&id, subscription)| (id, subscription))
+        let rest = self.0.range((from, Bound::Unbounded));
+        rest.map(|(&id, subscription)| (id, subscription))
     }
 }

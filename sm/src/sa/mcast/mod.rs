@@ -258,6 +258,13 @@ impl Registry {
         !self.stale.is_empty()
     }
 
+    /// How many memberships [`Registry::group_set`] would look at.
+    pub fn stale_members(&self) -> u32 {
+        let groups = self.stale.iter().flat_map(|&mlid| self.mlids.groups(mlid));
+        let members = groups.filter_map(|mgid| Some(self.groups.get(mgid)?.members.len()));
+        u32::try_from(members.sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
     /// Who is to be reached by which multicast LID. What has not changed is shared with the set before; what has is put
     /// together anew, so that a caller who lets several requests pass before he asks saves work.
     pub fn group_set(&mut self) -> Arc<GroupSet> {

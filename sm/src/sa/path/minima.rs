@@ -279,13 +279,13 @@ impl Minima {
 
     /// By which ports a switch sends packets to any of `lids`.
     fn exits(&self, switch: SwitchIdx, lids: &[Range<usize>]) -> Exits {
-        let table = self.tables().lft(switch).as_slice();
+        let table = self.tables().lft(switch);
         let mut exits = Exits::default();
         for lids in lids {
-            let held = table.len().clamp(lids.start, lids.end);
+            let held = table.lids().clamp(lids.start, lids.end);
             // What lies past the end of a table has no path.
             exits.some_dropped |= held < lids.end;
-            for &port in table.get(lids.start..held).unwrap_or_default() {
+            for &port in table.pieces(lids.start..held).flatten() {
                 if port == NO_PATH {
                     exits.some_dropped = true;
                 } else {

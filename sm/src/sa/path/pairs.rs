@@ -24,7 +24,7 @@ const OTHERS: u8 = 2;
 
 /// Looks at pairs of ports, sources in turn for each destination, and at pairs of their LIDs.
 ///
-/// The first paths between two ports have both LIDs apart from each other, so that who takes several of them gets what is
+/// Between ports on rails the first path is that of their rails. The first paths between two ports have both LIDs apart from each other, so that who takes several of them gets what is
 /// redundant on either side; the rest follow. Each step looks at one pair of LIDs, so that it takes a bounded time
 /// whatever is asked.
 pub(super) struct Pairs {
@@ -76,15 +76,22 @@ impl Pairs {
     }
 
     fn pair(&self, from: EndIx, to: EndIx) -> Pair {
-        let lids = |ix, only: Option<Lid>| match only {
+        let directory = &self.finder.directory;
+        let lids = |ix, only: Option<Lid>, from| match only {
             Some(lid) => vec![lid],
-            None => self.finder.directory.end(ix).lids().collect(),
+            None => {
+                let mut lids: Vec<Lid> = directory.end(ix).lids().collect();
+                // Either end is told the same path as the other.
+                let first = directory.rails_apart(from, ix, lids.len());
+                lids.rotate_left(first);
+                lids
+            }
         };
         Pair {
             from,
             to,
-            slids: lids(from, self.from.lid),
-            dlids: lids(to, self.to.lid),
+            slids: lids(from, self.from.lid, to),
+            dlids: lids(to, self.to.lid, from),
             step: 0,
             found: 0,
         }

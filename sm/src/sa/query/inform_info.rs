@@ -55,7 +55,7 @@ impl Iterator for Candidates {
     type Item = Option<InformInfoRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (id, subscription) = self.view.after(self.last)?;
+        let (id, subscription) = self.view.behind(self.last).next()?;
         self.last = Some(id);
         Some(self.query.subscription(id, subscription))
     }

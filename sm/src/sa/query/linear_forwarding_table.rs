@@ -36,7 +36,7 @@ impl Query<LinearForwardingTableRecord> {
             .set_lid(self.directory.end(ix).lid)
             .set_block_num(block);
         let entries: &mut LinearForwardingTable = record.table_mut();
-        *entries.ports_mut() = table.block(block.into());
+        *entries.ports_mut() = *table.block(block.into());
         self.keep(record)
     }
 }

@@ -3,6 +3,7 @@ mod flood;
 mod guids;
 mod hostile;
 mod isolation;
+mod methods;
 mod multicast;
 mod paths;
 mod records;

@@ -117,6 +117,56 @@ fn lids_of_a_port_give_as_many_paths() {
     assert_eq!(lids(&one), (0, 1));
 }
 
+/// The base LID of an adapter.
+fn adapter(world: &World, name: &str) -> Lid {
+    let fabric = world.fabric();
+    let (_, node) = fabric
+        .iter()
+        .find(|(_, node)| node.description == name)
+        .unwrap();
+    node.ports[1].lid()
+}
+
+#[test]
+fn rails_decide_which_lid_comes_first() {
+    let mut world = World::with_lmc("superpod:su=1", 2);
+    let bases = ["host-001 mlx5_1", "host-002 mlx5_1", "host-002 mlx5_4"];
+    let [own, same, other] = bases.map(|name| adapter(&world, name));
+    let bits = |world: &mut World, from: Lid, to: Lid| {
+        let mut wanted = PathRecord::default();
+        wanted.set_sgid(world.gid(from)).set_dgid(world.gid(to));
+        let all = world.table(GIDS, &wanted);
+        assert_eq!(all.len(), 16, "every pair of LIDs");
+        let first = world.get(GIDS, &wanted).unwrap();
+        assert_eq!(first, all[0]);
+        let apart = |path: &PathRecord| (path.slid().0 - from.0, path.dlid().0 - to.0);
+        let ends: std::collections::BTreeSet<_> = all[..4].iter().map(apart).collect();
+        assert_eq!(ends.len(), 4, "the first paths share no LID");
+        apart(&first)
+    };
+    // On one rail base LIDs; from rail 1 to rail 4 of four LIDs the one with the number 1 - 4 = 1, and back 4 - 1 = 3.
+    assert_eq!(bits(&mut world, own, same), (0, 0));
+    assert_eq!(bits(&mut world, own, other), (3, 1));
+    assert_eq!(bits(&mut world, other, own), (1, 3));
+    // A LID that is asked for is the one that is answered.
+    let mut wanted = PathRecord::default();
+    wanted
+        .set_sgid(world.gid(own))
+        .set_dgid(world.gid(other))
+        .set_dlid(Lid(other.0 + 2));
+    let path = world.get(GIDS | PathRecord::DLID, &wanted).unwrap();
+    assert_eq!(path.dlid(), Lid(other.0 + 2));
+    // Where nobody is on rails, base LIDs come first.
+    let policy = Policy {
+        rails: false,
+        lmc: rsm_ids::Lmc::from_bits(2),
+        ..Policy::default()
+    };
+    let (fabric, plan) = planned_as("superpod:su=1", |_| policy);
+    let mut world = World::of(fabric, plan);
+    assert_eq!(bits(&mut world, own, other), (0, 0));
+}
+
 #[test]
 fn a_partition_is_that_of_both_ends() {
     let mut world = World::new(SMALL);

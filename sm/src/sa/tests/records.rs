@@ -163,7 +163,7 @@ fn switches_and_their_tables_are_as_planned() {
     let block = world.get(mask, &wanted).unwrap();
     let plan = world.snapshot.plan.as_ref().unwrap();
     let table = plan.table(world.guid(lid)).unwrap();
-    assert_eq!(*block.table().ports(), table.block(0));
+    assert_eq!(block.table().ports(), table.block(0));
     let all = world.table(ALL, &wanted);
     assert_eq!(all.len(), lids.len());
     // Of a host there is none.

@@ -46,18 +46,7 @@ pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy)
     let netlist = offline::load(spec).unwrap();
     let mut fabric = offline::fabric(&netlist);
     let policy = decide(&mut fabric);
-    let job = Job {
-        generation: 1,
-        fabric: Arc::new(fabric.clone()),
-        claims: Arc::default(),
-        policy: Arc::new(policy),
-        damped: Arc::default(),
-        previous: None,
-        hardware: Vec::new(),
-        groups: None,
-        masks: Vec::new(),
-        basis: None,
-    };
+    let job = Job::first(Arc::new(fabric.clone()), Arc::new(policy));
     let Outcome::Plan(plan) = plan::plan(&job) else {
         panic!("there is a plan for {spec}");
     };

@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+pub(crate) mod aliases;
 pub(crate) mod completions;
 pub(crate) mod engine;
 pub(crate) mod events;
@@ -19,6 +20,7 @@ pub(crate) mod sa;
 pub(crate) mod services;
 pub(crate) mod sim;
 pub(crate) mod status;
+pub(crate) mod subscriptions;
 pub(crate) mod sweep;
 pub(crate) mod watch;
 pub(crate) mod whatif;
@@ -50,6 +52,8 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
         Question::Multicast(arguments) => multicast::run(arguments, &mut session).await,
         Question::Sa(arguments) => sa::run(arguments, &mut session).await,
         Question::Services(arguments) => services::run(arguments, &mut session).await,
+        Question::Subscriptions(arguments) => subscriptions::run(arguments, &mut session).await,
+        Question::Aliases(arguments) => aliases::run(arguments, &mut session).await,
         Question::Findings(arguments) => findings::run(arguments, &mut session).await,
         Question::History(arguments) => history::run(arguments, &mut session).await,
         Question::Events(arguments) => events::run(arguments, &mut session).await,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::Rows;
 use crate::session::{PAGE_SIZE, Session, all_pages};
-use crate::text::{hex, label, p_key, port_of};
+use crate::text::{hex, label, p_key, port_or_gone};
 
 /// Multicast groups, or the members and the tree of one
 #[derive(Debug, Args)]
@@ -115,10 +115,7 @@ async fn one(name: &str, session: &mut Session) -> Result<(), Failure> {
             .iter()
             .map(|&state| label::<v1::JoinState>(state))
             .collect();
-        let port = match &member.port {
-            Some(port) => port_of(&member.description, Some(port)),
-            None => format!("{} (gone)", member.port_guid),
-        };
+        let port = port_or_gone(&member.description, member.port.as_ref(), &member.port_guid);
         rows.add([
             port,
             member.gid,

@@ -9,13 +9,15 @@ use crate::session::Session;
 /// Acts on a simulated fabric
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  rsmctl sim unlink leaf-03 7\n  rsmctl sim relink leaf-03 7\n  rsmctl sim loss 0.05"
+    after_help = "Examples:\n  rsmctl sim unlink leaf-03 7\n  rsmctl sim relink leaf-03 7\n  rsmctl sim swap leaf-03 7 leaf-04 7\n  rsmctl sim loss 0.05"
 )]
 pub(crate) enum SimCommand {
     /// Pulls the cable out of a port
     Unlink(PortArguments),
     /// Puts the cable back that the port had
     Relink(PortArguments),
+    /// Exchanges the cables in two ports: what was behind one is behind the other
+    Swap(SwapArguments),
     /// Restarts a node, which forgets what it was told
     Reboot(NodeArguments),
     /// Switches a node off
@@ -33,6 +35,20 @@ pub(crate) struct PortArguments {
     /// The port on that node
     #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
     port: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SwapArguments {
+    /// The node at either end of the one cable
+    node: String,
+    /// The port on that node
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
+    port: u32,
+    /// The node at either end of the other cable
+    other_node: String,
+    /// The port on that node
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
+    other_port: u32,
 }
 
 #[derive(Debug, Args)]
@@ -79,6 +95,12 @@ enum Done {
         node: String,
         port: u32,
     },
+    Swap {
+        node: String,
+        port: u32,
+        other_node: String,
+        other_port: u32,
+    },
     Reboot {
         node: String,
     },
@@ -103,6 +125,14 @@ impl Done {
             Done::Relink { node, port } => {
                 format!("The cable at port {port} of {node} is plugged in.")
             }
+            Done::Swap {
+                node,
+                port,
+                other_node,
+                other_port,
+            } => format!(
+                "The cables at port {port} of {node} and port {other_port} of {other_node} are exchanged."
+            ),
             Done::Reboot { node } => format!("{node} restarts."),
             Done::PowerOff { node } => format!("{node} is off."),
             Done::PowerOn { node } => format!("{node} is on."),
@@ -145,6 +175,26 @@ async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
             };
             simulation.relink(request).await?;
             Done::Relink { node, port }
+        }
+        SimCommand::Swap(SwapArguments {
+            node,
+            port,
+            other_node,
+            other_port,
+        }) => {
+            let request = v1::SwapCablesRequest {
+                node: node.clone(),
+                port,
+                other_node: other_node.clone(),
+                other_port,
+            };
+            simulation.swap_cables(request).await?;
+            Done::Swap {
+                node,
+                port,
+                other_node,
+                other_port,
+            }
         }
         SimCommand::Reboot(NodeArguments { node }) => {
             simulation

@@ -1,11 +1,13 @@
 use std::path::Path;
 
 use rsm_proto::v1;
+use tokio::signal::ctrl_c;
 
 use super::GpuCommand;
 use crate::failure::Failure;
 use crate::output::{Rows, printable};
 use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::count;
 
 /// The largest file that is sent, in bytes; servers take no larger one.
 const FILE_MAX: u64 = rsm_routing::gdr::import::MAX_BYTES as u64;
@@ -44,6 +46,7 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
         }
         GpuCommand::Hosts => hosts(session).await,
         GpuCommand::Check => check(session).await,
+        GpuCommand::Watch => watch(session).await,
         GpuCommand::Hints { host } => {
             let request = v1::GetGpuHintsRequest { host };
             let answer = session.gpu().get_gpu_hints(request).await?.into_inner();
@@ -84,6 +87,46 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             text(&answer.content, session)
         }
     }
+}
+
+/// The most hosts that are named one by one; more are counted.
+const NAMED: usize = 8;
+
+/// Prints what changes until the server ends the stream, the reader goes away or somebody interrupts.
+async fn watch(session: &mut Session) -> Result<(), Failure> {
+    let request = v1::WatchGpuHostsRequest {};
+    let mut stream = session.gpu().watch_gpu_hosts(request).await?.into_inner();
+    loop {
+        let message = tokio::select! {
+            message = stream.message() => message?,
+            interrupted = ctrl_c() => return interrupted.map_err(Failure::Output),
+        };
+        let Some(message) = message else {
+            return Ok(());
+        };
+        if session.output.is_json() {
+            session.output.json_line(&message)?;
+        } else {
+            session.output.line(&printable(&change(&message)))?;
+        }
+        session.output.flush()?;
+    }
+}
+
+/// A message in one line.
+fn change(message: &v1::WatchGpuHostsResponse) -> String {
+    let list = |what: &str, hosts: &[String]| match hosts.len() {
+        0 => String::new(),
+        count if count > NAMED => format!(", {count} hosts {what}"),
+        _ => format!(", {what}: {}", hosts.join(" ")),
+    };
+    format!(
+        "generation {}{}{}, {}",
+        message.generation,
+        list("changed", &message.hosts),
+        list("gone", &message.gone),
+        count(message.findings.into(), "finding", "findings")
+    )
 }
 
 fn content(file: &Path) -> Result<Vec<u8>, Failure> {

@@ -38,6 +38,8 @@ pub(crate) enum GpuCommand {
     Hosts,
     /// What is wrong with hosts and their cables; exit code 1 where something is broken
     Check,
+    /// Which hosts change with inventories and with the fabric, until interrupted
+    Watch,
     /// Which port each GPU of a host should use, and why
     Hints {
         /// The host
@@ -115,6 +117,7 @@ names! {
     /// A file for another program.
     FileName of GpuFile {
         NcclEnv, NcclXml, Ucx, Nvshmem, Mooncake, SlurmTree, SlurmBlock, SlurmYaml, Topograph, Kubernetes, Volcano,
+        Metrics,
     }
 }
 

@@ -1,0 +1,41 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::port_or_gone;
+
+/// Names that ports have beside their own: alias GUIDs
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  rsmctl aliases\n  rsmctl aliases --port gpu-0001:1")]
+pub(crate) struct AliasesArguments {
+    /// Only names of this port
+    #[arg(long)]
+    port: Option<String>,
+}
+
+pub(crate) async fn run(arguments: AliasesArguments, session: &mut Session) -> Result<(), Failure> {
+    let aliases = all_pages(|page_token| {
+        let mut client = session.administration();
+        let request = v1::ListAliasGuidsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            port: arguments.port.clone().unwrap_or_default(),
+        };
+        async move {
+            let page = client.list_alias_guids(request).await?.into_inner();
+            Ok((page.alias_guids, page.next_page_token))
+        }
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&aliases);
+    }
+    let mut rows = Rows::new(&["PORT", ">INDEX", "ALIAS", "GID"]);
+    for alias in aliases {
+        let port = port_or_gone(&alias.description, alias.port.as_ref(), &alias.port_guid);
+        rows.add([port, alias.index.to_string(), alias.alias_guid, alias.gid]);
+    }
+    session.output.table(rows)
+}

@@ -1,0 +1,164 @@
+//! What changes of GPU hosts, as a stream.
+
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use rsm_routing::gdr::Analysis;
+use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use crate::convert::gpu as convert;
+use crate::gpu::Gpus;
+use crate::model::Event;
+use crate::traits::Subnet;
+
+/// Messages made ahead of the connection's flow control: each says all that has changed since the one before.
+const AHEAD: usize = 1;
+
+/// The stream of one client.
+pub(super) type GpuStream = ReceiverStream<Result<v1::WatchGpuHostsResponse, Status>>;
+
+/// What a stream follows.
+pub(super) struct Source {
+    pub(super) gpus: Arc<dyn Gpus>,
+    pub(super) subnet: Arc<dyn Subnet>,
+    /// Becomes true when the server stops.
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+/// Follows `source` for a client that has `place` among the watchers.
+pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
+    let (sender, stream) = mpsc::channel(AHEAD);
+    let mut stopping = source.stopping.clone();
+    // Subscribed before anything is read, so that nothing falls between.
+    let watcher = Watcher {
+        inventories: source.gpus.changes(),
+        events: source.subnet.subscribe(),
+        gpus: source.gpus,
+        sender: sender.clone(),
+        told: None,
+    };
+    tokio::spawn(async move {
+        let _place = place;
+        tokio::select! {
+            ended = watcher.run() => {
+                if let Err(Ended::Stopped(status)) = ended {
+                    drop(sender.try_send(Err(status)));
+                }
+            }
+            _stopping = stopping.wait_for(|stopping| *stopping) => {
+                // A client that does not read is not waited for: its stream just ends.
+                drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
+            }
+        }
+    });
+    ReceiverStream::new(stream)
+}
+
+/// Why there is no more to tell.
+enum Ended {
+    /// The client has ended the stream.
+    Gone,
+    /// The server cannot go on.
+    Stopped(Status),
+}
+
+struct Watcher {
+    gpus: Arc<dyn Gpus>,
+    inventories: watch::Receiver<u64>,
+    events: broadcast::Receiver<Arc<Event>>,
+    sender: mpsc::Sender<Result<v1::WatchGpuHostsResponse, Status>>,
+    /// What the last message was about.
+    told: Option<Arc<Analysis>>,
+}
+
+impl Watcher {
+    async fn run(mut self) -> Result<(), Ended> {
+        loop {
+            self.tell().await?;
+            let stopped = || Ended::Stopped(Status::unavailable("the subnet manager has stopped"));
+            tokio::select! {
+                changed = self.inventories.changed() => changed.map_err(|_| stopped())?,
+                event = self.events.recv() => {
+                    if let Err(broadcast::error::RecvError::Closed) = event {
+                        return Err(stopped());
+                    }
+                    // What else has happened meanwhile is told together with it, however much was missed.
+                    while !matches!(
+                        self.events.try_recv(),
+                        Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed)
+                    ) {}
+                }
+                () = self.sender.closed() => return Err(Ended::Gone),
+            }
+        }
+    }
+
+    /// Says what is other than in the message before, if anything.
+    async fn tell(&mut self) -> Result<(), Ended> {
+        let (gpus, told) = (self.gpus.clone(), self.told.clone());
+        let news = tokio::task::spawn_blocking(move || {
+            let analysis = gpus.analysis();
+            let message = news(told.as_deref(), &analysis);
+            (analysis, message)
+        });
+        let news = news.await;
+        let (analysis, message) =
+            news.map_err(|error| Ended::Stopped(Status::internal(error.to_string())))?;
+        self.told = Some(analysis);
+        match message {
+            None => Ok(()),
+            Some(message) => {
+                let sent = self.sender.send(Ok(message)).await;
+                sent.map_err(|_| Ended::Gone)
+            }
+        }
+    }
+}
+
+fn generation(analysis: &Analysis) -> u64 {
+    analysis
+        .fabric
+        .as_ref()
+        .map_or(0, |fabric| fabric.generation)
+}
+
+/// What to tell of `now` to who knows `before`: nothing where not even the generation is another.
+fn news(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsResponse> {
+    let told = |analysis: &Analysis, place: usize| {
+        (
+            convert::host(analysis, place),
+            convert::hints(analysis, place),
+        )
+    };
+    let changed = |place: &usize| {
+        let known = before.and_then(|before| {
+            let at = before.place(&now.hosts[*place].name)?;
+            Some(told(before, at))
+        });
+        known != Some(told(now, *place))
+    };
+    let name = |analysis: &Analysis, place: usize| analysis.hosts[place].name.clone();
+    let hosts: Vec<String> = (0..now.hosts.len())
+        .filter(changed)
+        .map(|place| name(now, place))
+        .collect();
+    let gone: Vec<String> = before.map_or_else(Vec::new, |before| {
+        (0..before.hosts.len())
+            .filter(|&place| now.place(&before.hosts[place].name).is_none())
+            .map(|place| name(before, place))
+            .collect()
+    });
+    let same = before.is_some_and(|before| generation(before) == generation(now));
+    if same && hosts.is_empty() && gone.is_empty() {
+        return None;
+    }
+    Some(v1::WatchGpuHostsResponse {
+        generation: generation(now),
+        hosts,
+        gone,
+        // Each is about a port or GPU of a bounded number of hosts.
+        findings: now.findings.len() as u32,
+    })
+}

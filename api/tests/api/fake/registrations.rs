@@ -1,0 +1,127 @@
+//! What hosts registered: services, subscriptions, names.
+
+use rsm_api::model::{
+    AliasGuid, AliasGuidKey, NodeKind, Port, Service, ServiceKey, Subscription, SubscriptionKey,
+    SubscriptionSources,
+};
+use rsm_ids::{Gid, Guid, Lid};
+
+use super::{Fake, PREFIX};
+
+/// A port that has gone.
+const GONE: Guid = Guid(0xDEAD);
+
+impl Fake {
+    fn first_host(&self) -> &Port {
+        let mut hosts = self.ports.values();
+        hosts.find(|port| port.node_kind == NodeKind::Ca).unwrap()
+    }
+
+    /// Two services of the first host, and one of a port that has gone.
+    pub(super) fn offer(&mut self) {
+        let first = self.first_host().clone();
+        let service = |id, name: &str, p_key, lease_s| Service {
+            key: ServiceKey {
+                id,
+                gid: Gid::new(PREFIX, first.guid),
+                p_key,
+            },
+            name: name.to_owned(),
+            port: Some(first.key),
+            description: first.node_description.clone(),
+            owner: first.guid,
+            lease_s,
+            data: [0; 64],
+        };
+        let mut gone = service(0x1_0000_0002, "storage", 0x8010, Some(90_000));
+        gone.key.gid = Gid::new(PREFIX, GONE);
+        gone.port = None;
+        gone.description.clear();
+        gone.data[1] = 0xAB;
+        for service in [
+            service(0x1_0000_0001, "storage", 0, None),
+            service(0x1_0000_0002, "ring 0", 0xFFFF, Some(61)),
+            gone,
+        ] {
+            self.services.insert(service.key, service);
+        }
+    }
+
+    /// Three subscriptions of the first host, and one of a port that has gone.
+    pub(super) fn subscribe(&mut self) {
+        let first = self.first_host().clone();
+        let all = |number| Subscription {
+            key: SubscriptionKey {
+                port: first.guid,
+                number,
+            },
+            gid: Gid::new(PREFIX, first.guid),
+            port: Some(first.key),
+            description: first.node_description.clone(),
+            qpn: 1,
+            trusted: false,
+            sources: SubscriptionSources::All,
+            generic: true,
+            notice_type: None,
+            trap_or_device: None,
+            producer_or_vendor: None,
+        };
+        let in_service = Subscription {
+            trap_or_device: Some(64),
+            producer_or_vendor: Some(4),
+            ..all(0)
+        };
+        let trusted = Subscription {
+            sources: SubscriptionSources::Lids(Lid(1), Lid(9)),
+            notice_type: Some(2),
+            trusted: true,
+            qpn: 0x70_0001,
+            ..all(1)
+        };
+        let vendors = Subscription {
+            sources: SubscriptionSources::Port(Gid::new(PREFIX, first.guid)),
+            generic: false,
+            trap_or_device: Some(7),
+            producer_or_vendor: Some(0x2C9),
+            ..all(7)
+        };
+        let gone = Subscription {
+            key: SubscriptionKey {
+                port: GONE,
+                number: 0,
+            },
+            gid: Gid::new(PREFIX, GONE),
+            port: None,
+            description: String::new(),
+            ..all(0)
+        };
+        for subscription in [in_service, trusted, vendors, gone] {
+            self.subscriptions.insert(subscription.key, subscription);
+        }
+    }
+
+    /// Two names of the first host, and one of a port that has gone.
+    pub(super) fn rename(&mut self) {
+        let first = self.first_host().clone();
+        let alias = |index, name| AliasGuid {
+            key: AliasGuidKey {
+                port: first.guid,
+                index,
+            },
+            gid: Gid::new(PREFIX, Guid(name)),
+            port: Some(first.key),
+            description: first.node_description.clone(),
+        };
+        let mut gone = alias(1, 0x0252_534D_0000_0003);
+        gone.key.port = GONE;
+        gone.port = None;
+        gone.description.clear();
+        for alias in [
+            alias(1, 0x0252_534D_0000_0001),
+            alias(9, 0x0252_534D_0000_0002),
+            gone,
+        ] {
+            self.aliases.insert(alias.key, alias);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Costs put right again next to what changed.
+
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
+
+use super::super::super::paths::{self, TILE, Tile, UNREACHED, Ways};
+use super::super::live::Live;
+use super::State;
+use crate::topology::{SwitchIdx, Topology};
+
+/// What is looked at of a fabric, and from what.
+pub(super) struct Work<'a> {
+    pub(super) earlier: &'a State,
+    pub(super) known: &'a Topology,
+    pub(super) live: &'a Live,
+}
+
+impl Work<'_> {
+    /// Switches at which a link or a destination has come or gone.
+    pub(super) fn ends(&self) -> FixedBitSet {
+        let mut ends = FixedBitSet::with_capacity(self.known.switch_count());
+        let mut links = self.live.links.clone();
+        links.symmetric_difference_with(&self.earlier.live.links);
+        let mut destinations = self.live.destinations.clone();
+        destinations.symmetric_difference_with(&self.earlier.live.destinations);
+        if !links.is_clear() {
+            for switch in self.known.indices() {
+                if links.contains_any_in_range(self.known.links_of(switch)) {
+                    ends.insert(switch.index());
+                }
+            }
+        }
+        for number in destinations.ones() {
+            ends.insert(self.known.destinations()[number].switch.index());
+        }
+        ends
+    }
+
+    /// By tile: the columns in which the cost of one of `ends` is not what its neighbours make it any more.
+    pub(super) fn first_changes(&self, ways: Ways<'_>, ends: &FixedBitSet) -> Vec<FixedBitSet> {
+        let of_tile = |tile: &Arc<Tile>| {
+            let mut columns = FixedBitSet::with_capacity(TILE);
+            // What has gone leads nowhere, and whatever its costs are, nobody asks for them until it is back.
+            let here = |end: &usize| self.live.switches[*end].is_some();
+            for end in ends.ones().filter(here) {
+                let switch = SwitchIdx(end as u32);
+                let own = self.earlier.numbering.column_of[end] as usize;
+                let own = own.checked_sub(tile.first).filter(|&own| own < TILE);
+                let (down, taken) = paths::row(switch, own, ways, tile);
+                let rows = down.iter().zip(&tile.down[end]);
+                let rows = rows.zip(taken.iter().zip(&tile.taken[end]));
+                for (column, ((down, was_down), (taken, was_taken))) in rows.enumerate() {
+                    if down != was_down || taken != was_taken {
+                        columns.insert(column);
+                    }
+                }
+            }
+            columns
+        };
+        self.earlier.tiles.par_iter().map(of_tile).collect()
+    }
+
+    /// A tile with some of its columns computed again.
+    pub(super) fn again(
+        &self,
+        number: usize,
+        columns: &FixedBitSet,
+        ends: &FixedBitSet,
+        ways: Ways<'_>,
+    ) -> Mended {
+        let earlier = &self.earlier.tiles[number];
+        if columns.is_clear() {
+            return Mended {
+                tile: earlier.clone(),
+                others: Vec::new(),
+            };
+        }
+        let mut tile = Tile {
+            first: earlier.first,
+            down: earlier.down.clone(),
+            taken: earlier.taken.clone(),
+        };
+        let mut others = Vec::new();
+        for column in columns.ones() {
+            let own = self.earlier.numbering.columns[tile.first + column];
+            let found = paths::mend(&self.earlier.order, ways, own, column, ends, &mut tile);
+            others.extend(found.into_iter().map(|switch| (column, switch)));
+        }
+        Mended {
+            tile: Arc::new(tile),
+            others,
+        }
+    }
+
+    /// Adds the columns of a tile to the switches whose costs differ in them, and to their neighbours.
+    pub(super) fn touch(&self, mended: &Mended, touched: &mut [Vec<u32>]) {
+        for &(column, switch) in &mended.others {
+            let number = (mended.tile.first + column) as u32;
+            touched[switch.index()].push(number);
+            for group in self.known.groups(switch) {
+                let columns = &mut touched[group.neighbour.index()];
+                if columns.last() != Some(&number) {
+                    columns.push(number);
+                }
+            }
+        }
+    }
+
+    /// Whether pairs are to be reached now that were not before: of switches that have come, or of parts that are joined.
+    pub(super) fn asks_more(&self, topology: &Topology) -> bool {
+        let both = self.live.switches.iter().zip(&self.earlier.live.switches);
+        topology.components().len() != 1
+            || self.earlier.parts != 1
+            || both
+                .into_iter()
+                .any(|(now, was)| now.is_some() && was.is_none())
+    }
+
+    /// Whether every pair is reached whose costs are others; of a fabric in one part.
+    pub(super) fn reaches(&self, topology: &Topology, mended: &Mended) -> bool {
+        let counts = |here: SwitchIdx| topology.destinations_of(here).len() > 1;
+        mended.others.iter().all(|&(column, switch)| {
+            let to = self.earlier.numbering.columns[mended.tile.first + column];
+            let ends = [switch, to].map(|end| self.live.switches[end.index()]);
+            let [Some(from), Some(to)] = ends else {
+                return true;
+            };
+            mended.tile.taken[switch.index()][column] != UNREACHED || !(counts(from) || counts(to))
+        })
+    }
+}
+
+/// A tile whose columns are right again.
+pub(super) struct Mended {
+    pub(super) tile: Arc<Tile>,
+    /// (column of the tile, switch) whose costs are others than before.
+    pub(super) others: Vec<(usize, SwitchIdx)>,
+}

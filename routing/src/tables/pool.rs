@@ -1,0 +1,81 @@
+//! Pages that are alike, kept once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Lft, PAGE_LIDS, Page, page};
+
+/// Among how many locks pages are dealt out: enough that threads seldom wait for each other.
+const SHARDS: usize = 16;
+
+/// Tables under construction, whose pages are kept once where they are alike: in a tree, switches of one rank and one subtree
+/// forward to most LIDs alike. Which of them share never shows in what they hold.
+#[derive(Default)]
+pub(crate) struct Pool {
+    shards: [Mutex<HashMap<u64, Vec<Arc<Page>>>>; SHARDS],
+}
+
+impl Pool {
+    /// The table with these entries, by LID from LID 0 on.
+    pub(crate) fn table(&self, entries: &[u8]) -> Lft {
+        let pages = entries.chunks(PAGE_LIDS);
+        Lft::from_pages(pages.map(|entries| self.page(entries)).collect())
+    }
+
+    fn page(&self, entries: &[u8]) -> Arc<Page> {
+        let Ok(whole) = <&Page>::try_from(entries) else {
+            return page(entries);
+        };
+        let digest = digest(whole);
+        let shard = &self.shards[digest as usize % SHARDS];
+        let known = |pages: &Vec<Arc<Page>>| pages.iter().find(|page| ***page == *whole).cloned();
+        if let Some(found) = shard.lock().get(&digest).and_then(known) {
+            return found;
+        }
+        // Not while others wait: new memory is what takes longest.
+        let made = page(entries);
+        let mut held = shard.lock();
+        held.entry(digest).or_default().push(made.clone());
+        made
+    }
+}
+
+fn digest(page: &Page) -> u64 {
+    const LANES: usize = 4;
+    // Fibonacci hashing.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, _) = page.as_chunks::<8>();
+    let mut lanes = [0u64; LANES];
+    for words in words.chunks_exact(LANES) {
+        for (lane, &word) in lanes.iter_mut().zip(words) {
+            *lane = (lane.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
+        }
+    }
+    let mixed = lanes.into_iter().fold(0u64, |mixed, lane| {
+        (mixed.rotate_left(23) ^ lane).wrapping_mul(FACTOR)
+    });
+    mixed ^ mixed >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_are_alike_are_kept_once() {
+        let pool = Pool::default();
+        let mut entries: Vec<u8> = (0..9000).map(|lid| (lid % 251) as u8).collect();
+        let one = pool.table(&entries);
+        entries[5000] = 1;
+        let other = pool.table(&entries);
+        assert_eq!(
+            one.iter().take(9000).filter(|&port| port == 1).count() + 1,
+            other.iter().take(9000).filter(|&port| port == 1).count()
+        );
+        assert!(one.shares_page(&other, 0) && !one.shares_page(&other, 1));
+        assert_eq!(one.entry(rsm_ids::Lid(8999)), (8999 % 251) as u8);
+        assert_eq!(one.entry(rsm_ids::Lid(9000)), super::super::NO_PATH);
+    }
+}

@@ -1,0 +1,209 @@
+//! What of one fabric is in another, and what of it is as it was.
+
+use fixedbitset::FixedBitSet;
+use rsm_ids::Lid;
+
+use super::super::tally::Tally;
+use super::found::Found;
+use super::side::Side;
+use super::{Point, Untold};
+use crate::topology::{PortUse, SwitchIdx};
+
+pub(super) struct Matched {
+    /// By switch of the later fabric: its number in the earlier one.
+    then: Vec<Option<SwitchIdx>>,
+    /// By switch of the earlier fabric: its number in the later one.
+    now: Vec<Option<SwitchIdx>>,
+    /// LIDs that lead to another port than before, or did not lead to any, or do not any more.
+    pub(super) anew: Vec<Lid>,
+    is_anew: FixedBitSet,
+    /// By switch of the later fabric: it was not there, or other ports start packets at it.
+    starts_anew: FixedBitSet,
+}
+
+impl Matched {
+    pub(super) fn new(before: &Side<'_>, after: &Side<'_>) -> Matched {
+        let mut matched = Matched {
+            then: vec![None; after.topology.switch_count()],
+            now: vec![None; before.topology.switch_count()],
+            anew: Vec::new(),
+            is_anew: FixedBitSet::with_capacity(1 << 16),
+            starts_anew: FixedBitSet::with_capacity(after.topology.switch_count()),
+        };
+        for now in after.topology.indices() {
+            let guid = after.topology.switch(now).guid;
+            let then = before.topology.switch_by_guid(guid);
+            matched.then[now.index()] = then;
+            if let Some(then) = then {
+                matched.now[then.index()] = Some(now);
+            }
+            if then.is_none_or(|then| before.starts(then) != after.starts(now)) {
+                matched.starts_anew.insert(now.index());
+            }
+        }
+        let top = before.topology.top_lid().max(after.topology.top_lid());
+        for lid in (0..=top.0).map(Lid) {
+            let then = before.topology.destination_of(lid);
+            let now = after.topology.destination_of(lid);
+            let is_same = match (then, now) {
+                (Some(then), Some(now)) => {
+                    matched.then(now.switch) == Some(then.switch)
+                        && (then.port, then.kind) == (now.port, now.kind)
+                }
+                (None, None) => true,
+                _ => false,
+            };
+            if !is_same {
+                matched.anew.push(lid);
+                matched.is_anew.insert(lid.index());
+            }
+        }
+        matched
+    }
+
+    /// A switch's number in the earlier fabric.
+    pub(super) fn then(&self, now: SwitchIdx) -> Option<SwitchIdx> {
+        self.then[now.index()]
+    }
+
+    /// Whether the switches that are in both stand in one order.
+    pub(super) fn keeps_order(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
+        let then = before.orientation.highest_first().iter();
+        let now = after.orientation.highest_first().iter();
+        then.filter_map(|then| self.now[then.index()])
+            .eq(now.copied().filter(|now| self.then(*now).is_some()))
+    }
+
+    /// Whether switches that are in both are joined now that were joined before, and no others.
+    pub(super) fn keeps_parts(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
+        let mut now_of = vec![None; before.topology.components().len()];
+        let mut then_of = vec![None; after.topology.components().len()];
+        after.topology.indices().all(|now| {
+            let Some(then) = self.then(now) else {
+                return true;
+            };
+            let then = before.topology.component_of(then);
+            let now = after.topology.component_of(now);
+            *now_of[then].get_or_insert(now) == now && *then_of[now].get_or_insert(then) == then
+        })
+    }
+
+    /// The entries of a switch that are different, or whose port leads elsewhere.
+    pub(super) fn points_of(
+        &self,
+        switch: SwitchIdx,
+        before: &Side<'_>,
+        after: &Side<'_>,
+    ) -> Vec<Point> {
+        let counts = |lid: &Lid| after.is_in_use(*lid) && !self.is_anew.contains(lid.index());
+        let Some(then) = self.then(switch) else {
+            let lids = (0..=after.topology.top_lid().0).map(Lid).filter(counts);
+            return lids.map(|lid| (lid, switch)).collect();
+        };
+        let (was, is) = (before.table(then), after.table(switch));
+        let mut lids: Vec<Lid> = was.differing(is).filter(counts).collect();
+        let ports = self.moved_ports(then, switch, before, after);
+        if ports.contains(&true) {
+            lids.extend(after.lids_through(switch, &ports).filter(counts));
+            lids.sort_unstable();
+            lids.dedup();
+        }
+        lids.into_iter().map(|lid| (lid, switch)).collect()
+    }
+
+    /// By port: it leads to another switch than before, or did not lead to any, or does not any more.
+    fn moved_ports(
+        &self,
+        then: SwitchIdx,
+        now: SwitchIdx,
+        before: &Side<'_>,
+        after: &Side<'_>,
+    ) -> [bool; 256] {
+        let mut moved = [false; 256];
+        let (was, is) = (
+            before.topology.port_uses(then),
+            after.topology.port_uses(now),
+        );
+        for (port, moved) in moved[..was.len().max(is.len())].iter_mut().enumerate() {
+            let far = |uses: &[PortUse]| match uses.get(port) {
+                Some(PortUse::Link { peer, .. }) => Some(*peer),
+                _ => None,
+            };
+            let was = far(was).map(|peer| self.now[peer.index()].ok_or(peer));
+            *moved = was != far(is).map(Ok);
+        }
+        moved
+    }
+
+    /// Whether a pair is counted with its LID as a whole.
+    pub(super) fn is_whole(&self, switch: SwitchIdx, lid: Lid) -> bool {
+        self.is_anew.contains(lid.index()) || self.starts_anew.contains(switch.index())
+    }
+
+    /// The LIDs that more is to be looked at of than what leads to points: all of them where there are switches that start
+    /// other packets than before.
+    pub(super) fn whole_lids(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<Lid> {
+        if self.starts_anew.is_clear() && self.now.iter().all(Option::is_some) {
+            return self.anew.clone();
+        }
+        let top = before.topology.top_lid().max(after.topology.top_lid());
+        (1..=top.0).map(Lid).collect()
+    }
+
+    /// The switches, as numbered before and as numbered now, whose packets to a LID of [`Matched::whole_lids`] are all looked
+    /// at.
+    pub(super) fn whole_pairs(&self, lid: Lid) -> (Vec<SwitchIdx>, Vec<SwitchIdx>) {
+        // Fewer switches than LIDs.
+        let all = |count: usize| (0..count as u32).map(SwitchIdx);
+        if self.is_anew.contains(lid.index()) {
+            return (
+                all(self.now.len()).collect(),
+                all(self.then.len()).collect(),
+            );
+        }
+        let is_whole =
+            |now: Option<SwitchIdx>| now.is_none_or(|now| self.starts_anew.contains(now.index()));
+        let then = all(self.now.len()).filter(|then| is_whole(self.now[then.index()]));
+        let now = self.starts_anew.ones().map(|now| SwitchIdx(now as u32));
+        (then.collect(), now.collect())
+    }
+
+    /// The load of every channel, as numbered now.
+    pub(super) fn loads(
+        &self,
+        before: &Side<'_>,
+        after: &Side<'_>,
+        standing: &Tally,
+        parts: &[Found<'_>],
+    ) -> Result<Vec<u32>, Untold> {
+        if standing.load.len() != before.channels() {
+            return Err(Untold::Tally);
+        }
+        let mut loads = vec![0u32; after.channels()];
+        for (then, now) in self.now.iter().enumerate() {
+            for port in 0..before.stride {
+                let channel = then * before.stride + port;
+                let taken: u64 = parts
+                    .iter()
+                    .map(|part| u64::from(part.then.load[channel]))
+                    .sum();
+                let left = u64::from(standing.load[channel]).checked_sub(taken);
+                let left = left.ok_or(Untold::Tally)?;
+                match now {
+                    Some(now) if port < after.stride => {
+                        loads[now.index() * after.stride + port] = left as u32;
+                    }
+                    // What went through there goes another way.
+                    _ if left == 0 => {}
+                    _ => return Err(Untold::Tally),
+                }
+            }
+        }
+        for part in parts {
+            for (load, &added) in loads.iter_mut().zip(&part.now.load) {
+                *load += added;
+            }
+        }
+        Ok(loads)
+    }
+}

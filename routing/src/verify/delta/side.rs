@@ -1,0 +1,168 @@
+//! Tables on their fabric, before a change or after it.
+
+use rsm_ids::{Lid, PortNum};
+
+use super::super::check::StartingPorts;
+use super::super::fabric::Sources;
+use super::super::tally::Tally;
+use super::Untold;
+use crate::mcast::Orientation;
+use crate::tables::{Lft, NO_PATH, Tables};
+use crate::topology::{EndpointKind, Group, PortUse, SwitchIdx, Topology};
+
+pub(super) struct Side<'a> {
+    pub(super) topology: &'a Topology,
+    tables: &'a Tables,
+    pub(super) orientation: &'a Orientation,
+    starts: StartingPorts,
+    none: Lft,
+    /// Channels of a switch, as those of the whole proof.
+    pub(super) stride: usize,
+}
+
+impl<'a> Side<'a> {
+    pub(super) fn new(
+        topology: &'a Topology,
+        tables: &'a Tables,
+        orientation: &'a Orientation,
+    ) -> Side<'a> {
+        Side {
+            topology,
+            tables,
+            orientation,
+            starts: StartingPorts::new(topology),
+            none: Lft::default(),
+            stride: super::super::fabric::stride(topology),
+        }
+    }
+
+    pub(super) fn table(&self, switch: SwitchIdx) -> &Lft {
+        self.tables.lfts.get(switch.index()).unwrap_or(&self.none)
+    }
+
+    fn entry(&self, switch: SwitchIdx, lid: Lid) -> u8 {
+        self.table(switch).entry(lid)
+    }
+
+    /// The switch that packets go to next, which may be the same one by a loop-back cable.
+    pub(super) fn next(&self, switch: SwitchIdx, lid: Lid) -> Option<SwitchIdx> {
+        let port = PortNum(self.entry(switch, lid));
+        self.topology.peer(switch, port).map(|(next, _)| next)
+    }
+
+    pub(super) fn is_above(&self, high: SwitchIdx, low: SwitchIdx) -> bool {
+        self.orientation.is_above(high, low)
+    }
+
+    /// The switch sends down to one that sends up.
+    pub(super) fn turns_below(&self, switch: SwitchIdx, lid: Lid) -> bool {
+        self.next(switch, lid).is_some_and(|next| {
+            self.is_above(switch, next)
+                && self
+                    .next(next, lid)
+                    .is_some_and(|to| self.is_above(to, next))
+        })
+    }
+
+    /// The neighbours that send packets to a switch.
+    pub(super) fn feeders(
+        &self,
+        switch: SwitchIdx,
+        lid: Lid,
+    ) -> impl Iterator<Item = SwitchIdx> + '_ {
+        let feeding = self.topology.groups(switch);
+        let feeding = feeding.filter(move |group| self.feeds(group, lid));
+        feeding.map(|group| group.neighbour)
+    }
+
+    /// Whether the neighbour of a port group sends packets to the switch whose port group it is.
+    pub(super) fn feeds(&self, group: &Group<'_>, lid: Lid) -> bool {
+        let entry = self.entry(group.neighbour, lid);
+        group.links.iter().any(|link| link.peer_port.0 == entry)
+    }
+
+    pub(super) fn starts(&self, switch: SwitchIdx) -> Sources {
+        self.starts.by_switch[switch.index()]
+    }
+
+    pub(super) fn channels(&self) -> usize {
+        self.topology.switch_count() * self.stride
+    }
+
+    /// Adds what packets from a switch to a LID that somebody answers to do.
+    pub(super) fn count(
+        &self,
+        switch: SwitchIdx,
+        lid: Lid,
+        tally: &mut Tally,
+    ) -> Result<(), Untold> {
+        let Some(destination) = self.topology.destination_of(lid) else {
+            return Ok(());
+        };
+        let root = destination.switch;
+        let starts = self.starts(switch);
+        let is_host = destination.kind.is_host();
+        // Fewer hosts than 2^21.
+        let hosts = if is_host { starts.hosts() as u32 } else { 0 };
+        let delivers = self.entry(root, lid) == destination.port.0;
+        let (mut at, mut hops) = (switch, 0);
+        let arrives = loop {
+            if at == root && delivers {
+                break true;
+            }
+            let byte = self.entry(at, lid);
+            let PortUse::Link { peer, .. } = self.topology.port_use(at, PortNum(byte)) else {
+                break false;
+            };
+            tally.load[at.index() * self.stride + usize::from(byte)] += hosts;
+            at = peer;
+            hops += 1;
+            if hops >= self.topology.switch_count() {
+                return Err(Untold::Loop { lid });
+            }
+        };
+        let is_own = u64::from(switch == root);
+        if arrives {
+            tally.count_hops(hops);
+            if is_host {
+                tally.host_pairs += starts.hosts() - is_own;
+            }
+        }
+        let joined = self.topology.component_of(switch) == self.topology.component_of(root);
+        // A port is no pair with its own LIDs.
+        let (ports, switches) = match destination.kind {
+            EndpointKind::Switch0 => (starts.ports(), starts.switches() - is_own),
+            _ => (starts.ports() + starts.switches() - is_own, 0),
+        };
+        for (pairs, count) in [
+            (&mut tally.pairs, ports),
+            (&mut tally.switch_pairs, switches),
+        ] {
+            let kind = match (arrives, joined) {
+                (true, _) => &mut pairs.reachable,
+                (false, true) => &mut pairs.unreachable,
+                (false, false) => &mut pairs.disconnected,
+            };
+            *kind += count;
+        }
+        Ok(())
+    }
+
+    /// Whether somebody answers to a LID; where nobody does, entries do not count.
+    pub(super) fn is_in_use(&self, lid: Lid) -> bool {
+        self.topology.destination_of(lid).is_some()
+    }
+
+    /// The entries that lead through one of some ports.
+    pub(super) fn lids_through<'s>(
+        &'s self,
+        switch: SwitchIdx,
+        ports: &'s [bool; 256],
+    ) -> impl Iterator<Item = Lid> + 's {
+        let entries = self.table(switch).iter().enumerate();
+        entries
+            .filter(|&(_, entry)| entry != NO_PATH && ports[usize::from(entry)])
+            // Tables are indexed by LID.
+            .map(|(lid, _)| Lid(lid as u16))
+    }
+}

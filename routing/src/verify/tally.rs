@@ -1,0 +1,125 @@
+//! The sums that a report is made from.
+//!
+//! All of them are over pairs of (a switch that packets start at, a LID they go to), so that what a few pairs give can be
+//! taken out and put in again.
+
+use super::{Load, PairCounts, Report};
+use crate::topology::Topology;
+
+/// Sums over all pairs of (switch, LID); see [`Report`] for what they count.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Pairs that start or end at an end port.
+    pub(super) pairs: PairCounts,
+    /// Pairs of two switches.
+    pub(super) switch_pairs: PairCounts,
+    /// Pairs of two hosts whose packets arrive.
+    pub(super) host_pairs: u64,
+    /// By number of hops: (switch, LID)s whose packets arrive after that many.
+    pub(super) hops: Vec<u64>,
+    /// By channel: paths of pairs of hosts. As many ports as there are LIDs, to as many LIDs, are fewer than 2^32.
+    pub(super) load: Vec<u32>,
+}
+
+impl Tally {
+    pub(super) fn new(channels: usize) -> Tally {
+        Tally {
+            load: vec![0; channels],
+            ..Tally::default()
+        }
+    }
+
+    /// Adds the sums over other pairs.
+    pub(super) fn add(&mut self, other: &Tally) {
+        self.add_pairs(other);
+        for (load, other) in self.load.iter_mut().zip(&other.load) {
+            *load += other;
+        }
+    }
+
+    /// As [`Tally::add`], without the load.
+    pub(super) fn add_pairs(&mut self, other: &Tally) {
+        self.pairs.add(other.pairs);
+        self.switch_pairs.add(other.switch_pairs);
+        self.host_pairs += other.host_pairs;
+        if self.hops.len() < other.hops.len() {
+            self.hops.resize(other.hops.len(), 0);
+        }
+        for (hops, other) in self.hops.iter_mut().zip(&other.hops) {
+            *hops += other;
+        }
+    }
+
+    /// Takes the sums over some of the pairs out, without the load. `None` when they were not in it.
+    pub(super) fn take_pairs(&mut self, other: &Tally) -> Option<()> {
+        self.pairs = self.pairs.less(other.pairs)?;
+        self.switch_pairs = self.switch_pairs.less(other.switch_pairs)?;
+        self.host_pairs = self.host_pairs.checked_sub(other.host_pairs)?;
+        for (place, &other) in other.hops.iter().enumerate() {
+            if other > 0 {
+                let hops = self.hops.get_mut(place)?;
+                *hops = hops.checked_sub(other)?;
+            }
+        }
+        while self.hops.pop_if(|count| *count == 0).is_some() {}
+        Some(())
+    }
+
+    pub(super) fn count_hops(&mut self, hops: usize) {
+        if self.hops.len() <= hops {
+            self.hops.resize(hops + 1, 0);
+        }
+        self.hops[hops] += 1;
+    }
+
+    /// Pairs that cables join, and whose packets do not arrive; as [`Report::unreachable_pairs`].
+    pub fn unreachable_pairs(&self) -> u64 {
+        self.pairs.unreachable
+    }
+
+    /// The report of tables with these sums that were found to be free of loops and of credit loops.
+    pub fn report(&self, topology: &Topology) -> Report {
+        let paths: u64 = self.load.iter().copied().map(u64::from).sum();
+        let links = topology.link_count() * 2;
+        let per = |count: u64| {
+            if count > 0 {
+                paths as f64 / count as f64
+            } else {
+                0.0
+            }
+        };
+        let longest = self.hops.iter().rposition(|&count| count > 0);
+        Report {
+            reachable_pairs: self.pairs.reachable,
+            unreachable_pairs: self.pairs.unreachable,
+            disconnected_pairs: self.pairs.disconnected,
+            switch_pairs: self.switch_pairs,
+            loop_free: true,
+            credit_loop_free: true,
+            // No path passes a switch twice, and there are fewer of them than LIDs.
+            max_hops: longest.unwrap_or(0) as u32,
+            average_hops: per(self.host_pairs),
+            load: Load {
+                max: u64::from(self.load.iter().copied().max().unwrap_or(0)),
+                mean: per(links as u64),
+            },
+            witnesses: Vec::new(),
+        }
+    }
+}
+
+impl PairCounts {
+    fn add(&mut self, other: PairCounts) {
+        self.reachable += other.reachable;
+        self.unreachable += other.unreachable;
+        self.disconnected += other.disconnected;
+    }
+
+    fn less(self, other: PairCounts) -> Option<PairCounts> {
+        Some(PairCounts {
+            reachable: self.reachable.checked_sub(other.reachable)?,
+            unreachable: self.unreachable.checked_sub(other.unreachable)?,
+            disconnected: self.disconnected.checked_sub(other.disconnected)?,
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! From the model to a plan: what a plan is made of, and what becomes of it.
+
+use std::sync::Arc;
+
+use rsm_mad::Time;
+
+use super::Core;
+use super::convergence::{Part, Pushed};
+use super::event::Effect;
+use super::role::Role;
+use super::stage::Stage;
+use crate::diff::diff_multicast;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::plan::groups::GroupSet;
+use crate::plan::multicast::HeldMasks;
+use crate::plan::{Held, Job, Outcome};
+
+impl Core {
+    pub(super) fn start_plan(&mut self, now: Time) {
+        let hardware = self.inventory.switches();
+        let hardware = hardware
+            .map(|(guid, _, switch)| Held {
+                switch: guid,
+                entries: switch.lft.entries().clone(),
+                complete: switch.lft.is_complete(switch.info.linear_fdb_top()),
+            })
+            .collect();
+        let job = Job {
+            previous: self.plan.clone(),
+            hardware,
+            ..self.job(now)
+        };
+        self.note_trial();
+        self.work.regrouped();
+        self.begin_planning(job);
+    }
+
+    /// Plans multicast anew, if there is a plan whose routes it can be planned on. Without one, or while another subnet
+    /// manager is master, the next plan has the groups anyway.
+    pub(super) fn start_groups(&mut self, now: Time) {
+        let Some(plan) = self.plan.clone().filter(|_| self.role == Role::Master) else {
+            self.meter.discard();
+            return;
+        };
+        self.groups_only = true;
+        let job = Job {
+            basis: Some(plan),
+            ..self.job(now)
+        };
+        self.begin_planning(job);
+    }
+
+    /// The next plan's job, as far as it is the same whatever is planned.
+    fn job(&mut self, now: Time) -> Job {
+        self.generation += 1;
+        let (groups, masks) = self.members(now);
+        Job {
+            generation: self.generation,
+            claims: self.claims.clone(),
+            seats: self.seats.clone(),
+            gpus: self.gpus.clone(),
+            damped: self.damped.clone(),
+            groups,
+            masks,
+            ..Job::first(self.fabric.clone(), self.config.policy.clone())
+        }
+    }
+
+    fn begin_planning(&mut self, job: Job) {
+        self.stage = Stage::Planning {
+            generation: job.generation,
+        };
+        self.effects.push_back(Effect::Plan(Box::new(job)));
+    }
+
+    /// Who takes part in multicast, if that is known, and what switches hold of it.
+    fn members(&mut self, now: Time) -> (Option<Arc<GroupSet>>, Vec<HeldMasks>) {
+        let masks = self.held_masks();
+        let Some(groups) = &self.groups else {
+            return (None, masks);
+        };
+        self.found.look(&self.fabric, &masks, groups, now);
+        (Some(self.found.with(groups)), masks)
+    }
+
+    fn held_masks(&self) -> Vec<HeldMasks> {
+        let switches = self.inventory.switches();
+        switches
+            .map(|(guid, _, switch)| HeldMasks {
+                switch: guid,
+                masks: switch.mft.masks().clone(),
+            })
+            .collect()
+    }
+
+    pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
+        self.meter.mark(Part::Plan, now);
+        match outcome {
+            Outcome::Plan(plan) => {
+                self.pass_trial();
+                self.residue.clone_from(&plan.findings);
+                let claims = Arc::make_mut(&mut self.claims);
+                let mut news = false;
+                for (&at, &claim) in &plan.lids.lids {
+                    news |= claims.insert(plan.fabric.port(at).guid, claim) != Some(claim);
+                }
+                if self.seats != plan.order.seats {
+                    self.seats = plan.order.seats.clone();
+                    news = true;
+                }
+                self.plan = Some(plan.clone());
+                if news {
+                    self.remember();
+                }
+                if self.groups_only && !self.unfinished {
+                    let changes = diff_multicast(&self.inventory, &plan);
+                    self.push(plan, changes, now);
+                } else if self.groups_only {
+                    // What the last push left undone is still to do, and not on a way that this plan could know.
+                    self.groups_only = false;
+                    self.resume_push(now);
+                } else {
+                    self.start_push(plan, now);
+                }
+            }
+            // The engine before is in force again, and with it what was found to be wrong with its plan.
+            Outcome::Refused(error) if self.fail_trial(&error) => {
+                self.conclude(Pushed::default(), &[], now);
+            }
+            Outcome::Refused(error) => {
+                let text = format!("{}; the routes in force stay", error.with_causes());
+                self.residue = vec![Finding::new(
+                    FindingKind::RoutingRefused,
+                    Subject::Subnet,
+                    Severity::Error,
+                    text,
+                )];
+                self.conclude(Pushed::default(), &[], now);
+            }
+        }
+    }
+}

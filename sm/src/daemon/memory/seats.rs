@@ -1,0 +1,132 @@
+//! Seats of compute ports, in the store: of each leaf its rank, of each port its leaf and place.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+use rsm_routing::gdr::seats::{Seat, Seats};
+
+use super::table::{self, Rows};
+use crate::store::{ChangeSet, Persisted};
+
+/// The table of seats. Its keys are a letter and a GUID.
+const SEATS: &str = "seats";
+
+const STRIDE: u8 = b's';
+const LEAF: u8 = b'l';
+const PORT: u8 = b'p';
+
+/// One row.
+enum Row {
+    Stride(u32),
+    Leaf(Guid, u32),
+    Port(Guid, Seat),
+}
+
+/// The seats that were remembered. What cannot be read is left out, and said; where the rest does not fit together, nobody
+/// has a seat, and everybody takes the one that his cable gives him.
+pub(super) fn remembered(persisted: &Persisted) -> Seats {
+    let (mut stride, mut leaves, mut ports) = (0, BTreeMap::new(), BTreeMap::new());
+    for row in table::read(persisted, SEATS, decode) {
+        match row {
+            Row::Stride(places) => stride = places,
+            Row::Leaf(leaf, rank) => drop(leaves.insert(leaf, rank)),
+            Row::Port(port, seat) => drop(ports.insert(port, seat)),
+        }
+    }
+    Seats::from_parts(stride, leaves, ports).unwrap_or_else(|error| {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "the seats of compute ports are forgotten"
+        );
+        Seats::default()
+    })
+}
+
+/// Adds what has to be written so that `persisted` has these seats.
+pub(super) fn changes(persisted: &Persisted, seats: &Seats, changes: &mut ChangeSet) {
+    let key = |kind: u8, guid: Guid| [&[kind][..], &guid.0.to_be_bytes()].concat();
+    let mut rows = Rows::new();
+    if !seats.is_empty() {
+        rows.insert(
+            key(STRIDE, Guid::ZERO),
+            seats.stride().to_be_bytes().to_vec(),
+        );
+    }
+    for (&leaf, rank) in seats.leaves() {
+        rows.insert(key(LEAF, leaf), rank.to_be_bytes().to_vec());
+    }
+    for (&port, seat) in seats.ports() {
+        let value = [&seat.leaf.0.to_be_bytes()[..], &seat.place.to_be_bytes()].concat();
+        rows.insert(key(PORT, port), value);
+    }
+    table::replace(persisted, SEATS, &rows, changes);
+}
+
+fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
+    let (&kind, guid) = key.split_first()?;
+    let guid = Guid(u64::from_be_bytes(guid.try_into().ok()?));
+    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
+    Some(match kind {
+        STRIDE => Row::Stride(number(value)?),
+        LEAF => Row::Leaf(guid, number(value)?),
+        PORT => {
+            let (leaf, place) = value.split_first_chunk()?;
+            let leaf = Guid(u64::from_be_bytes(*leaf));
+            Row::Port(
+                guid,
+                Seat {
+                    leaf,
+                    place: number(place)?,
+                },
+            )
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Namespace;
+
+    #[test]
+    fn what_was_remembered_comes_back_and_what_does_not_fit_is_forgotten() {
+        let leaves = BTreeMap::from([(Guid(1), 0), (Guid(2), 7)]);
+        let seat = |leaf, place| Seat {
+            leaf: Guid(leaf),
+            place,
+        };
+        let ports = BTreeMap::from([(Guid(11), seat(1, 0)), (Guid(12), seat(2, 31))]);
+        let seats = Seats::from_parts(32, leaves, ports).expect("they fit");
+        let mut persisted = Persisted::default();
+        let change = |persisted: &Persisted, seats: &Seats| {
+            let mut set = ChangeSet::new();
+            changes(persisted, seats, &mut set);
+            set
+        };
+        persisted.apply(&change(&persisted, &seats));
+        assert_eq!(persisted.len(), 5);
+        assert_eq!(remembered(&persisted), seats);
+        assert!(change(&persisted, &seats).is_empty());
+        let namespace = Namespace::new(SEATS).expect("a name");
+        let mut broken = ChangeSet::new();
+        broken.set_record(&namespace, b"x", b"").expect("room");
+        broken
+            .set_record(&namespace, b"l2345678", b"1234")
+            .expect("room");
+        persisted.apply(&broken);
+        assert_eq!(
+            remembered(&persisted),
+            seats,
+            "what is not readable is left out"
+        );
+        // A port at a leaf of which nothing is known.
+        let mut astray = ChangeSet::new();
+        let key = [&[PORT][..], &[0, 0, 0, 0, 0, 0, 0, 9]].concat();
+        astray.set_record(&namespace, &key, &[0; 12]).expect("room");
+        persisted.apply(&astray);
+        assert!(remembered(&persisted).is_empty());
+        persisted.apply(&change(&persisted, &Seats::default()));
+        assert_eq!(persisted.len(), 0);
+    }
+}

@@ -1,0 +1,64 @@
+//! From the fabric to what hints about GPUs work on.
+
+use std::sync::Arc;
+
+use rsm_mad::wire::attr::NodeType;
+use rsm_mad::wire::sa::Rate;
+use rsm_routing::gdr::fabric::{self as gdr, FabricPort};
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::{PortUse, Topology};
+
+use crate::fabric::Fabric;
+
+/// The fabric as hints see it, with the LIDs of `topology`, and the tables where there are any.
+pub fn fabric(
+    fabric: &Fabric,
+    topology: &Arc<Topology>,
+    tables: Option<Arc<Tables>>,
+    generation: u64,
+) -> gdr::Fabric {
+    let mut names = vec![String::new(); topology.switch_count()];
+    let mut ports = Vec::new();
+    for (ix, node) in fabric.iter() {
+        if node.kind() == NodeType::Switch {
+            if let Some(switch) = topology.switch_by_guid(node.guid) {
+                names[switch.index()] = node.description.clone();
+            }
+            continue;
+        }
+        for (number, port) in node.end_ports() {
+            let Some(peer) = port.peer.filter(|peer| peer.node != ix) else {
+                continue;
+            };
+            let leaf = topology.switch_by_guid(fabric.node(peer.node).guid);
+            let Some(leaf) = leaf else { continue };
+            let PortUse::Destination(at) = topology.port_use(leaf, peer.port) else {
+                continue;
+            };
+            let destination = &topology.destinations()[at as usize];
+            if !destination.kind.is_host() {
+                continue;
+            }
+            let info = port.info.as_ref();
+            let rate = info
+                .and_then(|info| info.link_rate())
+                .and_then(|link| Rate::of_link(link).tenth_gbps());
+            ports.push(FabricPort {
+                guid: destination.guid,
+                node_guid: node.guid,
+                system_image_guid: node.info.system_image_guid(),
+                port: number,
+                description: node.description.clone(),
+                lid: destination.lid,
+                lmc: destination.lmc,
+                leaf,
+                leaf_port: peer.port,
+                rate_tenth_gbps: rate.unwrap_or(0),
+                mtu: info
+                    .and_then(|info| info.neighbor_mtu().bytes())
+                    .unwrap_or(0),
+            });
+        }
+    }
+    gdr::Fabric::new(Arc::clone(topology), tables, names, ports, generation)
+}

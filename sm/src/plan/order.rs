@@ -1,0 +1,190 @@
+//! What ports are for, and the order of those that compute: what routes are spread by beside the cables.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::NodeType;
+use rsm_routing::engine::{Categories, Category, Numbers};
+use rsm_routing::gdr::fabric as gdr;
+use rsm_routing::gdr::hosts::Inventory;
+use rsm_routing::gdr::roles::Role;
+use rsm_routing::gdr::seats::{Blocks, Seats};
+use rsm_routing::gdr::{Config, Survey};
+use rsm_routing::topology::{Destination, Topology};
+
+use super::{Job, gpu};
+use crate::fabric::{Fabric, NodeIx};
+
+/// What it comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// What hosts with GPUs told of themselves.
+    pub gpus: Arc<Inventory>,
+    /// What the operator says that ports are for.
+    pub said: Arc<Categories>,
+    /// Whether rails are to be found, and their ports put into order.
+    pub rails: bool,
+}
+
+impl Sources {
+    fn are(&self, other: &Sources) -> bool {
+        // Inventories are large, and are replaced as a whole.
+        Arc::ptr_eq(&self.gpus, &other.gpus) && self.said == other.said && self.rails == other.rails
+    }
+}
+
+/// What routes are spread by.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// Who sits where; kept from run to run.
+    pub seats: Arc<Seats>,
+    /// What ports are for, where it is not what is usual for their kind.
+    pub categories: Arc<Categories>,
+    /// The numbers of compute ports.
+    pub numbers: Arc<Numbers>,
+    /// The rails of compute ports, by port GUID.
+    pub rails: Arc<BTreeMap<Guid, u16>>,
+    sources: Sources,
+    /// The ports that it was made for, each with the switch that it is cabled to.
+    ends: Arc<BTreeSet<(Guid, Guid)>>,
+}
+
+impl Order {
+    /// The order for the topology of a job, in which everybody has the seat that he had. As long as nobody is there who was
+    /// not before, and nothing else is known, it is the earlier plan's.
+    pub(super) fn of(job: &Job, topology: &Arc<Topology>) -> Order {
+        let sources = Sources {
+            gpus: job.gpus.clone(),
+            said: job.policy.categories.clone(),
+            rails: job.policy.rails,
+        };
+        if let Some(previous) = &job.previous
+            && previous.order.sources.are(&sources)
+            && previous.order.has_all(topology, &previous.topology)
+        {
+            return previous.order.clone();
+        }
+        let earlier = job.previous.as_ref().map(|plan| &plan.order);
+        let seats = earlier.map_or(&job.seats, |order| &order.seats);
+        Order::new(&job.fabric, topology, sources, seats)
+    }
+
+    /// The order for a fabric, in which everybody has the seat that he had in `seats`.
+    pub fn new(
+        fabric: &Fabric,
+        topology: &Arc<Topology>,
+        sources: Sources,
+        seats: &Arc<Seats>,
+    ) -> Order {
+        let told =
+            !sources.gpus.hosts().is_empty() || sources.gpus.default_machine_type().is_some();
+        let mut order = Order {
+            seats: seats.clone(),
+            categories: sources.said.clone(),
+            numbers: Arc::default(),
+            rails: Arc::default(),
+            ends: Arc::new(ends(topology).collect()),
+            sources,
+        };
+        let look = order.sources.rails && (told || may_have_rails(fabric));
+        if told || look {
+            let view = gpu::fabric(fabric, topology, None, 0);
+            let config = Config {
+                roles: roles(&order.sources.said),
+                ..Config::default()
+            };
+            let survey = Survey::new(&order.sources.gpus, Some(&view), &config);
+            order.categorise(&survey, &view);
+            if look {
+                let blocks = Blocks::find(&survey, &view, &order.sources.said);
+                order.rails = Arc::new(blocks.rails(&view));
+                let seats = order.seats.with(&blocks, &view);
+                if seats != *order.seats {
+                    order.seats = Arc::new(seats);
+                }
+            }
+        }
+        if order.sources.rails {
+            order.numbers = Arc::new(order.seats.numbers());
+        }
+        order
+    }
+
+    /// What hosts with GPUs told of themselves when it was made.
+    pub fn gpus(&self) -> Arc<Inventory> {
+        self.sources.gpus.clone()
+    }
+
+    /// What the operator said that ports are for when it was made.
+    pub fn said(&self) -> &Categories {
+        &self.sources.said
+    }
+
+    /// Adds what the ports of GPU hosts are for, where the operator does not say it.
+    fn categorise(&mut self, survey: &Survey, view: &gdr::Fabric) {
+        let mut found = Categories::new();
+        for host in &survey.hosts {
+            for (joined, (role, _)) in host.joined.iter().zip(&host.roles) {
+                if let (Some(port), Some(category)) = (joined.port(), role.category()) {
+                    found.insert(view.port(port).guid, category);
+                }
+            }
+        }
+        if !found.is_empty() {
+            found.extend(
+                self.sources
+                    .said
+                    .iter()
+                    .map(|(&guid, &category)| (guid, category)),
+            );
+            self.categories = Arc::new(found);
+        }
+    }
+
+    /// Whether every port of `topology` was there when this was made, at the same switch; `earlier` is one of which that is
+    /// so.
+    fn has_all(&self, topology: &Topology, earlier: &Topology) -> bool {
+        topology.indices().all(|switch| {
+            let guid = topology.switch(switch).guid;
+            let now = topology.destinations_of(switch);
+            let key = |d: &Destination| (d.guid, d.port, d.kind);
+            let before = earlier.switch_by_guid(guid);
+            before.is_some_and(|before| {
+                let before = earlier.destinations_of(before);
+                now.iter().map(key).eq(before.iter().map(key))
+            }) || now
+                .iter()
+                .filter(|end| end.kind.is_host())
+                .all(|end| self.ends.contains(&(end.guid, guid)))
+        })
+    }
+}
+
+fn ends(topology: &Topology) -> impl Iterator<Item = (Guid, Guid)> {
+    let hosts = topology.destinations().iter();
+    let hosts = hosts.filter(|destination| destination.kind.is_host());
+    hosts.map(|end| (end.guid, topology.switch(end.switch).guid))
+}
+
+/// What hints take the operator's categories for.
+pub fn roles(said: &Categories) -> BTreeMap<Guid, Role> {
+    let role = |(&guid, &category): (&Guid, &Category)| Some((guid, Role::of(category)?));
+    said.iter().filter_map(role).collect()
+}
+
+/// Whether nodes that are described as devices of one host hang off several switches: without that there is nothing to be
+/// found, and most large fabrics need no closer look.
+fn may_have_rails(fabric: &Fabric) -> bool {
+    let mut leaf_of: HashMap<&str, NodeIx> = HashMap::new();
+    for (at, port) in fabric.end_ports() {
+        let node = fabric.node(at.node);
+        let host = node.description.split_whitespace().next();
+        if let (NodeType::Ca, Some(host), Some(peer)) = (node.kind(), host, port.peer)
+            && *leaf_of.entry(host).or_insert(peer.node) != peer.node
+        {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,43 @@
+//! Names that ports have beside their own as the API shows them.
+
+use std::ops::Bound;
+
+use rsm_api::model::{AliasGuid, AliasGuidKey, Page, PortKey};
+use rsm_ids::{Gid, Guid};
+
+use super::lists::page;
+use super::published::Published;
+use crate::plan::guids::AliasGuids;
+
+/// The names behind `after`, of `port` alone where one is given.
+pub(super) fn aliases(
+    published: &Published,
+    names: &AliasGuids,
+    after: Option<AliasGuidKey>,
+    limit: usize,
+    port: Option<PortKey>,
+) -> Page<AliasGuid> {
+    let owner = port.map(|port| published.guid_of(port));
+    let from = after.map_or(Bound::Unbounded, |after| Bound::Included(after.port));
+    let of_ports = names
+        .by_port
+        .range((from, Bound::Unbounded))
+        .filter(|&(&port, _)| owner.is_none_or(|owner| owner == Some(port)));
+    let all = of_ports.flat_map(|(&port, names)| {
+        let named = names.iter();
+        named.map(move |(&index, &name)| (AliasGuidKey { port, index }, name))
+    });
+    let wanted = all.filter(|&(key, _)| after.is_none_or(|after| key > after));
+    let shown = wanted.map(|(key, name)| shown(published, key, name));
+    page(published, shown, limit)
+}
+
+fn shown(published: &Published, key: AliasGuidKey, name: Guid) -> AliasGuid {
+    let (port, description) = published.named(key.port);
+    AliasGuid {
+        key,
+        gid: Gid::new(published.prefix(), name),
+        port,
+        description,
+    }
+}

@@ -1,0 +1,166 @@
+//! What is due, and what there is for others: groups and names for the core, records for the disk.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+
+use super::events::News;
+use super::memory::Unsaved;
+use super::standing::Standing;
+use super::{Administration, Looked, mcast};
+use crate::plan::groups::GroupSet;
+use crate::plan::guids::AliasGuids;
+
+/// The least time between two times that the core is told who takes part in multicast: thousands that join at once are
+/// told of together, and nobody waits noticeably.
+const GROUPS_PAUSE: Duration = Duration::from_millis(20);
+
+/// How much longer it is for every membership of the groups that were told of: ten times what it takes to tell of it, so that
+/// a whole subnet that joins one group is still answered meanwhile.
+const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
+
+/// The least time between two times that something is to be remembered: each costs a write of the disk, and a copy of
+/// what changes while it is made.
+const SAVE_PAUSE: Duration = Duration::from_millis(250);
+
+impl Administration {
+    /// Does what is due at `now`, a turn's worth. Call it after each [`Administration::stand`] too.
+    pub fn handle_deadline(&mut self, now: Time) {
+        let Standing {
+            directory,
+            is_master,
+        } = &self.standing;
+        if let Looked::UpTo(after) = self.looked
+            && let Some(directory) = directory
+            && *is_master
+        {
+            if after.is_none() {
+                self.services.ports_changed(directory, now);
+                self.guids.ports_changed(directory, now);
+                self.events.ports_changed(directory, now);
+                // What there is when it begins is news to nobody.
+                if let Some(before) = self.seen.replace(directory.clone()) {
+                    self.events.compare(&before, directory, now);
+                }
+                self.reregister.ports_changed(directory);
+            }
+            let after = self.multicast.ports_changed(directory.as_ref(), after, now);
+            self.looked = match after {
+                Some(_) => Looked::UpTo(after),
+                None => Looked::AtAll,
+            };
+        }
+        self.reregister.lost(self.multicast.handle_deadline(now));
+        self.reregister.lost(self.events.handle_deadline(now));
+        self.services.handle_deadline(now);
+        if let Some(directory) = directory {
+            while let Some(event) = self.multicast.poll_event() {
+                let news = match event {
+                    mcast::Event::Created(mgid, p_key) => {
+                        News::of_group(directory, mgid, p_key, true)
+                    }
+                    mcast::Event::Deleted(mgid, p_key) => {
+                        News::of_group(directory, mgid, p_key, false)
+                    }
+                };
+                self.events.take(news, now);
+            }
+        }
+        if self.guids.handle_deadline(now) {
+            self.name_ports();
+        }
+    }
+
+    /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for groups.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let groups = self.multicast.is_stale().then(|| self.next_telling());
+        let unsaved = self.multicast.is_unsaved()
+            || self.services.is_unsaved()
+            || self.guids.is_unsaved()
+            || self.events.is_unsaved();
+        let save = unsaved.then(|| self.next_saving());
+        let of_groups = self.multicast.next_deadline();
+        let of_services = self.services.next_deadline();
+        let of_guids = self.guids.next_deadline();
+        let of_events = self.standing.in_force().and(self.events.next_deadline());
+        let names = self.guids.is_untold().then_some(Time::ZERO);
+        let look = self.is_looking().then_some(Time::ZERO);
+        [
+            groups,
+            names,
+            save,
+            look,
+            of_groups,
+            of_services,
+            of_guids,
+            of_events,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Whether there are ports to be looked at.
+    fn is_looking(&self) -> bool {
+        let Standing {
+            directory,
+            is_master,
+        } = &self.standing;
+        self.looked != Looked::AtAll && directory.is_some() && *is_master
+    }
+
+    /// Who takes part in multicast, if that has changed, for the core to plan for. Changes that follow each other closely
+    /// are told together.
+    pub fn poll_groups(&mut self, now: Time) -> Option<Arc<GroupSet>> {
+        if !self.multicast.is_stale() || now < self.next_telling() {
+            return None;
+        }
+        self.told = Some((now, self.multicast.stale_members()));
+        Some(self.multicast.group_set())
+    }
+
+    /// The names that ports are to have beside their own, if they have changed, for the core to write.
+    pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
+        self.guids.take_untold()
+    }
+
+    /// The ports whose hosts are to register anew, each once.
+    pub fn poll_reregister(&mut self) -> Option<BTreeSet<Guid>> {
+        self.reregister.take()
+    }
+
+    /// What there is to be remembered, if anything of it is new.
+    pub fn poll_save(&mut self, now: Time) -> Option<Unsaved> {
+        if now < self.next_saving() {
+            return None;
+        }
+        let groups = self.multicast.take_unsaved();
+        let services = self.services.take_unsaved();
+        let guids = self.guids.take_unsaved();
+        let subscriptions = self.events.take_unsaved();
+        let unsaved = Unsaved {
+            groups: groups.then(|| self.multicast.view()),
+            services: services.then(|| self.services.view()),
+            guids: guids.then(|| self.guids.names().aliases().clone()),
+            subscriptions: subscriptions.then(|| self.events.view()),
+        };
+        if unsaved.is_empty() {
+            return None;
+        }
+        self.saved = Some(now);
+        Some(unsaved)
+    }
+
+    fn next_telling(&self) -> Time {
+        self.told.map_or(Time::ZERO, |(told, members)| {
+            told + GROUPS_PAUSE + PAUSE_PER_MEMBER * members
+        })
+    }
+
+    fn next_saving(&self) -> Time {
+        self.saved.map_or(Time::ZERO, |saved| saved + SAVE_PAUSE)
+    }
+}

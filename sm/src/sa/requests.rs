@@ -1,0 +1,161 @@
+//! Requests and what they are answered.
+
+use rsm_mad::Time;
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
+use rsm_mad::wire::sa::{
+    CLASS_VERSION, GuidInfoRecord, InformInfo, McMemberRecord, Record as _, SaHeader, SaStatus,
+    ServiceRecord,
+};
+
+use super::answer::{self, Answer};
+use super::trust::Trust;
+use super::{Administration, Request, guids, query, services};
+
+impl Administration {
+    /// Answers `request`, which arrived at `now`, in bounded time: what takes longer is [open](Answer::is_open), or a table.
+    /// `None` only where the specification has none: for responses, for bytes that are no message of the
+    /// class, and for a wrong SM_Key, which is not to be found out by trying.
+    pub fn handle(&mut self, request: Request<'_>, now: Time) -> Option<Answer> {
+        let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
+            let mad = header.mad();
+            mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
+        }) else {
+            if !self.report_answered(request) {
+                self.statistics.ignored();
+            }
+            return None;
+        };
+        let Some(trust) = Trust::of(header.sm_key(), self.config.sm_key) else {
+            self.statistics.wrong_key();
+            return None;
+        };
+        let mad = header.mad();
+        self.statistics.asked(mad.attribute(), mad.method());
+        let answer = match self.answer((header, data), trust, request.requester, now) {
+            Ok(body) => Answer::new(request.requester, header, body),
+            Err(status) => Answer::refusal(request.requester, header, status),
+        };
+        self.count(&answer);
+        Some(answer)
+    }
+
+    /// Goes on looking for the record of an answer that is [open](Answer::is_open), for as long as [`Answer::pull`] takes.
+    /// Whether there is nothing more to look for.
+    pub fn go_on(&mut self, answer: &mut Answer) -> bool {
+        let was_open = answer.is_open();
+        let settled = answer.go_on();
+        if was_open {
+            self.count(answer);
+        }
+        settled
+    }
+
+    /// Counts an answer by its status, once that is known.
+    fn count(&self, answer: &Answer) {
+        if !answer.is_open() {
+            self.statistics.decided(answer.status());
+        }
+    }
+
+    fn answer(
+        &mut self,
+        (header, data): (&SaHeader, &[u8]),
+        trust: Trust,
+        requester: RemoteAddress,
+        now: Time,
+    ) -> Result<answer::Body, Status> {
+        let mad = header.mad();
+        if mad.base_version() != BASE_VERSION || mad.class_version() != CLASS_VERSION {
+            return Err(Status::BAD_VERSION);
+        }
+        if !query::is_method(mad.method()) {
+            return Err(Status::UNSUPPORTED_METHOD);
+        }
+        if !query::is_attribute(mad.attribute()) {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
+        let directory = self.standing.in_force().ok_or(Status::BUSY)?;
+        let address = requester;
+        let requester = directory.by_lid(address.lid).ok_or(SaStatus::REQ_DENIED)?;
+        let changes = matches!(mad.method(), Method::SET | Method::DELETE);
+        match mad.attribute() {
+            McMemberRecord::ID if changes => {
+                let registry = &mut self.multicast;
+                let asked = (header, data);
+                return query::mc_member::change(registry, directory, asked, requester, trust);
+            }
+            GuidInfoRecord::ID if changes => {
+                let asker = guids::Asker {
+                    directory,
+                    port: requester,
+                    trust,
+                    multicast: &self.multicast,
+                };
+                let registry = &mut self.guids;
+                let answer = query::guid_info::change(registry, (header, data), &asker);
+                self.name_ports();
+                return answer;
+            }
+            ServiceRecord::ID if changes => {
+                let asker = services::Asker {
+                    directory,
+                    port: requester,
+                    trust,
+                };
+                let registry = &mut self.services;
+                return query::service::change(registry, (header, data), &asker, now);
+            }
+            InformInfo::ID if mad.method() == Method::SET => {
+                let asker = (requester, address);
+                return query::inform_info::change(&mut self.events, directory, data, asker, trust);
+            }
+            _ => {}
+        }
+        let view = if mad.attribute() == McMemberRecord::ID {
+            self.multicast.lasting_view().ok_or(Status::BUSY)?
+        } else {
+            self.multicast.view()
+        };
+        query::answer(&query::Asked {
+            header,
+            data,
+            trust,
+            requester,
+            directory,
+            view: &view,
+            services: &self.services.view(),
+            subscriptions: &self.events.view(),
+            now,
+        })
+    }
+
+    /// Takes the answer to a report, if that is what came.
+    fn report_answered(&mut self, request: Request<'_>) -> bool {
+        let Some((header, _)) = SaHeader::split(request.bytes) else {
+            return false;
+        };
+        let mad = header.mad();
+        let is_one = mad.class() == Class::SUBNET_ADMINISTRATION
+            && (mad.attribute(), mad.method()) == (AttrId::NOTICE, Method::REPORT_RESPONSE);
+        let remote = request.requester;
+        let from = self
+            .standing
+            .in_force()
+            .filter(|_| is_one)
+            .and_then(|directory| Some(directory.end(directory.by_lid(remote.lid)?).guid));
+        match from {
+            Some(port) => {
+                self.events.answered(mad.tid(), port, remote.qpn);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// Whether a message with this method is one that is answered.
+fn expects_answer(method: Method) -> bool {
+    // TrapRepress has no R bit and is a response all the same; a Send is by its meaning not answered.
+    !method.is_response() && method != Method::TRAP_REPRESS && method != Method::SEND
+}

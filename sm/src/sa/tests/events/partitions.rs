@@ -1,0 +1,115 @@
+//! Nobody hears of what is not for him.
+
+use super::*;
+
+#[test]
+fn nobody_hears_of_another_partition() {
+    let mut world = parted();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    for &host in &hosts {
+        set(&mut world, host, &all_of(InformInfo::ALL)).unwrap();
+    }
+    send(
+        &mut world,
+        address(hosts[3], 1),
+        &all_of(InformInfo::ALL),
+        SM_KEY,
+    )
+    .unwrap();
+    world.sa.notice(&link_change(switches[0]), START);
+    let to: Vec<(Lid, u32)> = reports(&mut world, START)
+        .iter()
+        .map(|report| (report.remote.lid, report.remote.qpn))
+        .collect();
+    // Who is trusted hears of everything.
+    assert_eq!(to, [(hosts[0], QPN), (hosts[2], QPN), (hosts[3], 1)]);
+    // A port that cannot be seen is as one that is not there.
+    let mut hidden = all_of(128);
+    hidden.set_gid(world.gid(switches[0]));
+    let refused = set(&mut world, hosts[1], &hidden);
+    assert_eq!(refused, Err(SaStatus::REQ_INVALID_GID));
+    let mut range = all_of(128);
+    range.set_lid_range_begin(switches[0]);
+    assert_eq!(
+        set(&mut world, hosts[1], &range),
+        Err(SaStatus::REQ_INVALID)
+    );
+    set(&mut world, hosts[0], &hidden).unwrap();
+    set(&mut world, hosts[0], &range).unwrap();
+}
+
+#[test]
+fn wrong_keys_are_told_to_the_trusted_alone() {
+    let mut world = up();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
+    let trusted = address(hosts[2], QPN);
+    send(&mut world, trusted, &all_of(256), SM_KEY).unwrap();
+    let details = BadMKey::default();
+    let (kind, producer) = (NoticeType::Security, ProducerType::SWITCH);
+    let notice = Notice::generic(kind, producer, Trap::BAD_M_KEY, switches[0], &details);
+    world.sa.notice(&notice, START);
+    let sent = reports(&mut world, START);
+    assert_eq!(
+        sent.iter().map(trap_of).collect::<Vec<_>>(),
+        [(256, hosts[2])]
+    );
+}
+
+#[test]
+fn groups_are_told_to_their_partition() {
+    let mut world = up();
+    let hosts = world.hosts();
+    set(&mut world, hosts[1], &all_of(66)).unwrap();
+    set(&mut world, hosts[1], &all_of(67)).unwrap();
+    let mgid = Gid(0xFF12_401B_FFFF_0000_0000_0000_0000_0005);
+    let mut member = McMemberRecord::default();
+    member
+        .set_mgid(mgid)
+        .set_port_gid(world.gid(hosts[0]))
+        .set_q_key(0x0B1B)
+        .set_p_key(PKey::DEFAULT_FULL)
+        .set_join_state(JoinState::FULL_MEMBER);
+    let named = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+    let mask = named
+        | McMemberRecord::Q_KEY
+        | McMemberRecord::P_KEY
+        | McMemberRecord::T_CLASS
+        | McMemberRecord::SL
+        | McMemberRecord::FLOW_LABEL;
+    world
+        .ask::<_, McMemberRecord>(Method::SET, mask, &member)
+        .unwrap();
+    world.sa.handle_deadline(START);
+    let created = reports(&mut world, START).pop().unwrap();
+    assert_eq!(trap_of(&created), (66, hosts[1]));
+    let notice = told(&created).notice();
+    let TrapDetails::GidChange(change) = notice.details() else {
+        panic!("{notice:?}");
+    };
+    assert_eq!(change.gid(), mgid);
+    answer(&mut world, &created);
+    world
+        .ask::<_, McMemberRecord>(Method::DELETE, named, &member)
+        .unwrap();
+    world.sa.handle_deadline(START);
+    let later = START + limits::QUIET;
+    world.sa.handle_deadline(later);
+    let deleted = reports(&mut world, later).pop().unwrap();
+    assert_eq!(trap_of(&deleted), (67, hosts[1]));
+    // A group of a partition that the subscriber is not in.
+    let mut world = parted();
+    let hosts = world.hosts();
+    set(&mut world, hosts[1], &all_of(66)).unwrap();
+    set(&mut world, hosts[2], &all_of(66)).unwrap();
+    member.set_p_key(PKey(0x8001)).set_mgid(Gid(0));
+    world
+        .ask::<_, McMemberRecord>(Method::SET, mask, &member)
+        .unwrap();
+    world.sa.handle_deadline(START);
+    let sent = reports(&mut world, START);
+    assert_eq!(
+        sent.iter().map(trap_of).collect::<Vec<_>>(),
+        [(66, hosts[2])]
+    );
+}

@@ -1,0 +1,239 @@
+//! Who subscribed to what, for how long, and who sees it.
+
+use super::*;
+
+#[test]
+fn a_subscription_outlives_a_flap_and_dies_with_its_port() {
+    let mut world = up();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    set(&mut world, hosts[1], &all_of(128)).unwrap();
+    let (whole, less) = (world.snapshot.clone(), without(&world, hosts[1]));
+    world.sa.notice(&link_change(switches[0]), START);
+    let before = reports(&mut world, START).pop().unwrap();
+    stand(&mut world, &less, START);
+    // What it has not answered, and what happens meanwhile, it hears when it is back.
+    let mut now = START + (limits::KEEP - Duration::from_millis(1));
+    while let Some(due) = world.sa.events().next_deadline().filter(|&due| due < now) {
+        world.sa.handle_deadline(due.max(START));
+        assert!(reports(&mut world, due.max(START)).is_empty());
+    }
+    world.sa.notice(&link_change(switches[1]), now);
+    assert!(reports(&mut world, now).is_empty());
+    stand(&mut world, &whole, now);
+    let again = reports(&mut world, now).pop().unwrap();
+    assert_eq!(told(&again), told(&before));
+    answer(&mut world, &again);
+    let next = reports(&mut world, now).pop().unwrap();
+    assert_eq!(told(&next).notice().issuer_lid(), switches[1]);
+    answer(&mut world, &next);
+    assert_eq!(world.sa.poll_reregister(), None);
+
+    stand(&mut world, &less, now);
+    now += limits::KEEP;
+    world.sa.handle_deadline(now);
+    assert!(world.sa.events().is_empty());
+    assert_eq!(world.sa.poll_reregister(), None, "it is not there");
+    stand(&mut world, &whole, now);
+    let lost = BTreeSet::from([world.guid(hosts[1])]);
+    assert_eq!(world.sa.poll_reregister(), Some(lost));
+    assert_eq!(world.sa.poll_reregister(), None, "once");
+}
+
+#[test]
+fn ten_thousand_subscriptions_of_one_client_find_an_end() {
+    let mut world = up();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    let mut refused = 0;
+    for number in 0..10_000u32 {
+        let mut info = all_of(128);
+        info.set_vendor_id(number % 5000);
+        match send(&mut world, address(hosts[1], QPN + number % 7), &info, 0) {
+            Ok(_) => {}
+            Err(status) => {
+                assert_eq!(status, SaStatus::NO_RESOURCES);
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!(world.sa.events().len(), limits::MAX_PER_PORT);
+    assert_eq!(refused, 10_000 - limits::MAX_PER_PORT);
+    // The same again is no further one, and others have room.
+    for _ in 0..10_000 {
+        set(&mut world, hosts[2], &all_of(128)).unwrap();
+    }
+    assert_eq!(world.sa.events().len(), limits::MAX_PER_PORT + 1);
+    world.sa.notice(&link_change(switches[0]), START);
+    let sent = reports(&mut world, START);
+    let to = |lid| {
+        sent.iter()
+            .filter(|report| report.remote.lid == lid)
+            .count()
+    };
+    assert!(to(hosts[1]) <= 7, "one for each queue pair at most");
+    assert_eq!(to(hosts[2]), 1);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let mut world = up();
+    let hosts = world.hosts();
+    let mut refused = |change: &dyn Fn(&mut InformInfo), status: Status| {
+        let mut info = all_of(128);
+        change(&mut info);
+        assert_eq!(set(&mut world, hosts[1], &info), Err(status), "{info:?}");
+    };
+    let range = |info: &mut InformInfo, first, last| {
+        info.set_lid_range_begin(Lid(first))
+            .set_lid_range_end(Lid(last));
+    };
+    refused(
+        &|info| {
+            info.set_subscribe(2);
+        },
+        SaStatus::REQ_INVALID,
+    );
+    refused(
+        &|info| {
+            info.set_is_generic(2);
+        },
+        SaStatus::REQ_INVALID,
+    );
+    refused(&|info| range(info, 0, 5), SaStatus::REQ_INVALID);
+    refused(&|info| range(info, 7, 5), SaStatus::REQ_INVALID);
+    refused(&|info| range(info, 0xC000, 0xC001), SaStatus::REQ_INVALID);
+    refused(&|info| range(info, 0xB000, 0xBFFF), SaStatus::REQ_INVALID);
+    let nobody = Gid::new(PREFIX, rsm_ids::Guid(1));
+    refused(
+        &|info| {
+            info.set_gid(nobody);
+        },
+        SaStatus::REQ_INVALID_GID,
+    );
+    for trap in 256..=259 {
+        refused(
+            &|info| {
+                info.set_device_id(trap);
+            },
+            SaStatus::REQ_INVALID,
+        );
+    }
+    // It is an action, not something to be read, and no less than a whole one.
+    let got: Result<InformInfo, _> = world.get(ComponentMask::NONE, &all_of(128));
+    assert_eq!(got, Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE));
+    let mad = SaMad::request(Method::SET, Tid(1), ComponentMask::NONE, &all_of(128));
+    let cut = world.handle(&mad.as_bytes()[..56 + 35]).unwrap();
+    assert_eq!(cut.status(), SaStatus::REQ_INVALID);
+    assert!(world.sa.events().is_empty());
+}
+
+#[test]
+fn records_show_subscriptions_and_hide_queue_pairs() {
+    let mut world = parted();
+    let hosts = world.hosts();
+    let infos = [all_of(64), all_of(65), all_of(128)];
+    for info in &infos {
+        set(&mut world, hosts[0], info).unwrap();
+        set(&mut world, hosts[1], info).unwrap();
+    }
+    let mut record = InformInfoRecord::default();
+    // The first host asks: those of the other partition are not there.
+    let shown = world.table(ComponentMask::NONE, &record);
+    assert_eq!(shown.len(), 3);
+    for (number, (shown, info)) in shown.iter().zip(&infos).enumerate() {
+        assert_eq!(shown.subscriber_gid(), world.gid(hosts[0]));
+        assert_eq!(usize::from(shown.enumeration()), number);
+        assert_eq!(shown.inform_info(), *info);
+    }
+    record.set_enumeration(1);
+    let one = world.get(InformInfoRecord::ENUM, &record).unwrap();
+    assert_eq!(one, shown[1]);
+    let mut wanted = InformInfo::default();
+    wanted.set_device_id(128).set_qpn(QPN);
+    record.set_inform_info(&wanted);
+    assert_eq!(
+        world.get(InformInfoRecord::TRAP_NUMBER, &record),
+        Ok(shown[2])
+    );
+    let by_qpn = world.get(InformInfoRecord::QPN, &record);
+    assert_eq!(by_qpn, Err(SaStatus::NO_RECORDS), "nor can it be guessed");
+    // Every component that the record has is matched.
+    for component in InformInfoRecord::COMPONENTS {
+        assert_eq!(
+            world.get(component.mask | InformInfoRecord::ENUM, &shown[1]),
+            Ok(shown[1])
+        );
+        let mut bytes = shown[1].as_bytes().to_vec();
+        let last = component.offset + component.width - 1;
+        bytes[usize::from(last / 8)] ^= 0x80 >> (last % 8);
+        let other = *InformInfoRecord::from_prefix(&bytes).unwrap();
+        let differing = world.table(component.mask | InformInfoRecord::ENUM, &other);
+        assert!(!differing.contains(&shown[1]), "{}", component.name);
+    }
+    let all: Vec<InformInfoRecord> = world
+        .ask_with(
+            Method::GET_TABLE,
+            ComponentMask::NONE,
+            &InformInfoRecord::default(),
+            |header| {
+                header.set_sm_key(SM_KEY);
+            },
+        )
+        .unwrap();
+    assert_eq!(all.len(), 6);
+    assert!(all.iter().all(|record| record.inform_info().qpn() == QPN));
+}
+
+#[test]
+fn subscriptions_survive_a_restart() {
+    let mut world = up();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    set(&mut world, hosts[1], &all_of(128)).unwrap();
+    send(&mut world, address(hosts[2], 1), &all_of(65), SM_KEY).unwrap();
+    let saved: Vec<_> = world.sa.events().view().save().collect();
+    assert_eq!(saved.len(), 2);
+
+    let mut after = Administration::new(Config { sm_key: SM_KEY });
+    let mut twice = saved.clone();
+    twice.extend(saved.clone());
+    let mut broken = saved[0];
+    broken.number = 9;
+    broken.info.set_is_generic(7);
+    twice.push(broken);
+    // What is there already, and what makes no sense, is left out.
+    assert_eq!(restore(&mut after, twice), 3);
+    assert!(after.events().view().save().eq(saved));
+    world.sa = after;
+    let snapshot = world.snapshot.clone();
+    stand(&mut world, &snapshot, START);
+    assert!(
+        reports(&mut world, START).is_empty(),
+        "ports that were there are no news"
+    );
+    world.sa.notice(&link_change(switches[0]), START);
+    let report = reports(&mut world, START).pop().unwrap();
+    assert_eq!(trap_of(&report), (128, hosts[1]));
+    // Who does not come back in time has lost it.
+    let mut world = up();
+    assert_eq!(restore(&mut world.sa, saved_of_nobody()), 0);
+    world.sa.handle_deadline(START + Duration::from_secs(3600));
+    assert!(world.sa.events().is_empty());
+}
+
+fn restore(sa: &mut Administration, subscriptions: Vec<SavedSubscription>) -> usize {
+    let remembered = Remembered {
+        subscriptions,
+        ..Remembered::default()
+    };
+    sa.restore(remembered, START)
+}
+
+fn saved_of_nobody() -> Vec<SavedSubscription> {
+    vec![SavedSubscription {
+        port: rsm_ids::Guid(42),
+        number: 3,
+        gid: Gid(7),
+        address: address(Lid(5), 1),
+        trusted: false,
+        info: all_of(64),
+    }]
+}

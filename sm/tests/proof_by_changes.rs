@@ -1,0 +1,125 @@
+//! A plan that follows a proved one is proved by what changed, and its report is that of the proof of everything.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm::fabric::{Fabric, PortRef};
+use rsm::offline;
+use rsm::plan::groups::{GroupSet, Members};
+use rsm::plan::lint::Proved;
+use rsm::plan::policy::Policy;
+use rsm::plan::{Job, Outcome, Plan, plan};
+use rsm::sweep::inventory::PortKey;
+use rsm_ids::Lid;
+use rsm_routing::engine::EngineKind;
+use rsm_routing::generate::generate;
+use rsm_routing::verify::verify;
+
+fn planned(job: &Job) -> Arc<Plan> {
+    let plan = match plan(job) {
+        Outcome::Plan(plan) => plan,
+        Outcome::Refused(error) => panic!("{}", error.with_causes()),
+    };
+    let whole = verify(&plan.topology, &plan.routing.tables);
+    assert_eq!(plan.report, whole, "proved {}", plan.proved);
+    plan
+}
+
+/// The job of the plan after `before`, when all switches hold what that wanted.
+fn next(before: &Arc<Plan>, fabric: Fabric) -> Job {
+    Job {
+        groups: before.multicast.as_ref().map(|of| of.groups.clone()),
+        ..Job::after(before, Arc::new(fabric))
+    }
+}
+
+fn between_switches(fabric: &Fabric) -> Vec<PortKey> {
+    let is_switch = |at: PortRef| fabric.node(at.node).is_switch();
+    let links = fabric
+        .links()
+        .filter(|&(a, b)| is_switch(a) && is_switch(b));
+    links.map(|(a, _)| fabric.key(a)).collect()
+}
+
+/// Every fifth host in one group.
+fn group(fabric: &Fabric) -> GroupSet {
+    let hosts = fabric.end_ports().filter(|(_, port)| port.peer.is_some());
+    let ports = hosts.step_by(5).map(|(_, port)| (port.guid, true));
+    let members = Members {
+        ports: ports.collect(),
+    };
+    GroupSet {
+        by_mlid: [(Lid::MULTICAST_FIRST, Arc::new(members))].into(),
+        partial: false,
+    }
+}
+
+fn by_changes(plan: &Plan) -> bool {
+    matches!(plan.proved, Proved::Changes { .. })
+}
+
+#[test]
+fn links_that_go_and_come_back_are_proved_by_what_changed() {
+    let whole = offline::fabric(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
+    for with_groups in [false, true] {
+        let policy = Arc::new(Policy::default());
+        let first = planned(&Job {
+            groups: with_groups.then(|| Arc::new(group(&whole))),
+            ..Job::first(Arc::new(whole.clone()), policy)
+        });
+        assert!(matches!(first.proved, Proved::Whole { .. }));
+        let cables = between_switches(&whole);
+        let mut told = 0;
+        for number in 0..40 {
+            let gone = cables[number * 7919 % cables.len()];
+            let during = planned(&next(&first, whole.without(&BTreeSet::from([gone]))));
+            let after = planned(&next(&during, whole.clone()));
+            assert_eq!(after.routing.tables, first.routing.tables);
+            assert_eq!(after.report, first.report);
+            told += usize::from(by_changes(&during)) + usize::from(by_changes(&after));
+        }
+        assert!(told > 60, "{told} of 80");
+    }
+}
+
+#[test]
+fn what_cannot_be_told_by_changes_is_proved_as_a_whole() {
+    let whole = offline::fabric(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
+    let first = planned(&Job::first(
+        Arc::new(whole.clone()),
+        Arc::new(Policy::default()),
+    ));
+    // Another engine, whose routes follow no order.
+    let policy = Policy {
+        engine: EngineKind::MinHop,
+        accept_credit_loops: true,
+        ..Policy::default()
+    };
+    let other = planned(&Job {
+        policy: Arc::new(policy),
+        ..next(&first, whole.clone())
+    });
+    assert!(!by_changes(&other), "{}", other.proved);
+    assert!(!other.follows_ranking);
+    let back = planned(&Job {
+        policy: first.policy.clone(),
+        ..next(&other, whole)
+    });
+    assert!(!by_changes(&back), "{}", back.proved);
+    assert_eq!(back.report, first.report);
+    // Routes that need lanes are proved over lanes.
+    let torus = offline::fabric(&generate("torus:5x5,hosts=1").unwrap());
+    let policy = Policy {
+        engine: EngineKind::Torus,
+        ..Policy::default()
+    };
+    let first = match plan(&Job::first(Arc::new(torus.clone()), Arc::new(policy))) {
+        Outcome::Plan(plan) => plan,
+        Outcome::Refused(error) => panic!("{}", error.with_causes()),
+    };
+    let cable = between_switches(&torus)[0];
+    match plan(&next(&first, torus.without(&BTreeSet::from([cable])))) {
+        Outcome::Plan(plan) => assert!(!by_changes(&plan), "{}", plan.proved),
+        Outcome::Refused(error) => panic!("{}", error.with_causes()),
+    }
+}

@@ -1,0 +1,115 @@
+//! Everybody's tables for one fabric.
+
+use rsm_routing::engine::{self, EngineError, EngineKind, Ranking, Routing};
+use rsm_routing::lfts;
+use rsm_routing::netlist::Netlist;
+use rsm_routing::topology::Topology;
+use rsm_tests::clock::Stopwatch;
+use rsm_tests::measure::{median, milliseconds};
+
+use crate::AnyError;
+use crate::foreign::Foreign;
+use crate::options::Options;
+use crate::row::Row;
+
+/// OpenSM's engines, as `-R` names them.
+const OPENSM: [&str; 7] = ["minhop", "updn", "dnup", "ftree", "dfsssp", "lash", "nue"];
+
+/// One fabric, and who takes part.
+pub(crate) struct Contest<'a> {
+    pub(crate) options: &'a Options,
+    /// The fabric before it broke.
+    pub(crate) known: &'a Topology,
+    pub(crate) case: String,
+    pub(crate) netlist: &'a Netlist,
+}
+
+impl Contest<'_> {
+    /// A row for each contender.
+    pub(crate) fn rows(&self, foreign: &mut Foreign) -> Result<Vec<Row>, AnyError> {
+        let topology = Topology::from_netlist(self.netlist)?;
+        let mut rows = Vec::new();
+        for kind in EngineKind::ALL {
+            let name = format!("rsm {kind}");
+            // Who takes tables from a file has none of its own, and `auto` is one of the others.
+            let is_other = !matches!(kind, EngineKind::File | EngineKind::Auto);
+            if is_other && self.options.takes_part(&name) {
+                rows.extend(self.own(name, &topology, kind, None));
+            }
+        }
+        // What rsm has when it saw the fabric break.
+        let repaired = format!("rsm {}, repaired", EngineKind::FabricTree);
+        if self.options.takes_part(&repaired) && topology != *self.known {
+            let before = route(EngineKind::FabricTree, self.known, None)?;
+            rows.extend(self.own(
+                repaired,
+                &topology,
+                EngineKind::FabricTree,
+                before.ranking.as_ref(),
+            ));
+        }
+        for engine in OPENSM {
+            let name = format!("OpenSM {engine}");
+            if !self.options.takes_part(&name) {
+                continue;
+            }
+            let made = match foreign.routes(&self.case, self.netlist, engine)? {
+                Ok(made) => made,
+                Err(reason) => {
+                    rows.push(Row::failed(name, reason));
+                    continue;
+                }
+            };
+            let fit = lfts::parse(&made.dump, "opensm-lfts.dump")?.fit(&topology);
+            let unfit = fit.unknown_lids + fit.unknown_switches.len() + fit.missing_ports;
+            if unfit > 0 {
+                let text = format!("{name}: {unfit} parts of its dump do not fit the fabric");
+                return Err(text.into());
+            }
+            let name = if made.used == engine {
+                name
+            } else {
+                format!("{name}, which gave up: {}", made.used)
+            };
+            rows.push(Row::judged(&topology, name, &fit.tables, made.route_ms));
+        }
+        Ok(rows)
+    }
+
+    /// The row of an engine of rsm; none where the fabric is not of its kind.
+    fn own(
+        &self,
+        name: String,
+        topology: &Topology,
+        kind: EngineKind,
+        earlier: Option<&Ranking>,
+    ) -> Option<Row> {
+        let mut times = Vec::new();
+        let mut made = None;
+        for _ in 0..self.options.rounds().max(1) {
+            let watch = Stopwatch::start();
+            made = Some(route(kind, topology, earlier));
+            times.push(milliseconds(watch.elapsed()));
+        }
+        match made? {
+            Ok(made) => {
+                let row = Row::judged(topology, name, &made.tables, median(&times));
+                Some(row.on_lanes(topology, &made))
+            }
+            Err(EngineError::Shape { .. }) => None,
+            Err(error) => Some(Row::failed(name, error.to_string())),
+        }
+    }
+}
+
+fn route(
+    kind: EngineKind,
+    topology: &Topology,
+    earlier: Option<&Ranking>,
+) -> Result<Routing, EngineError> {
+    let options = engine::Options {
+        previous_ranking: earlier.cloned(),
+        ..engine::Options::default()
+    };
+    engine::route(kind, topology, &options, None)
+}

@@ -1,0 +1,135 @@
+//! How well rsm's engines and OpenSM's spread traffic, and how long they take, on the same fabrics: Markdown.
+//!
+//! `cargo bench -p rsm-tests --bench quality [-- [--net FILE | --spec SPEC] [--fabric PART] [--faults PART] [--only ENGINE]
+//! [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`.
+//! Without a fabric: every real one of the collection with over 100 hosts that ibsim loads, and a
+//! fat tree of 3,456 hosts; each intact and broken. `--fabric` and `--faults` take those alone whose name contains the part.
+//! OpenSM routes on ibsim, and its dump is judged by the code that judges rsm's tables. OpenSM's time is from its log, from
+//! the start of routing until its tables are handed to those who send them; rsm's is the median of some rounds.
+//!
+//! OpenSM is stopped after `--limit` seconds, and an engine of its that was stopped on the intact fabric is not tried on
+//! the broken ones; the table says so. With `--dumps` what OpenSM made is left in a directory, and taken from there by a
+//! later run: it is the same every time, and takes most of the time.
+
+mod contest;
+mod foreign;
+mod row;
+mod summary;
+
+#[path = "../options/mod.rs"]
+mod options;
+
+use std::io::Write;
+
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_routing::topology::Topology;
+use rsm_routing::{generate, ibnetdiscover};
+use rsm_tests::fabrics;
+use serde_json::json;
+
+use contest::Contest;
+use foreign::Foreign;
+use options::Options;
+use row::Row;
+
+type AnyError = Box<dyn std::error::Error>;
+
+/// The fabric of the comparison beside real ones.
+const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
+
+/// Real fabrics with fewer hosts show nothing.
+const HOSTS: usize = 100;
+
+/// Files of the collection that ibsim does not take, or has as another file that it does.
+const LEFT_OUT: [&str; 2] = ["superbench-faked-hdr-full.txt", "nvidia-dgx-ndr-p1.txt"];
+
+/// What is broken; the first is nothing.
+const FAULTS: [(&str, &str); 5] = [
+    ("intact", ""),
+    ("1 link", "links=1,seed=1"),
+    ("1 switch", "switches=1,seed=1"),
+    ("1 % of links", "links=1%,seed=1"),
+    ("5 % of links", "links=5%,seed=1"),
+];
+
+/// Longest OpenSM may take unless `--limit` says otherwise.
+const LIMIT_S: u64 = 240;
+
+fn main() -> Result<(), AnyError> {
+    let options = Options::from_arguments(5)?;
+    let mut out = std::io::stdout();
+    let mut rows: Vec<(String, Vec<Row>)> = Vec::new();
+    for (name, netlist) in fabrics(&options)? {
+        let intact = numbered(&netlist)?;
+        let known = Topology::from_netlist(&intact)?;
+        let mut foreign = Foreign::new(&options, LIMIT_S)?;
+        for (title, faults) in FAULTS {
+            if !options.has_faults(title) {
+                continue;
+            }
+            let broken = match faults {
+                "" => intact.clone(),
+                faults => generate::fail(intact.clone(), faults)?,
+            };
+            let contest = Contest {
+                options: &options,
+                known: &known,
+                case: format!("{name}, {title}"),
+                netlist: &broken,
+            };
+            let found = contest.rows(&mut foreign)?;
+            writeln!(out, "\n## {}\n\n{}", contest.case, row::HEADING)?;
+            for row in &found {
+                writeln!(out, "{row}")?;
+            }
+            out.flush()?;
+            rows.push((contest.case, found));
+        }
+    }
+    summary::write(&mut out, &rows)?;
+    let all = rows
+        .iter()
+        .flat_map(|(case, rows)| rows.iter().map(|row| row.json(case)));
+    let line = json!({ "bench": "quality", "rows": all.collect::<Vec<_>>() });
+    writeln!(out, "\n<!-- {line} -->")?;
+    Ok(())
+}
+
+/// The fabrics to compare on, by name.
+fn fabrics(options: &Options) -> Result<Vec<(String, Netlist)>, AnyError> {
+    if let Some(spec) = options.given_spec() {
+        return Ok(vec![(spec.to_owned(), generate::generate(spec)?)]);
+    }
+    let files = match options.file() {
+        Some(file) => vec![file.to_owned()],
+        None => fabrics::real_topologies()?,
+    };
+    let mut found = Vec::new();
+    for file in &files {
+        let name = file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let netlist = ibnetdiscover::parse(&std::fs::read(file)?, &name)?.netlist;
+        let hosts = netlist
+            .nodes()
+            .iter()
+            .filter(|node| node.kind == NodeKind::Ca && !node.is_aggregation_node());
+        if options.file().is_some() || (hosts.count() > HOSTS && !LEFT_OUT.contains(&name.as_str()))
+        {
+            found.push((name, netlist));
+        }
+    }
+    if options.file().is_none() {
+        found.push((DEFAULT_SPEC.to_owned(), generate::generate(DEFAULT_SPEC)?));
+    }
+    found.retain(|(name, _)| options.has_fabric(name));
+    Ok(found)
+}
+
+/// The fabric with the numbers that all contenders see, broken or not: the port GUIDs that ibsim gives to ports whatever the
+/// file says, unless two ports would share one, and a LID for every port.
+fn numbered(netlist: &Netlist) -> Result<Netlist, AnyError> {
+    Ok(fabrics::with_lids(fabrics::as_ibsim_numbers(netlist))?)
+}

@@ -1,0 +1,193 @@
+//! One engine's tables on one fabric.
+
+use rsm_routing::engine::Routing;
+use rsm_routing::quality::{Quality, Settings, judge};
+use rsm_routing::tables::{Lft, Tables};
+use rsm_routing::topology::{SwitchIdx, Topology};
+use rsm_routing::verify::{Report, verify, verify_lanes};
+use serde_json::{Value, json};
+
+/// The heads of the columns of a [`Row`].
+pub(crate) const HEADING: &str = "\
+| engine | max EFI | EFI max/mean | by rate | shift max | shift mean | random mean | all-to-all | lost pairs | \
+route ms | one VL |
+|---|---|---|---|---|---|---|---|---|---|---|";
+
+/// Whether packets can wait for each other in a circle, all on one virtual lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Circles {
+    /// Nowhere.
+    None,
+    /// Only with packets that start at switches, or go to them.
+    AtSwitches,
+    /// Between hosts.
+    Yes,
+    /// On one lane, but not on the lanes that the engine asks for.
+    OnOneLane,
+}
+
+/// What tables are worth.
+pub(crate) struct Judged {
+    pub(crate) quality: Quality,
+    pub(crate) report: Report,
+    pub(crate) circles: Circles,
+}
+
+/// One engine.
+pub(crate) struct Row {
+    pub(crate) engine: String,
+    pub(crate) outcome: Result<Judged, String>,
+    route_ms: f64,
+}
+
+impl Row {
+    pub(crate) fn judged(
+        topology: &Topology,
+        engine: String,
+        tables: &Tables,
+        route_ms: f64,
+    ) -> Row {
+        let settings = Settings {
+            seed: 1,
+            rails: Vec::new(),
+        };
+        let report = verify(topology, tables);
+        let circles = if report.credit_loop_free {
+            Circles::None
+        } else if verify(topology, &between_hosts(topology, tables)).credit_loop_free {
+            Circles::AtSwitches
+        } else {
+            Circles::Yes
+        };
+        let quality = judge(topology, tables, &settings);
+        Row {
+            engine,
+            outcome: Ok(Judged {
+                quality,
+                report,
+                circles,
+            }),
+            route_ms,
+        }
+    }
+
+    pub(crate) fn failed(engine: String, error: String) -> Row {
+        Row {
+            engine,
+            outcome: Err(error),
+            route_ms: 0.0,
+        }
+    }
+
+    /// The same, after a look at the lanes that the engine asks for.
+    pub(crate) fn on_lanes(mut self, topology: &Topology, made: &Routing) -> Row {
+        if let Ok(judged) = &mut self.outcome
+            && judged.circles != Circles::None
+            && !made.lanes.is_single()
+            && verify_lanes(topology, &made.tables, &made.lanes).is_sound()
+        {
+            judged.circles = Circles::OnOneLane;
+        }
+        self
+    }
+
+    /// Whether packets of hosts, all on one lane, never wait for each other in a circle.
+    pub(crate) fn is_free(&self) -> bool {
+        self.outcome
+            .as_ref()
+            .is_ok_and(|judged| matches!(judged.circles, Circles::None | Circles::AtSwitches))
+    }
+
+    pub(crate) fn json(&self, case: &str) -> Value {
+        let judged = match &self.outcome {
+            Ok(judged) => judged,
+            Err(reason) => {
+                return json!({ "case": case, "engine": self.engine, "failed": reason });
+            }
+        };
+        let quality = &judged.quality;
+        json!({
+            "case": case, "engine": self.engine, "route_ms": self.route_ms,
+            "paths_max": quality.paths.max, "paths_max_over_mean": quality.paths.max_over_mean(),
+            "paths_by_rate": quality.paths.rate_max_over_mean,
+            "shift_max": quality.shift.max, "shift_mean": quality.shift.mean,
+            "random_mean": quality.random.mean, "all_to_all": quality.all_to_all,
+            "bisection": quality.bisection.mean, "lost_pairs": judged.report.unreachable_pairs,
+            "circles": judged.circles.to_string(),
+        })
+    }
+}
+
+impl std::fmt::Display for Circles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Circles::None => "free",
+            Circles::AtSwitches => "free between hosts",
+            Circles::Yes => "CREDIT LOOP",
+            Circles::OnOneLane => "CREDIT LOOP, free on its lanes",
+        })
+    }
+}
+
+impl std::fmt::Display for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let judged = match &self.outcome {
+            Ok(found) => found,
+            Err(error) => {
+                return write!(
+                    f,
+                    "| {} | no tables: {error:.120} |{}",
+                    self.engine,
+                    " |".repeat(9)
+                );
+            }
+        };
+        let quality = &judged.quality;
+        write!(
+            f,
+            "| {} | {} | {:.2} | {:.2} | {} | {:.2} | {:.2} | {} | {} | {:.1} | {} |",
+            self.engine,
+            quality.paths.max,
+            quality.paths.max_over_mean(),
+            quality.paths.rate_max_over_mean,
+            quality.shift.max,
+            quality.shift.mean,
+            quality.random.mean,
+            quality.all_to_all,
+            judged.report.unreachable_pairs,
+            self.route_ms,
+            judged.circles,
+        )
+    }
+}
+
+/// The entries that packets from a host to a host meet, and no others.
+fn between_hosts(topology: &Topology, tables: &Tables) -> Tables {
+    let mut used = Tables {
+        lfts: vec![Lft::new(topology.top_lid().index() + 1); topology.switch_count()],
+    };
+    let leaves: Vec<SwitchIdx> = topology
+        .indices()
+        .filter(|&switch| topology.hosts(switch) > 0)
+        .collect();
+    for destination in topology.destinations().iter().filter(|d| d.kind.is_host()) {
+        for lid in destination.lids() {
+            for &leaf in &leaves {
+                let mut at = leaf;
+                // Where an earlier packet has been, its way is known.
+                while used.lfts[at.index()].port(lid).is_none() {
+                    let Some(port) = tables.lfts.get(at.index()).and_then(|lft| lft.port(lid))
+                    else {
+                        break;
+                    };
+                    used.lfts[at.index()].set_entry(lid, port.0);
+                    match topology.peer(at, port) {
+                        Some((next, _)) => at = next,
+                        None => break,
+                    }
+                }
+            }
+        }
+    }
+    used
+}

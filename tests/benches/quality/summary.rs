@@ -1,0 +1,109 @@
+//! fabric-tree next to the best that OpenSM has without credit loops.
+
+use std::io::Write;
+
+use crate::AnyError;
+use crate::row::{Judged, Row};
+
+/// What something is called, and what a row has of it.
+type Measure = (&'static str, fn(&Judged) -> f64);
+
+/// What less of is better.
+const MEASURES: [Measure; 6] = [
+    ("max EFI", |judged| judged.quality.paths.max as f64),
+    ("EFI max/mean", |judged| {
+        judged.quality.paths.max_over_mean()
+    }),
+    ("shift max", |judged| f64::from(judged.quality.shift.max)),
+    ("shift mean", |judged| judged.quality.shift.mean),
+    ("random mean", |judged| judged.quality.random.mean),
+    ("all-to-all", |judged| f64::from(judged.quality.all_to_all)),
+];
+
+/// Two values that print alike are alike.
+const TOLERANCE: f64 = 0.005;
+
+/// So are two means over 200 random permutations that differ by less than this part: they vary by as much with the seed.
+const NOISE: f64 = 0.02;
+
+/// Writes a table of all cases, and where rsm is behind.
+pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Result<(), AnyError> {
+    writeln!(
+        out,
+        "\n## fabric-tree / the best of OpenSM's engines that close no circle between hosts on one lane\n"
+    )?;
+    writeln!(
+        out,
+        "Measure by measure, the least of all its engines; \"repaired\" is for tables of a fabric that was seen to break. \
+         Random means that differ by less than {:.0} % are alike: they vary by as much with the seed.\n",
+        NOISE * 100.0
+    )?;
+    let heads: Vec<&str> = MEASURES.iter().map(|(name, _)| *name).collect();
+    writeln!(out, "| case | {} |", heads.join(" | "))?;
+    writeln!(out, "|{}", "---|".repeat(heads.len() + 1))?;
+    let mut behind = Vec::new();
+    let mut compared = 0;
+    for (case, rows) in cases {
+        for own in rows.iter().filter(|row| row.engine.starts_with(SUBJECT)) {
+            let Ok(own_judged) = &own.outcome else {
+                behind.push(format!("{case}: {} has no tables", own.engine));
+                continue;
+            };
+            let suffix = own.engine.strip_prefix(SUBJECT).unwrap_or_default();
+            write!(out, "| {case}{suffix} |")?;
+            for (name, measure) in MEASURES {
+                let mine = measure(own_judged);
+                let Some((theirs, who)) = best(rows, own_judged, measure) else {
+                    write!(out, " {} / none |", short(mine))?;
+                    continue;
+                };
+                compared += 1;
+                let noise = if name == "random mean" { NOISE } else { 0.0 };
+                let is_behind = mine > theirs * (1.0 + noise) + TOLERANCE;
+                let mark = if is_behind { "**" } else { "" };
+                write!(out, " {mark}{}{mark} / {} |", short(mine), short(theirs))?;
+                if is_behind {
+                    let line = format!(
+                        "{case}{suffix}: {name} {} where {who} has {}",
+                        short(mine),
+                        short(theirs)
+                    );
+                    behind.push(line);
+                }
+            }
+            writeln!(out)?;
+        }
+    }
+    writeln!(
+        out,
+        "\nBehind in {} of {compared} comparisons.\n",
+        behind.len()
+    )?;
+    for line in behind {
+        writeln!(out, "- {line}")?;
+    }
+    Ok(())
+}
+
+/// Whom this is about.
+const SUBJECT: &str = "rsm fabric-tree";
+
+/// The least of a measure among OpenSM's engines that count, and whose it is.
+fn best<'r>(rows: &'r [Row], own: &Judged, measure: fn(&Judged) -> f64) -> Option<(f64, &'r str)> {
+    rows.iter()
+        .filter(|row| row.engine.starts_with("OpenSM") && row.is_free())
+        .filter_map(|row| Some((row.outcome.as_ref().ok()?, row.engine.as_str())))
+        // Who leaves pairs out has fewer paths to spread.
+        .filter(|(judged, _)| judged.quality.lost_pairs <= own.quality.lost_pairs)
+        .map(|(judged, engine)| (measure(judged), engine))
+        .min_by(|one, other| one.0.total_cmp(&other.0))
+}
+
+/// Two decimals where they say something.
+fn short(value: f64) -> String {
+    if value.fract() == 0.0 {
+        format!("{value}")
+    } else {
+        format!("{value:.2}")
+    }
+}

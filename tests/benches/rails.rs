@@ -1,0 +1,316 @@
+//! What collective patterns of all GPUs of a SuperPOD meet, by hints and order on and off, and by the tables of OpenSM.
+//!
+//! `cargo bench -p rsm-tests --bench rails [-- [--spec SPEC] [--only ENGINE]]` prints Markdown. Every pattern runs on all rails at
+//! the same time; a cell is the most flows that share a link between switches in one step, over all steps, and the part of
+//! the flows that stays under one leaf. With hints, ranks are in the order of hosts and rails; without, hosts come by name
+//! and GPUs by index. OpenSM routes on ibsim, and its dump is judged by the same code.
+
+mod options;
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::engine::{self, Categories, EngineKind, Ranking};
+use rsm_routing::gdr::fabric::Fabric;
+use rsm_routing::gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
+use rsm_routing::gdr::job::{JobRequest, Load, Pattern};
+use rsm_routing::gdr::seats::{Blocks, Seats};
+use rsm_routing::gdr::{Analysis, Config, Survey};
+use rsm_routing::netlist::Netlist;
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::verify;
+use rsm_routing::{generate, ibnetdiscover, lfts};
+use rsm_tests::fabrics::as_ibsim_numbers;
+use rsm_tests::ibsim::Ibsim;
+use rsm_tests::sm::opensm_routes;
+
+use options::Options;
+
+type AnyError = Box<dyn std::error::Error>;
+
+/// 1,024 GPUs.
+const DEFAULT_SPEC: &str = "superpod";
+
+const GPUS: usize = 8;
+
+const OPENSM: [&str; 3] = ["ftree", "updn", "minhop"];
+
+/// Longest OpenSM may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Of the links, one in this many is broken by itself to see what the worst single fault does.
+const LINKS_IN: usize = 16;
+
+/// A fabric with the inventories of its hosts.
+struct Scene {
+    name: &'static str,
+    fleet: Fleet,
+    /// What is broken, by one end of each cable; nothing on an intact fabric.
+    broken: Vec<(Guid, PortNum)>,
+}
+
+fn main() -> Result<(), AnyError> {
+    let options = Options::from_arguments(1)?;
+    let directory = tempfile::tempdir()?;
+    let mut out = std::io::stdout();
+    let netlist = generate::generate(options.spec(DEFAULT_SPEC))?;
+    for scene in scenes(&netlist)? {
+        writeln!(out, "\n### {}\n\n{}", scene.name, heading())?;
+        for (engine, tables, seats) in routed(&options, &scene, directory.path())? {
+            let topology = scene.topology()?;
+            let verdict = match verify(&topology, &tables) {
+                report if report.unreachable_pairs > 0 => "pairs lost",
+                report if !report.credit_loop_free => "credit loop",
+                _ => "sound",
+            };
+            let fabric = scene.fabric(topology, Some(tables), &seats);
+            let analysis = Analysis::new(&scene.fleet.inventory, Some(fabric), Config::default());
+            let loads = Pattern::ALL.map(|pattern| loads(&analysis, pattern));
+            for (number, hints) in ["on", "off"].into_iter().enumerate() {
+                let cells = loads.map(|loads| cell(loads[number]));
+                writeln!(
+                    out,
+                    "| {engine} | {hints} | {} | {verdict} |",
+                    cells.join(" | ")
+                )?;
+            }
+            out.flush()?;
+        }
+    }
+    writeln!(out, "\n### Any one fault\n\n{}", single_faults(&netlist)?)?;
+    Ok(())
+}
+
+fn heading() -> String {
+    let names = Pattern::ALL.map(|pattern| format!("{pattern}"));
+    format!(
+        "| tables | hints | {} | proof |\n|---|---|{}---|",
+        names.join(" | "),
+        "---|".repeat(names.len())
+    )
+}
+
+fn cell(load: Option<Load>) -> String {
+    match load {
+        None => "-".to_owned(),
+        Some(load) if load.lost > 0 => format!("{} flows lost", load.lost),
+        Some(load) => {
+            let local = 100.0 * load.leaf_local_share();
+            format!("{} ({local:.1} % local)", load.worst_link)
+        }
+    }
+}
+
+/// The fabric as generated, with GPUs in other orders, as it is built, and broken.
+fn scenes(netlist: &Netlist) -> Result<Vec<Scene>, AnyError> {
+    let permuted = Faults {
+        gpu_order: 26,
+        seed: 1,
+        ..Faults::default()
+    };
+    let built = recabled(with_servers(netlist.clone(), 4, 32)?, 1)?;
+    let scene = |name, netlist: &Netlist, faults| -> Result<Scene, AnyError> {
+        Ok(Scene {
+            name,
+            fleet: fleet(as_ibsim_numbers(netlist), faults)?,
+            broken: Vec::new(),
+        })
+    };
+    let intact = || scene("", netlist, Faults::default());
+    let topology = intact()?.topology()?;
+    let cables = topology.cables();
+    let link = cables.first().map(|cable| cable.a);
+    let spine = spines(&topology).into_iter().next();
+    Ok(vec![
+        Scene {
+            name: "Intact",
+            ..intact()?
+        },
+        scene(
+            "GPUs of one host in five in another order",
+            netlist,
+            permuted,
+        )?,
+        scene(
+            "Hosts cabled in no order, 4 storage servers at each leaf",
+            &built,
+            Faults::default(),
+        )?,
+        Scene {
+            name: "One link gone",
+            broken: link.into_iter().collect(),
+            ..intact()?
+        },
+        Scene {
+            name: "One spine gone",
+            broken: spine.map(|spine| of(&topology, spine)).unwrap_or_default(),
+            ..intact()?
+        },
+    ])
+}
+
+/// Switches without hosts.
+fn spines(topology: &Topology) -> Vec<Guid> {
+    let without_hosts = topology
+        .indices()
+        .filter(|&switch| topology.hosts(switch) == 0);
+    without_hosts
+        .map(|switch| topology.switch(switch).guid)
+        .collect()
+}
+
+/// The cables of a switch, by one end each.
+fn of(topology: &Topology, switch: Guid) -> Vec<(Guid, PortNum)> {
+    let cables = topology.cables().into_iter();
+    let own = cables.filter(|cable| cable.a.0 == switch || cable.b.0 == switch);
+    own.map(|cable| cable.a).collect()
+}
+
+impl Scene {
+    fn topology(&self) -> Result<Topology, AnyError> {
+        let topology = Topology::from_netlist(&self.fleet.netlist)?;
+        Ok(topology.without_cables(&self.broken))
+    }
+
+    fn fabric(&self, topology: Topology, tables: Option<Tables>, seats: &Arc<Seats>) -> Fabric {
+        let tables = tables.map(Arc::new);
+        let mut fabric =
+            Fabric::from_netlist(&self.fleet.netlist, Arc::new(topology), tables, 4096);
+        fabric.seats = seats.clone();
+        fabric
+    }
+
+    fn seats(&self) -> Result<Arc<Seats>, AnyError> {
+        let whole = Topology::from_netlist(&self.fleet.netlist)?;
+        let fabric = self.fabric(whole, None, &Arc::default());
+        let survey = Survey::new(&self.fleet.inventory, Some(&fabric), &Config::default());
+        let blocks = Blocks::find(&survey, &fabric, &Categories::new());
+        Ok(Arc::new(Seats::default().with(&blocks, &fabric)))
+    }
+}
+
+/// What a pattern of all hosts meets, with hints and without.
+fn loads(analysis: &Analysis, pattern: Pattern) -> [Option<Load>; 2] {
+    let request = JobRequest {
+        hosts: analysis.names_or_all(Vec::new()),
+        gpus_per_host: GPUS,
+        pattern,
+    };
+    match analysis.plan(&request) {
+        Ok(plan) => [plan.load, plan.load_as_given],
+        Err(_) => [None, None],
+    }
+}
+
+/// Everybody's tables, and the order of hosts that ranks are to follow.
+type Routed = (String, Tables, Arc<Seats>);
+
+fn routed(options: &Options, scene: &Scene, directory: &Path) -> Result<Vec<Routed>, AnyError> {
+    let seats = scene.seats()?;
+    let mut found = Vec::new();
+    for (name, seats) in [
+        ("rsm fabric-tree, order on", seats.clone()),
+        ("rsm fabric-tree, order off", Arc::default()),
+    ] {
+        if options.takes_part(name) {
+            let whole = Topology::from_netlist(&scene.fleet.netlist)?;
+            let before = route(&whole, &seats, None)?;
+            let (tables, _) = route(&scene.topology()?, &seats, before.1)?;
+            found.push((name.to_owned(), tables, seats));
+        }
+    }
+    let net = directory.join("fabric.net");
+    let broken = without(&scene.fleet.netlist, &scene.broken)?;
+    let mut text = Vec::new();
+    ibnetdiscover::write(&broken, &mut text)?;
+    std::fs::write(&net, text)?;
+    for engine in OPENSM {
+        let name = format!("opensm {engine}");
+        if !options.takes_part(&name) {
+            continue;
+        }
+        let ibsim = Ibsim::start(&net)?;
+        let routes = opensm_routes(&ibsim, ibsim.hosts()[0], engine, LIMIT)?;
+        let fit = lfts::parse(&routes.dump, "opensm-lfts.dump")?.fit(&scene.topology()?);
+        let unfit = fit.unknown_lids + fit.unknown_switches.len() + fit.missing_ports;
+        if unfit > 0 {
+            return Err(format!("{name}: {unfit} parts of its dump do not fit the fabric").into());
+        }
+        let name = match routes.engine {
+            used if used == engine => name,
+            used => format!("{name}, routed by {used}"),
+        };
+        found.push((name, fit.tables, seats.clone()));
+    }
+    Ok(found)
+}
+
+fn route(
+    topology: &Topology,
+    seats: &Seats,
+    previous_ranking: Option<Ranking>,
+) -> Result<(Tables, Option<Ranking>), AnyError> {
+    let options = engine::Options {
+        numbers: Arc::new(seats.numbers()),
+        previous_ranking,
+        ..engine::Options::default()
+    };
+    let routing = engine::route(EngineKind::FabricTree, topology, &options, None)?;
+    Ok((routing.tables, routing.ranking))
+}
+
+/// A fabric without some cables.
+fn without(netlist: &Netlist, ends: &[(Guid, PortNum)]) -> Result<Netlist, AnyError> {
+    let (nodes, cables) = netlist.clone().into_parts();
+    let gone = |end: (usize, PortNum)| ends.contains(&(nodes[end.0].guid, end.1));
+    let kept = cables
+        .iter()
+        .filter(|cable| !gone(cable.a) && !gone(cable.b));
+    let cables = kept.copied().collect();
+    Ok(Netlist::new(nodes, cables)?)
+}
+
+/// The worst that rsm's tables meet after the loss of any one of some links, and of any one spine.
+fn single_faults(netlist: &Netlist) -> Result<String, AnyError> {
+    let mut scene = Scene {
+        name: "",
+        fleet: fleet(netlist.clone(), Faults::default())?,
+        broken: Vec::new(),
+    };
+    let seats = scene.seats()?;
+    let whole = scene.topology()?;
+    let (_, ranking) = route(&whole, &seats, None)?;
+    let links: Vec<_> = whole
+        .cables()
+        .iter()
+        .step_by(LINKS_IN)
+        .map(|cable| vec![cable.a])
+        .collect();
+    let spines: Vec<_> = spines(&whole)
+        .into_iter()
+        .map(|spine| of(&whole, spine))
+        .collect();
+    let patterns = Pattern::ALL.map(|pattern| format!("{pattern}")).join(" | ");
+    let mut lines = format!("| lost | tries | {patterns} |\n|---|---|---|---|---|---|\n");
+    for (what, faults) in [("a link", links), ("a spine", spines)] {
+        let mut worst = [0; Pattern::ALL.len()];
+        for fault in &faults {
+            scene.broken.clone_from(fault);
+            let topology = scene.topology()?;
+            let (tables, _) = route(&topology, &seats, ranking.clone())?;
+            let fabric = scene.fabric(topology, Some(tables), &seats);
+            let analysis = Analysis::new(&scene.fleet.inventory, Some(fabric), Config::default());
+            for (worst, pattern) in worst.iter_mut().zip(Pattern::ALL) {
+                let load = loads(&analysis, pattern)[0].unwrap_or_default();
+                *worst = load.worst_link.max(*worst);
+            }
+        }
+        let cells = worst.map(|worst| worst.to_string()).join(" | ");
+        lines.push_str(&format!("| {what} | {} | {cells} |\n", faults.len()));
+    }
+    Ok(lines)
+}
