@@ -1,0 +1,200 @@
+//! GPU hosts as a new user would try them: a simulated SuperPOD, one host's matrix, a cable in the wrong place, files for
+//! others; everything as processes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rsm_tests::binaries;
+use rsm_tests::clock::wait_for;
+use rsm_tests::process::{Invocation, Running};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What `nvidia-smi topo -m` prints on a machine of eight GPUs with an adapter each.
+fn matrix() -> String {
+    let names: Vec<String> = (0..16)
+        .map(|n| match n {
+            0..8 => format!("GPU{n}"),
+            _ => format!("NIC{}", n - 8),
+        })
+        .collect();
+    let mut text = format!("\t{}\tCPU Affinity\tNUMA Affinity\n", names.join("\t"));
+    for (row, name) in names.iter().enumerate() {
+        let cell = |column: usize| match () {
+            () if row == column => " X ",
+            () if row < 8 && column < 8 => "NV18",
+            () if row % 8 == column % 8 => "PIX",
+            () if row % 8 / 4 == column % 8 / 4 => "NODE",
+            () => "SYS",
+        };
+        let cells: Vec<&str> = (0..16).map(cell).collect();
+        let tail = if row < 8 { "\t0-31\t0" } else { "" };
+        text.push_str(&format!("{name}\t{}{tail}\n", cells.join("\t")));
+    }
+    text.push_str("\nNIC Legend:\n\n");
+    (0..8).for_each(|nic| text.push_str(&format!("  NIC{nic}: mlx5_{nic}\n")));
+    text
+}
+
+/// A daemon on a simulated fabric.
+struct Story {
+    directory: tempfile::TempDir,
+    running: Option<Running>,
+}
+
+impl Story {
+    fn begin() -> Story {
+        let directory = tempfile::tempdir().expect("there is room");
+        let mut story = Story {
+            directory,
+            running: None,
+        };
+        story.start();
+        story
+    }
+
+    fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    fn start(&mut self) {
+        let rsm = Invocation::new(binaries::rsm(), self.directory.path());
+        let rsm = rsm.args(["--fabric", "sim:superpod:su=2", "--listen", "off"]);
+        let rsm = rsm.arg("--state-dir").arg(self.state());
+        self.running = Some(rsm.spawn().expect("it can be started"));
+        let up = || {
+            let (code, text) = self.rsmctl(&["status"]);
+            (code == 0 && text.contains("pairs reachable, no loop, no credit loop")).then_some(())
+        };
+        assert!(
+            wait_for(LIMIT, up).is_some(),
+            "{}",
+            self.rsmctl(&["status"]).1
+        );
+    }
+
+    fn stop(&mut self) {
+        let running = self.running.take().expect("it runs");
+        running.terminate(LIMIT).expect("it ends");
+    }
+
+    fn program_in(&self, directory: &Path, arguments: &[&str]) -> Invocation {
+        let rsmctl = Invocation::new(binaries::rsmctl(), directory);
+        let socket = format!("unix:{}", self.state().join("rsm.sock").display());
+        rsmctl.env("RSM_SERVER", socket).args(arguments)
+    }
+
+    /// Exit code and everything printed.
+    fn rsmctl(&self, arguments: &[&str]) -> (i32, String) {
+        let program = self.program_in(self.directory.path(), arguments);
+        let finished = program.run(LIMIT).expect("it ends");
+        let text = format!("{}{}", finished.stdout, finished.stderr);
+        (finished.status.code().unwrap_or(-1), text)
+    }
+
+    fn printed(&self, arguments: &[&str]) -> String {
+        let (code, text) = self.rsmctl(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {text}");
+        text
+    }
+
+    fn import(&self, file: &Path) {
+        let file = file.display().to_string();
+        let import = ["gpu", "import", "--host", "dgx", "--machine-type"];
+        let import = [&import[..], &["--file-format", "nvidia-smi", &file]].concat();
+        assert_eq!(self.printed(&import), "8 GPUs, 8 ports\n");
+    }
+}
+
+#[test]
+fn a_superpod_is_joined_with_what_one_host_tells_and_a_swapped_cable_is_found() {
+    let mut story = Story::begin();
+    // What programs print is kept in their folder.
+    let apart = tempfile::tempdir().expect("there is room");
+    let watch = story.program_in(apart.path(), &["gpu", "watch"]);
+    let mut watch = watch.spawn().expect("it can be started");
+    let file = story.directory.path().join("dgx.txt");
+    std::fs::write(&file, matrix()).expect("there is room");
+    story.import(&file);
+    let watched = |text: &str| {
+        let seen = || watch.stdout_so_far().contains(text).then_some(());
+        assert!(
+            wait_for(LIMIT, seen).is_some(),
+            "{text}: {}",
+            watch.stdout_so_far()
+        );
+    };
+    watched("64 hosts changed, 0 findings");
+    assert!(
+        story
+            .printed(&["gpu", "check"])
+            .contains("nothing is wrong")
+    );
+    let hints = story.printed(&["gpu", "hints", "host-001"]);
+    assert!(hints.contains("GPU3  mlx5_3  PIX   3     yes"), "{hints}");
+    let pair = story.printed(&["gpu", "pair", "host-001:3", "host-040:3"]);
+    assert!(pair.contains("across-units-same-rail"), "{pair}");
+    let plan = story.printed(&["gpu", "plan", "--pattern", "all-to-all", "--format", "json"]);
+    let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
+    assert_eq!(plan["load"]["worst_link"], 1, "{plan}");
+
+    // Two cables go to each other's leaves.
+    let swap = [
+        "sim",
+        "swap",
+        "host-001 mlx5_0",
+        "1",
+        "host-002 mlx5_3",
+        "1",
+    ];
+    let done = story.printed(&swap);
+    assert!(done.contains("are exchanged"), "{done}");
+    let found = || {
+        let (code, text) = story.rsmctl(&["gpu", "check"]);
+        (code == 1 && text.contains("rail-cables-swapped")).then_some(text)
+    };
+    let text = wait_for(LIMIT, found);
+    let text = text.unwrap_or_else(|| panic!("{}", story.rsmctl(&["gpu", "check"]).1));
+    assert!(
+        text.contains("host-001") && text.contains("mlx5_0"),
+        "{text}"
+    );
+    watched("changed: host-001 host-002, ");
+    let metrics = story.printed(&["gpu", "export", "metrics"]);
+    for line in [
+        "rsm_gdr_gpus{tier=\"PIX\"} 512",
+        "rsm_gdr_misaligned_ports 2",
+        "rsm_gdr_findings{kind=\"rail-cables-swapped\"} 1",
+        "rsm_route_max_flows_per_link{category=\"gdr\",pattern=\"ring\"} ",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    story.printed(&swap);
+    let mended = || (story.rsmctl(&["gpu", "check"]).0 == 0).then_some(());
+    assert!(
+        wait_for(LIMIT, mended).is_some(),
+        "{}",
+        story.rsmctl(&["gpu", "check"]).1
+    );
+
+    let nccl = story.printed(&["gpu", "export", "nccl-env", "--host", "host-001"]);
+    assert!(
+        nccl.contains("NCCL_IB_HCA==mlx5_0:1:0:0,mlx5_1:1:1:0"),
+        "{nccl}"
+    );
+    let slurm = story.printed(&["gpu", "export", "slurm-tree"]);
+    assert!(
+        slurm.contains("SwitchName=su0 Nodes=host-[001-032]"),
+        "{slurm}"
+    );
+    assert!(watch.is_running());
+    // What was told is there after a restart.
+    story.stop();
+    story.start();
+    let again = story.printed(&["gpu", "hints", "host-001"]);
+    let end = |text: &str| {
+        text.split_once("\nhints\n")
+            .map(|(_, hints)| hints.to_owned())
+    };
+    assert_eq!((end(&again), end(&hints).is_some()), (end(&hints), true));
+}

@@ -1,0 +1,214 @@
+//! Tables of our engines, proved by ibdmchk as well: all paths, no credit loops. And ibdmchk finds the loops that we find.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rsm::dump::{
+    DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all,
+};
+use rsm_ids::{Lid, PortNum};
+use rsm_routing::engine::{EngineKind, Options, Ranking, route};
+use rsm_routing::generate::{fail, generate};
+use rsm_routing::netlist::{Cable, CableEnd, Netlist, Node, NodeKind};
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::verify;
+use rsm_tests::Error;
+use rsm_tests::fabrics::with_lids;
+use rsm_tests::parse::ibdmchk::Verdict;
+use rsm_tests::peer::require_peers;
+use rsm_tests::sm::check_dumps;
+
+/// What is sampled: random graphs, trees, and fabrics that are neither. Each also with some cables less.
+const FABRICS: [&str; 8] = [
+    "random:switches=12,degree=4,hosts=2,seed=1",
+    "random:switches=20,degree=5,hosts=1,seed=2",
+    "random:switches=30,degree=3,hosts=1,seed=3",
+    "fat-tree:k=6,levels=3",
+    "pgft:3;3,3,4;1,3,2;1,1,2",
+    "pgft:2;6,6;1,3;1,2",
+    "torus:4x4,hosts=1",
+    "dragonfly+:groups=4,leaves=2,spines=2,hosts=2,links=2",
+];
+
+/// Engines that promise to be free of credit loops on one lane.
+const ENGINES: [EngineKind; 4] = [
+    EngineKind::FabricTree,
+    EngineKind::UpDn,
+    EngineKind::DnUp,
+    EngineKind::Nue,
+];
+
+/// Writes a fabric and its tables as OpenSM would, and has ibdmchk judge them: an error where it finds no paths.
+fn judged(
+    netlist: &Netlist,
+    topology: &Topology,
+    tables: &Tables,
+    directory: &Path,
+) -> Result<Verdict, Error> {
+    let mut cables: BTreeMap<CableEnd, Cable> = BTreeMap::new();
+    for &cable in netlist.cables() {
+        cables.insert(cable.a, cable);
+        cables.insert(cable.b, cable);
+    }
+    let nodes = netlist.nodes().iter().enumerate();
+    let nodes = nodes
+        // What no cable leads to has no LID, and is in nobody's dump.
+        .filter(|(_, node)| {
+            node.end_ports()
+                .any(|port| node.port(port).lid != Lid::NONE)
+        })
+        .map(|(index, node)| dump_node(netlist, (index, node), &cables, topology, tables))
+        .collect();
+    let manager = topology
+        .destinations()
+        .iter()
+        .find(|d| d.kind.is_host())
+        .unwrap();
+    let source = DumpSource::new(nodes, manager.lid, HopRule::Shortest).unwrap();
+    write_all(directory, &source).unwrap();
+    check_dumps(directory)
+}
+
+fn dump_node<'a>(
+    netlist: &'a Netlist,
+    (index, node): (usize, &'a Node),
+    cables: &BTreeMap<CableEnd, Cable>,
+    topology: &Topology,
+    tables: &'a Tables,
+) -> DumpNode<'a> {
+    let is_switch = node.kind == NodeKind::Switch;
+    let numbers = (u8::from(!is_switch)..=node.num_ports).map(PortNum);
+    let ports = numbers.map(|number| {
+        let spec = node.port(number);
+        let has_lid = !is_switch || number == PortNum::ZERO;
+        let link = cables.get(&(index, number)).map(|cable| {
+            let (peer, port) = cable.across((index, number));
+            DumpLink {
+                node: netlist.nodes()[peer].guid,
+                port,
+                width: cable.width,
+                speed: cable.speed,
+                state: LinkState::Active,
+            }
+        });
+        let port = DumpPort {
+            guid: spec.guid,
+            lid: if has_lid { spec.lid } else { Lid::NONE },
+            lmc: spec.lmc,
+            link,
+        };
+        (number, port)
+    });
+    let tables = topology.switch_by_guid(node.guid).map(|switch| DumpTables {
+        linear: tables.lft(switch).clone(),
+        multicast: BTreeMap::new(),
+    });
+    DumpNode {
+        kind: node.kind,
+        guid: node.guid,
+        system_image_guid: node.guid,
+        vendor_id: node.vendor_id,
+        device_id: node.device_id,
+        revision: 0,
+        description: &node.description,
+        num_ports: node.num_ports,
+        ports: ports.collect(),
+        tables,
+    }
+}
+
+/// By `engine`, as the next after `earlier`.
+fn assert_proved(
+    netlist: &Netlist,
+    engine: EngineKind,
+    earlier: Option<&Ranking>,
+) -> Option<Ranking> {
+    let topology = Topology::from_netlist(netlist).unwrap();
+    let options = Options {
+        previous_ranking: earlier.cloned(),
+        ..Options::default()
+    };
+    let routing = route(engine, &topology, &options, None).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let verdict = judged(netlist, &topology, &routing.tables, directory.path()).unwrap();
+    let report = verify(&topology, &routing.tables);
+    assert!(
+        report.credit_loop_free && verdict.credit_loop_free,
+        "{engine}: {verdict:?}"
+    );
+    assert_eq!(verdict.complaints, Vec::<String>::new(), "{engine}");
+    let hosts = topology
+        .destinations()
+        .iter()
+        .filter(|d| d.kind.is_host())
+        .count() as u64;
+    assert_eq!(verdict.scanned_pairs, hosts * (hosts - 1), "{engine}");
+    routing.ranking
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs ibutils")]
+fn a_sample_is_proved_by_ibdmchk_too() {
+    if !require_peers(&["ibdmchk"]) {
+        return;
+    }
+    for fabric in FABRICS {
+        let intact = with_lids(generate(fabric).unwrap()).unwrap();
+        let broken = fail(intact.clone(), "links=2,seed=5").unwrap();
+        let parts = Topology::from_netlist(&broken).unwrap().components().len();
+        assert_eq!(
+            parts, 1,
+            "{fabric}: a case in which all stay connected was meant"
+        );
+        for engine in ENGINES {
+            let ranking = assert_proved(&intact, engine, None);
+            assert_proved(&broken, engine, None);
+            // And repaired.
+            assert_proved(&broken, engine, ranking.as_ref());
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs ibutils")]
+fn ibdmchk_finds_the_loops_that_we_find() {
+    if !require_peers(&["ibdmchk"]) {
+        return;
+    }
+    // Shortest paths around a ring, both ways: the smallest credit loop.
+    for fabric in ["ring:6", "torus:5x5,hosts=1"] {
+        let netlist = with_lids(generate(fabric).unwrap()).unwrap();
+        let topology = Topology::from_netlist(&netlist).unwrap();
+        let routing = route(EngineKind::MinHop, &topology, &Options::default(), None).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let verdict = judged(&netlist, &topology, &routing.tables, directory.path()).unwrap();
+        assert!(!verify(&topology, &routing.tables).credit_loop_free);
+        assert!(!verdict.credit_loop_free, "{fabric}: {verdict:?}");
+    }
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs ibutils")]
+fn ibdmchk_misses_the_paths_that_we_miss() {
+    if !require_peers(&["ibdmchk"]) {
+        return;
+    }
+    let netlist = with_lids(generate("fat-tree:k=4,levels=3").unwrap()).unwrap();
+    let topology = Topology::from_netlist(&netlist).unwrap();
+    let routing = route(EngineKind::FabricTree, &topology, &Options::default(), None).unwrap();
+    let mut tables = routing.tables;
+    let host = topology
+        .destinations()
+        .iter()
+        .find(|d| d.kind.is_host())
+        .unwrap();
+    for switch in topology.indices() {
+        tables.lfts[switch.index()].set_entry(host.lid, u8::MAX);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    assert!(verify(&topology, &tables).unreachable_pairs > 0);
+    // It stops there.
+    let error = judged(&netlist, &topology, &tables, directory.path()).unwrap_err();
+    assert!(error.to_string().contains("Traversals Failed"), "{error}");
+}

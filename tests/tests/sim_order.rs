@@ -1,0 +1,129 @@
+//! Compute ports keep their places in the order that routes are spread by.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::core::Config;
+use rsm::plan::order::Order;
+use rsm::plan::policy::Policy;
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::engine::Category;
+use rsm_routing::gdr::generate::{Faults, fleet, recabled};
+use rsm_routing::gdr::hosts::Inventory;
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::Netlist;
+use rsm_tests::virtual_time::{Memory, Settings, World, expect, first_host};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A unit of 32 hosts that are cabled in no order.
+fn netlist() -> Netlist {
+    let netlist = generate("superpod:su=1").expect("a published fabric");
+    recabled(netlist, 3).expect("ends are only exchanged")
+}
+
+fn world(netlist: &Netlist, settings: Settings) -> World {
+    let mut world = World::new(netlist, settings);
+    let (host, port) = first_host(netlist);
+    world.add_manager(host, port);
+    world
+}
+
+fn order(world: &World) -> Order {
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let plan = snapshot.plan.as_ref().expect("it is routed");
+    plan.order.clone()
+}
+
+/// The adapters of a host.
+fn adapters(netlist: &Netlist, host: &str) -> Vec<(Guid, PortNum)> {
+    let of_host = |name: String| name.split(' ').next() == Some(host);
+    let nodes = netlist.nodes().iter().filter(|node| of_host(node.name()));
+    nodes.map(|node| (node.guid, PortNum(1))).collect()
+}
+
+#[test]
+fn late_hosts_take_the_places_that_are_left_and_a_restart_moves_nobody() {
+    let netlist = netlist();
+    let mut world = world(&netlist, Settings::default());
+    let late = ["host-007", "host-020", "host-031"].map(|host| adapters(&netlist, host));
+    for &(node, port) in late.iter().flatten() {
+        world.sim.unlink(node, port).expect("there is a cable");
+    }
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    let first = order(&world).seats;
+    assert_eq!(first.ports().len(), 29 * 8);
+    for host in late.iter().rev() {
+        for &(node, port) in host {
+            world.sim.relink(node, port).expect("there is a cable");
+        }
+        world.settle(LIMIT);
+    }
+    expect::assert_up(&world);
+    let all = order(&world).seats;
+    assert_eq!((all.ports().len(), all.stride()), (256, 32));
+    for (port, seat) in first.ports() {
+        assert_eq!(all.ports().get(port), Some(seat));
+    }
+    // In this order nobody would have arrived by itself: it has to be remembered.
+    let sets = expect::sets(&world.sim.counters());
+    world.kill(0);
+    world.run_for(Duration::from_secs(3));
+    world.start(0, Memory::Kept);
+    world.settle(LIMIT);
+    assert_eq!(expect::sets(&world.sim.counters()), sets, "nothing is set");
+    assert_eq!(order(&world).seats, all);
+    // Forgotten, everybody takes a place, and the subnet works as before.
+    world.kill(0);
+    world.start(0, Memory::Lost);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+    assert_eq!(order(&world).seats.ports().len(), 256);
+}
+
+#[test]
+fn what_hosts_tell_changes_what_ports_are_for_and_what_they_take_back_changes_it_again() {
+    let superpod = generate("superpod:su=1").expect("a published fabric");
+    let fleet = fleet(superpod, Faults::default());
+    let fleet = fleet.expect("hosts with plain names");
+    let mut world = world(&fleet.netlist, Settings::default());
+    world.settle(LIMIT);
+    let before = order(&world);
+    assert!(before.categories.is_empty());
+    assert_eq!(before.numbers.len(), 256, "from cables and names alone");
+    world.tell_gpus(Arc::new(fleet.inventory));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    let told = order(&world);
+    let computing = told.categories.values();
+    let computing = computing.filter(|category| **category == Category::Compute);
+    assert_eq!((computing.count(), told.categories.len()), (256, 256));
+    assert_eq!(told.seats, before.seats);
+    world.tell_gpus(Arc::new(Inventory::new()));
+    world.settle(LIMIT);
+    assert!(order(&world).categories.is_empty());
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn without_rails_routes_are_as_they_would_be_anywhere() {
+    let policy = Policy {
+        rails: false,
+        ..Policy::default()
+    };
+    let settings = Settings {
+        core: Config {
+            policy: Arc::new(policy),
+            ..Config::default()
+        },
+        ..Settings::default()
+    };
+    let mut world = world(&netlist(), settings);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    let order = order(&world);
+    assert!(order.seats.is_empty() && order.numbers.is_empty() && order.categories.is_empty());
+}
