@@ -13,6 +13,7 @@
 //! - [`verify`] proves tables without knowing which engine made them;
 //! - [`quality`] judges how well they spread traffic, and [`picture`] shows it.
 
+mod digest;
 pub mod engine;
 pub mod gdr;
 pub mod generate;

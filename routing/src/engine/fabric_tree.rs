@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use rsm_ids::{Guid, Lid};
 
 use self::even::{Evened, Intact, Own, even};
-use self::fill::Filler;
+use self::fill::{Alike, Filler};
 use self::live::Live;
 use self::numbering::Numbering;
 pub(super) use self::numbering::by_subtree;
@@ -34,10 +34,10 @@ use self::turns::Turns;
 use super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::order::Order;
 use super::paths::{self, Neighbours, Tile, UNREACHED, Ways};
-use super::updn;
+use super::updn::{self, Rank};
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
-use crate::tables::{Lft, Pool, Tables};
+use crate::tables::{Lft, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
 /// What a destination is there for. Each category is numbered, and so balanced, on its own.
@@ -116,11 +116,11 @@ struct Plan<'a> {
 impl Plan<'_> {
     /// The tables of some switches.
     fn lfts(&self, switches: &[SwitchIdx]) -> Vec<Lft> {
-        let pool = Pool::default();
+        let alike = Alike::of(self);
         switches
             .par_iter()
             .map_init(fill::scratch, |scratch, &switch| {
-                pool.table(Filler::new(self, switch).table(scratch))
+                Filler::new(self, switch).lft(&alike, scratch)
             })
             .collect()
     }
@@ -162,23 +162,47 @@ fn route(
     let earlier = options.previous_ranking.as_ref();
     let (known, live) = known(topology, earlier);
     let roots = updn::find_roots(&known, options)?;
-    let mut rank = updn::rank(&known, &roots, earlier);
-    let mut numbering = Numbering::new(&known, rank.order.levels(), options);
+    let columns = |order: &Order| numbering::columns(&known, order.levels());
+    let mut rank = updn::rank(&known, &roots, earlier, &columns);
     let costs = |order: &Order, numbering: &Numbering, groups: &FixedBitSet| -> Vec<Arc<Tile>> {
         let neighbours = Neighbours::new(&known, order);
         let ways = Ways::new(&neighbours, groups);
         let tiles = paths::up_down_between(order, ways, &numbering.columns);
         tiles.into_iter().map(Arc::new).collect()
     };
-    let mut tiles = costs(&rank.order, &numbering, &live.groups);
+    let numbered = |rank: &mut Rank| -> (Numbering, Vec<Arc<Tile>>) {
+        let chosen = rank.costs.take();
+        let (columns, tiles) = match chosen {
+            Some(chosen) => (chosen.columns, Some(chosen.tiles)),
+            None => (columns(&rank.order), None),
+        };
+        let numbering = Numbering::new(&known, rank.order.levels(), columns, options);
+        let intact = match tiles {
+            Some(tiles) => tiles.into_iter().map(Arc::new).collect(),
+            None => {
+                let mut all = live.groups.clone();
+                all.insert_range(..);
+                costs(&rank.order, &numbering, &all)
+            }
+        };
+        (numbering, intact)
+    };
+    let (mut numbering, mut intact) = numbered(&mut rank);
+    let mut tiles = if live.is_complete() {
+        intact.clone()
+    } else {
+        costs(&rank.order, &numbering, &live.groups)
+    };
     let mut around: Option<Order> = None;
     if !reaches_all(topology, &live, &numbering, &tiles) {
-        let other = updn::rank(topology, &find(topology, &roots, &known), None);
+        let columns = |order: &Order| numbering::columns(topology, order.levels());
+        let roots = find(topology, &roots, &known);
+        let other = updn::rank(topology, &roots, None, &columns);
         if live.is_complete() {
             // Cables were moved, and what the earlier order was made for is gone for good.
             rank = other;
-            numbering = Numbering::new(&known, rank.order.levels(), options);
-            tiles = costs(&rank.order, &numbering, &live.groups);
+            (numbering, intact) = numbered(&mut rank);
+            tiles = intact.clone();
         } else {
             // What has gone took the only legal path of some pairs with it. Another order has paths for them; levels, and
             // with them the balance, stay as they are, and the usual order returns with what has gone.
@@ -193,13 +217,6 @@ fn route(
             return Err(prepare::too_long(topology, switch));
         }
     }
-    let intact = if live.is_complete() {
-        tiles.clone()
-    } else {
-        let mut all = live.groups.clone();
-        all.insert_range(..);
-        costs(&rank.order, &numbering, &all)
-    };
     let turns = Turns::new(&known, &numbering, uses(&known, &rank.order, &numbering));
     let up_turns = fill::up_turns(&known, &rank.order);
     let everything = Live::of(&known, &known).expect("nothing has gone from it");

@@ -131,13 +131,32 @@ fn one_more(cost: u8) -> u8 {
     if cost < MAX_COST { cost + 1 } else { UNREACHED }
 }
 
+/// Costs between all switches of a fabric.
+pub(super) struct Costs {
+    /// Every switch once: the destination of each column.
+    pub(super) columns: Vec<SwitchIdx>,
+    pub(super) neighbours: Neighbours,
+    pub(super) tiles: Vec<Tile>,
+}
+
+impl Costs {
+    /// The destinations of a tile.
+    pub(super) fn columns_of(&self, tile: &Tile) -> &[SwitchIdx] {
+        &self.columns[tile.first..][..tile.width()]
+    }
+}
+
 /// Costs of up*/down* paths: down wherever a path down exists, up to the cheapest neighbour elsewhere.
-pub(super) fn up_down(topology: &Topology, order: &Order) -> Vec<Tile> {
-    let columns: Vec<SwitchIdx> = topology.indices().collect();
+pub(super) fn up_down(topology: &Topology, order: &Order, columns: Vec<SwitchIdx>) -> Costs {
     let mut all = FixedBitSet::with_capacity(topology.group_count());
     all.insert_range(..);
     let neighbours = Neighbours::new(topology, order);
-    up_down_between(order, Ways::new(&neighbours, &all), &columns)
+    let tiles = up_down_between(order, Ways::new(&neighbours, &all), &columns);
+    Costs {
+        columns,
+        neighbours,
+        tiles,
+    }
 }
 
 /// The same with the columns in the order of `columns`, which names every switch once.
@@ -282,6 +301,16 @@ impl Neighbours {
         }
         neighbours
     }
+
+    /// Those above a switch, each with its port group.
+    pub(super) fn above(&self, switch: SwitchIdx) -> &[(u32, u32)] {
+        &self.of[self.start[switch.index()] as usize..self.below[switch.index()] as usize]
+    }
+
+    /// Those below it.
+    pub(super) fn below(&self, switch: SwitchIdx) -> &[(u32, u32)] {
+        &self.of[self.below[switch.index()] as usize..self.start[switch.index() + 1] as usize]
+    }
 }
 
 /// The neighbours that packets can go to at the moment.
@@ -300,17 +329,15 @@ impl<'a> Ways<'a> {
     }
 
     fn above(self, switch: SwitchIdx) -> impl Iterator<Item = usize> + 'a {
-        let Neighbours { start, below, .. } = self.neighbours;
-        self.live(start[switch.index()], below[switch.index()])
+        self.live(self.neighbours.above(switch))
     }
 
     fn below(self, switch: SwitchIdx) -> impl Iterator<Item = usize> + 'a {
-        let Neighbours { start, below, .. } = self.neighbours;
-        self.live(below[switch.index()], start[switch.index() + 1])
+        self.live(self.neighbours.below(switch))
     }
 
-    fn live(self, from: u32, to: u32) -> impl Iterator<Item = usize> + 'a {
-        self.neighbours.of[from as usize..to as usize]
+    fn live(self, neighbours: &'a [(u32, u32)]) -> impl Iterator<Item = usize> + 'a {
+        neighbours
             .iter()
             .filter(move |(_, group)| self.live_groups.contains(*group as usize))
             .map(|&(neighbour, _)| neighbour as usize)

@@ -15,7 +15,7 @@ pub use dnup::DnUp;
 
 use super::choose::Choice;
 use super::order::Order;
-use super::paths::{self, Tile};
+use super::paths::{self, Costs};
 use super::spread::Spread;
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
@@ -52,7 +52,7 @@ impl Engine for UpDn {
             options,
             previous,
             &roots,
-            |earlier| candidates::choose(topology, &roots, earlier),
+            |earlier| candidates::choose(topology, &roots, earlier, &by_index(topology)),
         )
     }
 }
@@ -71,14 +71,14 @@ fn route(
         let earlier = options.previous_ranking.as_ref();
         let ranked = choose(earlier);
         if ranked.unreached > 0
-            && let Some(switch) = paths::overlong(topology, &ranked.tiles)
+            && let Some(switch) = paths::overlong(topology, &ranked.costs.tiles)
         {
             return Err(prepare::too_long(topology, switch));
         }
         let spread = Spread::new(topology, ranked.order.levels());
         let choice = Choice {
             topology,
-            tiles: &ranked.tiles,
+            tiles: &ranked.costs.tiles,
             order: Some(&ranked.order),
             spread: &spread,
             previous,
@@ -102,10 +102,25 @@ pub(super) struct Rank {
     pub(super) made: String,
     /// The same with what it is worth, for the operator.
     pub(super) reason: String,
+    /// What was computed to choose it, where it was chosen.
+    pub(super) costs: Option<Costs>,
+}
+
+/// In which order the columns of costs stand, for an order of the switches.
+pub(super) type Columns<'a> = &'a (dyn Fn(&Order) -> Vec<SwitchIdx> + Sync);
+
+/// Columns by the index of their switch, whatever the order is.
+fn by_index(topology: &Topology) -> impl Fn(&Order) -> Vec<SwitchIdx> + Sync {
+    |_| topology.indices().collect()
 }
 
 /// The earlier order, where it knows every switch of `topology`, else the one that `updn` would choose.
-pub(super) fn rank(topology: &Topology, roots: &[SwitchIdx], earlier: Option<&Ranking>) -> Rank {
+pub(super) fn rank(
+    topology: &Topology,
+    roots: &[SwitchIdx],
+    earlier: Option<&Ranking>,
+    columns: Columns<'_>,
+) -> Rank {
     if let Some(earlier) = earlier
         && let Some(fitted) = kept::fit(topology, roots, earlier)
         && fitted.newcomers == 0
@@ -114,13 +129,15 @@ pub(super) fn rank(topology: &Topology, roots: &[SwitchIdx], earlier: Option<&Ra
             made: earlier.reason.clone(),
             reason: candidates::kept_sentence(topology, &fitted.order, &earlier.reason),
             order: fitted.order,
+            costs: None,
         };
     }
-    let ranked = candidates::choose(topology, roots, earlier);
+    let ranked = candidates::choose(topology, roots, earlier, columns);
     Rank {
         order: ranked.order,
         made: ranked.made,
         reason: ranked.reason,
+        costs: Some(ranked.costs),
     }
 }
 
@@ -150,7 +167,7 @@ pub(super) fn find_roots(
 /// The order that was chosen, with what was computed to choose it.
 struct Ranked {
     order: Order,
-    tiles: Vec<Tile>,
+    costs: Costs,
     unreached: u64,
     /// "ranked …": how the order was made.
     made: String,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Lft, PAGE_LIDS, Page, page};
+use crate::digest::digest;
 
 /// Among how many locks pages are dealt out: enough that threads seldom wait for each other.
 const SHARDS: usize = 16;
@@ -40,23 +41,6 @@ impl Pool {
         held.entry(digest).or_default().push(made.clone());
         made
     }
-}
-
-fn digest(page: &Page) -> u64 {
-    const LANES: usize = 4;
-    // Fibonacci hashing.
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (words, _) = page.as_chunks::<8>();
-    let mut lanes = [0u64; LANES];
-    for words in words.chunks_exact(LANES) {
-        for (lane, &word) in lanes.iter_mut().zip(words) {
-            *lane = (lane.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
-        }
-    }
-    let mixed = lanes.into_iter().fold(0u64, |mixed, lane| {
-        (mixed.rotate_left(23) ^ lane).wrapping_mul(FACTOR)
-    });
-    mixed ^ mixed >> 32
 }
 
 #[cfg(test)]

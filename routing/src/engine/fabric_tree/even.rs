@@ -41,6 +41,11 @@ pub(super) struct Evened {
 }
 
 impl Own {
+    /// Whether a switch has none.
+    pub(super) fn is_empty(&self, switch: SwitchIdx) -> bool {
+        self.ports.get(switch.index()).is_none_or(Vec::is_empty)
+    }
+
     /// The ports of its own that a switch has for some positions.
     pub(super) fn within(
         &self,

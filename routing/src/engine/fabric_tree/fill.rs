@@ -1,19 +1,22 @@
 //! One switch's table.
 
+mod alike;
 mod classes;
 mod keys;
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
+pub(super) use self::alike::Alike;
+use self::alike::Shape;
 use self::classes::{Class, Classes, Mixed};
-use self::keys::Keys;
+use self::keys::{Keys, nonzero};
 use super::super::order::Order;
 use super::super::paths::{TILE, Tile, UNREACHED};
 use super::super::slots;
 use super::Plan;
 use super::turns::{detours, turn};
-use crate::tables::NO_PATH;
+use crate::tables::{Lft, NO_PATH};
 use crate::topology::{Group, HalfLink, SwitchIdx, Topology};
 
 /// Room for the entries of any table.
@@ -110,18 +113,52 @@ impl<'a> Filler<'a> {
         }
     }
 
+    /// The table, which shares with others of `alike` what it has alike.
+    pub(super) fn lft(&self, alike: &Alike, scratch: &mut Scratch) -> Lft {
+        let (classes, runs) = self.runs(alike);
+        let has_few = self.own_entries().nth(1).is_none() && self.plan.own.is_empty(self.switch);
+        // What hangs off a leaf makes its table one of its own.
+        let shape = has_few.then(|| Shape::of(&classes, &runs)).flatten();
+        let Some(shape) = shape else {
+            let table = self.fill(&classes, &runs, alike, scratch);
+            self.add_own_entries(table);
+            return alike.pool.table(table);
+        };
+        let mut lft = alike.table(shape, || {
+            alike.pool.table(self.fill(&classes, &runs, alike, scratch))
+        });
+        for (lid, port) in self.own_entries() {
+            lft.set_entry(lid, port);
+        }
+        lft
+    }
+
     /// The entries by LID, in `scratch`.
     pub(super) fn table<'s>(&self, scratch: &'s mut Scratch) -> &'s [u8] {
+        let alike = Alike::default();
+        let (classes, runs) = self.runs(&alike);
+        let table = self.fill(&classes, &runs, &alike, scratch);
+        self.add_own_entries(table);
+        table
+    }
+
+    /// The entries by LID but for what hangs off the switch itself.
+    fn fill<'s>(
+        &self,
+        classes: &[Class],
+        runs: &[Run],
+        alike: &Alike,
+        scratch: &'s mut Scratch,
+    ) -> &'s mut [u8] {
         let plan = self.plan;
         let table = &mut scratch[..=plan.present.top_lid().index()];
-        let (classes, runs) = self.runs();
         // Towards most of the fabric most switches have the same ways: all those up.
         let mut positions = vec![0; classes.len()];
-        for run in &runs {
+        for run in runs {
             positions[run.class] += run.positions.len();
         }
         let most = (0..classes.len()).max_by_key(|&class| positions[class]);
-        let laid = most.filter(|&class| self.lay(&classes[class], table));
+        let laid = most.filter(|&class| self.lay(&classes[class], alike, table));
         if laid.is_none() {
             table.fill(NO_PATH);
         }
@@ -130,18 +167,11 @@ impl<'a> Filler<'a> {
             if Some(run.class) != laid {
                 self.fill_in_closed_form(class, run.positions.clone(), table);
             }
-            self.fill_own(class, run.positions, table);
+            self.fill_own(class, run.positions.clone(), table);
         }
         for &lid in plan.gone {
             if let Some(entry) = table.get_mut(lid.index()) {
                 *entry = NO_PATH;
-            }
-        }
-        if let Some(here) = plan.live.switches[self.switch.index()] {
-            for destination in plan.present.destinations_of(here) {
-                for lid in destination.lids() {
-                    table[lid.index()] = destination.port.0;
-                }
             }
         }
         // Where gaps and what has gone were written to.
@@ -149,36 +179,59 @@ impl<'a> Filler<'a> {
         table
     }
 
-    /// All columns, by what ways they have.
-    fn runs(&self) -> (Vec<Class>, Vec<Run>) {
+    /// The entries of what hangs off the switch itself.
+    fn own_entries(&self) -> impl Iterator<Item = (Lid, u8)> + '_ {
+        let present = self.plan.present;
+        let here = self.plan.live.switches[self.switch.index()];
+        let own = here.map_or(&[][..], |here| present.destinations_of(here));
+        own.iter().flat_map(|destination| {
+            let lids = destination.lids();
+            lids.map(|lid| (lid, destination.port.0))
+        })
+    }
+
+    fn add_own_entries(&self, table: &mut [u8]) {
+        for (lid, port) in self.own_entries() {
+            table[lid.index()] = port;
+        }
+    }
+
+    /// All columns, by what ways they have. The switch's own goes with the one before: no way leads there, and its entries
+    /// are told apart.
+    fn runs(&self, alike: &Alike) -> (Vec<Class>, Vec<Run>) {
         let plan = self.plan;
+        let own = plan.numbering.column_of[self.switch.index()] as usize;
+        let all = plan.numbering.places.len();
         let mut classes = Classes::new(self);
         let mut runs: Vec<Run> = Vec::new();
         let mut keys = Keys::new(self.ways.len());
         let mut intact_keys = Keys::new(self.ways.len());
         for (number, tile) in plan.tiles.iter().enumerate() {
-            keys.set(self, tile, When::Now);
-            let intact = plan.intact_tiles.map(|tiles| {
-                intact_keys.set(self, &tiles[number], When::Usually);
-                &intact_keys
-            });
-            for column in 0..tile.width() {
-                let end = plan.numbering.start[tile.first + column + 1] as usize;
-                let continues = column > 0
-                    && keys.continues(column)
-                    && intact.is_none_or(|intact| intact.continues(column));
-                match runs.last_mut() {
-                    Some(run) if continues => run.positions.end = end,
-                    last => {
-                        let start = last.map_or(0, |run| run.positions.end);
-                        let key = keys.column(column);
-                        let intact = intact.map_or(key, |intact| intact.column(column));
-                        runs.push(Run {
-                            positions: start..end,
-                            class: classes.of(key, intact),
-                        });
-                    }
+            let own = own.checked_sub(tile.first).filter(|&own| own < TILE);
+            keys.set(self, tile, alike.same(number, When::Now), When::Now);
+            let mut starts = keys.starts(own);
+            if let Some(tiles) = plan.intact_tiles {
+                let same = alike.same(number, When::Usually);
+                intact_keys.set(self, &tiles[number], same, When::Usually);
+                for (start, intact) in starts.iter_mut().zip(intact_keys.starts(own)) {
+                    *start |= intact;
                 }
+            }
+            for column in nonzero(&starts).take_while(|&column| column < tile.width()) {
+                let key = keys.column(column);
+                let intact = match plan.intact_tiles {
+                    Some(_) => intact_keys.column(column),
+                    None => key,
+                };
+                let start = plan.numbering.start[tile.first + column] as usize;
+                if let Some(run) = runs.last_mut() {
+                    run.positions.end = start;
+                }
+                runs.push(Run {
+                    // Nobody else comes before the first.
+                    positions: if runs.is_empty() { 0 } else { start }..all,
+                    class: classes.of(key, intact),
+                });
             }
         }
         (classes.into_list(), runs)
@@ -303,7 +356,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Fills a whole table as if all destinations were of one class; `false` where it is not one that takes plain turns.
-    fn lay(&self, class: &Class, table: &mut [u8]) -> bool {
+    fn lay(&self, class: &Class, alike: &Alike, table: &mut [u8]) -> bool {
         let Class::Mixed(class) = class else {
             return false;
         };
@@ -311,10 +364,12 @@ impl<'a> Filler<'a> {
         let Some(turns) = turns.filter(|_| class.is_intact) else {
             return false;
         };
-        let port_of = class.port_of_turn();
-        for (entry, &turn) in table.iter_mut().zip(turns) {
-            *entry = port_of[usize::from(turn)];
-        }
+        alike.row(class.divider, &class.base, table, |table| {
+            let port_of = class.port_of_turn();
+            for (entry, &turn) in table.iter_mut().zip(turns) {
+                *entry = port_of[usize::from(turn)];
+            }
+        });
         true
     }
 

@@ -65,10 +65,14 @@ impl Place {
 }
 
 impl Numbering {
-    /// Numbers for `known`, in which `levels[s]` is the distance of switch `s` from the top, with the categories and
-    /// numbers that `options` give.
-    pub(super) fn new(known: &Topology, levels: &[u8], options: &Options) -> Numbering {
-        let columns = by_subtree(known, levels, |switch| switch.0);
+    /// Numbers for `known`, in which `levels[s]` is the distance of switch `s` from the top, with its [`columns`], and with
+    /// the categories and numbers that `options` give.
+    pub(super) fn new(
+        known: &Topology,
+        levels: &[u8],
+        columns: Vec<SwitchIdx>,
+        options: &Options,
+    ) -> Numbering {
         let mut column_of = vec![0; columns.len()];
         for (column, switch) in columns.iter().enumerate() {
             column_of[switch.index()] = column as u32;
@@ -189,6 +193,22 @@ fn usual_host_ports(known: &Topology) -> Vec<u8> {
     (0..=u8::MAX)
         .filter(|&port| hosts[usize::from(port)] * 2 > leaves)
         .collect()
+}
+
+/// Every switch once, in the order in which destinations are numbered: those with hosts subtree by subtree, then level by
+/// level those that hang under the same switches. From afar what stands next to each other is mostly reached alike.
+pub(super) fn columns(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
+    let level = |switch: SwitchIdx| levels[switch.index()];
+    let mut columns = by_subtree(known, levels, |switch| switch.0);
+    columns.sort_by_cached_key(|&switch| {
+        (known.hosts(switch) == 0).then(|| {
+            let neighbours = || known.groups(switch).map(|group| group.neighbour);
+            let above = neighbours().find(|&other| level(other) < level(switch));
+            let depth = std::cmp::Reverse(level(switch));
+            (depth, above.or_else(|| neighbours().next()))
+        })
+    });
+    columns
 }
 
 /// Every switch once, what hangs together below some level next to each other: first what lies deeper. Equals stand in the

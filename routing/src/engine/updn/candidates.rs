@@ -6,7 +6,7 @@ use super::super::order::Order;
 use super::super::paths;
 use super::crown::{best_leaf, crowned};
 use super::judge::{Population, Reach, Score, judge, reach};
-use super::{Ranked, kept};
+use super::{Columns, Ranked, by_index, kept};
 use crate::topology::{SwitchIdx, Topology};
 
 /// How much worse than the best a kept ranking's fullest link may be, once new switches have come.
@@ -24,21 +24,22 @@ pub(super) fn choose(
     topology: &Topology,
     roots: &[SwitchIdx],
     earlier: Option<&Ranking>,
+    columns: Columns<'_>,
 ) -> Ranked {
     let population = Population::new(topology);
-    let kept = earlier.and_then(|ranking| keep(topology, roots, ranking, &population));
+    let kept = earlier.and_then(|ranking| keep(topology, roots, ranking, &population, columns));
     match kept {
         Some((kept, 0)) => kept,
         Some((kept, _)) => {
-            let score = judge(topology, &kept.order, &kept.tiles, &population);
-            let (best, best_score) = best(topology, roots, &population);
+            let score = judge(topology, &kept.costs, &population);
+            let (best, best_score) = best(topology, roots, &population, columns);
             if score.peak_load <= best_score.peak_load * KEPT_LOAD {
                 kept
             } else {
                 best
             }
         }
-        None => best(topology, roots, &population).0,
+        None => best(topology, roots, &population, columns).0,
     }
 }
 
@@ -48,10 +49,11 @@ fn keep(
     roots: &[SwitchIdx],
     ranking: &Ranking,
     population: &Population,
+    columns: Columns<'_>,
 ) -> Option<(Ranked, usize)> {
     let fitted = kept::fit(topology, roots, ranking)?;
-    let tiles = paths::up_down(topology, &fitted.order);
-    let reach = reach(topology, &tiles, population);
+    let costs = paths::up_down(topology, &fitted.order, columns(&fitted.order));
+    let reach = reach(topology, &costs, population);
     (reach.unreached == 0).then(|| {
         let ranked = Ranked {
             reason: format!(
@@ -60,7 +62,7 @@ fn keep(
             ),
             made: ranking.reason.clone(),
             order: fitted.order,
-            tiles,
+            costs,
             unreached: 0,
         };
         (ranked, fitted.newcomers)
@@ -70,34 +72,41 @@ fn keep(
 /// The ranking by distance from the hosts; the best of all where that does not reach everything.
 pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) -> Ranked {
     let population = Population::new(topology);
+    let columns = by_index(topology);
     // One that another engine made is no ranking by hosts.
     let kept = earlier
         .filter(|ranking| ranking.reason.starts_with(BY_HOSTS))
-        .and_then(|ranking| keep(topology, &[], ranking, &population));
+        .and_then(|ranking| keep(topology, &[], ranking, &population, &columns));
     if let Some((kept, 0)) = kept {
         return kept;
     }
     let levels = levels::from_edges(topology, ANY_HOST);
     let by_hosts = with_crown(topology, levels, BY_HOSTS.to_owned());
-    let (ranked, _) = best_of(topology, by_hosts, &population);
+    let (ranked, _) = best_of(topology, by_hosts, &population, &columns);
     if ranked.unreached == 0 {
         ranked
     } else {
-        best(topology, &[], &population).0
+        best(topology, &[], &population, &columns).0
     }
 }
 
 /// How the ranking of `dnup` is made.
 const BY_HOSTS: &str = "ranked by distance from the hosts alone";
 
-fn best(topology: &Topology, roots: &[SwitchIdx], population: &Population) -> (Ranked, Score) {
-    best_of(topology, candidates(topology, roots), population)
+fn best(
+    topology: &Topology,
+    roots: &[SwitchIdx],
+    population: &Population,
+    columns: Columns<'_>,
+) -> (Ranked, Score) {
+    best_of(topology, candidates(topology, roots), population, columns)
 }
 
 fn best_of(
     topology: &Topology,
     candidates: Vec<Candidate>,
     population: &Population,
+    columns: Columns<'_>,
 ) -> (Ranked, Score) {
     let mut best: Option<(Ranked, Score)> = None;
     let mut tried: Vec<Order> = Vec::new();
@@ -105,14 +114,14 @@ fn best_of(
         if tried.contains(&candidate.order) {
             continue;
         }
-        let tiles = paths::up_down(topology, &candidate.order);
-        let score = judge(topology, &candidate.order, &tiles, population);
+        let costs = paths::up_down(topology, &candidate.order, columns(&candidate.order));
+        let score = judge(topology, &costs, population);
         if best.as_ref().is_none_or(|(_, best)| score.beats(best)) {
             let ranked = Ranked {
                 reason: sentence(topology, &candidate.order, &candidate.made, &score.reach),
                 order: candidate.order.clone(),
                 made: candidate.made,
-                tiles,
+                costs,
                 unreached: score.reach.unreached,
             };
             let is_good = score.is_good();

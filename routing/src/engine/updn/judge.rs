@@ -2,8 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::super::order::Order;
-use super::super::paths::{TILE, Tile, UNREACHED};
+use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED};
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
 /// How much work judging balance may be, in port groups looked at. Where a fabric is so large that
@@ -100,10 +99,11 @@ impl Population {
 }
 
 /// Counts the pairs that the ranking behind these costs reaches.
-pub(super) fn reach(topology: &Topology, tiles: &[Tile], population: &Population) -> Reach {
-    let counts: Vec<(u64, u64, u64)> = tiles
+pub(super) fn reach(topology: &Topology, costs: &Costs, population: &Population) -> Reach {
+    let counts: Vec<(u64, u64, u64)> = costs
+        .tiles
         .par_iter()
-        .map(|tile| pairs(topology, tile, population))
+        .map(|tile| pairs(topology, tile, costs.columns_of(tile), population))
         .collect();
     let mut reach = Reach {
         unreached: 0,
@@ -119,40 +119,40 @@ pub(super) fn reach(topology: &Topology, tiles: &[Tile], population: &Population
 }
 
 /// Judges the ranking that gave these costs.
-pub(super) fn judge(
-    topology: &Topology,
-    order: &Order,
-    tiles: &[Tile],
-    population: &Population,
-) -> Score {
+pub(super) fn judge(topology: &Topology, costs: &Costs, population: &Population) -> Score {
     let sampled = sample(topology, population);
     Score {
-        reach: reach(topology, tiles, population),
-        peak_load: peak_load(topology, order, tiles, population, &sampled),
+        reach: reach(topology, costs, population),
+        peak_load: peak_load(topology, costs, population, &sampled),
         least_load: least_load(topology, population, &sampled),
     }
 }
 
 /// (unreached pairs that count, unreached pairs of switches, hops between hosts) of a tile.
-fn pairs(topology: &Topology, tile: &Tile, population: &Population) -> (u64, u64, u64) {
+fn pairs(
+    topology: &Topology,
+    tile: &Tile,
+    columns: &[SwitchIdx],
+    population: &Population,
+) -> (u64, u64, u64) {
     let (mut unreached, mut switches_unreached, mut hops) = (0, 0, 0);
-    let width = tile.width();
+    let width = columns.len();
     let mut hosts = [0u32; TILE];
-    for (column, hosts) in hosts.iter_mut().enumerate().take(width) {
+    for (hosts, switch) in hosts.iter_mut().zip(columns) {
         // At most 254 ports to a switch.
-        *hosts = population.hosts[tile.first + column] as u32;
+        *hosts = population.hosts[switch.index()] as u32;
     }
     for switch in topology.indices() {
         let row = tile.cost(switch);
         let part = topology.component_of(switch);
         if row[..width].contains(&UNREACHED) {
-            for (column, _) in row[..width]
+            let unreached_here = row
                 .iter()
-                .enumerate()
-                .filter(|(_, cost)| **cost == UNREACHED)
-            {
-                let to = tile.first + column;
-                if topology.component_of(SwitchIdx(to as u32)) == part {
+                .zip(columns)
+                .filter(|(cost, _)| **cost == UNREACHED);
+            for (_, &to) in unreached_here {
+                if topology.component_of(to) == part {
+                    let to = to.index();
                     let (ports, switches) = (population.port_lids[to], population.switch_lids[to]);
                     unreached += population.ports[switch.index()] * (ports + switches) + ports;
                     switches_unreached += switches;
@@ -216,108 +216,137 @@ fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -
     least
 }
 
+/// How many leaves are looked at together. Their loads are added up in one order whatever thread has looked at which, so
+/// that the sum is always the same.
+const LEAVES_TOGETHER: usize = 8;
+
 fn peak_load(
     topology: &Topology,
-    order: &Order,
-    tiles: &[Tile],
+    costs: &Costs,
     population: &Population,
     sampled: &[usize],
 ) -> f64 {
-    let groups = topology.group_count();
-    let loads: Vec<Vec<f64>> = tiles
-        .par_iter()
-        .map(|tile| {
-            let first = sampled.partition_point(|&leaf| leaf < tile.first);
-            let end = sampled.partition_point(|&leaf| leaf < tile.first + TILE);
-            let mut flows = Flows::new(topology, order, population, groups);
-            for &leaf in &sampled[first..end] {
-                flows.add(tile, leaf);
+    let ways = Ways {
+        neighbours: &costs.neighbours,
+        population,
+        rate: (0..topology.group_count())
+            .map(|group| {
+                let links = topology.group(group).links;
+                links.iter().map(|link| f64::from(link.weight)).sum()
+            })
+            .collect(),
+    };
+    let mut leaves: Vec<(&Tile, usize, usize)> = Vec::with_capacity(sampled.len());
+    for tile in &costs.tiles {
+        for (column, leaf) in costs.columns_of(tile).iter().enumerate() {
+            if sampled.binary_search(&leaf.index()).is_ok() {
+                leaves.push((tile, column, leaf.index()));
+            }
+        }
+    }
+    let loads: Vec<Vec<f64>> = leaves
+        .par_chunks(LEAVES_TOGETHER)
+        .map(|leaves| {
+            let mut flows = Flows::new(&ways);
+            for &(tile, column, leaf) in leaves {
+                flows.add(tile, column, leaf);
             }
             flows.load
         })
         .collect();
-    // Added up in the order of tiles, so that the sum is the same on any number of threads.
-    (0..groups)
+    (0..topology.group_count())
         .map(|group| loads.iter().map(|load| load[group]).sum())
         .fold(0.0, f64::max)
 }
 
-/// Traffic from all hosts, as it flows towards one leaf after another.
-struct Flows<'a> {
-    topology: &'a Topology,
-    order: &'a Order,
+/// What traffic flows over.
+struct Ways<'a> {
+    neighbours: &'a Neighbours,
     population: &'a Population,
-    /// By port group of the topology: paths over rate.
-    load: Vec<f64>,
     /// By port group: the rate of its links together.
     rate: Vec<f64>,
+}
+
+/// Traffic from all hosts, as it flows towards one leaf after another.
+struct Flows<'a> {
+    ways: &'a Ways<'a>,
+    /// By port group of the topology: paths over rate.
+    load: Vec<f64>,
+    /// By switch.
     flow: Vec<f64>,
+    /// By switch: the costs to the leaf in hand, down and as they are taken.
+    down: Vec<u8>,
+    taken: Vec<u8>,
     by_cost: Vec<Vec<SwitchIdx>>,
+    /// The ways of the switch in hand: neighbours and their port groups.
+    choices: Vec<(u32, u32)>,
 }
 
 impl<'a> Flows<'a> {
-    fn new(
-        topology: &'a Topology,
-        order: &'a Order,
-        population: &'a Population,
-        groups: usize,
-    ) -> Flows<'a> {
-        let rate = |group| {
-            let links = topology.group(group).links;
-            links.iter().map(|link| f64::from(link.weight)).sum()
-        };
+    fn new(ways: &'a Ways<'a>) -> Flows<'a> {
+        let switches = ways.population.hosts.len();
         Flows {
-            topology,
-            order,
-            population,
-            load: vec![0.0; groups],
-            rate: (0..groups).map(rate).collect(),
-            flow: vec![0.0; topology.switch_count()],
+            ways,
+            load: vec![0.0; ways.rate.len()],
+            flow: vec![0.0; switches],
+            down: Vec::with_capacity(switches),
+            taken: Vec::with_capacity(switches),
             by_cost: vec![Vec::new(); usize::from(UNREACHED)],
+            choices: Vec::new(),
         }
     }
 
-    fn add(&mut self, tile: &Tile, leaf: usize) {
-        let column = leaf - tile.first;
+    fn add(&mut self, tile: &Tile, column: usize, leaf: usize) {
+        for (row, costs) in [(&tile.down, &mut self.down), (&tile.taken, &mut self.taken)] {
+            costs.clear();
+            costs.extend(row.iter().map(|row| row[column]));
+        }
         for switches in &mut self.by_cost {
             switches.clear();
         }
-        for switch in self.topology.indices() {
-            let cost = tile.cost(switch)[column];
+        for (switch, &cost) in self.taken.iter().enumerate() {
             if cost != UNREACHED {
-                self.by_cost[usize::from(cost)].push(switch);
+                // Fewer switches than LIDs.
+                self.by_cost[usize::from(cost)].push(SwitchIdx(switch as u32));
             }
-            self.flow[switch.index()] = self.population.hosts[switch.index()] as f64;
         }
-        let hosts = self.population.hosts[leaf] as f64;
+        let all_hosts = &self.ways.population.hosts;
+        for (flow, &hosts) in self.flow.iter_mut().zip(all_hosts) {
+            *flow = hosts as f64;
+        }
+        let hosts = all_hosts[leaf] as f64;
         for cost in (1..self.by_cost.len()).rev() {
             for place in 0..self.by_cost[cost].len() {
-                self.pass_on(tile, self.by_cost[cost][place], column, hosts);
+                self.pass_on(self.by_cost[cost][place], hosts);
             }
         }
     }
 
     /// Passes what a switch has for the leaf on to its choices, each by its rate.
-    fn pass_on(&mut self, tile: &Tile, switch: SwitchIdx, column: usize, hosts: f64) {
+    fn pass_on(&mut self, switch: SwitchIdx, hosts: f64) {
         let flow = self.flow[switch.index()];
         if flow == 0.0 {
             return;
         }
-        let goes_down = tile.down[switch.index()][column] != UNREACHED;
-        let rows = if goes_down { &tile.down } else { &tile.taken };
-        let next = tile.cost(switch)[column] - 1;
-        let topology = self.topology;
-        let order = self.order;
-        let choices = topology.group_range(switch).filter(|&group| {
-            let neighbour = topology.group(group).neighbour;
-            rows[neighbour.index()][column] == next
-                && order.is_above(switch, neighbour) == goes_down
-        });
-        let rate: f64 = choices.clone().map(|group| self.rate[group]).sum();
-        for group in choices {
-            self.load[group] += flow * hosts / rate;
-            let neighbour = topology.group(group).neighbour.index();
-            self.flow[neighbour] += flow * self.rate[group] / rate;
+        let Ways {
+            neighbours, rate, ..
+        } = self.ways;
+        let goes_down = self.down[switch.index()] != UNREACHED;
+        let (all, costs) = if goes_down {
+            (neighbours.below(switch), &self.down)
+        } else {
+            (neighbours.above(switch), &self.taken)
+        };
+        let next = self.taken[switch.index()] - 1;
+        let leads_on = |&&(neighbour, _): &&(u32, u32)| costs[neighbour as usize] == next;
+        self.choices.clear();
+        self.choices.extend(all.iter().filter(leads_on));
+        let rate_of = |&(_, group): &(u32, u32)| rate[group as usize];
+        let whole: f64 = self.choices.iter().map(rate_of).sum();
+        for choice in &self.choices {
+            let &(neighbour, group) = choice;
+            self.load[group as usize] += flow * hosts / whole;
+            self.flow[neighbour as usize] += flow * rate_of(choice) / whole;
         }
     }
 }

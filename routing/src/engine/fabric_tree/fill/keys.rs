@@ -1,7 +1,10 @@
 //! Which ways of a switch cost least.
 
-use super::super::super::paths::{NEVER, Row, TILE, Tile, UNREACHED};
+use std::collections::HashMap;
+
+use super::super::super::paths::{NEVER, Row, Rows, TILE, Tile, UNREACHED};
 use super::{Filler, When};
+use crate::digest::digest;
 use crate::topology::SwitchIdx;
 
 /// How many ways one byte stands for.
@@ -9,8 +12,11 @@ const BYTE_WAYS: usize = u8::BITS as usize;
 
 const WORD_WAYS: usize = u64::BITS as usize;
 
-/// Ways, one bit for each: a switch has at most 254 ports.
-pub(super) type Key = [u64; 4];
+/// A switch has at most 254 ports.
+const MAX_WAYS: usize = 256;
+
+/// Ways, one bit for each.
+pub(super) type Key = [u64; MAX_WAYS / WORD_WAYS];
 
 /// Which ways of a switch cost least towards each column of a tile, one bit for each way.
 pub(super) struct Keys {
@@ -18,6 +24,48 @@ pub(super) struct Keys {
     rows: Vec<Row>,
     /// By column: 0 where it has the ways of the one before.
     changes: Row,
+    /// The ways of the switch in hand.
+    alike: Vec<Alike>,
+}
+
+/// Ways whose neighbours cost alike.
+struct Alike {
+    is_above: bool,
+    /// One of the neighbours.
+    neighbour: usize,
+    /// One bit for each way.
+    ways: [u8; MAX_WAYS / BYTE_WAYS],
+}
+
+/// Which rows of a tile are the same.
+pub(super) struct SameRows {
+    /// By switch: the first whose row is the same.
+    down: Vec<u32>,
+    taken: Vec<u32>,
+}
+
+impl SameRows {
+    pub(super) fn of(tile: &Tile) -> SameRows {
+        SameRows {
+            down: first_of_same(&tile.down),
+            taken: first_of_same(&tile.taken),
+        }
+    }
+}
+
+fn first_of_same(rows: &Rows) -> Vec<u32> {
+    let mut known: HashMap<u64, u32> = HashMap::new();
+    let first = |(switch, row): (usize, &Row)| {
+        // Fewer switches than LIDs.
+        let own = switch as u32;
+        let first = *known.entry(digest(row)).or_insert(own);
+        if rows[first as usize] == *row {
+            first
+        } else {
+            own
+        }
+    };
+    rows.iter().enumerate().map(first).collect()
 }
 
 impl Keys {
@@ -25,27 +73,34 @@ impl Keys {
         Keys {
             rows: vec![[0; TILE]; ways.div_ceil(BYTE_WAYS)],
             changes: [0; TILE],
+            alike: Vec::with_capacity(ways),
         }
     }
 
-    /// The keys of a tile.
-    pub(super) fn set(&mut self, filler: &Filler<'_>, tile: &Tile, when: When) {
+    /// The keys of a tile. Ways to neighbours whose rows are `same` are looked at once.
+    pub(super) fn set(
+        &mut self,
+        filler: &Filler<'_>,
+        tile: &Tile,
+        same: Option<&SameRows>,
+        when: When,
+    ) {
         let (down, up) = next_costs(tile, filler.switch);
-        for (ways, key) in filler.ways.chunks(BYTE_WAYS).zip(self.rows.iter_mut()) {
+        self.group(filler, same, when);
+        for key in &mut self.rows {
             *key = [0; TILE];
-            for (bit, way) in ways.iter().enumerate() {
-                let (is_there, is_above) = way.stands(when);
-                if !is_there {
-                    continue;
-                }
-                let (row, next) = if is_above {
-                    (&tile.taken[way.neighbour], &up)
-                } else {
-                    (&tile.down[way.neighbour], &down)
-                };
-                let mask = 1u8 << bit;
-                for column in 0..TILE {
-                    key[column] |= if row[column] == next[column] { mask } else { 0 };
+        }
+        for alike in &self.alike {
+            let (row, next) = if alike.is_above {
+                (&tile.taken[alike.neighbour], &up)
+            } else {
+                (&tile.down[alike.neighbour], &down)
+            };
+            for (&mask, key) in alike.ways.iter().zip(&mut self.rows) {
+                if mask != 0 {
+                    for column in 0..TILE {
+                        key[column] |= if row[column] == next[column] { mask } else { 0 };
+                    }
                 }
             }
         }
@@ -54,6 +109,33 @@ impl Keys {
             for column in 1..TILE {
                 self.changes[column] |= key[column] ^ key[column - 1];
             }
+        }
+    }
+
+    fn group(&mut self, filler: &Filler<'_>, same: Option<&SameRows>, when: When) {
+        self.alike.clear();
+        for (number, way) in filler.ways.iter().enumerate() {
+            let (is_there, is_above) = way.stands(when);
+            if !is_there {
+                continue;
+            }
+            let neighbour = match same {
+                Some(same) if is_above => same.taken[way.neighbour] as usize,
+                Some(same) => same.down[way.neighbour] as usize,
+                None => way.neighbour,
+            };
+            let is_same =
+                |alike: &Alike| (alike.is_above, alike.neighbour) == (is_above, neighbour);
+            // Ways to neighbours of one kind follow each other.
+            let known = self.alike.iter().rposition(is_same).unwrap_or_else(|| {
+                self.alike.push(Alike {
+                    is_above,
+                    neighbour,
+                    ways: [0; MAX_WAYS / BYTE_WAYS],
+                });
+                self.alike.len() - 1
+            });
+            self.alike[known].ways[number / BYTE_WAYS] |= 1 << (number % BYTE_WAYS);
         }
     }
 
@@ -66,10 +148,35 @@ impl Keys {
         key
     }
 
-    /// Whether a column, not the first one, has the same ways as the one before.
-    pub(super) fn continues(&self, column: usize) -> bool {
-        self.changes[column] == 0
+    /// By column: not 0 where it has other ways than the one before, or is the first. `own`, from which no way leads to itself,
+    /// goes with the one before.
+    pub(super) fn starts(&self, own: Option<usize>) -> Row {
+        let mut starts = self.changes;
+        starts[0] = 1;
+        if let Some(own) = own {
+            starts[own] = 0;
+            if let Some(after) = starts.get_mut(own + 1) {
+                let is_same =
+                    |before: usize| self.rows.iter().all(|key| key[before] == key[own + 1]);
+                *after = u8::from(!own.checked_sub(1).is_some_and(is_same));
+            }
+        }
+        starts
     }
+}
+
+/// The columns that have something.
+pub(super) fn nonzero(row: &Row) -> impl Iterator<Item = usize> + '_ {
+    const WORD: usize = size_of::<u64>();
+    let (words, _) = row.as_chunks::<WORD>();
+    let words = words
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| **word != [0; WORD]);
+    words.flat_map(|(number, word)| {
+        let columns = word.iter().enumerate().filter(|(_, column)| **column != 0);
+        columns.map(move |(place, _)| number * WORD + place)
+    })
 }
 
 /// The ways that a key stands for.
@@ -89,13 +196,13 @@ pub(super) fn ways(key: &Key) -> Vec<usize> {
 fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
     let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
     let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);
+    // What costs nothing, and what is not reached, has no next: one less of both is past all costs. Without a branch, as it
+    // is done for every switch and tile.
+    let one_less = |cost: u8| cost.wrapping_sub(1).min(NEVER);
     for column in 0..TILE {
-        if own[column] != UNREACHED && own[column] != 0 {
-            down[column] = own[column] - 1;
-        }
-        if own[column] == UNREACHED && taken[column] != UNREACHED {
-            up[column] = taken[column] - 1;
-        }
+        down[column] = one_less(own[column]);
+        let goes_up = if own[column] == UNREACHED { 0 } else { NEVER };
+        up[column] = one_less(taken[column]).max(goes_up);
     }
     (down, up)
 }
