@@ -34,7 +34,7 @@ pub(crate) type Page = [u8; PAGE_LIDS];
 /// length. A clone shares the entries; when one of the two changes, the rest stays shared.
 #[derive(Clone, Default)]
 pub struct Lft {
-    pages: Arc<Vec<Arc<Page>>>,
+    pages: Arc<[Arc<Page>]>,
 }
 
 impl Lft {
@@ -51,7 +51,7 @@ impl Lft {
 
     pub(crate) fn from_pages(pages: Vec<Arc<Page>>) -> Lft {
         Lft {
-            pages: Arc::new(pages),
+            pages: pages.into(),
         }
     }
 
@@ -204,11 +204,12 @@ impl Lft {
     }
 
     fn page_mut(&mut self, number: usize) -> &mut Page {
-        let pages = Arc::make_mut(&mut self.pages);
-        if number >= pages.len() {
+        if number >= self.pages.len() {
+            let mut pages = self.pages.to_vec();
             pages.resize(number + 1, Arc::new([NO_PATH; PAGE_LIDS]));
+            self.pages = pages.into();
         }
-        Arc::make_mut(&mut pages[number])
+        Arc::make_mut(&mut Arc::make_mut(&mut self.pages)[number])
     }
 }
 

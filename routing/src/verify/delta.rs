@@ -12,6 +12,7 @@
 mod found;
 mod matched;
 mod side;
+mod ways;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

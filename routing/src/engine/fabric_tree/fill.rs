@@ -2,7 +2,10 @@
 
 mod alike;
 mod classes;
+mod column;
 mod keys;
+
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -10,6 +13,8 @@ use rsm_ids::Lid;
 pub(super) use self::alike::Alike;
 use self::alike::Shape;
 use self::classes::{Class, Classes, Mixed};
+pub(super) use self::column::Gathered;
+use self::column::{Costs, InTile};
 use self::keys::{Keys, nonzero};
 use super::super::order::Order;
 use super::super::paths::{TILE, Tile, UNREACHED};
@@ -241,11 +246,11 @@ impl<'a> Filler<'a> {
         &self.plan.up_turns[self.switch.index()]
     }
 
-    /// The ways that cost least towards one column of a tile.
-    fn cheapest(&self, tile: &Tile, column: usize, when: When) -> Vec<usize> {
+    /// The ways that cost least towards one column.
+    fn cheapest(&self, costs: &impl Costs, when: When) -> Vec<usize> {
         let (down, taken) = (
-            tile.down[self.switch.index()][column],
-            tile.taken[self.switch.index()][column],
+            costs.down(self.switch.index()),
+            costs.taken(self.switch.index()),
         );
         let goes_down = down != UNREACHED;
         if taken == UNREACHED || taken == 0 {
@@ -255,9 +260,9 @@ impl<'a> Filler<'a> {
             let (is_there, is_above) = way.stands(when);
             is_there
                 && if is_above {
-                    !goes_down && tile.taken[way.neighbour][column] == taken - 1
+                    !goes_down && costs.taken(way.neighbour) == taken - 1
                 } else {
-                    goes_down && tile.down[way.neighbour][column] == down - 1
+                    goes_down && costs.down(way.neighbour) == down - 1
                 }
         };
         (0..self.ways.len())
@@ -266,7 +271,7 @@ impl<'a> Filler<'a> {
     }
 
     /// The entries of some columns, one of which may be named more than once.
-    pub(super) fn entries(&self, columns: &[u32]) -> Vec<(Lid, u8)> {
+    pub(super) fn entries(&self, columns: &[u32], gathered: &Gathered) -> Vec<(Lid, u8)> {
         let plan = self.plan;
         let mut columns = columns.to_vec();
         columns.sort_unstable();
@@ -276,13 +281,14 @@ impl<'a> Filler<'a> {
             if plan.numbering.columns[column] == self.switch {
                 continue;
             }
-            let (number, place) = (column / TILE, column % TILE);
-            let cheapest = self.cheapest(&plan.tiles[number], place, When::Now);
-            let class = match plan.intact_tiles {
-                None => self.classify(&cheapest, &cheapest),
-                Some(intact) => {
-                    let intact = self.cheapest(&intact[number], place, When::Usually);
-                    self.classify(&cheapest, &intact)
+            let class = match gathered.get(column) {
+                Some((now, intact)) => self.class_by(now, intact),
+                None => {
+                    let at = |tiles: &'a [Arc<Tile>]| InTile {
+                        tile: &tiles[column / TILE],
+                        column: column % TILE,
+                    };
+                    self.class_by(&at(plan.tiles), plan.intact_tiles.map(at).as_ref())
                 }
             };
             for position in plan.numbering.range(column) {
@@ -293,6 +299,14 @@ impl<'a> Filler<'a> {
             }
         }
         found
+    }
+
+    fn class_by(&self, now: &impl Costs, intact: Option<&impl Costs>) -> Class {
+        let cheapest = self.cheapest(now, When::Now);
+        match intact {
+            None => self.classify(&cheapest, &cheapest),
+            Some(intact) => self.classify(&cheapest, &self.cheapest(intact, When::Usually)),
+        }
     }
 
     /// What numbers are divided by to choose among some ways.

@@ -1,6 +1,7 @@
 //! What of a known fabric is there at the moment.
 
 use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
 
 use crate::topology::{Destination, Group, SwitchIdx, Topology};
 
@@ -39,13 +40,53 @@ impl Live {
             }
             live.switches[place] = Some(switch);
         }
-        for switch in known.indices() {
-            if let Some(here) = live.switches[switch.index()] {
+        // All of it is there, as nearly everywhere: the look at that is what takes time.
+        let is_whole: Vec<(bool, bool)> = live
+            .switches
+            .par_iter()
+            .enumerate()
+            .map(|(switch, here)| {
+                // As numbered in the known fabric.
+                let switch = SwitchIdx(switch as u32);
+                here.map_or((false, false), |here| {
+                    (
+                        live.has_all_links(known, switch, present, here),
+                        has_all_destinations(known, switch, present, here),
+                    )
+                })
+            })
+            .collect();
+        for (switch, (all_links, all_destinations)) in known.indices().zip(is_whole) {
+            let Some(here) = live.switches[switch.index()] else {
+                continue;
+            };
+            if all_links {
+                live.links.insert_range(known.links_of(switch));
+                live.groups.insert_range(known.group_range(switch));
+            } else {
                 live.add_links(known, switch, present, here)?;
+            }
+            if all_destinations {
+                live.destinations
+                    .insert_range(known.destination_range(switch));
+            } else {
                 live.add_destinations(known, switch, present, here)?;
             }
         }
         Some(live)
+    }
+
+    fn has_all_links(
+        &self,
+        known: &Topology,
+        switch: SwitchIdx,
+        present: &Topology,
+        here: SwitchIdx,
+    ) -> bool {
+        let far = |group: Group<'_>| self.switches[group.neighbour.index()];
+        let wanted = known.groups(switch).map(far);
+        let found = present.groups(here).map(|group| Some(group.neighbour));
+        known.links(switch) == present.links(here) && wanted.eq(found)
     }
 
     fn add_links(
@@ -55,18 +96,6 @@ impl Live {
         present: &Topology,
         here: SwitchIdx,
     ) -> Option<()> {
-        let far = |group: Group<'_>| self.switches[group.neighbour.index()];
-        if known.links(switch) == present.links(here)
-            && known
-                .groups(switch)
-                .map(far)
-                .eq(present.groups(here).map(|group| Some(group.neighbour)))
-        {
-            // All of it is there, as nearly everywhere.
-            self.links.insert_range(known.links_of(switch));
-            self.groups.insert_range(known.group_range(switch));
-            return Some(());
-        }
         let mut found = 0;
         let mut groups = present.groups(here).peekable();
         for group in known.group_range(switch) {
@@ -98,10 +127,6 @@ impl Live {
         present: &Topology,
         here: SwitchIdx,
     ) -> Option<()> {
-        let is_same = |one: &Destination, other: &Destination| {
-            let key = |of: &Destination| (of.lid, of.lmc, of.guid, of.port, of.kind);
-            key(one) == key(other)
-        };
         let mut there = present.destinations_of(here).iter().peekable();
         for (destination, number) in known
             .destinations_of(switch)
@@ -119,4 +144,23 @@ impl Live {
     pub(super) fn is_complete(&self) -> bool {
         self.switches.iter().all(Option::is_some) && self.links.is_full()
     }
+}
+
+fn has_all_destinations(
+    known: &Topology,
+    switch: SwitchIdx,
+    present: &Topology,
+    here: SwitchIdx,
+) -> bool {
+    let (wanted, found) = (known.destinations_of(switch), present.destinations_of(here));
+    wanted.len() == found.len()
+        && wanted
+            .iter()
+            .zip(found)
+            .all(|(one, other)| is_same(one, other))
+}
+
+fn is_same(one: &Destination, other: &Destination) -> bool {
+    let key = |of: &Destination| (of.lid, of.lmc, of.guid, of.port, of.kind);
+    key(one) == key(other)
 }

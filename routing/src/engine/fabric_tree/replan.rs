@@ -17,7 +17,7 @@ use super::super::order::Order;
 use super::super::paths::{Neighbours, Tile, Ways};
 use super::super::{Options, Ranking, Routing};
 use super::even::Own;
-use super::fill::{self, Filler};
+use super::fill::{self, Filler, Gathered};
 use super::live::Live;
 use super::numbering::Numbering;
 use super::turns::Turns;
@@ -177,8 +177,8 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         .collect();
     // By switch: the columns in which its entries may change.
     let mut touched: Vec<Vec<u32>> = vec![Vec::new(); known.switch_count()];
-    for mended in &mended {
-        work.touch(mended, &mut touched);
+    for (number, mended) in mended.iter().enumerate() {
+        work.touch(number, mended, &mut touched);
     }
     let comes_or_goes: Vec<usize> = (0..known.destinations().len())
         .filter(|&number| {
@@ -239,6 +239,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         .flat_map(|&number| known.destinations()[number].lids())
         .filter(|&lid| topology.destination_of(lid).is_none())
         .collect();
+    let gathered = Gathered::of(&plan, &touched);
     let changes: Vec<Vec<Change>> = here
         .par_iter()
         .enumerate()
@@ -253,7 +254,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
             if is_new || ends.contains(switch.index()) {
                 return differences(number, before, filler.table(&mut fill::scratch()));
             }
-            let mut entries = filler.entries(&touched[switch.index()]);
+            let mut entries = filler.entries(&touched[switch.index()], &gathered);
             entries.extend(goes.iter().map(|&lid| (lid, NO_PATH)));
             entries.sort_unstable();
             entries

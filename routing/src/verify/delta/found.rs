@@ -5,6 +5,7 @@ use rsm_ids::Lid;
 use super::super::tally::Tally;
 use super::matched::Matched;
 use super::side::Side;
+use super::ways::Ways;
 use super::{Point, Untold};
 use crate::topology::SwitchIdx;
 
@@ -18,10 +19,14 @@ pub(super) struct Found<'a> {
     pub(super) now: Tally,
     /// How many pairs.
     pub(super) ways: u64,
+    ways_then: Ways,
+    ways_now: Ways,
     /// By switch: the round in which it was last come to.
     reached: Vec<u32>,
     round: u32,
     waiting: Vec<SwitchIdx>,
+    /// The switches whose packets to the LID in hand are looked at.
+    starts: Vec<SwitchIdx>,
 }
 
 impl<'a> Found<'a> {
@@ -30,26 +35,31 @@ impl<'a> Found<'a> {
             then: Tally::new(before.channels()),
             now: Tally::new(after.channels()),
             ways: 0,
+            ways_then: Ways::new(before.topology.switch_count()),
+            ways_now: Ways::new(after.topology.switch_count()),
             reached: vec![0; after.topology.switch_count()],
             round: 0,
             waiting: Vec::new(),
+            starts: Vec::new(),
             before,
             after,
         }
     }
 
-    /// Adds all pairs of one LID whose way passes one of `points`.
+    /// Adds all pairs of one LID whose way passes one of `points`, of which there is at least one.
     ///
     /// Ways that pass a point now are those that passed one before: up to the first point on it a way is the same.
     pub(super) fn add_around(&mut self, points: &[Point], matched: &Matched) -> Result<(), Untold> {
         // At most as many rounds as LIDs.
         self.round += 1;
+        self.starts.clear();
         let after = self.after;
-        for &(lid, switch) in points {
+        let lid = points[0].0;
+        for &(_, switch) in points {
             self.come_to(switch);
             while let Some(switch) = self.waiting.pop() {
                 if !matched.is_whole(switch, lid) {
-                    self.add(matched.then(switch), Some(switch), lid)?;
+                    self.starts.push(switch);
                 }
                 // The tables follow the order: nobody sends down to who sends up.
                 let goes_up = after
@@ -66,35 +76,22 @@ impl<'a> Found<'a> {
                 }
             }
         }
-        Ok(())
+        let now = self.starts.iter().copied();
+        let then = now.clone().filter_map(|switch| matched.then(switch));
+        self.ways += self.starts.len() as u64;
+        self.ways_then
+            .count(self.before, then, lid, &mut self.then)?;
+        self.ways_now.count(self.after, now, lid, &mut self.now)
     }
 
     /// Adds the pairs of a LID that are looked at whatever their way is.
     pub(super) fn add_whole(&mut self, lid: Lid, matched: &Matched) -> Result<(), Untold> {
         let (then, now) = matched.whole_pairs(lid);
-        for switch in then {
-            self.add(Some(switch), None, lid)?;
-        }
-        for switch in now {
-            self.add(None, Some(switch), lid)?;
-        }
-        Ok(())
-    }
-
-    fn add(
-        &mut self,
-        then: Option<SwitchIdx>,
-        now: Option<SwitchIdx>,
-        lid: Lid,
-    ) -> Result<(), Untold> {
-        if let Some(then) = then {
-            self.before.count(then, lid, &mut self.then)?;
-        }
-        if let Some(now) = now {
-            self.after.count(now, lid, &mut self.now)?;
-        }
-        self.ways += 1;
-        Ok(())
+        self.ways += (then.len() + now.len()) as u64;
+        self.ways_then
+            .count(self.before, then.into_iter(), lid, &mut self.then)?;
+        self.ways_now
+            .count(self.after, now.into_iter(), lid, &mut self.now)
     }
 
     fn come_to(&mut self, switch: SwitchIdx) {

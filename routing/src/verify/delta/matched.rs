@@ -1,6 +1,7 @@
 //! What of one fabric is in another, and what of it is as it was.
 
 use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
 use rsm_ids::Lid;
 
 use super::super::tally::Tally;
@@ -14,6 +15,8 @@ pub(super) struct Matched {
     then: Vec<Option<SwitchIdx>>,
     /// By switch of the earlier fabric: its number in the later one.
     now: Vec<Option<SwitchIdx>>,
+    /// Every switch that is there has the number that it had.
+    is_numbered_alike: bool,
     /// LIDs that lead to another port than before, or did not lead to any, or do not any more.
     pub(super) anew: Vec<Lid>,
     is_anew: FixedBitSet,
@@ -26,6 +29,7 @@ impl Matched {
         let mut matched = Matched {
             then: vec![None; after.topology.switch_count()],
             now: vec![None; before.topology.switch_count()],
+            is_numbered_alike: true,
             anew: Vec::new(),
             is_anew: FixedBitSet::with_capacity(1 << 16),
             starts_anew: FixedBitSet::with_capacity(after.topology.switch_count()),
@@ -34,6 +38,7 @@ impl Matched {
             let guid = after.topology.switch(now).guid;
             let then = before.topology.switch_by_guid(guid);
             matched.then[now.index()] = then;
+            matched.is_numbered_alike &= then == Some(now);
             if let Some(then) = then {
                 matched.now[then.index()] = Some(now);
             }
@@ -124,6 +129,9 @@ impl Matched {
             before.topology.port_uses(then),
             after.topology.port_uses(now),
         );
+        if self.is_numbered_alike && was == is {
+            return moved;
+        }
         for (port, moved) in moved[..was.len().max(is.len())].iter_mut().enumerate() {
             let far = |uses: &[PortUse]| match uses.get(port) {
                 Some(PortUse::Link { peer, .. }) => Some(*peer),
@@ -179,31 +187,49 @@ impl Matched {
         if standing.load.len() != before.channels() {
             return Err(Untold::Tally);
         }
-        let mut loads = vec![0u32; after.channels()];
-        for (then, now) in self.now.iter().enumerate() {
-            for port in 0..before.stride {
-                let channel = then * before.stride + port;
-                let taken: u64 = parts
-                    .iter()
-                    .map(|part| u64::from(part.then.load[channel]))
-                    .sum();
-                let left = u64::from(standing.load[channel]).checked_sub(taken);
-                let left = left.ok_or(Untold::Tally)?;
-                match now {
-                    Some(now) if port < after.stride => {
-                        loads[now.index() * after.stride + port] = left as u32;
-                    }
-                    // What went through there goes another way.
-                    _ if left == 0 => {}
-                    _ => return Err(Untold::Tally),
+        let both = before.stride.min(after.stride);
+        let left = |then: usize, ports: std::ops::Range<usize>| {
+            let (from, to) = (
+                then * before.stride + ports.start,
+                then * before.stride + ports.end,
+            );
+            let mut left = standing.load[from..to].to_vec();
+            let mut is_less = false;
+            for part in parts {
+                for (left, &taken) in left.iter_mut().zip(&part.then.load[from..to]) {
+                    is_less |= *left < taken;
+                    *left = left.wrapping_sub(taken);
                 }
             }
-        }
-        for part in parts {
-            for (load, &added) in loads.iter_mut().zip(&part.now.load) {
-                *load += added;
+            if is_less {
+                Err(Untold::Tally)
+            } else {
+                Ok(left)
+            }
+        };
+        // What went through what is not there any more goes another way.
+        for (then, now) in self.now.iter().enumerate() {
+            let gone = if now.is_some() { both } else { 0 }..before.stride;
+            if !gone.is_empty() && left(then, gone)?.iter().any(|&left| left > 0) {
+                return Err(Untold::Tally);
             }
         }
+        let mut loads = vec![0u32; after.channels()];
+        loads
+            .par_chunks_mut(after.stride)
+            .enumerate()
+            .try_for_each(|(now, loads)| {
+                if let Some(then) = self.then[now] {
+                    loads[..both].copy_from_slice(&left(then.index(), 0..both)?);
+                }
+                for part in parts {
+                    let added = &part.now.load[now * after.stride..];
+                    for (load, &added) in loads.iter_mut().zip(added) {
+                        *load += added;
+                    }
+                }
+                Ok(())
+            })?;
         Ok(loads)
     }
 }

@@ -4,11 +4,9 @@ use rsm_ids::{Lid, PortNum};
 
 use super::super::check::StartingPorts;
 use super::super::fabric::Sources;
-use super::super::tally::Tally;
-use super::Untold;
 use crate::mcast::Orientation;
 use crate::tables::{Lft, NO_PATH, Tables};
-use crate::topology::{EndpointKind, Group, PortUse, SwitchIdx, Topology};
+use crate::topology::{Group, SwitchIdx, Topology};
 
 pub(super) struct Side<'a> {
     pub(super) topology: &'a Topology,
@@ -40,7 +38,7 @@ impl<'a> Side<'a> {
         self.tables.lfts.get(switch.index()).unwrap_or(&self.none)
     }
 
-    fn entry(&self, switch: SwitchIdx, lid: Lid) -> u8 {
+    pub(super) fn entry(&self, switch: SwitchIdx, lid: Lid) -> u8 {
         self.table(switch).entry(lid)
     }
 
@@ -87,65 +85,6 @@ impl<'a> Side<'a> {
 
     pub(super) fn channels(&self) -> usize {
         self.topology.switch_count() * self.stride
-    }
-
-    /// Adds what packets from a switch to a LID that somebody answers to do.
-    pub(super) fn count(
-        &self,
-        switch: SwitchIdx,
-        lid: Lid,
-        tally: &mut Tally,
-    ) -> Result<(), Untold> {
-        let Some(destination) = self.topology.destination_of(lid) else {
-            return Ok(());
-        };
-        let root = destination.switch;
-        let starts = self.starts(switch);
-        let is_host = destination.kind.is_host();
-        // Fewer hosts than 2^21.
-        let hosts = if is_host { starts.hosts() as u32 } else { 0 };
-        let delivers = self.entry(root, lid) == destination.port.0;
-        let (mut at, mut hops) = (switch, 0);
-        let arrives = loop {
-            if at == root && delivers {
-                break true;
-            }
-            let byte = self.entry(at, lid);
-            let PortUse::Link { peer, .. } = self.topology.port_use(at, PortNum(byte)) else {
-                break false;
-            };
-            tally.load[at.index() * self.stride + usize::from(byte)] += hosts;
-            at = peer;
-            hops += 1;
-            if hops >= self.topology.switch_count() {
-                return Err(Untold::Loop { lid });
-            }
-        };
-        let is_own = u64::from(switch == root);
-        if arrives {
-            tally.count_hops(hops);
-            if is_host {
-                tally.host_pairs += starts.hosts() - is_own;
-            }
-        }
-        let joined = self.topology.component_of(switch) == self.topology.component_of(root);
-        // A port is no pair with its own LIDs.
-        let (ports, switches) = match destination.kind {
-            EndpointKind::Switch0 => (starts.ports(), starts.switches() - is_own),
-            _ => (starts.ports() + starts.switches() - is_own, 0),
-        };
-        for (pairs, count) in [
-            (&mut tally.pairs, ports),
-            (&mut tally.switch_pairs, switches),
-        ] {
-            let kind = match (arrives, joined) {
-                (true, _) => &mut pairs.reachable,
-                (false, true) => &mut pairs.unreachable,
-                (false, false) => &mut pairs.disconnected,
-            };
-            *kind += count;
-        }
-        Ok(())
     }
 
     /// Whether somebody answers to a LID; where nobody does, entries do not count.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
-use super::super::super::paths::{self, TILE, Tile, UNREACHED, Ways};
+use super::super::super::paths::{self, Rows, TILE, Tile, UNREACHED, Ways};
 use super::super::live::Live;
 use super::State;
 use crate::topology::{SwitchIdx, Topology};
@@ -94,15 +94,33 @@ impl Work<'_> {
         }
     }
 
-    /// Adds the columns of a tile to the switches whose costs differ in them, and to their neighbours.
-    pub(super) fn touch(&self, mended: &Mended, touched: &mut [Vec<u32>]) {
+    /// Adds the columns of a tile to the switches whose costs differ in them, and to the neighbours to whom they are, or were,
+    /// a way that costs least.
+    pub(super) fn touch(&self, number: usize, mended: &Mended, touched: &mut [Vec<u32>]) {
+        let (was, is) = (&self.earlier.tiles[number], &mended.tile);
+        let order = &self.earlier.order;
         for &(column, switch) in &mended.others {
-            let number = (mended.tile.first + column) as u32;
-            touched[switch.index()].push(number);
+            let all = (is.first + column) as u32;
+            touched[switch.index()].push(all);
+            // Between two that both cost something else, each of the two is told by itself.
+            let leads_on = |tile: &Tile, from: SwitchIdx| {
+                let cost = |rows: &Rows, at: SwitchIdx| rows[at.index()][column];
+                let goes_down = cost(&tile.down, from) != UNREACHED;
+                if order.is_above(switch, from) {
+                    !goes_down
+                        && cost(&tile.taken, from) != UNREACHED
+                        && cost(&tile.taken, switch) == cost(&tile.taken, from) - 1
+                } else {
+                    // Who is there already has no next.
+                    goes_down
+                        && cost(&tile.down, from) != 0
+                        && cost(&tile.down, switch) == cost(&tile.down, from) - 1
+                }
+            };
             for group in self.known.groups(switch) {
-                let columns = &mut touched[group.neighbour.index()];
-                if columns.last() != Some(&number) {
-                    columns.push(number);
+                let from = group.neighbour;
+                if leads_on(was, from) != leads_on(is, from) {
+                    touched[from.index()].push(all);
                 }
             }
         }

@@ -1,0 +1,171 @@
+//! Where packets to one LID go from some switches, each switch on the way looked at once.
+
+use rsm_ids::{Lid, PortNum};
+
+use super::super::tally::Tally;
+use super::Untold;
+use super::side::Side;
+use crate::topology::{EndpointKind, PortUse, SwitchIdx};
+
+/// The way on from one switch.
+#[derive(Clone, Copy)]
+struct Way {
+    /// The round in which it was found.
+    round: u32,
+    /// Hops to where it ends.
+    hops: u32,
+    /// Hosts whose packets come by, as far as they are known.
+    flow: u32,
+    next: SwitchIdx,
+    port: u8,
+    /// It ends at the LID.
+    arrives: bool,
+}
+
+/// The ways to one LID after another.
+pub(super) struct Ways {
+    round: u32,
+    /// By switch.
+    of: Vec<Way>,
+    /// The switches that were come to in this round.
+    found: Vec<SwitchIdx>,
+    path: Vec<(SwitchIdx, u8)>,
+}
+
+impl Ways {
+    pub(super) fn new(switches: usize) -> Ways {
+        let none = Way {
+            round: 0,
+            hops: 0,
+            flow: 0,
+            next: SwitchIdx(0),
+            port: 0,
+            arrives: false,
+        };
+        Ways {
+            round: 0,
+            of: vec![none; switches],
+            found: Vec::new(),
+            path: Vec::new(),
+        }
+    }
+
+    /// Adds what packets from some switches, each named once, to a LID do, if anybody answers to it.
+    pub(super) fn count(
+        &mut self,
+        side: &Side<'_>,
+        switches: impl Iterator<Item = SwitchIdx>,
+        lid: Lid,
+        tally: &mut Tally,
+    ) -> Result<(), Untold> {
+        let Some(destination) = side.topology.destination_of(lid) else {
+            return Ok(());
+        };
+        // At most as many rounds as LIDs.
+        self.round += 1;
+        self.found.clear();
+        let root = destination.switch;
+        let is_host = destination.kind.is_host();
+        let delivers = side.entry(root, lid) == destination.port.0;
+        for switch in switches {
+            self.follow(side, switch, lid, delivers.then_some(root))?;
+            let way = &mut self.of[switch.index()];
+            let starts = side.starts(switch);
+            let is_own = u64::from(switch == root);
+            if is_host {
+                // Fewer hosts than 2^21.
+                way.flow += starts.hosts() as u32;
+            }
+            if way.arrives {
+                tally.count_hops(way.hops as usize);
+                if is_host {
+                    tally.host_pairs += starts.hosts() - is_own;
+                }
+            }
+            let topology = side.topology;
+            let joined = topology.component_of(switch) == topology.component_of(root);
+            // A port is no pair with its own LIDs.
+            let (ports, switches) = match destination.kind {
+                EndpointKind::Switch0 => (starts.ports(), starts.switches() - is_own),
+                _ => (starts.ports() + starts.switches() - is_own, 0),
+            };
+            for (pairs, count) in [
+                (&mut tally.pairs, ports),
+                (&mut tally.switch_pairs, switches),
+            ] {
+                let kind = match (way.arrives, joined) {
+                    (true, _) => &mut pairs.reachable,
+                    (false, true) => &mut pairs.unreachable,
+                    (false, false) => &mut pairs.disconnected,
+                };
+                *kind += count;
+            }
+        }
+        if is_host {
+            self.pass_on(side, tally);
+        }
+        Ok(())
+    }
+
+    /// Finds the way from a switch to where it ends: at `root`, or where no cable leads on.
+    fn follow(
+        &mut self,
+        side: &Side<'_>,
+        switch: SwitchIdx,
+        lid: Lid,
+        root: Option<SwitchIdx>,
+    ) -> Result<(), Untold> {
+        self.path.clear();
+        let mut at = switch;
+        while self.of[at.index()].round != self.round {
+            let byte = side.entry(at, lid);
+            let next = match side.topology.port_use(at, PortNum(byte)) {
+                PortUse::Link { peer, .. } if Some(at) != root => peer,
+                _ => {
+                    self.put(at, at, byte, 0, Some(at) == root);
+                    break;
+                }
+            };
+            self.path.push((at, byte));
+            if self.path.len() > side.topology.switch_count() {
+                return Err(Untold::Loop { lid });
+            }
+            at = next;
+        }
+        let Way {
+            mut hops, arrives, ..
+        } = self.of[at.index()];
+        while let Some((before, port)) = self.path.pop() {
+            hops += 1;
+            self.put(before, at, port, hops, arrives);
+            at = before;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, at: SwitchIdx, next: SwitchIdx, port: u8, hops: u32, arrives: bool) {
+        self.of[at.index()] = Way {
+            round: self.round,
+            hops,
+            flow: 0,
+            next,
+            port,
+            arrives,
+        };
+        self.found.push(at);
+    }
+
+    /// Adds the load of all packets of this round.
+    fn pass_on(&mut self, side: &Side<'_>, tally: &mut Tally) {
+        let hops = |switch: &SwitchIdx| self.of[switch.index()].hops;
+        self.found
+            .sort_unstable_by_key(|switch| std::cmp::Reverse(hops(switch)));
+        for &switch in &self.found {
+            let way = self.of[switch.index()];
+            if way.hops > 0 {
+                tally.load[switch.index() * side.stride + usize::from(way.port)] += way.flow;
+                self.of[way.next.index()].flow += way.flow;
+            }
+        }
+    }
+}
