@@ -29,7 +29,8 @@ pub use auto::Auto;
 pub use dfsssp::Dfsssp;
 pub use dragonfly::DragonflyPlus;
 pub use fabric_tree::{
-    Categories, Category, Change, FabricTree, Numbers, Prepared, Replan, replan,
+    Categories, Category, Change, FabricTree, Numbers, Prepared, Rebalanced, Replan, is_strained,
+    rebalance, replan,
 };
 pub use file::File;
 pub use minhop::MinHop;

@@ -13,6 +13,7 @@ mod even;
 mod fill;
 mod live;
 mod numbering;
+mod rebalance;
 mod replan;
 mod turns;
 
@@ -28,6 +29,7 @@ use self::fill::{Alike, Filler};
 use self::live::Live;
 use self::numbering::Numbering;
 pub(super) use self::numbering::by_subtree;
+pub use self::rebalance::{Rebalanced, is_strained, rebalance};
 use self::replan::State;
 pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;
@@ -129,6 +131,7 @@ impl Plan<'_> {
     fn evened(&self, categories: &Categories) -> Evened {
         even(&Intact {
             known: self.known,
+            live: self.live,
             order: self.order,
             numbering: self.numbering,
             tiles: self.tiles,
@@ -285,6 +288,7 @@ fn route(
         numbers: options.numbers.clone(),
         parts: topology.components().len(),
         reason: rank.reason,
+        relieved: 0,
         live,
     });
     Ok(Routing {

@@ -3,8 +3,11 @@
 //! All of them are over pairs of (a switch that packets start at, a LID they go to), so that what a few pairs give can be
 //! taken out and put in again.
 
+use rsm_ids::PortNum;
+
+use super::fabric::stride;
 use super::{Load, PairCounts, Report};
-use crate::topology::Topology;
+use crate::topology::{SwitchIdx, Topology};
 
 /// Sums over all pairs of (switch, LID); see [`Report`] for what they count.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -70,6 +73,12 @@ impl Tally {
             self.hops.resize(hops + 1, 0);
         }
         self.hops[hops] += 1;
+    }
+
+    /// Paths of pairs of hosts that leave a switch of `topology`, which the sums are of, by a port.
+    pub fn paths_through(&self, topology: &Topology, switch: SwitchIdx, port: PortNum) -> u64 {
+        let channel = switch.index() * stride(topology) + port.index();
+        self.load.get(channel).copied().map_or(0, u64::from)
     }
 
     /// Pairs that cables join, and whose packets do not arrive; as [`Report::unreachable_pairs`].

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use self::leveller::{Leveller, Target};
+pub(super) use self::leveller::{Budget, Ground, Leveller, Target};
 use super::super::order::Order;
 use super::super::paths::Tile;
+use super::live::Live;
 use super::numbering::Numbering;
 use super::{Categories, Category};
 use crate::tables::Lft;
@@ -67,6 +68,22 @@ impl Own {
             .map(|&(_, port)| port)
     }
 
+    /// The same, but for some positions of switches: (switch, position, port).
+    pub(super) fn with(&self, others: impl Iterator<Item = (SwitchIdx, u32, u8)>) -> Own {
+        let mut own = self.clone();
+        for (switch, position, port) in others {
+            if own.ports.len() <= switch.index() {
+                own.ports.resize(switch.index() + 1, Vec::new());
+            }
+            let ports = &mut own.ports[switch.index()];
+            match ports.binary_search_by_key(&position, |&(position, _)| position) {
+                Ok(place) => ports[place].1 = port,
+                Err(place) => ports.insert(place, (position, port)),
+            }
+        }
+        own
+    }
+
     /// Every such port: switch, position, port.
     pub(super) fn all(&self) -> impl Iterator<Item = (SwitchIdx, usize, u8)> {
         self.ports.iter().enumerate().flat_map(|(switch, ports)| {
@@ -82,6 +99,8 @@ impl Own {
 /// What decides tables, with nothing gone.
 pub(super) struct Intact<'a> {
     pub(super) known: &'a Topology,
+    /// All of it.
+    pub(super) live: &'a Live,
     pub(super) order: &'a Order,
     pub(super) numbering: &'a Numbering,
     pub(super) tiles: &'a [Arc<Tile>],
@@ -132,7 +151,13 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     let mut lfts = closed_form.clone();
     let mut moved = 0;
     for targets in by_category.iter().filter(|targets| !targets.is_empty()) {
-        moved += Leveller::new(intact).level(targets, &mut lfts);
+        let ground = Ground {
+            known,
+            live: intact.live,
+            order: intact.order,
+            tiles: intact.tiles,
+        };
+        moved += Leveller::new(ground).level(targets, &mut lfts);
     }
     if moved == 0 {
         return evened;

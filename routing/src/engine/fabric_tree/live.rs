@@ -140,6 +140,14 @@ impl Live {
         there.peek().is_none().then_some(())
     }
 
+    /// How many hosts a switch has at the moment.
+    pub(super) fn hosts(&self, known: &Topology, switch: SwitchIdx) -> usize {
+        let range = known.destination_range(switch);
+        let own = known.destinations_of(switch).iter().zip(range);
+        own.filter(|(found, number)| found.kind.is_host() && self.destinations.contains(*number))
+            .count()
+    }
+
     /// Whether all that is known is there.
     pub(super) fn is_complete(&self) -> bool {
         self.switches.iter().all(Option::is_some) && self.links.is_full()

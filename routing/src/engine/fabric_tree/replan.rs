@@ -40,6 +40,7 @@ pub struct Change {
 }
 
 /// What a routing leaves for the next.
+#[derive(Clone)]
 pub(crate) struct State {
     pub(super) known: Arc<Topology>,
     pub(super) live: Live,
@@ -60,6 +61,32 @@ pub(crate) struct State {
     /// How many parts the fabric had that they were made for.
     pub(super) parts: usize,
     pub(super) reason: String,
+    /// How many moves [`State::own`] has in it that were made because of what has gone.
+    pub(super) relieved: usize,
+}
+
+impl State {
+    /// The routing that left it.
+    pub(super) fn into_routing(self, ranking: Ranking) -> Routing {
+        let here = self.live.switches.iter().zip(self.order.levels());
+        let here = here.filter(|(here, _)| here.is_some());
+        let relieved = match self.relieved {
+            0 => String::new(),
+            moves => format!("; {moves} more while parts are missing"),
+        };
+        Routing {
+            lanes: Lanes::default(),
+            coordinates: None,
+            tables: self.tables.clone(),
+            engine: "fabric-tree",
+            reason: format!("fabric-tree: {}{relieved}", self.reason),
+            ranks: Some(here.map(|(_, &level)| level).collect()),
+            ranking: Some(Ranking {
+                prepared: Prepared(Some(Arc::new(self))),
+                ..ranking
+            }),
+        }
+    }
 }
 
 /// A state, as part of a ranking. It can be made again at any time, and makes no difference to what comes out.
@@ -127,23 +154,7 @@ impl Replan {
         }
         let mut state = self.state;
         state.tables = tables;
-        let here = state.live.switches.iter().zip(state.order.levels());
-        Routing {
-            lanes: Lanes::default(),
-            coordinates: None,
-            tables: state.tables.clone(),
-            engine: "fabric-tree",
-            reason: format!("fabric-tree: {}", state.reason),
-            ranks: Some(
-                here.filter(|(here, _)| here.is_some())
-                    .map(|(_, &level)| level)
-                    .collect(),
-            ),
-            ranking: Some(Ranking {
-                prepared: Prepared(Some(Arc::new(state))),
-                ..self.ranking
-            }),
-        }
+        state.into_routing(self.ranking)
     }
 }
 
@@ -163,6 +174,10 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         return None;
     }
     let live = Live::of(known, topology)?;
+    if earlier.relieved > 0 && live.is_complete() {
+        // What was moved because of what had gone goes back.
+        return None;
+    }
     let work = Work {
         earlier,
         known,
@@ -286,6 +301,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         numbers: earlier.numbers.clone(),
         parts: topology.components().len(),
         reason: earlier.reason.clone(),
+        relieved: earlier.relieved,
     };
     Some(Replan {
         state,

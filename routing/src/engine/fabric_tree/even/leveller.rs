@@ -1,11 +1,15 @@
 //! What links carry, and who is to go another way.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use rsm_ids::Lid;
 
-use super::super::super::paths::{TILE, UNREACHED};
-use super::Intact;
-use crate::tables::Lft;
-use crate::topology::SwitchIdx;
+use super::super::super::order::Order;
+use super::super::super::paths::{TILE, Tile, UNREACHED};
+use super::super::live::Live;
+use crate::tables::{BLOCK_LIDS, Lft};
+use crate::topology::{SwitchIdx, Topology};
 
 /// Rounds over all destinations. Each finds a fraction of what the one before found.
 const ROUNDS: usize = 4;
@@ -25,17 +29,57 @@ const LONGEST_TIME: u64 = 1024 * TIME;
 
 /// One LID that is sent to.
 #[derive(Clone, Copy)]
-pub(super) struct Target {
-    pub(super) lid: Lid,
-    pub(super) position: usize,
-    pub(super) column: usize,
+pub(in super::super) struct Target {
+    pub(in super::super) lid: Lid,
+    pub(in super::super) position: usize,
+    pub(in super::super) column: usize,
     /// The switch that it hangs off.
-    pub(super) switch: SwitchIdx,
+    pub(in super::super) switch: SwitchIdx,
+}
+
+/// What packets go over.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Ground<'a> {
+    pub(in super::super) known: &'a Topology,
+    pub(in super::super) live: &'a Live,
+    pub(in super::super) order: &'a Order,
+    pub(in super::super) tiles: &'a [Arc<Tile>],
+}
+
+/// Which entries may be moved.
+pub(in super::super) struct Budget {
+    /// How many blocks of tables may change.
+    blocks: usize,
+    changed: BTreeSet<(SwitchIdx, usize)>,
+}
+
+impl Budget {
+    pub(in super::super) fn of(blocks: usize) -> Budget {
+        Budget {
+            blocks,
+            changed: BTreeSet::new(),
+        }
+    }
+
+    fn allows(&self, switch: SwitchIdx, lid: Lid) -> bool {
+        self.changed.len() < self.blocks || self.changed.contains(&block_of(switch, lid))
+    }
+
+    fn take(&mut self, switch: SwitchIdx, lid: Lid) {
+        // Who may change all blocks is not asked which.
+        if self.blocks < usize::MAX {
+            self.changed.insert(block_of(switch, lid));
+        }
+    }
+}
+
+fn block_of(switch: SwitchIdx, lid: Lid) -> (SwitchIdx, usize) {
+    (switch, lid.index() / BLOCK_LIDS)
 }
 
 /// What links carry, and how packets reach one destination.
-pub(super) struct Leveller<'a> {
-    intact: &'a Intact<'a>,
+pub(in super::super) struct Leveller<'a> {
+    ground: Ground<'a>,
     /// By switch and port: the link, by its number in the known fabric, or [`NO_LINK`].
     link_of_port: Vec<[u32; 256]>,
     /// By link: where it leads.
@@ -58,19 +102,19 @@ pub(super) struct Leveller<'a> {
 const NO_LINK: u32 = u32::MAX;
 
 impl<'a> Leveller<'a> {
-    pub(super) fn new(intact: &'a Intact<'a>) -> Leveller<'a> {
-        let known = intact.known;
+    pub(in super::super) fn new(ground: Ground<'a>) -> Leveller<'a> {
+        let known = ground.known;
         let switches = known.switch_count();
         let links = known.half_link_count();
         let mut leveller = Leveller {
-            intact,
+            ground,
             link_of_port: vec![[NO_LINK; 256]; switches],
             peer: vec![0; links],
             time: vec![TIME; links],
             load: vec![0; links],
             hosts: known
                 .indices()
-                .map(|switch| known.hosts(switch) as u64)
+                .map(|switch| ground.live.hosts(known, switch) as u64)
                 .collect(),
             flow: vec![0; switches],
             fullest: vec![0; switches],
@@ -116,17 +160,39 @@ impl<'a> Leveller<'a> {
         }
         // Half of the way, as ratios go: further down what is won in sums is lost in shifts.
         let high = (mean * (full / mean).sqrt()) as u64;
+        self.relieve_all(targets, lfts, high, &mut Budget::of(usize::MAX))
+    }
+
+    /// Sends what goes to `targets` over links that have more than `high` other ways, where those are better, and gives how
+    /// many moves that took.
+    pub(in super::super) fn relieve_all(
+        &mut self,
+        targets: &[Target],
+        lfts: &mut [Lft],
+        high: u64,
+        budget: &mut Budget,
+    ) -> usize {
         let mut moved = 0;
         for _ in 0..ROUNDS {
             let before = moved;
             for target in targets {
-                moved += self.relieve(target, lfts, high);
+                moved += self.relieve(target, lfts, high, budget);
             }
             if moved == before {
                 break;
             }
         }
         moved
+    }
+
+    /// By link: packets times their time.
+    pub(in super::super) fn loads(&self) -> &[u64] {
+        &self.load
+    }
+
+    /// So many packets go over a link.
+    pub(in super::super) fn set_packets(&mut self, link: usize, packets: u64) {
+        self.load[link] = packets * self.time[link];
     }
 
     fn link(&self, switch: usize, lfts: &[Lft], target: &Target) -> Option<usize> {
@@ -163,24 +229,33 @@ impl<'a> Leveller<'a> {
 
     /// The switches from which a column is reached, the nearest first; the destination itself is not among them.
     fn sort(&mut self, column: usize) {
-        let tile = &self.intact.tiles[column / TILE];
+        let tile = &self.ground.tiles[column / TILE];
         let cost = |switch: &SwitchIdx| tile.taken[switch.index()][column % TILE];
         self.by_cost.clear();
-        let reached = self.intact.known.indices();
+        let reached = self.ground.known.indices();
         self.by_cost
             .extend(reached.filter(|switch| !matches!(cost(switch), 0 | UNREACHED)));
         self.by_cost.sort_by_key(cost);
     }
 
     /// Sends what goes to a target over links that have more than `high` another way, where that is better.
-    fn relieve(&mut self, target: &Target, lfts: &mut [Lft], high: u64) -> usize {
+    fn relieve(
+        &mut self,
+        target: &Target,
+        lfts: &mut [Lft],
+        high: u64,
+        budget: &mut Budget,
+    ) -> usize {
         self.follow(target, lfts);
         let mut moved = 0;
         // The farthest first: who is nearer has been told what comes by.
         for place in (0..self.by_cost.len()).rev() {
             let switch = self.by_cost[place];
             let flow = self.flow[switch.index()];
-            if flow == 0 || self.fullest[switch.index()] <= high {
+            if flow == 0
+                || self.fullest[switch.index()] <= high
+                || !budget.allows(switch, target.lid)
+            {
                 continue;
             }
             let held = lfts[switch.index()].entry(target.lid);
@@ -222,6 +297,7 @@ impl<'a> Leveller<'a> {
                 self.flow[self.peer[link] as usize] += flow;
             }
             lfts[switch.index()].set_entry(target.lid, port);
+            budget.take(switch, target.lid);
             moved += 1;
         }
         moved
@@ -256,30 +332,36 @@ impl<'a> Leveller<'a> {
 
     /// The ports of a switch that lead the cheapest way to a column.
     fn choices(&self, switch: SwitchIdx, column: usize) -> Vec<u8> {
-        let Intact {
+        let Ground {
             known,
+            live,
             order,
             tiles,
-            ..
-        } = self.intact;
+        } = self.ground;
         let (tile, column) = (&tiles[column / TILE], column % TILE);
         let (down, taken) = (
             tile.down[switch.index()][column],
             tile.taken[switch.index()][column],
         );
         known
-            .groups(switch)
-            .filter(|group| {
-                let there = group.neighbour.index();
+            .group_range(switch)
+            .filter(|&group| {
+                let there = known.group(group).neighbour;
                 // Who is at the column is not asked: all costs are at least 1.
-                if down != UNREACHED {
-                    order.is_above(switch, group.neighbour) && tile.down[there][column] == down - 1
-                } else {
-                    order.is_above(group.neighbour, switch)
-                        && tile.taken[there][column] == taken - 1
-                }
+                live.groups.contains(group)
+                    && if down != UNREACHED {
+                        order.is_above(switch, there)
+                            && tile.down[there.index()][column] == down - 1
+                    } else {
+                        order.is_above(there, switch)
+                            && tile.taken[there.index()][column] == taken - 1
+                    }
             })
-            .flat_map(|group| group.links.iter().map(|link| link.port.0))
+            .flat_map(|group| {
+                let links = known.group(group).links.iter().zip(known.link_range(group));
+                links.filter(|(_, number)| live.links.contains(*number))
+            })
+            .map(|(link, _)| link.port.0)
             .collect()
     }
 }

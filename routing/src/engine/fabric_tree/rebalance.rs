@@ -1,0 +1,212 @@
+//! Taking load off the fullest links while parts of the fabric are missing.
+//!
+//! A repair moves what lost its way and nothing else, so that it is small and quick. What it leaves is uneven: where one of
+//! two parallel cables has died the other carries both loads. When a fault stays, single entries are moved off such links, a
+//! few blocks at a time, each to another of the ways that cost least: any mixture of the tables before and after follows the
+//! order, and every step is small. When all is back, all goes back.
+
+use rsm_ids::Lid;
+
+use super::super::{Options, Ranking, Routing};
+use super::even::{Budget, Ground, Leveller, Target};
+use super::live::Live;
+use super::replan::State;
+use crate::tables::{Lft, NO_PATH, Tables};
+use crate::topology::{SwitchIdx, Topology};
+use crate::verify::Tally;
+
+/// Links are too full when the fullest has more than so many quarters of what the fullest would have if every switch spread
+/// what passes it evenly: below that, what is won is not worth that packets overtake each other.
+const STRAINED_QUARTERS: u64 = 5;
+
+/// Links are relieved down to so many eighths of that.
+const RELIEVED_EIGHTHS: u64 = 9;
+
+/// A step of rebalancing.
+#[derive(Debug)]
+pub struct Rebalanced {
+    /// The routing, with which a next step can be made.
+    pub routing: Routing,
+    /// How many entries are others.
+    pub moved: usize,
+}
+
+/// Whether tables have links that [`rebalance`] may relieve; `tally` is that of their proof. Of the tables of another engine
+/// than `fabric-tree`, and with nothing gone, never.
+pub fn is_strained(topology: &Topology, ranking: &Ranking, tally: &Tally) -> bool {
+    ranking
+        .prepared
+        .0
+        .as_deref()
+        .filter(|state| !state.live.is_complete())
+        .is_some_and(|state| Strain::of(topology, state, tally).is_high(state))
+}
+
+/// Moves entries off the fullest links, in at most so many blocks of tables; `None` where nothing is gone or nothing is to be
+/// won, or where `topology` is not what the ranking's tables are for.
+pub fn rebalance(
+    topology: &Topology,
+    options: &Options,
+    tally: &Tally,
+    blocks: usize,
+) -> Option<Rebalanced> {
+    let ranking = options.previous_ranking.as_ref()?;
+    let earlier = ranking.prepared.0.as_deref()?;
+    let is_same = earlier.categories == options.categories
+        && earlier.numbers == options.numbers
+        && Live::of(&earlier.known, topology).as_ref() == Some(&earlier.live);
+    if !is_same || earlier.live.is_complete() {
+        return None;
+    }
+    let mut strain = Strain::of(topology, earlier, tally);
+    if !strain.is_high(earlier) {
+        return None;
+    }
+    let high = strain.relieved();
+    let targets = strain.targets(topology, earlier, high);
+    let known = &earlier.known;
+    let mut lfts: Vec<Lft> = earlier
+        .live
+        .switches
+        .iter()
+        .map(|here| here.map_or_else(Lft::default, |here| earlier.tables.lft(here).clone()))
+        .collect();
+    let mut budget = Budget::of(blocks);
+    if strain
+        .leveller
+        .relieve_all(&targets, &mut lfts, high, &mut budget)
+        == 0
+    {
+        return None;
+    }
+    let mut moves: Vec<(SwitchIdx, u32, u8)> = Vec::new();
+    let mut tables = Tables::default();
+    for switch in known.indices() {
+        let Some(here) = earlier.live.switches[switch.index()] else {
+            continue;
+        };
+        let (was, is) = (earlier.tables.lft(here), &lfts[switch.index()]);
+        if !was.is_shared_with(is) {
+            let moved = |target: &&Target| was.entry(target.lid) != is.entry(target.lid);
+            moves.extend(targets.iter().filter(moved).map(|target| {
+                // Fewer positions than LIDs.
+                (switch, target.position as u32, is.entry(target.lid))
+            }));
+        }
+        tables.lfts.push(is.clone());
+    }
+    let moved = moves.len();
+    let state = State {
+        own: earlier.own.with(moves.into_iter()).into(),
+        relieved: earlier.relieved + moved,
+        tables,
+        ..earlier.clone()
+    };
+    (moved > 0).then(|| Rebalanced {
+        routing: state.into_routing(ranking.clone()),
+        moved,
+    })
+}
+
+/// How full links are.
+struct Strain<'a> {
+    leveller: Leveller<'a>,
+    /// What the fullest link has, in packets times their time.
+    fullest: u64,
+    /// What it would have if every switch spread evenly what passes it: no tables can have less.
+    fair: u64,
+}
+
+impl<'a> Strain<'a> {
+    fn of(topology: &Topology, state: &'a State, tally: &Tally) -> Strain<'a> {
+        let known = &*state.known;
+        let mut leveller = Leveller::new(Ground {
+            known,
+            live: &state.live,
+            order: &state.order,
+            tiles: &state.tiles,
+        });
+        let (mut fullest, mut fair) = (0, 0);
+        for switch in known.indices() {
+            let Some(here) = state.live.switches[switch.index()] else {
+                continue;
+            };
+            // Up, and down: what all links there have, and how many they are.
+            let mut sides = [(0u64, 0u64); 2];
+            for group in known.group_range(switch) {
+                let ends = known.group(group);
+                let side = usize::from(state.order.is_above(switch, ends.neighbour));
+                for (link, number) in ends.links.iter().zip(known.link_range(group)) {
+                    if state.live.links.contains(number) {
+                        leveller
+                            .set_packets(number, tally.paths_through(topology, here, link.port));
+                        let load = leveller.loads()[number];
+                        fullest = fullest.max(load);
+                        sides[side] = (sides[side].0 + load, sides[side].1 + 1);
+                    }
+                }
+            }
+            for (load, links) in sides {
+                fair = fair.max(load / links.max(1));
+            }
+        }
+        Strain {
+            leveller,
+            fullest,
+            fair,
+        }
+    }
+
+    /// Whether links are to be relieved: what was begun is brought to its end.
+    fn is_high(&self, state: &State) -> bool {
+        self.fullest
+            > match state.relieved {
+                0 => self.fair / 4 * STRAINED_QUARTERS,
+                _ => self.relieved(),
+            }
+    }
+
+    /// What links are relieved down to.
+    fn relieved(&self) -> u64 {
+        self.fair / 8 * RELIEVED_EIGHTHS
+    }
+
+    /// The hosts to whom packets go over links that have more than `high`, by LID. The LIDs of a port that has several take
+    /// ways apart from each other, which is left to the closed form.
+    fn targets(&self, topology: &Topology, state: &State, high: u64) -> Vec<Target> {
+        let known = &state.known;
+        let mut is_wanted = vec![false; usize::from(u16::MAX) + 1];
+        for switch in known.indices() {
+            let Some(here) = state.live.switches[switch.index()] else {
+                continue;
+            };
+            let mut is_full = [false; 256];
+            for group in known.group_range(switch) {
+                let links = known.group(group).links.iter().zip(known.link_range(group));
+                for (link, number) in links {
+                    is_full[link.port.index()] = self.leveller.loads()[number] > high;
+                }
+            }
+            if is_full.contains(&true) {
+                let entries = state.tables.lft(here).iter().enumerate();
+                for (lid, port) in entries.filter(|&(_, port)| port != NO_PATH) {
+                    is_wanted[lid] |= is_full[usize::from(port)];
+                }
+            }
+        }
+        let target = |(position, &lid): (usize, &u16)| {
+            let lid = Lid(lid);
+            let found = topology.destination_of(lid)?;
+            let is_single_host = found.kind.is_host() && found.lmc.lids() == 1;
+            let known_as = state.numbering.places[position].destination? as usize;
+            let switch = known.destinations()[known_as].switch;
+            (is_wanted[lid.index()] && is_single_host).then(|| Target {
+                lid,
+                position,
+                column: state.numbering.column_of[switch.index()] as usize,
+                switch,
+            })
+        };
+        state.lids.iter().enumerate().filter_map(target).collect()
+    }
+}
