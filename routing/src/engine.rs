@@ -29,7 +29,7 @@ pub use auto::Auto;
 pub use dfsssp::Dfsssp;
 pub use dragonfly::DragonflyPlus;
 pub use fabric_tree::{
-    Categories, Category, Change, FabricTree, Numbers, Prepared, Rebalanced, Replan, is_strained,
+    Categories, Category, Change, FabricTree, Numbers, Prepared, Rebalanced, Replan, misses_parts,
     rebalance, replan,
 };
 pub use file::File;

@@ -29,7 +29,7 @@ use self::fill::{Alike, Filler};
 use self::live::Live;
 use self::numbering::Numbering;
 pub(super) use self::numbering::by_subtree;
-pub use self::rebalance::{Rebalanced, is_strained, rebalance};
+pub use self::rebalance::{Rebalanced, misses_parts, rebalance};
 use self::replan::State;
 pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;

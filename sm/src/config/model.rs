@@ -172,6 +172,10 @@ pub struct RoutingConfig {
     pub categories_file: Option<PathBuf>,
     /// Whether the ports of hosts that have several are spread in the order of hosts and rails.
     pub rails: bool,
+    /// Load is taken off the fullest links when a fault has stayed for so long without another change, in milliseconds; 0: never.
+    pub rebalance_after_ms: u32,
+    /// How many blocks of tables one step of that may write.
+    pub rebalance_blocks: u32,
 }
 
 impl Default for RoutingConfig {
@@ -183,6 +187,8 @@ impl Default for RoutingConfig {
             nue_vls: 1,
             categories_file: None,
             rails: true,
+            rebalance_after_ms: 30_000,
+            rebalance_blocks: 256,
         }
     }
 }

@@ -167,6 +167,13 @@ pub(super) const FIELDS: &[Field] = fields! {
         "rings, trees and shifts meet on no link (fabric-tree). Found from names and cables where GPU",
         "hosts told nothing."
     ];
+    routing.rebalance_after_ms: U32, number(0, HOUR_MS), "", [
+        "When a fault has stayed for so long without another change, load is taken off the links that it",
+        "made the fullest, in small steps; when it is mended all goes back (fabric-tree). Zero: never."
+    ];
+    routing.rebalance_blocks: U32, number(1, 1_000_000), "", [
+        "How many blocks of forwarding tables, each an SMP, one such step may write."
+    ];
 
     partitions.file: OptionPath, Kind::Path, "\"/etc/rsm/partitions.conf\"", [
         "The file that defines them, in OpenSM's format. Not set: every port is a full member of the",

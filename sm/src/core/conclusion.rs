@@ -21,6 +21,9 @@ impl Core {
             self.fabric = Arc::new(Fabric::build(&self.inventory));
         }
         self.schedule_repair(failed, now);
+        if !self.groups_only {
+            self.schedule_rebalancing(now);
+        }
         let generation = self.plan.as_ref().map_or(0, |plan| plan.generation);
         if let Some(convergence) = self
             .meter

@@ -19,6 +19,7 @@ pub mod event;
 pub mod found;
 mod planning;
 mod pushing;
+mod rebalancing;
 pub mod role;
 pub mod snapshot;
 mod stage;
@@ -55,7 +56,7 @@ use crate::findings::Finding;
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
 use crate::plan::lids::Claims;
-use crate::plan::policy::{DampingPolicy, Policy};
+use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 use crate::plan::{Outcome, Plan};
 use crate::push::{Order, Task};
 use crate::sweep::inventory::Inventory;
@@ -77,6 +78,8 @@ pub struct Config {
     pub policy: Arc<Policy>,
     /// How link flaps are damped.
     pub damping: DampingPolicy,
+    /// How load is taken off the fullest links.
+    pub rebalance: RebalancePolicy,
     /// This subnet manager among others.
     pub identity: Identity,
     /// Time between light sweeps; zero: none.
@@ -92,6 +95,7 @@ impl Default for Config {
         Config {
             policy: Arc::default(),
             damping: DampingPolicy::default(),
+            rebalance: RebalancePolicy::default(),
             identity: Identity::default(),
             light_sweep: Duration::from_secs(10),
             standby_poll: Duration::from_secs(2),
@@ -185,12 +189,16 @@ pub struct Core {
     refused: Vec<Finding>,
     history: VecDeque<Arc<Convergence>>,
     next_light: Option<Time>,
+    /// When load is to be taken off the fullest links, unless something changes before.
+    rebalance_at: Option<Time>,
     effects: VecDeque<Effect>,
     /// Responses and traps' answers, sent before anything else.
     replies: VecDeque<Datagram>,
     port_up: bool,
     /// The pass under way concerns multicast alone.
     groups_only: bool,
+    /// The plan being made is only to take load off links: it waits for nothing, and nothing waits for it.
+    rebalancing: bool,
     /// An engine that was asked for, and has not made a plan yet.
     trial: Option<Trial>,
 }
@@ -232,10 +240,12 @@ impl Core {
             refused: Vec::new(),
             history: VecDeque::new(),
             next_light: None,
+            rebalance_at: None,
             effects: VecDeque::new(),
             replies: VecDeque::new(),
             port_up: true,
             groups_only: false,
+            rebalancing: false,
             trial: None,
             config,
         }
@@ -279,6 +289,10 @@ impl Core {
         if self.damping.release(now) {
             self.work.plan_again("a flapping link is quiet");
         }
+        if self.rebalance_at.is_some_and(|due| due <= now) {
+            self.rebalance_at = None;
+            self.work.rebalance();
+        }
         if self.found.expire(now) {
             self.work.regroup();
         }
@@ -293,6 +307,7 @@ impl Core {
             self.client.next_deadline(),
             light,
             self.damping.next_release(),
+            self.rebalance_at,
             self.found.deadline(),
             self.work.next_wake(),
         ]

@@ -17,6 +17,14 @@ use crate::plan::{Held, Job, Outcome};
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
+        let job = self.job_on_hardware(now);
+        self.note_trial();
+        self.work.regrouped();
+        self.begin_planning(job);
+    }
+
+    /// The job of a plan that replaces the one in force.
+    pub(super) fn job_on_hardware(&mut self, now: Time) -> Job {
         let hardware = self.inventory.switches();
         let hardware = hardware
             .map(|(guid, _, switch)| Held {
@@ -25,14 +33,11 @@ impl Core {
                 complete: switch.lft.is_complete(switch.info.linear_fdb_top()),
             })
             .collect();
-        let job = Job {
+        Job {
             previous: self.plan.clone(),
             hardware,
             ..self.job(now)
-        };
-        self.note_trial();
-        self.work.regrouped();
-        self.begin_planning(job);
+        }
     }
 
     /// Plans multicast anew, if there is a plan whose routes it can be planned on. Without one, or while another subnet
@@ -66,7 +71,8 @@ impl Core {
         }
     }
 
-    fn begin_planning(&mut self, job: Job) {
+    pub(super) fn begin_planning(&mut self, job: Job) {
+        self.rebalancing = false;
         self.stage = Stage::Planning {
             generation: job.generation,
         };
@@ -96,6 +102,16 @@ impl Core {
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
         self.meter.mark(Part::Plan, now);
         match outcome {
+            // No link is to be relieved any more; how it is stays.
+            Outcome::Plan(plan)
+                if self
+                    .plan
+                    .as_ref()
+                    .is_some_and(|own| Arc::ptr_eq(own, &plan)) =>
+            {
+                self.stage = Stage::Idle;
+                self.meter.discard();
+            }
             Outcome::Plan(plan) => {
                 self.pass_trial();
                 self.residue.clone_from(&plan.findings);

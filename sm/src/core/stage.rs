@@ -75,7 +75,15 @@ impl Core {
                 }
                 joined
             }
-            Stage::Planning { .. } => false,
+            Stage::Planning { .. } => {
+                if self.rebalancing && self.work.is_urgent() {
+                    // What comes of it finds nobody who waits for it.
+                    self.stage = Stage::Idle;
+                    self.meter.discard();
+                    return true;
+                }
+                false
+            }
             Stage::HandingOver(_) => self.end_hand_over(now),
             Stage::Pushing(push) => {
                 if !self.hurried && !push.was_stopped() && self.work.is_urgent() {
@@ -100,6 +108,7 @@ impl Core {
             Next::Lightly => "light sweep".to_owned(),
             Next::Master => "polling the master".to_owned(),
             Next::Groups => "multicast groups changed".to_owned(),
+            Next::Rebalance => "load taken off the fullest links".to_owned(),
             _ => self.work.take_cause(),
         };
         self.meter.start(cause, now, self.client.stats());
@@ -113,6 +122,10 @@ impl Core {
             }
             Next::Groups => {
                 self.start_groups(now);
+                return;
+            }
+            Next::Rebalance => {
+                self.start_rebalancing(now);
                 return;
             }
             Next::Everything { audit } => Sweep::start(Scope::Full { audit }, inventory),

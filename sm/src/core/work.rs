@@ -26,6 +26,7 @@ pub struct Work {
     master: bool,
     plan: bool,
     groups: bool,
+    rebalance: bool,
     repair: bool,
     switches: BTreeSet<Guid>,
     ports: BTreeSet<PortKey>,
@@ -68,6 +69,8 @@ pub enum Next {
     Plan,
     /// Nothing is asked; multicast is planned anew on the routes in force.
     Groups,
+    /// Nothing is asked; load is taken off the fullest links.
+    Rebalance,
 }
 
 impl Work {
@@ -125,6 +128,11 @@ impl Work {
     /// come to an end while thousands do.
     pub fn regroup(&mut self) {
         self.groups = true;
+    }
+
+    /// Load is to be taken off the fullest links, when there is nothing else to do.
+    pub fn rebalance(&mut self) {
+        self.rebalance = true;
     }
 
     /// A plan is being made that has the latest groups.
@@ -219,6 +227,7 @@ impl Work {
         self.lightly
             || self.master
             || self.groups
+            || self.rebalance
             || !self.ports.is_empty()
             || !self.unread.is_empty()
             || self.is_urgent()
@@ -241,6 +250,7 @@ impl Work {
             self.unread.clear();
             self.later.clear();
             (self.lightly, self.master, self.plan, self.repair) = (false, false, false, false);
+            self.rebalance = false;
             return Some(Next::Everything { audit });
         }
         if self.repair
@@ -248,7 +258,7 @@ impl Work {
             || !self.ports.is_empty()
             || !self.unread.is_empty()
         {
-            (self.plan, self.master) = (false, false);
+            (self.plan, self.master, self.rebalance) = (false, false, false);
             return Some(Next::Targets {
                 switches: std::mem::take(&mut self.switches),
                 ports: std::mem::take(&mut self.ports),
@@ -257,6 +267,7 @@ impl Work {
             });
         }
         if std::mem::take(&mut self.plan) {
+            self.rebalance = false;
             return Some(Next::Plan);
         }
         if std::mem::take(&mut self.groups) {
@@ -264,6 +275,9 @@ impl Work {
         }
         if std::mem::take(&mut self.lightly) {
             return Some(Next::Lightly);
+        }
+        if std::mem::take(&mut self.rebalance) {
+            return Some(Next::Rebalance);
         }
         std::mem::take(&mut self.master).then_some(Next::Master)
     }

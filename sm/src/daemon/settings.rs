@@ -13,7 +13,7 @@ use crate::config::{
 use crate::core;
 use crate::core::role::Identity;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::plan::policy::{DampingPolicy, Policy, PortPolicy};
+use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::sa;
 
 /// What `config` tells the core, while the partitions `in_force` are. Reads the files that it names.
@@ -57,6 +57,10 @@ pub(super) fn core_config(
             threshold: config.flap.threshold,
             window: millis(config.flap.window_ms),
             hold: millis(config.flap.hold_ms),
+        },
+        rebalance: RebalancePolicy {
+            after: millis(config.routing.rebalance_after_ms),
+            blocks: config.routing.rebalance_blocks as usize,
         },
         identity: Identity {
             priority: config.sm.priority,

@@ -69,6 +69,9 @@ pub struct Job {
     pub masks: Vec<HeldMasks>,
     /// A plan whose routes stay: only multicast is planned.
     pub basis: Option<Arc<Plan>>,
+    /// The routes in force stay but for the fullest links, off which load is taken in at most so many blocks of tables. Where
+    /// nothing is to be won the plan in force is what comes of it.
+    pub rebalance: Option<usize>,
 }
 
 impl Job {
@@ -87,6 +90,7 @@ impl Job {
             groups: None,
             masks: Vec::new(),
             basis: None,
+            rebalance: None,
         }
     }
 
@@ -138,6 +142,8 @@ pub struct Plan {
     pub tally: Arc<Tally>,
     /// How they were proved.
     pub proved: Proved,
+    /// How many entries were moved off the fullest links; `None` where that was not what the plan was made for.
+    pub relieved: Option<usize>,
     /// Whether no route goes up after it went down, by the ranking of `routing` or, where it has none, by distance
     /// from the hosts.
     pub follows_ranking: bool,
@@ -236,14 +242,14 @@ impl Plan {
 /// Plans.
 pub fn plan(job: &Job) -> Outcome {
     match try_plan(job) {
-        Ok(plan) => Outcome::Plan(Arc::new(plan)),
+        Ok(plan) => Outcome::Plan(plan),
         Err(error) => Outcome::Refused(error),
     }
 }
 
-fn try_plan(job: &Job) -> Result<Plan, PlanError> {
+fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     if let Some(basis) = &job.basis {
-        return Ok(plan_groups(job, basis));
+        return Ok(Arc::new(plan_groups(job, basis)));
     }
     let lids = lids::assign(&job.fabric, &job.claims, &job.policy);
     let sm_lid = job
@@ -273,7 +279,19 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         categories: order.categories.clone(),
         numbers: order.numbers.clone(),
     };
-    let routing = engine::route(job.policy.engine, &topology, &options, hardware.as_ref())?;
+    let (routing, relieved) = match (job.rebalance, &job.previous) {
+        (Some(blocks), Some(previous)) => {
+            match engine::rebalance(&topology, &options, &previous.tally, blocks) {
+                Some(rebalanced) => (rebalanced.routing, Some(rebalanced.moved)),
+                None => return Ok(previous.clone()),
+            }
+        }
+        _ => {
+            let kind = job.policy.engine;
+            let routing = engine::route(kind, &topology, &options, hardware.as_ref())?;
+            (routing, None)
+        }
+    };
     // Links kept out of the routes carry packets all the same, until no table leads to them.
     let links_apart = if job.damped.is_empty() {
         None
@@ -323,6 +341,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         report,
         tally: Arc::new(proof.tally),
         proved: proof.proved,
+        relieved,
         follows_ranking,
         multicast: None,
         waypoint: route.waypoint.map(Arc::new),
@@ -338,7 +357,7 @@ fn try_plan(job: &Job) -> Result<Plan, PlanError> {
         let tables = transition::with_multicast(job, &plan, links, route.follows, needs);
         plan.waypoint = tables.map(Arc::new).or(plan.waypoint);
     }
-    Ok(plan)
+    Ok(Arc::new(plan))
 }
 
 /// The same plan with other multicast members.
@@ -346,6 +365,7 @@ fn plan_groups(job: &Job, basis: &Plan) -> Plan {
     let mut plan = Plan {
         generation: job.generation,
         waypoint: None,
+        relieved: None,
         ..basis.clone()
     };
     plan.findings.retain(|finding| {

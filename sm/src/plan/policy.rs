@@ -140,3 +140,21 @@ impl Default for DampingPolicy {
         }
     }
 }
+
+/// How load is taken off the fullest links while a fault stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RebalancePolicy {
+    /// For how long nothing has to change before it begins; zero: it never does.
+    pub after: Duration,
+    /// How many blocks of forwarding tables, and so SMPs, one step may write.
+    pub blocks: usize,
+}
+
+impl Default for RebalancePolicy {
+    fn default() -> Self {
+        RebalancePolicy {
+            after: Duration::from_secs(30),
+            blocks: 256,
+        }
+    }
+}

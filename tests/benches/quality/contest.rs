@@ -4,6 +4,7 @@ use rsm_routing::engine::{self, EngineError, EngineKind, Ranking, Routing};
 use rsm_routing::lfts;
 use rsm_routing::netlist::Netlist;
 use rsm_routing::topology::Topology;
+use rsm_routing::verify::verify_whole;
 use rsm_tests::clock::Stopwatch;
 use rsm_tests::measure::{median, milliseconds};
 
@@ -14,6 +15,9 @@ use crate::row::Row;
 
 /// OpenSM's engines, as `-R` names them.
 const OPENSM: [&str; 7] = ["minhop", "updn", "dnup", "ftree", "dfsssp", "lash", "nue"];
+
+/// How many blocks a step of rebalancing may write, as by default.
+const STEP_BLOCKS: usize = 256;
 
 /// One fabric, and who takes part.
 pub(crate) struct Contest<'a> {
@@ -48,6 +52,11 @@ impl Contest<'_> {
                 before.ranking.as_ref(),
             ));
         }
+        // And when the fault has stayed for a while.
+        let rebalanced = format!("rsm {}, rebalanced", EngineKind::FabricTree);
+        if self.options.takes_part(&rebalanced) && topology != *self.known {
+            rows.push(self.rebalanced(rebalanced, &topology)?);
+        }
         for engine in OPENSM {
             let name = format!("OpenSM {engine}");
             if !self.options.takes_part(&name) {
@@ -74,6 +83,27 @@ impl Contest<'_> {
             rows.push(Row::judged(&topology, name, &fit.tables, made.route_ms));
         }
         Ok(rows)
+    }
+
+    /// The row of `fabric-tree` after as many steps of rebalancing as there are; its time is that of all of them.
+    fn rebalanced(&self, name: String, topology: &Topology) -> Result<Row, AnyError> {
+        let before = route(EngineKind::FabricTree, self.known, None)?;
+        let mut made = route(EngineKind::FabricTree, topology, before.ranking.as_ref())?;
+        let mut time_ms = 0.0;
+        loop {
+            let tally = verify_whole(topology, &made.tables).tally;
+            let options = engine::Options {
+                previous_ranking: made.ranking.clone(),
+                ..engine::Options::default()
+            };
+            let watch = Stopwatch::start();
+            let next = engine::rebalance(topology, &options, &tally, STEP_BLOCKS);
+            time_ms += milliseconds(watch.elapsed());
+            match next {
+                Some(next) => made = next.routing,
+                None => return Ok(Row::judged(topology, name, &made.tables, time_ms)),
+            }
+        }
     }
 
     /// The row of an engine of rsm; none where the fabric is not of its kind.

@@ -34,7 +34,8 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
     )?;
     writeln!(
         out,
-        "Measure by measure, the least of all its engines; \"repaired\" is for tables of a fabric that was seen to break. \
+        "Measure by measure, the least of all its engines; \"repaired\" is for tables of a fabric that was seen to break, \
+         \"rebalanced\" for what becomes of them when the fault stays. \
          Random means that differ by less than {:.0} % are alike: they vary by as much with the seed.\n",
         NOISE * 100.0
     )?;

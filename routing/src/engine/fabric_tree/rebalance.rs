@@ -31,15 +31,11 @@ pub struct Rebalanced {
     pub moved: usize,
 }
 
-/// Whether tables have links that [`rebalance`] may relieve; `tally` is that of their proof. Of the tables of another engine
-/// than `fabric-tree`, and with nothing gone, never.
-pub fn is_strained(topology: &Topology, ranking: &Ranking, tally: &Tally) -> bool {
-    ranking
-        .prepared
-        .0
-        .as_deref()
-        .filter(|state| !state.live.is_complete())
-        .is_some_and(|state| Strain::of(topology, state, tally).is_high(state))
+/// Whether links may carry too much because parts of the fabric are missing, which [`rebalance`] finds out. Never with the
+/// tables of another engine than `fabric-tree`, nor while packets go by another order than with nothing gone.
+pub fn misses_parts(ranking: &Ranking) -> bool {
+    let state = ranking.prepared.0.as_deref();
+    state.is_some_and(|state| !state.live.is_complete())
 }
 
 /// Moves entries off the fullest links, in at most so many blocks of tables; `None` where nothing is gone or nothing is to be
@@ -126,23 +122,26 @@ impl<'a> Strain<'a> {
             order: &state.order,
             tiles: &state.tiles,
         });
+        let level = |switch: SwitchIdx| state.order.levels()[switch.index()];
         let (mut fullest, mut fair) = (0, 0);
         for switch in known.indices() {
             let Some(here) = state.live.switches[switch.index()] else {
                 continue;
             };
-            // Up, and down: what all links there have, and how many they are.
-            let mut sides = [(0u64, 0u64); 2];
+            // To each side of its level: what all links there have, and how many they are. A single switch that the order
+            // has above the rest is no side of its own.
+            let mut sides = [(0u64, 0u64); 3];
             for group in known.group_range(switch) {
                 let ends = known.group(group);
-                let side = usize::from(state.order.is_above(switch, ends.neighbour));
+                let side = level(ends.neighbour).cmp(&level(switch)) as i8 + 1;
+                let side = &mut sides[side as usize];
                 for (link, number) in ends.links.iter().zip(known.link_range(group)) {
                     if state.live.links.contains(number) {
                         leveller
                             .set_packets(number, tally.paths_through(topology, here, link.port));
                         let load = leveller.loads()[number];
                         fullest = fullest.max(load);
-                        sides[side] = (sides[side].0 + load, sides[side].1 + 1);
+                        *side = (side.0 + load, side.1 + 1);
                     }
                 }
             }

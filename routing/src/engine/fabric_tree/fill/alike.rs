@@ -21,6 +21,9 @@ use crate::tables::{Lft, Pool};
 /// hardly two switches share one.
 const MAX_ROWS: usize = 64;
 
+/// Entries by LID, by the divider and the ports that take turns.
+type Rows = HashMap<(u32, Vec<u8>), Arc<[u8]>>;
+
 /// Tables under construction, and what was computed for earlier ones.
 #[derive(Default)]
 pub(in super::super) struct Alike {
@@ -28,7 +31,7 @@ pub(in super::super) struct Alike {
     /// By tile; empty where that was not worth it.
     same: Vec<SameRows>,
     same_intact: Vec<SameRows>,
-    rows: Mutex<HashMap<(u32, Vec<u8>), Arc<[u8]>>>,
+    rows: Mutex<Rows>,
     tables: Mutex<HashMap<Shape, Lft>>,
 }
 

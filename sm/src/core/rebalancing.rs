@@ -1,0 +1,47 @@
+//! Taking load off the fullest links while a fault stays.
+//!
+//! A repair moves as little as it can, at once. When nothing has changed for a while and parts of the subnet are still missing,
+//! the fullest links are relieved step by step. Whatever happens comes first: a step that is being planned is let go, and one
+//! that is being written is cut short like any other push.
+
+use std::time::Duration;
+
+use rsm_mad::Time;
+use rsm_routing::engine::misses_parts;
+
+use super::Core;
+use super::role::Role;
+use crate::plan::Job;
+
+/// Between two steps.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Core {
+    /// Plans a step, if there still is a plan to make it from.
+    pub(super) fn start_rebalancing(&mut self, now: Time) {
+        if self.plan.is_none() || self.role != Role::Master {
+            self.meter.discard();
+            return;
+        }
+        let job = Job {
+            rebalance: Some(self.config.rebalance.blocks),
+            ..self.job_on_hardware(now)
+        };
+        self.begin_planning(job);
+        self.rebalancing = true;
+    }
+
+    /// Decides when the next step is due: at the end of a pass, and not before it is known what that did.
+    pub(super) fn schedule_rebalancing(&mut self, now: Time) {
+        let after = self.config.rebalance.after;
+        let plan = self.plan.as_ref().filter(|_| self.role == Role::Master);
+        let wanted = plan.filter(|plan| {
+            let ranking = plan.routing.ranking.as_ref();
+            !after.is_zero() && ranking.is_some_and(misses_parts)
+        });
+        self.rebalance_at = wanted.map(|plan| match plan.relieved {
+            None => now + after,
+            Some(_) => now + PAUSE,
+        });
+    }
+}

@@ -1,0 +1,149 @@
+//! Load is taken off the fullest links when a fault stays, and whatever happens comes first.
+
+use std::time::Duration;
+
+use rsm::core::Config;
+use rsm::plan::policy::RebalancePolicy;
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::tables::Tables;
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Two cables from each leaf to each spine.
+const TREE: &str = "pgft:2;16,8;1,4;1,2";
+
+const AFTER: Duration = Duration::from_secs(30);
+
+/// As convergences name it.
+const CAUSE: &str = "load taken off the fullest links";
+
+fn world(rebalance: RebalancePolicy) -> World {
+    let settings = Settings {
+        core: Config {
+            rebalance,
+            ..Config::default()
+        },
+        ..Settings::default()
+    };
+    let mut world = World::brought_up(TREE, settings);
+    world.watch();
+    world
+}
+
+fn fullest(world: &World) -> u64 {
+    let snapshot = world.manager().snapshot().expect("it is up");
+    snapshot
+        .plan
+        .as_ref()
+        .expect("it is routed")
+        .report
+        .load
+        .max
+}
+
+fn tables(world: &World) -> Tables {
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let plan = snapshot.plan.as_ref().expect("it is routed");
+    plan.routing.tables.clone()
+}
+
+/// Blocks written by each step so far.
+fn steps(world: &World) -> Vec<u64> {
+    let all = world.manager().convergences().iter();
+    all.filter(|one| one.cause == CAUSE)
+        .map(|one| one.lft_blocks)
+        .collect()
+}
+
+/// Some ends of cables between switches, each of another cable.
+fn cables(world: &World) -> Vec<(Guid, PortNum)> {
+    let reach = expect::reach(world, &[]);
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let topology = &snapshot.plan.as_ref().expect("it is routed").topology;
+    let is_switch = |guid: Guid| topology.switch_by_guid(guid).is_some();
+    let links = reach.links.iter();
+    links
+        .filter(|(a, b)| is_switch(a.0) && is_switch(b.0))
+        .map(|&(a, _)| a)
+        .collect()
+}
+
+#[test]
+fn a_fault_that_stays_is_evened_out_in_small_steps_and_all_goes_back() {
+    const BLOCKS: usize = 3;
+    let mut world = world(RebalancePolicy {
+        after: AFTER,
+        blocks: BLOCKS,
+    });
+    let (usual, before) = (fullest(&world), tables(&world));
+    let (node, port) = cables(&world)[11];
+    world.sim.unlink(node, port).expect("there is a cable");
+    world.settle(LIMIT);
+    let repaired = fullest(&world);
+    assert!(repaired > usual * 3 / 2, "{repaired} after {usual}");
+    world.run_for(AFTER / 2);
+    assert_eq!(steps(&world), Vec::<u64>::new(), "it may come back yet");
+    world.run_for(AFTER);
+    world.settle(LIMIT);
+    let taken = steps(&world);
+    assert!(taken.len() > 1, "{taken:?}");
+    let is_small = |&blocks: &u64| (1..=BLOCKS as u64).contains(&blocks);
+    assert!(taken.iter().all(is_small), "{taken:?}");
+    let evened = fullest(&world);
+    assert!(
+        evened < repaired * 3 / 4,
+        "{evened} of {repaired} after {usual}"
+    );
+    expect::assert_up(&world);
+    // Then there is peace.
+    let sets = expect::sets(&world.sim.counters());
+    world.run_for(AFTER * 4);
+    assert_eq!(steps(&world), taken);
+    assert_eq!(expect::sets(&world.sim.counters()), sets);
+    world.sim.relink(node, port).expect("there is a cable");
+    world.settle(LIMIT);
+    world.run_for(AFTER * 2);
+    assert_eq!(tables(&world), before);
+    assert_eq!(steps(&world), taken);
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+}
+
+#[test]
+fn what_happens_in_the_middle_comes_first() {
+    let mut world = world(RebalancePolicy {
+        after: AFTER,
+        blocks: 2,
+    });
+    let cables = cables(&world);
+    for &(node, port) in cables.iter().step_by(9).take(5) {
+        world.sim.unlink(node, port).expect("there is a cable");
+        // Some of it falls between two steps, some into one.
+        world.run_for(AFTER + Duration::from_millis(1500));
+        expect::assert_up(&world);
+    }
+    assert!(!steps(&world).is_empty());
+    for &(node, port) in cables.iter().step_by(9).take(5) {
+        world.sim.relink(node, port).expect("there is a cable");
+    }
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+    world.watched().assert_harmless();
+}
+
+#[test]
+fn who_does_not_want_it_has_none_of_it() {
+    let mut world = world(RebalancePolicy {
+        after: Duration::ZERO,
+        ..RebalancePolicy::default()
+    });
+    let (node, port) = cables(&world)[11];
+    world.sim.unlink(node, port).expect("there is a cable");
+    world.settle(LIMIT);
+    let repaired = fullest(&world);
+    world.run_for(AFTER * 10);
+    assert_eq!(steps(&world), Vec::<u64>::new());
+    assert_eq!(fullest(&world), repaired);
+}
