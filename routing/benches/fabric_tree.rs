@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
-use rsm_routing::engine::{Change, EngineKind, Options, Ranking, replan, route};
+use rsm_routing::engine::{Change, EngineKind, Options, Ranking, rebalance, replan, route};
 use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
@@ -219,6 +219,50 @@ fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
     changes.iter().map(meets).collect()
 }
 
+/// How many blocks a step of rebalancing may write, as by default.
+const STEP_BLOCKS: usize = 256;
+
+/// What becomes of the fullest link when one of two parallel cables, or whichever there is in the middle, has gone for good.
+fn rebalancing(topology: &Topology, ranking: Option<&Ranking>) {
+    let cables = topology.cables();
+    let is_leaf = |guid| {
+        topology
+            .switch_by_guid(guid)
+            .is_some_and(|switch| topology.hosts(switch) > 0)
+    };
+    let between_others = cables
+        .iter()
+        .find(|cable| !is_leaf(cable.a.0) && !is_leaf(cable.b.0));
+    let broken = topology.without_cables(&[between_others.expect("it has three levels").a]);
+    let with = |ranking: Option<&Ranking>| Options {
+        previous_ranking: ranking.cloned(),
+        ..Options::default()
+    };
+    let routed = route(EngineKind::FabricTree, &broken, &with(ranking), None);
+    let mut routed = routed.expect("a broken tree can be routed");
+    let mut fullest = Vec::new();
+    let mut times = Vec::new();
+    loop {
+        let proof = verify_whole(&broken, &routed.tables);
+        fullest.push(proof.report.load.max);
+        let options = with(routed.ranking.as_ref());
+        let step = || rebalance(&broken, &options, &proof.tally, STEP_BLOCKS);
+        let (mut taken, next) = stopwatch::time(1, step);
+        times.append(&mut taken);
+        match next {
+            Some(next) => routed = next.routing,
+            None => break,
+        }
+    }
+    let slowest = times.iter().map(|taken| taken.wall_ms).fold(0.0, f64::max);
+    println!(
+        "  core link less, rebalanced: fullest link {} -> {} paths, {} steps of at most {STEP_BLOCKS} blocks, the slowest {slowest:.1} ms",
+        fullest[0],
+        fullest[fullest.len() - 1],
+        fullest.len() - 1
+    );
+}
+
 fn bench(name: &str, topology: &Topology) {
     let options = Options::default();
     let (taken, routing) = median(|| route(EngineKind::FabricTree, topology, &options, None));
@@ -282,6 +326,7 @@ fn bench(name: &str, topology: &Topology) {
         let (taken, _) = median(|| replan(topology, &back).expect("all of it is known"));
         println!("    and back {taken}");
     }
+    rebalancing(topology, routing.ranking.as_ref());
     drop(routing);
     for (name, layout) in [
         ("leaf by leaf", Layout::ByLeaf),
