@@ -109,7 +109,7 @@ struct Strain<'a> {
     leveller: Leveller<'a>,
     /// What the fullest link has, in packets times their time.
     fullest: u64,
-    /// What it would have if every switch spread evenly what passes it: no tables can have less.
+    /// What it would have if every switch spread what passes it evenly over its links to each side.
     fair: u64,
 }
 
