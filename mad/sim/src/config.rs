@@ -1,10 +1,13 @@
 use std::time::Duration;
 
 use crate::error::SimError;
+use crate::personality::Devices;
 
 /// What the simulated hardware is like. The defaults describe a current fabric (HDR to NDR); every time is virtual.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimConfig {
+    /// What is particular about the nodes; polite agents unless said otherwise.
+    pub devices: Devices,
     /// From one end of a cable to the far side of the next switch's crossbar: 300 ns, 20 m of fibre and one switch.
     pub hop_latency: Duration,
     /// How long a host takes to hand one datagram to its adapter; datagrams leave no closer together. 1 µs, a system
@@ -70,6 +73,7 @@ pub struct SimConfig {
 impl Default for SimConfig {
     fn default() -> Self {
         SimConfig {
+            devices: Devices::default(),
             hop_latency: Duration::from_nanos(300),
             host_send_interval: Duration::from_micros(1),
             host_receive_latency: Duration::from_micros(2),

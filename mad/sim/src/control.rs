@@ -8,6 +8,7 @@ use rsm_routing::netlist::{self, LinkSpeed, LinkWidth, MAX_DESCRIPTION, Netlist}
 
 use crate::error::SimError;
 use crate::fabric::{NONE, Silence, USUAL, rate_up_to};
+use crate::personality::Personality;
 use crate::queue::Event;
 use crate::rng::Chance;
 use crate::sim::{AttachId, Sim};
@@ -273,6 +274,39 @@ impl Sim {
     pub fn set_silence(&mut self, node: Guid, silence: Silence) -> Result<(), SimError> {
         let index = self.fabric.find_node(node)?;
         self.fabric.node_mut(index).silence = silence;
+        Ok(())
+    }
+
+    /// Gives a node a personality in place of the one it has, as far as a node of its kind can have it. States and what is
+    /// programmed stay; links run at what both ends can do now.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn set_personality(
+        &mut self,
+        node: Guid,
+        personality: Personality,
+    ) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        self.fabric
+            .set_personality(index, personality, &self.config);
+        Ok(())
+    }
+
+    /// Gives an end port an M_Key and a protection level (IBA 14.2.4), as a manager before may have left them.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn set_m_key(
+        &mut self,
+        node: Guid,
+        port: PortNum,
+        m_key: u64,
+        protection: u8,
+    ) -> Result<(), SimError> {
+        let index = self.fabric.find_port(node, port)?;
+        let info = &mut self.fabric.port_mut(index).info;
+        info.set_m_key(m_key).set_m_key_protect_bits(protection);
         Ok(())
     }
 

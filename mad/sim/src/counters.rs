@@ -106,7 +106,7 @@ impl fmt::Display for DropReason {
 }
 
 /// Attributes that are counted by name; all others share one more slot.
-const COUNTED: [AttrId; 14] = [
+const COUNTED: [AttrId; 15] = [
     AttrId::NOTICE,
     AttrId::NODE_DESCRIPTION,
     AttrId::NODE_INFO,
@@ -120,6 +120,7 @@ const COUNTED: [AttrId; 14] = [
     AttrId::RANDOM_FORWARDING_TABLE,
     AttrId::MULTICAST_FORWARDING_TABLE,
     AttrId::SM_INFO,
+    AttrId::AR_INFO,
     AttrId::MLNX_EXT_PORT_INFO,
 ];
 

@@ -16,7 +16,10 @@
 //!   tables; VL15 wherever a link is up, data over Active links only. Each agent has a buffer and takes its time. General
 //!   service datagrams go from client to client as data does, and are lost where the P_Key that they left with is none of
 //!   the port's.
+//! * Adaptive routing of NVIDIA switches as far as a manager meets it that has none: ARInfo, and a table in force that is not
+//!   the one read back ([`Sim::set_adaptive_routing`]).
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power; PortStateChange and traps.
+//! * Devices: what agents do in their own way, by [`Personality`], of single nodes or of all ([`Devices`]).
 //! * Faults: loss, doubled and late answers, BUSY, silence.
 //!
 //! # What is not
@@ -27,6 +30,7 @@
 //! * There are no global route headers.
 //! * Links have no bandwidth: packets do not queue for them.
 
+mod adaptive;
 mod agent;
 mod config;
 mod control;
@@ -40,6 +44,7 @@ mod link;
 pub mod live;
 mod multicast;
 mod packet;
+mod personality;
 mod probe;
 mod queue;
 mod rng;
@@ -50,11 +55,16 @@ mod transit;
 mod trap;
 mod wheel;
 
+pub use adaptive::LinearWrites;
 pub use config::SimConfig;
 pub use counters::{Counters, DropReason};
 pub use error::SimError;
 pub use fabric::Silence;
 pub use journal::{Journal, JournalEntry};
 pub use multicast::MulticastProbe;
+pub use personality::{
+    Devices, DevicesError, HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds, Personality,
+    PortField, PortFields,
+};
 pub use probe::Probe;
 pub use sim::{AttachId, Sim};

@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use rsm_mad::transport::PortEvent;
-use rsm_mad::wire::attr::PortPhysicalState;
+use rsm_mad::wire::attr::{PortPhysicalState, PortState};
 
 use crate::agent::Effect;
 use crate::fabric::NONE;
+use crate::personality::Habit;
 use crate::queue::Event;
 use crate::sim::Sim;
 use crate::trap;
+
+/// From both ends of a link being Armed to the first packet on it.
+const SELF_ACTIVATION: Duration = Duration::from_micros(5);
 
 impl Sim {
     /// Does what agents left to be done.
@@ -20,6 +24,7 @@ impl Sim {
             match effect {
                 Effect::LinkDown(port) => self.take_down(port, Some(port)),
                 Effect::Train(port) => self.train(port),
+                Effect::Armed(port) => self.note_armed(port),
                 Effect::Event(port, event) => self.tell_host(port, event),
                 Effect::Trap(port, notice) => self.raise(port, notice),
                 Effect::LeaseStart(port) => {
@@ -33,6 +38,32 @@ impl Sim {
             }
         }
         self.effects = effects;
+    }
+
+    /// A port was armed. Where both ends of its link are, those that go on by themselves will.
+    fn note_armed(&mut self, port: u32) {
+        let peer = self.fabric.port(port).peer;
+        if peer == NONE || self.fabric.port(peer).info.port_state() < PortState::Armed {
+            return;
+        }
+        let generation = self.fabric.port(self.fabric.link_of(port)).link_generation;
+        for port in [port, peer] {
+            let personality = self.fabric.node_of(port).personality;
+            if personality.has(Habit::SelfActivating) {
+                let event = Event::SelfActivate { port, generation };
+                self.queue.push(self.now + SELF_ACTIVATION, event);
+            }
+        }
+    }
+
+    /// The first packet came in by an armed port.
+    pub(crate) fn self_activate(&mut self, port: u32, generation: u32) {
+        let link = self.fabric.link_of(port);
+        let same = self.fabric.port(link).link_generation == generation;
+        let info = &mut self.fabric.port_mut(port).info;
+        if same && info.port_state() == PortState::Armed {
+            info.set_port_state(PortState::Active);
+        }
     }
 
     /// Whether this end of a link would train.
@@ -121,9 +152,14 @@ impl Sim {
         let node_index = self.fabric.port(port).node;
         let node = self.fabric.node_mut(node_index);
         let first_port = node.first_port;
+        let only_first = node.personality.has(Habit::TrapOnFirstChange);
         match &mut node.switch {
             Some(switch) => {
+                let was = switch.info.port_state_change();
                 switch.info.set_port_state_change(true);
+                if was && only_first {
+                    return;
+                }
                 let notice = trap::link_state_change(&self.fabric, first_port);
                 self.raise(first_port, notice);
             }

@@ -7,6 +7,7 @@ use rsm_mad::wire::header::{Class, MadHeader, Method};
 use rsm_mad::wire::rmpp::RmppHeader;
 use rsm_mad::wire::smp::Smp;
 
+use crate::directed;
 use crate::fabric::NONE;
 
 /// A management datagram with what its packet headers say, and where it is.
@@ -64,6 +65,11 @@ impl Packet {
 
     pub(crate) fn is_smp(&self) -> bool {
         self.header().class().is_subnet_management()
+    }
+
+    /// Whether the agent of the node that it reaches passes it on.
+    pub(crate) fn passes(&self) -> bool {
+        self.is_directed() && !self.origin && !directed::ends_here(self.smp())
     }
 
     /// Whether it is a packet of a longer message, which RMPP puts together (IBA 13.6).

@@ -19,6 +19,8 @@ pub(crate) enum Event {
     Deliver(u32),
     /// The link at this port is trained, unless its generation has changed.
     LinkUp { port: u32, generation: u32 },
+    /// The port becomes Active by itself, unless its link's generation has changed.
+    SelfActivate { port: u32, generation: u32 },
     /// The node's power comes back, unless its epoch has changed.
     PowerUp { node: u32, epoch: u32 },
     /// A trap was not repressed in time, unless it was.

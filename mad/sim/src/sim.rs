@@ -242,6 +242,7 @@ impl Sim {
             Event::Depart(packet) => self.depart(packet),
             Event::Deliver(packet) => self.deliver(packet),
             Event::LinkUp { port, generation } => self.link_trained(port, generation),
+            Event::SelfActivate { port, generation } => self.self_activate(port, generation),
             Event::PowerUp { node, epoch } => {
                 if self.fabric.node(node).epoch == epoch {
                     self.power_up(node);

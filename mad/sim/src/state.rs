@@ -8,6 +8,7 @@ use rsm_routing::netlist::NodeKind;
 
 use crate::error::SimError;
 use crate::fabric::{NONE, Switch};
+use crate::personality::Personality;
 use crate::sim::{AttachId, Sim};
 
 impl Sim {
@@ -67,6 +68,14 @@ impl Sim {
     /// There is no such node.
     pub fn node_info(&self, node: Guid) -> Result<NodeInfo, SimError> {
         Ok(self.fabric.node(self.fabric.find_node(node)?).info)
+    }
+
+    /// What is particular about a node.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn personality(&self, node: Guid) -> Result<Personality, SimError> {
+        Ok(self.fabric.node(self.fabric.find_node(node)?).personality)
     }
 
     /// Whether a node has power.

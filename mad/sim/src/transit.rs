@@ -2,20 +2,73 @@
 
 use std::time::Duration;
 
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, GENERAL_SERVICE_QKEY, Inbound, RemoteAddress};
 use rsm_mad::wire::MAD_LEN;
 use rsm_mad::wire::attr::PortState;
-use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::header::{Class, Method, Status};
 
 use crate::agent::{Outcome, Request};
+use crate::config::SimConfig;
 use crate::counters::DropReason;
 use crate::directed::{self, Step};
-use crate::fabric::{NONE, Silence};
+use crate::fabric::{NONE, Node, Silence};
 use crate::journal::JournalEntry;
+use crate::personality::Habit;
 use crate::queue::Event;
 use crate::route::{self, Traffic};
 use crate::sim::Sim;
+
+/// What an agent has to do with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Pass a directed-route SMP on.
+    Forward,
+    /// Answer.
+    Request,
+}
+
+/// How long a [slow processor](Habit::SlowProcessor) takes for an answer.
+const SLOW_ANSWER: Duration = Duration::from_millis(40);
+/// How many requests fit into a [small buffer](Habit::SmallBuffer).
+const SMALL_BUFFER: u16 = 4;
+/// A node that [pauses](Habit::Pauses) does so at the end of every period of this length, which begins at an offset
+/// of its own.
+const PAUSE_PERIOD: Duration = Duration::from_secs(20);
+/// How long it pauses.
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// When the agent of a node has done its work with a packet that reaches it at `arrival`.
+fn done_at(node: &mut Node, arrival: Time, work: Work, config: &SimConfig) -> Time {
+    let free = match node.personality.has(Habit::Pauses) {
+        true => after_pause(node.guid, arrival),
+        false => arrival,
+    };
+    if work == Work::Request && node.personality.has(Habit::SlowProcessor) {
+        node.answers_until = node.answers_until.max(free) + SLOW_ANSWER;
+        return node.answers_until;
+    }
+    let busy = match work {
+        Work::Forward => config.forward_time,
+        Work::Request if node.is_switch() => config.switch_service_time,
+        Work::Request => config.ca_service_time,
+    };
+    node.busy_until = node.busy_until.max(free) + busy;
+    node.busy_until
+}
+
+/// `time`, or the end of the pause that the node of this GUID makes then.
+fn after_pause(guid: Guid, time: Time) -> Time {
+    let period = PAUSE_PERIOD.as_nanos() as u64;
+    // Any fixed number that differs from node to node will do.
+    let offset = guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) % period;
+    let phase = (time.as_nanos() % period + offset) % period;
+    match phase >= period - PAUSE.as_nanos() as u64 {
+        true => time + Duration::from_nanos(period - phase),
+        false => time,
+    }
+}
 
 impl Sim {
     /// A packet leaves the port it starts from.
@@ -131,15 +184,10 @@ impl Sim {
     fn reach(&mut self, index: u32, delay: Duration) {
         let packet = self.packets.get_mut(index);
         let is_switch = self.fabric.node_of(packet.at).is_switch();
-        let passes = packet.is_directed() && !packet.origin && !directed::ends_here(packet.smp());
-        let busy = if passes {
-            self.config.forward_time
+        let work = if packet.passes() {
+            Work::Forward
         } else if packet.is_for_agent() {
-            if is_switch {
-                self.config.switch_service_time
-            } else {
-                self.config.ca_service_time
-            }
+            Work::Request
         } else {
             if packet.is_directed() && !packet.origin {
                 let entry = PortNum(self.fabric.port(packet.at).number);
@@ -153,13 +201,14 @@ impl Sim {
             let due = self.now + delay + self.config.host_receive_latency;
             return self.queue.push(due, Event::Deliver(index));
         };
-        self.queue_at_agent(index, delay, busy);
+        self.queue_at_agent(index, delay, work);
     }
 
     /// Puts a packet into the buffer of the agent it is on its way to. It holds its place from now on, so that the
     /// wire is part of the buffer.
-    fn queue_at_agent(&mut self, index: u32, delay: Duration, busy: Duration) {
+    fn queue_at_agent(&mut self, index: u32, delay: Duration, work: Work) {
         let packet = self.packets.get_mut(index);
+        let arrival = self.now + delay;
         let node = &mut self.fabric.nodes[self.fabric.ports[packet.at as usize].node as usize];
         if !node.powered {
             return self.lose(index, DropReason::NodeOff);
@@ -167,13 +216,15 @@ impl Sim {
         if self.rng.happens(node.loss) {
             return self.lose(index, DropReason::Loss);
         }
-        if node.queued >= self.config.agent_buffer {
+        let small = node.personality.has(Habit::SmallBuffer) && work == Work::Request;
+        if node.queued >= self.config.agent_buffer || (small && node.requests >= SMALL_BUFFER) {
             return self.lose(index, DropReason::BufferFull);
         }
         node.queued += 1;
-        node.busy_until = node.busy_until.max(self.now + delay) + busy;
         packet.epoch = node.epoch;
-        self.queue.push(node.busy_until, Event::AgentDone(index));
+        node.requests += u16::from(work == Work::Request);
+        let due = done_at(node, arrival, work, &self.config);
+        self.queue.push(due, Event::AgentDone(index));
     }
 
     /// An agent is done with a packet.
@@ -185,6 +236,7 @@ impl Sim {
             return self.lose(index, DropReason::NodeOff);
         }
         node.queued -= 1;
+        node.requests -= u16::from(!packet.passes());
         if node.silence == Silence::Everything {
             return self.lose(index, DropReason::Silent);
         }
@@ -206,8 +258,13 @@ impl Sim {
         let node_index = self.fabric.port(packet.at).node;
         let header = *packet.header();
         if header.method() == Method::TRAP_REPRESS {
-            let smp = *packet.smp();
-            if self.repress(node_index, &smp) {
+            let (smp, entry, slid) = (*packet.smp(), packet.at, packet.slid);
+            let allowed = Request::at(&mut self.fabric, &self.config, &mut self.effects, entry)
+                .repress_allowed(&smp, slid);
+            self.take_effects();
+            if !allowed {
+                self.lose(index, DropReason::MKey);
+            } else if self.repress(node_index, &smp) {
                 self.counters.consumed += 1;
                 self.packets.remove(index);
             } else {
@@ -219,7 +276,7 @@ impl Sim {
         self.counters
             .count_request(header.attribute(), header.method());
         let node = self.fabric.node_mut(node_index);
-        if node.silence == Silence::Answers {
+        if node.silence == Silence::Answers || node.personality.has(Habit::Silent) {
             return self.lose(index, DropReason::Silent);
         }
         let outcome = if node.busy_answers > 0 {
@@ -227,16 +284,8 @@ impl Sim {
             Outcome::Answer(Status::BUSY)
         } else {
             let (entry, slid) = (packet.at, packet.slid);
-            let address = self.fabric.address_port(entry);
-            Request {
-                fabric: &mut self.fabric,
-                config: &self.config,
-                effects: &mut self.effects,
-                entry,
-                node: node_index,
-                address,
-            }
-            .handle(packet.smp_mut(), slid)
+            Request::at(&mut self.fabric, &self.config, &mut self.effects, entry)
+                .handle(packet.smp_mut(), slid)
         };
         match outcome {
             Outcome::Discard(reason) => self.lose(index, reason),
@@ -300,6 +349,22 @@ impl Sim {
         }
     }
 
+    /// A packet has reached `port`, at which there is no client. A Get or a Set of a general service is answered: no agent
+    /// here has its class, method and attribute (IBA 13.4.7). Anything else is lost, and so are requests to the SA, which
+    /// comes and goes with its process: whether that is there at the moment is not this node's to say.
+    fn refuse(&mut self, index: u32, port: u32) {
+        let packet = self.packets.get(index);
+        let header = packet.header();
+        let is_request = matches!(header.method(), Method::GET | Method::SET);
+        if packet.is_smp() || !is_request || header.class() == Class::SUBNET_ADMINISTRATION {
+            return self.lose(index, DropReason::NoClient);
+        }
+        if self.fabric.port(port).p_key_index(packet.p_key).is_none() {
+            return self.lose(index, DropReason::PKey);
+        }
+        self.answer(index, Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+    }
+
     /// A packet is handed to the client at its port.
     pub(crate) fn deliver(&mut self, index: u32) {
         let packet = self.packets.get(index);
@@ -309,7 +374,7 @@ impl Sim {
             return self.lose(index, DropReason::NodeOff);
         }
         if client == NONE {
-            return self.lose(index, DropReason::NoClient);
+            return self.refuse(index, port);
         }
         let header = *packet.header();
         let is_response = header.method().is_response() || header.method() == Method::TRAP_REPRESS;

@@ -12,6 +12,7 @@ use rsm_routing::netlist::NodeKind;
 
 use crate::fabric::{Fabric, Outstanding};
 use crate::packet::Packet;
+use crate::personality::Habit;
 use crate::queue::Event;
 use crate::sim::Sim;
 
@@ -123,10 +124,18 @@ impl Sim {
             m_key: 0,
             data: *trap.notice.as_data(),
         });
+        let own = self.fabric.port(trap.port).holds(info.master_sm_lid());
+        let from_zero = own
+            && self
+                .fabric
+                .node(node_index)
+                .personality
+                .has(Habit::OwnTrapFromLidZero);
         let packet = Packet {
-            slid: info.lid(),
+            slid: if from_zero { Lid::NONE } else { info.lid() },
             dlid: info.master_sm_lid(),
             at: trap.port,
+            home: from_zero,
             ..Packet::new(*smp.as_bytes())
         };
         let due = self.now + self.config.trap_interval;

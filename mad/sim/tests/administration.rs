@@ -93,6 +93,37 @@ fn a_datagram_is_let_in_by_its_partition() {
 }
 
 #[test]
+fn a_general_service_without_an_agent_is_answered_with_a_status() {
+    let mut hand = hand();
+    hand.program();
+    let send = |hand: &mut Hand, class: Class, method: Method| {
+        let mut mad = mad(method, 9, false);
+        let header = MadHeader::mut_from_prefix(&mut mad).unwrap().0;
+        header.set_class(class).set_class_version(1);
+        let (client, now) = (hand.client, hand.now);
+        hand.other.clear();
+        let remote = to(2, 0);
+        hand.sim.send(client, &Datagram { mad, remote }, now);
+        hand.wait(Duration::from_millis(1));
+        hand.take_mads().pop()
+    };
+    for class in [Class::PERFORMANCE, Class(0x32)] {
+        for method in [Method::GET, Method::SET] {
+            let (to, answer) = send(&mut hand, class, method).expect("it is answered");
+            let header = *MadHeader::of(&answer.mad);
+            assert_eq!((to, answer.remote.lid), (hand.client, Lid(2)));
+            assert_eq!(Some(header.method()), method.response());
+            assert_eq!(header.status(), Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+            assert_eq!((header.class(), header.tid()), (class, Tid(9)));
+        }
+        assert!(send(&mut hand, class, Method::SEND).is_none());
+    }
+    // The SA comes and goes with its process.
+    assert!(send(&mut hand, Class::SUBNET_ADMINISTRATION, Method::GET).is_none());
+    assert_eq!(hand.sim.counters().dropped_for(DropReason::NoClient), 3);
+}
+
+#[test]
 fn segments_reach_a_host_after_the_first_ended_its_waiting() {
     let mut hand = hand();
     hand.program();

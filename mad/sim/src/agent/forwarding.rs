@@ -6,6 +6,7 @@ use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 use super::{Handled, Request};
 use crate::fabric::{DROP, Switch};
+use crate::personality::Habit;
 
 type Data = [u8; SMP_DATA_LEN];
 
@@ -54,13 +55,20 @@ impl Request<'_> {
     }
 
     pub(super) fn set_lft(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        let up_to_top = self.has(Habit::LftUpToTop);
         let (switch, _) = self.switch()?;
         let start = lft_start(switch, modifier)?;
+        if up_to_top && start > switch.info.linear_fdb_top().index() {
+            return Err(Status::INVALID_FIELD);
+        }
         let end = start + data.len();
         if switch.lft.len() < end {
             switch.lft.resize(end, DROP);
         }
         switch.lft[start..end].copy_from_slice(data);
+        if let Some(adaptive) = &mut switch.adaptive {
+            adaptive.linear_written(start, data);
+        }
         Ok(())
     }
 

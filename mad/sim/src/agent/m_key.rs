@@ -6,6 +6,7 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 
 use super::{Effect, Request};
+use crate::personality::Habit;
 use crate::trap::notice_of;
 
 /// Whether a request that states `key` gets through (IBA 14.2.4.1): everything does where no key is set, and Gets do
@@ -17,6 +18,11 @@ pub(crate) fn allows(info: &PortInfo, method: Method, key: u64) -> bool {
 }
 
 impl Request<'_> {
+    /// Whether an agent that checks TrapRepress finds the right key in it.
+    pub(crate) fn repress_allowed(&mut self, smp: &Smp, slid: Lid) -> bool {
+        !self.has(Habit::ChecksRepress) || self.m_key_matches(smp, slid)
+    }
+
     /// Checks the key. A right one stops the countdown of the lease; a wrong one is counted, told of, and starts it.
     pub(super) fn m_key_matches(&mut self, smp: &Smp, slid: Lid) -> bool {
         let method = smp.header().method();

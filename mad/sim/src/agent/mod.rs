@@ -3,6 +3,7 @@
 //! An agent changes the fabric's tables by itself. What takes time or concerns others (links that go down, traps,
 //! events for the host) it leaves as [`Effect`]s to whoever called it.
 
+mod adaptive;
 mod forwarding;
 mod m_key;
 mod node;
@@ -18,6 +19,7 @@ use rsm_mad::wire::smp::{CLASS_VERSION, Smp};
 use crate::config::SimConfig;
 use crate::counters::DropReason;
 use crate::fabric::{Fabric, NONE};
+use crate::personality::{Habit, Personality};
 
 /// Something that follows from what an agent did.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +28,8 @@ pub(crate) enum Effect {
     LinkDown(u32),
     /// Both ends of the link at this port may be able to train now.
     Train(u32),
+    /// This port was armed.
+    Armed(u32),
     /// The host at this port is told.
     Event(u32, PortEvent),
     /// The countdown of this port's M_Key lease starts.
@@ -61,7 +65,26 @@ pub(crate) struct Request<'a> {
 /// What a handler has to say: the data is the answer, or the status is.
 type Handled = Result<(), Status>;
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// A request that came in by `entry`.
+    pub(crate) fn at(
+        fabric: &'a mut Fabric,
+        config: &'a SimConfig,
+        effects: &'a mut Vec<Effect>,
+        entry: u32,
+    ) -> Request<'a> {
+        let node = fabric.port(entry).node;
+        let address = fabric.address_port(entry);
+        Request {
+            fabric,
+            config,
+            effects,
+            entry,
+            node,
+            address,
+        }
+    }
+
     /// Handles a Get or a Set; the answer's data replaces the request's. `lids` are the packet's SLID and DLID, for
     /// the trap that a wrong key raises.
     pub(crate) fn handle(&mut self, smp: &mut Smp, slid: rsm_ids::Lid) -> Outcome {
@@ -104,6 +127,7 @@ impl Request<'_> {
             AttrId::VL_ARBITRATION => self.get_vl_arbitration(modifier, smp.data_mut()),
             AttrId::LINEAR_FORWARDING_TABLE => self.get_lft(modifier, smp.data_mut()),
             AttrId::MULTICAST_FORWARDING_TABLE => self.get_mft(modifier, smp.data_mut()),
+            AttrId::AR_INFO => self.get_ar_info(modifier, smp.data_mut()),
             AttrId::MLNX_EXT_PORT_INFO => self.get_mlnx_ext_port_info(modifier, smp.data_mut()),
             _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
@@ -120,8 +144,17 @@ impl Request<'_> {
             AttrId::VL_ARBITRATION => self.set_vl_arbitration(modifier, smp.data_mut()),
             AttrId::LINEAR_FORWARDING_TABLE => self.set_lft(modifier, smp.data_mut()),
             AttrId::MULTICAST_FORWARDING_TABLE => self.set_mft(modifier, smp.data_mut()),
+            AttrId::AR_INFO => self.set_ar_info(modifier, smp.data_mut()),
             _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
+    }
+
+    fn personality(&self) -> Personality {
+        self.fabric.node(self.node).personality
+    }
+
+    fn has(&self, habit: Habit) -> bool {
+        self.personality().has(habit)
     }
 
     fn is_switch(&self) -> bool {

@@ -11,6 +11,7 @@ use rsm_mad::wire::smp::{SMP_DATA_LEN, Smp};
 
 use super::{Effect, Handled, Request};
 use crate::fabric::NONE;
+use crate::personality::{Habit, PortFields};
 
 /// In LinkSpeedExtEnabled2: whatever LinkSpeedExtSupported2 has.
 const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
@@ -22,6 +23,9 @@ impl Request<'_> {
     /// The port that the modifier names. On adapters 0 is the port that received the request.
     fn info_port(&self, modifier: u32) -> Result<u32, Status> {
         let number = PortInfo::modifier_port(modifier).0;
+        if PortInfo::modifier_extended_speeds(modifier) && self.has(Habit::NoExtendedSpeeds) {
+            return Err(Status::INVALID_FIELD);
+        }
         // Bits between the port number and the flag are reserved.
         if modifier & 0x7FFF_FF00 != 0 {
             return Err(Status::INVALID_FIELD);
@@ -38,7 +42,8 @@ impl Request<'_> {
     pub(super) fn get_port_info(&mut self, smp: &mut Smp) -> Handled {
         let port = self.info_port(smp.header().modifier())?;
         let key = smp.m_key();
-        *smp.data_mut() = *self.shown(port, key).as_data();
+        let info = self.fabric.port(port).info;
+        *smp.data_mut() = *self.shown(port, info, key).as_data();
         Ok(())
     }
 
@@ -56,14 +61,16 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// PortInfo as a requester that states `key` sees it.
-    fn shown(&self, port: u32, key: u64) -> PortInfo {
-        let mut info = self.fabric.port(port).info;
+    /// `info` of a port as a requester that states `key` sees it.
+    fn shown(&self, port: u32, mut info: PortInfo, key: u64) -> PortInfo {
         info.set_local_port_num(PortNum(self.fabric.port(self.entry).number));
         // From protection level 1 on, the key is for those who know it (IBA 14.2.4.1).
         if info.m_key_protect_bits() != 0 && key != info.m_key() {
             info.set_m_key(0);
         }
+        let node = self.fabric.node(self.node);
+        let role = node.role(self.fabric.port(port).number);
+        node.personality.show(&mut info, role);
         info
     }
 
@@ -85,6 +92,11 @@ impl Request<'_> {
             let extended = PortInfo::modifier_extended_speeds(modifier);
             set_link(&mut new, &wanted, extended)?;
         }
+        self.personality().dropped().copy(&mut new, &old);
+        let moves_state = matches!(wanted.port_state(), PortState::Armed | PortState::Active);
+        if has_link && moves_state && new != old && self.has(Habit::ArmsAlone) {
+            return Err(Status::INVALID_FIELD);
+        }
         clear_violations(&mut new, &wanted);
         self.set_state(port, &mut new, &wanted, has_link)?;
 
@@ -93,8 +105,21 @@ impl Request<'_> {
         if has_link {
             self.move_link(port, &old, &wanted);
         }
-        *smp.data_mut() = *self.shown(port, new.m_key()).as_data();
+        let key = new.m_key();
+        self.show_old(port, &old, &mut new);
+        *smp.data_mut() = *self.shown(port, new, key).as_data();
         Ok(())
+    }
+
+    /// Makes the answer to a Set show the old values that the device shows there.
+    fn show_old(&mut self, port: u32, old: &PortInfo, answer: &mut PortInfo) {
+        let personality = self.personality();
+        let shown = self.fabric.port(port).shown_old;
+        let due = personality.old_once().without(shown);
+        if due != PortFields::NONE {
+            self.fabric.port_mut(port).shown_old = shown | due.copy(answer, old);
+        }
+        personality.old_always().copy(answer, old);
     }
 
     /// The fields that only ports with an address have.
@@ -208,6 +233,9 @@ impl Request<'_> {
     fn move_link(&mut self, port: u32, old: &PortInfo, wanted: &PortInfo) {
         let goes_down = wanted.port_state() == PortState::Down
             || wanted.port_physical_state() != PortPhysicalState::NoChange;
+        if wanted.port_state() == PortState::Armed {
+            self.effects.push(Effect::Armed(port));
+        }
         if goes_down && old.port_state() != PortState::Down {
             self.effects.push(Effect::LinkDown(port));
         } else if goes_down {

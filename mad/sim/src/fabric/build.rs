@@ -15,6 +15,7 @@ use super::port::{NONE, Port, Rate};
 use super::{Fabric, MAX_PORTS};
 use crate::config::SimConfig;
 use crate::error::SimError;
+use crate::personality::{Habit, Personality, PortFields};
 use crate::rng::Chance;
 
 /// What the ports of a node can do that no cable says anything about: 4x HDR.
@@ -60,7 +61,11 @@ impl Fabric {
             return Err(SimError::TooManyPorts { max: MAX_PORTS });
         }
         let index = self.nodes.len() as u32;
+        let personality = config.devices.of(spec.kind, spec.guid);
+        let enhanced_port0 = spec.enhanced_port0 || personality.has(Habit::EnhancedPort0);
         let node = Node {
+            personality,
+            supported,
             guid: spec.guid,
             kind: spec.kind,
             first_port: first_port as u32,
@@ -71,12 +76,14 @@ impl Fabric {
             loss: Chance::NEVER,
             epoch: 0,
             busy_until: Time::ZERO,
+            answers_until: Time::ZERO,
+            requests: 0,
             queued: 0,
             sets: 0,
             info: node_info(spec, config),
             description: NodeDescription::new(&spec.description),
             switch: (spec.kind == NodeKind::Switch)
-                .then(|| Box::new(blank_switch(spec.enhanced_port0, config))),
+                .then(|| Box::new(blank_switch(enhanced_port0, config))),
             traps: Vec::new(),
             traps_begun: 0,
         };
@@ -94,9 +101,10 @@ impl Fabric {
                 number,
                 unplugged: false,
                 lease_running: false,
+                shown_old: PortFields::NONE,
                 cable: supported,
             };
-            reset_port(&mut port, &node, supported, config);
+            reset_port(&mut port, &node, config);
             if config.keep_lids && (number != 0) != node.is_switch() {
                 let spec = spec.port(PortNum(number));
                 port.info.set_lid(spec.lid).set_lmc(spec.lmc);
@@ -118,6 +126,42 @@ impl Fabric {
         }
     }
 
+    /// Gives a node a personality. Links keep their states and run at what both ends can do now.
+    pub(crate) fn set_personality(
+        &mut self,
+        index: u32,
+        personality: Personality,
+        config: &SimConfig,
+    ) {
+        let node = &mut self.nodes[index as usize];
+        node.personality = personality.fitting(node.kind);
+        if let Some(switch) = &mut node.switch
+            && personality.has(Habit::EnhancedPort0)
+        {
+            switch.info.set_enhanced_port0(true);
+        }
+        let node = &self.nodes[index as usize];
+        for index in node.ports() {
+            let port = &mut self.ports[index as usize];
+            let fresh = fresh_info(node, port.number, config);
+            copy_abilities(&mut port.info, &fresh);
+            if node.is_switch() && port.number == 0 {
+                port.info
+                    .set_link_width_active(fresh.link_width_active())
+                    .set_link_speed_active(fresh.link_speed_active());
+                continue;
+            }
+            let (port, peer) = (&self.ports[index as usize], self.ports[index as usize].peer);
+            if peer == NONE || !port.is_up() {
+                continue;
+            }
+            if let Some(rate) = port.train_with(&self.ports[peer as usize]) {
+                self.ports[index as usize].run_at(rate);
+                self.ports[peer as usize].run_at(rate);
+            }
+        }
+    }
+
     /// Makes a node as it is after power-on: no tables, no LIDs, no keys. Its links are down.
     pub(crate) fn reset_node(&mut self, index: u32, config: &SimConfig) {
         let node = &mut self.nodes[index as usize];
@@ -127,21 +171,41 @@ impl Fabric {
         node.traps.clear();
         node.queued = 0;
         node.busy_until = Time::ZERO;
+        node.answers_until = Time::ZERO;
+        node.requests = 0;
         node.epoch += 1;
         let node = &self.nodes[index as usize];
         for port in node.ports() {
             let port = &mut self.ports[port as usize];
-            let supported = port.supported();
             let is_sm = port.info.capability_mask() & CapabilityMask::IS_SM;
             port.tables = None;
             port.lease_running = false;
             port.lease_generation += 1;
-            reset_port(port, node, supported, config);
+            port.shown_old = PortFields::NONE;
+            reset_port(port, node, config);
             // Whether a manager runs here is the host's affair.
             let capabilities = port.info.capability_mask() | is_sm;
             port.info.set_capability_mask(capabilities);
         }
     }
+}
+
+/// What a personality takes from a port's abilities, copied from a fresh port.
+fn copy_abilities(to: &mut PortInfo, fresh: &PortInfo) {
+    let is_sm = to.capability_mask() & CapabilityMask::IS_SM;
+    let vls = to.operational_vls().min(fresh.vl_cap());
+    to.set_capability_mask(fresh.capability_mask() | is_sm)
+        .set_capability_mask2(fresh.capability_mask2())
+        .set_link_width_supported(fresh.link_width_supported())
+        .set_link_width_enabled(fresh.link_width_enabled())
+        .set_link_speed_supported(fresh.link_speed_supported())
+        .set_link_speed_enabled(fresh.link_speed_enabled())
+        .set_link_speed_ext_supported(fresh.link_speed_ext_supported())
+        .set_link_speed_ext_enabled(fresh.link_speed_ext_enabled())
+        .set_link_speed_ext_supported2(fresh.link_speed_ext_supported2())
+        .set_link_speed_ext_enabled2(fresh.link_speed_ext_enabled2())
+        .set_vl_cap(fresh.vl_cap())
+        .set_operational_vls(vls);
 }
 
 /// All rates up to a width and a speed.
@@ -206,11 +270,19 @@ fn blank_switch(enhanced_port0: bool, config: &SimConfig) -> Switch {
         info,
         lft: Vec::new(),
         mft: BTreeMap::new(),
+        adaptive: None,
     }
 }
 
-fn reset_port(port: &mut Port, node: &Node, supported: Rate, config: &SimConfig) {
-    let port0 = node.is_switch() && port.number == 0;
+/// Makes a port as it is after power-on.
+fn reset_port(port: &mut Port, node: &Node, config: &SimConfig) {
+    port.info = fresh_info(node, port.number, config);
+}
+
+/// PortInfo of the port of this number after power-on, without a link.
+fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
+    let supported = node.supported;
+    let port0 = node.is_switch() && number == 0;
     let enhanced = node
         .switch
         .as_ref()
@@ -291,7 +363,8 @@ fn reset_port(port: &mut Port, node: &Node, supported: Rate, config: &SimConfig)
         info.set_port_state(PortState::Down)
             .set_port_physical_state(PortPhysicalState::Polling);
     }
-    port.info = info;
+    node.personality.dress(&mut info, node.role(number));
+    info
 }
 
 /// The prefix of GIDs before a manager sets one (IBA 4.1.1).

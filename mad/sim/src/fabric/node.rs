@@ -8,6 +8,9 @@ use rsm_mad::wire::attr::{
 };
 use rsm_routing::netlist::NodeKind;
 
+use super::port::Rate;
+use crate::adaptive::AdaptiveRouting;
+use crate::personality::{Personality, Role};
 use crate::rng::Chance;
 
 /// How a node's agent fails to do its work.
@@ -32,6 +35,10 @@ pub(crate) struct Node {
     pub(crate) first_port: u32,
     /// The number of external ports.
     pub(crate) num_ports: u8,
+    /// What is particular about it.
+    pub(crate) personality: Personality,
+    /// What its ports can do, but for what its personality takes away.
+    pub(crate) supported: Rate,
     pub(crate) powered: bool,
     pub(crate) silence: Silence,
     /// How many more requests are answered with BUSY.
@@ -42,6 +49,10 @@ pub(crate) struct Node {
     pub(crate) epoch: u32,
     /// When the agent is done with everything it has.
     pub(crate) busy_until: Time,
+    /// When a [slow processor](crate::Habit::SlowProcessor) is done with the requests it has.
+    pub(crate) answers_until: Time,
+    /// How many requests wait for the processor, which counts where its buffer is small.
+    pub(crate) requests: u16,
     /// How many packets the agent has, those on the wire to it included.
     pub(crate) queued: u16,
     /// Sets that took effect.
@@ -65,6 +76,8 @@ pub(crate) struct Switch {
     pub(crate) lft: Vec<u8>,
     /// Blocks of the multicast table by modifier, as far as they were ever written; beyond is "nowhere".
     pub(crate) mft: BTreeMap<u32, [u8; 64]>,
+    /// Adaptive routing, where another manager turned it on.
+    pub(crate) adaptive: Option<AdaptiveRouting>,
 }
 
 /// The entry of a forwarding table that drops (IBA 14.2.5.10).
@@ -84,6 +97,17 @@ pub(crate) struct Outstanding {
 }
 
 impl Node {
+    /// What a port of it is to the device.
+    pub(crate) fn role(&self, port: u8) -> Role {
+        match &self.switch {
+            None => Role::End,
+            Some(_) if port != 0 => Role::External,
+            Some(switch) => Role::Port0 {
+                enhanced: switch.info.enhanced_port0(),
+            },
+        }
+    }
+
     pub(crate) fn is_switch(&self) -> bool {
         self.switch.is_some()
     }
@@ -109,7 +133,10 @@ impl Switch {
         if lid > self.info.linear_fdb_top() {
             return None;
         }
-        self.lft
+        let adaptive = self.adaptive.as_ref();
+        adaptive
+            .and_then(AdaptiveRouting::in_force)
+            .unwrap_or(&self.lft)
             .get(lid.index())
             .copied()
             .filter(|&exit| exit != DROP)

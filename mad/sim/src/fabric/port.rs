@@ -5,6 +5,7 @@ use rsm_mad::wire::attr::{
     LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, PortInfo, PortPhysicalState, PortState,
 };
 
+use crate::personality::PortFields;
 use crate::rng::Chance;
 
 /// No port, no client, no node: the niche of the model's 32-bit indices.
@@ -38,6 +39,8 @@ pub(crate) struct Port {
     pub(crate) unplugged: bool,
     /// The countdown of the M_Key lease runs.
     pub(crate) lease_running: bool,
+    /// The fields whose old value an answer has shown once since power-on.
+    pub(crate) shown_old: PortFields,
     /// What the cable can carry; the same at both ends.
     pub(crate) cable: Rate,
 }
@@ -105,19 +108,6 @@ fn ranked(base: LinkSpeed, ext: LinkSpeedExt, ext2: LinkSpeedExt2) -> u8 {
 }
 
 impl Port {
-    /// What the port was built for.
-    pub(crate) fn supported(&self) -> Rate {
-        let info = &self.info;
-        Rate {
-            widths: info.link_width_supported(),
-            speeds: ranked(
-                info.link_speed_supported(),
-                info.link_speed_ext_supported(),
-                info.link_speed_ext_supported2(),
-            ),
-        }
-    }
-
     /// What the port's enabled widths and speeds allow.
     fn enabled(&self) -> Rate {
         let info = &self.info;
@@ -146,7 +136,13 @@ impl Port {
     pub(crate) fn come_up(&mut self, rate: Rate) {
         self.info
             .set_port_state(PortState::Init)
-            .set_port_physical_state(PortPhysicalState::LinkUp)
+            .set_port_physical_state(PortPhysicalState::LinkUp);
+        self.run_at(rate);
+    }
+
+    /// The link runs at this rate.
+    pub(crate) fn run_at(&mut self, rate: Rate) {
+        self.info
             .set_link_width_active(rate.widths)
             .set_link_speed_active(rate.base())
             .set_link_speed_ext_active(rate.ext())

@@ -1,0 +1,212 @@
+//! Which devices a fabric is made of.
+
+use rsm_ids::Guid;
+use rsm_routing::netlist::NodeKind;
+
+use super::{HABITS, MODELS, Personality, PortField, PortFields};
+use crate::rng::Rng;
+
+/// The devices of a fabric. The default is polite ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Devices {
+    /// Every node has as much of this as a node of its kind can have.
+    Alike(Personality),
+    /// Every node has habits of its own, drawn from this seed and its GUID.
+    Mixed(u64),
+}
+
+impl Default for Devices {
+    fn default() -> Devices {
+        Devices::Alike(Personality::POLITE)
+    }
+}
+
+/// `devices=` names something that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`devices={text}`: `{part}` is no device: expected {expected}")]
+pub struct DevicesError {
+    text: String,
+    part: String,
+    expected: String,
+}
+
+/// What a device is like that mishandles fields in one of the ways there are.
+type Mishandles = fn(PortFields) -> Personality;
+
+/// What stands before the value in a specification.
+const KEY: &str = "devices=";
+/// The fields of PortInfo that a device of a mix can drop for good: those that traffic does not depend on.
+const HARMLESS: [PortField; 4] = [
+    PortField::MasterSmSl,
+    PortField::HoqLife,
+    PortField::VlStallCount,
+    PortField::ErrorThresholds,
+];
+/// One in so many nodes of a mix shows old values in answers, for each of the ways there are.
+const ONE_IN_SHOWS_OLD: u64 = 6;
+
+impl Devices {
+    /// Takes `devices=…` out of the specification of a fabric, a generator's or a file's name: `ring:6,devices=mix:7`,
+    /// `fabric.topo,devices=qib+slow-processor`. Returns what is left, and the devices.
+    ///
+    /// # Errors
+    /// A part of the value is neither a habit nor a model nor a field's name.
+    pub fn split(spec: &str) -> Result<(String, Devices), DevicesError> {
+        let Some(start) = spec
+            .match_indices(KEY)
+            .map(|(at, _)| at)
+            .find(|&at| at > 0 && matches!(spec.as_bytes()[at - 1], b',' | b':'))
+        else {
+            return Ok((spec.to_owned(), Devices::default()));
+        };
+        let value = &spec[start + KEY.len()..];
+        let (value, rest) = value.split_once(',').unwrap_or((value, ""));
+        let before = if rest.is_empty() { start - 1 } else { start };
+        let left = format!("{}{rest}", &spec[..before]);
+        Ok((left, Devices::parse(value)?))
+    }
+
+    /// The devices that `text` names: `mix:SEED`, or parts joined by `+`: habits, models, `old-once`, `old-always` or
+    /// `drops` and a field's name (`old-once:lid`).
+    ///
+    /// # Errors
+    /// A part is none of these.
+    pub fn parse(text: &str) -> Result<Devices, DevicesError> {
+        if let Some(seed) = text.strip_prefix("mix:").and_then(|seed| seed.parse().ok()) {
+            return Ok(Devices::Mixed(seed));
+        }
+        let mut all = Personality::POLITE;
+        for part in text.split('+') {
+            let personality = parse_part(part).ok_or_else(|| DevicesError {
+                text: text.to_owned(),
+                part: part.to_owned(),
+                expected: Devices::names(),
+            })?;
+            all = all | personality;
+        }
+        Ok(Devices::Alike(all))
+    }
+
+    /// What [`parse`](Devices::parse) takes, in a line.
+    pub fn names() -> String {
+        let models = MODELS.iter().map(|model| model.name);
+        let habits = HABITS.iter().map(|info| info.name);
+        let fields: Vec<_> = PortField::ALL.iter().map(|field| field.name()).collect();
+        let names: Vec<_> = models.chain(habits).collect();
+        format!(
+            "mix:SEED, or out of {}, old-once:FIELD, old-always:FIELD and drops:FIELD, joined by + (fields: {})",
+            names.join(", "),
+            fields.join(", ")
+        )
+    }
+
+    /// What the node of this kind and GUID is like.
+    pub fn of(self, kind: NodeKind, guid: Guid) -> Personality {
+        match self {
+            Devices::Alike(personality) => personality.fitting(kind),
+            Devices::Mixed(seed) => mixed(seed, kind, guid),
+        }
+    }
+}
+
+fn parse_part(part: &str) -> Option<Personality> {
+    if let Some(model) = MODELS.iter().find(|model| model.name == part) {
+        return Some(model.personality());
+    }
+    if let Some(info) = HABITS.iter().find(|info| info.name == part) {
+        return Some(info.habit.into());
+    }
+    let (way, field) = part.split_once(':')?;
+    let field = PortField::ALL.iter().find(|known| known.name() == field)?;
+    let fields = PortFields::of(*field);
+    match way {
+        "old-once" => Some(Personality::shows_old_once(fields)),
+        "old-always" => Some(Personality::shows_old_always(fields)),
+        "drops" => Some(Personality::drops(fields)),
+        _ => None,
+    }
+}
+
+/// Draws the habits of a node. A node has the same ones whatever else is in the fabric.
+fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
+    let mut rng = Rng::new(seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let mut one_in = |count: u64| count > 0 && rng.below(count) == 0;
+    let mut all = Personality::POLITE;
+    for info in HABITS.iter().filter(|info| info.nodes.contains(kind)) {
+        if one_in(info.one_in) {
+            all = all | info.habit;
+        }
+    }
+    let ways: [(_, Mishandles); 3] = [
+        (PortField::ALL, Personality::shows_old_once),
+        (PortField::ALL, Personality::shows_old_always),
+        (&HARMLESS, Personality::drops),
+    ];
+    for (fields, way) in ways {
+        if one_in(ONE_IN_SHOWS_OLD) {
+            let drawn = fields.iter().filter(|_| one_in(fields.len() as u64));
+            let drawn = drawn.fold(PortFields::NONE, |set, &field| set | PortFields::of(field));
+            all = all | way(drawn);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::personality::Habit;
+
+    #[test]
+    fn devices_are_taken_out_of_any_place_of_a_specification() {
+        let qib = Devices::Alike(Habit::NoExtendedSpeeds | Habit::SelfActivating);
+        for (spec, left, devices) in [
+            ("ring:6", "ring:6", Devices::default()),
+            ("ring:6,devices=mix:7", "ring:6", Devices::Mixed(7)),
+            ("superpod,devices=qib", "superpod", qib),
+            ("superpod:devices=qib,su=2", "superpod:su=2", qib),
+            (
+                "ring:6,devices=qib,faults=links:1",
+                "ring:6,faults=links:1",
+                qib,
+            ),
+            (
+                "/tmp/my fabric.topo,devices=qib",
+                "/tmp/my fabric.topo",
+                qib,
+            ),
+        ] {
+            assert_eq!(Devices::split(spec), Ok((left.to_owned(), devices)));
+        }
+    }
+
+    #[test]
+    fn parts_are_joined() {
+        let lid = PortFields::of(PortField::Lid);
+        let devices = Devices::parse("silent+old-once:lid").unwrap();
+        let both = Personality::shows_old_once(lid) | Habit::Silent;
+        assert_eq!(devices, Devices::Alike(both));
+        for bad in ["", "rude", "old-once", "old-once:x", "mix:x", "qib+"] {
+            let error = Devices::parse(bad).unwrap_err().to_string();
+            assert!(error.contains("expected mix:SEED"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_mix_depends_on_seed_and_guid_and_fits_the_kind() {
+        let draw = |seed, kind| {
+            let guids = (0..200).map(Guid);
+            let drawn = guids.map(|guid| Devices::Mixed(seed).of(kind, guid));
+            drawn.collect::<Vec<_>>()
+        };
+        let adapters = draw(1, NodeKind::Ca);
+        assert_eq!(adapters, draw(1, NodeKind::Ca));
+        assert_ne!(adapters, draw(2, NodeKind::Ca));
+        for info in HABITS {
+            let count = adapters.iter().filter(|some| some.has(info.habit)).count();
+            let possible = info.one_in > 0 && info.nodes.contains(NodeKind::Ca);
+            assert_eq!(count > 0, possible, "{}", info.name);
+            assert!(count < 120, "{}", info.name);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! How a personality shows in PortInfo.
+
+use rsm_mad::wire::attr::{
+    CapabilityMask, CapabilityMask2, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Mtu,
+    PortInfo, PortPhysicalState, PortState, VlCap,
+};
+
+use super::{Habit, Personality};
+
+/// What a port is to its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A port of an adapter or router.
+    End,
+    /// Port 0 of a switch, and whether it is an enhanced one.
+    Port0 { enhanced: bool },
+    /// A port of a switch with a link.
+    External,
+}
+
+impl Personality {
+    /// Takes from a fresh PortInfo what the device cannot do. Applied twice it changes nothing more.
+    pub(crate) fn dress(self, info: &mut PortInfo, role: Role) {
+        if self.has(Habit::NoExtendedSpeeds) {
+            let capabilities = info.capability_mask();
+            info.set_capability_mask(
+                capabilities
+                    .without(CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED)
+                    .without(CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED),
+            )
+            .set_capability_mask2(CapabilityMask2::NONE)
+            .set_link_speed_ext_supported(LinkSpeedExt::NONE)
+            .set_link_speed_ext_enabled(LinkSpeedExt::NONE)
+            .set_link_speed_ext_supported2(LinkSpeedExt2::NONE)
+            .set_link_speed_ext_enabled2(LinkSpeedExt2::NONE);
+        }
+        let port0 = matches!(role, Role::Port0 { .. });
+        if !port0 && self.has(Habit::TwoVls) {
+            info.set_vl_cap(VlCap::Vl0To1.min(info.vl_cap()));
+        } else if !port0 && self.has(Habit::FourVls) {
+            info.set_vl_cap(VlCap::Vl0To3.min(info.vl_cap()));
+        }
+        if port0 && self.has(Habit::EnhancedPort0) {
+            let mtu = info.mtu_cap();
+            info.set_vl_cap(VlCap::Vl0)
+                .set_neighbor_mtu(mtu)
+                .set_link_width_supported(LinkWidth::X1 | LinkWidth::X4)
+                .set_link_width_enabled(LinkWidth::X1 | LinkWidth::X4)
+                .set_link_width_active(LinkWidth::X4)
+                .set_link_speed_supported(LinkSpeed::SDR)
+                .set_link_speed_enabled(LinkSpeed::SDR)
+                .set_link_speed_active(LinkSpeed::SDR);
+        }
+    }
+
+    /// Makes of what the port holds what an answer shows.
+    pub(crate) fn show(self, info: &mut PortInfo, role: Role) {
+        let extended =
+            !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();
+        if self.has(Habit::LegacySpeed4) && extended {
+            info.set_link_speed_active(LinkSpeed::QDR);
+        }
+        if self.has(Habit::BlankBasePort0) && role == (Role::Port0 { enhanced: false }) {
+            info.set_port_state(PortState::NoChange)
+                .set_port_physical_state(PortPhysicalState::NoChange)
+                .set_link_width_supported(LinkWidth::NONE)
+                .set_link_width_enabled(LinkWidth::NONE)
+                .set_link_width_active(LinkWidth::NONE)
+                .set_link_speed_supported(LinkSpeed::NONE)
+                .set_link_speed_enabled(LinkSpeed::NONE)
+                .set_link_speed_active(LinkSpeed::NONE)
+                .set_link_speed_ext_supported(LinkSpeedExt::NONE)
+                .set_link_speed_ext_enabled(LinkSpeedExt::NONE)
+                .set_link_speed_ext_supported2(LinkSpeedExt2::NONE)
+                .set_link_speed_ext_enabled2(LinkSpeedExt2::NONE)
+                .set_mtu_cap(Mtu::from_code(0))
+                .set_neighbor_mtu(Mtu::from_code(0))
+                .set_vl_cap(VlCap::from_code(0))
+                .set_operational_vls(VlCap::from_code(0))
+                .set_vl_arbitration_high_cap(0)
+                .set_vl_arbitration_low_cap(0);
+        }
+        if self.has(Habit::BareExternalPorts) && role == Role::External {
+            info.set_capability_mask(CapabilityMask(0))
+                .set_capability_mask2(CapabilityMask2::NONE)
+                .set_gid_prefix(0)
+                .set_subnet_timeout(0);
+        }
+    }
+}

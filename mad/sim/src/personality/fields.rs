@@ -1,0 +1,131 @@
+//! The fields of PortInfo that a device can mishandle in a Set.
+
+use std::ops::BitOr;
+
+use rsm_mad::wire::attr::PortInfo;
+
+type Copy = fn(&mut PortInfo, &PortInfo);
+
+macro_rules! port_fields {
+    ($($variant:ident: $name:literal, [$($get:ident => $set:ident),+];)*) => {
+        /// A field of PortInfo, or two that go together, that a Set can change.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum PortField { $(
+            #[doc = concat!("`", $name, "` on a command line.")]
+            $variant,
+        )* }
+
+        impl PortField {
+            /// All of them.
+            pub const ALL: &'static [PortField] = &[$(PortField::$variant),*];
+
+            /// How a command line names it.
+            pub const fn name(self) -> &'static str {
+                match self { $(PortField::$variant => $name),* }
+            }
+
+            /// Gives `to` the value that `from` has.
+            fn copier(self) -> Copy {
+                match self {
+                    $(PortField::$variant => |to, from| { $(to.$set(from.$get());)+ }),*
+                }
+            }
+        }
+    };
+}
+
+port_fields! {
+    Lid: "lid", [lid => set_lid];
+    Lmc: "lmc", [lmc => set_lmc];
+    MasterSmLid: "sm-lid", [master_sm_lid => set_master_sm_lid];
+    MasterSmSl: "sm-sl", [master_sm_sl => set_master_sm_sl];
+    MKey: "m-key", [m_key => set_m_key];
+    MKeyProtection: "m-key-protection", [m_key_protect_bits => set_m_key_protect_bits, m_key_lease_period => set_m_key_lease_period];
+    GidPrefix: "gid-prefix", [gid_prefix => set_gid_prefix];
+    SubnetTimeout: "subnet-timeout", [subnet_timeout => set_subnet_timeout];
+    Mtu: "mtu", [neighbor_mtu => set_neighbor_mtu];
+    Vls: "vls", [operational_vls => set_operational_vls];
+    VlHighLimit: "vl-high-limit", [vl_high_limit => set_vl_high_limit];
+    VlStallCount: "vl-stall-count", [vl_stall_count => set_vl_stall_count];
+    HoqLife: "hoq-life", [hoq_life => set_hoq_life];
+    PartitionEnforcement: "partition-enforcement", [partition_enforcement_inbound => set_partition_enforcement_inbound, partition_enforcement_outbound => set_partition_enforcement_outbound];
+    ErrorThresholds: "error-thresholds", [local_phy_errors => set_local_phy_errors, overrun_errors => set_overrun_errors];
+    WidthEnabled: "width-enabled", [link_width_enabled => set_link_width_enabled];
+}
+
+/// A set of [`PortField`]s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PortFields(u16);
+
+impl PortFields {
+    /// No field.
+    pub const NONE: PortFields = PortFields(0);
+    /// Every field.
+    pub const ALL: PortFields = PortFields(u16::MAX);
+
+    /// A set of one.
+    pub const fn of(field: PortField) -> PortFields {
+        PortFields(1 << field as u8)
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those that are not in `other`.
+    pub(crate) const fn without(self, other: PortFields) -> PortFields {
+        PortFields(self.0 & !other.0)
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = PortField> {
+        let fields = PortField::ALL.iter().copied();
+        fields.filter(move |&field| self.0 & PortFields::of(field).0 != 0)
+    }
+
+    /// Gives `to` these fields of `from`. Returns those that it had other values of.
+    pub(crate) fn copy(self, to: &mut PortInfo, from: &PortInfo) -> PortFields {
+        self.iter().fold(PortFields::NONE, |changed, field| {
+            let before = *to;
+            field.copier()(to, from);
+            if *to == before {
+                changed
+            } else {
+                changed | PortFields::of(field)
+            }
+        })
+    }
+}
+
+impl BitOr for PortFields {
+    type Output = PortFields;
+
+    fn bitor(self, other: PortFields) -> PortFields {
+        PortFields(self.0 | other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_a_bit_of_its_own() {
+        assert_eq!(PortField::ALL.len(), u16::BITS as usize);
+        let all = PortField::ALL
+            .iter()
+            .fold(PortFields::NONE, |all, &field| all | PortFields::of(field));
+        assert_eq!(all, PortFields::ALL);
+    }
+
+    #[test]
+    fn copying_returns_the_fields_that_differed() {
+        let (mut to, mut from) = (PortInfo::default(), PortInfo::default());
+        from.set_lid(rsm_ids::Lid(7)).set_hoq_life(3);
+        let lid = PortFields::of(PortField::Lid);
+        let both = lid | PortFields::of(PortField::Mtu);
+        assert_eq!(both.copy(&mut to, &from), lid);
+        assert_eq!((to.lid(), to.hoq_life()), (rsm_ids::Lid(7), 0));
+    }
+}

@@ -1,0 +1,210 @@
+//! The table of habits.
+
+use rsm_routing::netlist::NodeKind;
+
+use super::Personality;
+
+/// Which nodes can have a habit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeKinds {
+    /// Switches.
+    Switches,
+    /// Channel adapters and routers.
+    Adapters,
+    /// All nodes.
+    All,
+}
+
+impl NodeKinds {
+    /// Whether a node of this kind can have it.
+    pub fn contains(self, kind: NodeKind) -> bool {
+        match self {
+            NodeKinds::Switches => kind == NodeKind::Switch,
+            NodeKinds::Adapters => kind != NodeKind::Switch,
+            NodeKinds::All => true,
+        }
+    }
+}
+
+/// A line of [`HABITS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HabitInfo {
+    /// The habit.
+    pub habit: Habit,
+    /// How a command line names it.
+    pub name: &'static str,
+    /// Which nodes can have it.
+    pub nodes: NodeKinds,
+    /// One in so many nodes has it where devices are mixed; 0: none.
+    pub one_in: u64,
+    /// What the device does.
+    pub does: &'static str,
+    /// Where it was seen, or why it is legal.
+    pub source: &'static str,
+}
+
+macro_rules! habits {
+    ($($habit:ident: $name:literal, $nodes:ident, $one_in:literal, $does:literal, $source:literal;)*) => {
+        /// Something that a device does in its own way.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Habit { $(
+            #[doc = $does]
+            $habit,
+        )* }
+
+        /// Every habit there is.
+        pub const HABITS: &[HabitInfo] = &[$(HabitInfo {
+            habit: Habit::$habit,
+            name: $name,
+            nodes: NodeKinds::$nodes,
+            one_in: $one_in,
+            does: $does,
+            source: $source,
+        }),*];
+    };
+}
+
+habits! {
+    NoExtendedSpeeds: "no-extended-speeds", All, 4,
+        "has no speed above QDR and no IsExtendedSpeedsSupported, and refuses PortInfo with attribute-modifier bit 31 (status 0x1c).",
+        "qib adapters; ibsim masks the bit";
+    SelfActivating: "self-activating", All, 4,
+        "takes its ports from Armed to Active by itself, 5 µs after both ends are Armed, so that Set(Active) is refused (status 0x1c).",
+        "IBA 7.2.7: Armed becomes Active with the first packet; qib, keep-alive packets of HCAs";
+    TrapOnFirstChange: "trap-on-first-change", Switches, 3,
+        "sends trap 128 only when PortStateChange goes from 0 to 1.",
+        "IBA 14.2.5.4: the bit stands for the report; InfiniScale";
+    LftUpToTop: "lft-up-to-top", Switches, 3,
+        "refuses Set(LinearForwardingTable) of blocks above LinearFDBTop (status 0x1c).",
+        "IBA 14.2.5.10 leaves entries above LinearFDBTop undefined";
+    ArmsAlone: "arms-alone", All, 4,
+        "refuses a Set of PortInfo that moves PortState and changes another setting (status 0x1c).",
+        "OpenSM never sends both together, so that firmware is not tested with it";
+    ChecksRepress: "checks-repress", All, 3,
+        "checks the M_Key of TrapRepress as that of a Set, and drops it where it is wrong.",
+        "IBA 14.2.4.1 exempts no method";
+    OwnTrapFromLidZero: "own-trap-from-lid-0", All, 3,
+        "sends traps to a manager behind the same port with source LID 0.",
+        "ConnectX under umad: the packet never leaves the adapter; OpenSM takes LID 0 for its own";
+    BlankBasePort0: "blank-base-port-0", Switches, 3,
+        "reports PortState 0, PortPhysicalState 0 and zeros for widths, speeds, VLs and MTU at base port 0.",
+        "ibdiagnet database of an NDR fabric: unmanaged Quantum-2 switches";
+    EnhancedPort0: "enhanced-port-0", Switches, 4,
+        "has an enhanced port 0: NeighborMTU set, one VL, 4x SDR.",
+        "ibdiagnet database of an NDR fabric: a managed Quantum-2 switch";
+    BareExternalPorts: "bare-external-ports", Switches, 3,
+        "reports zeros for CapabilityMask, CapabilityMask2, GidPrefix and SubnetTimeOut at external ports.",
+        "ibdiagnet database of an NDR fabric: Quantum-2; IBA 14.2.5.6 has them at port 0 alone";
+    TwoVls: "two-vls", All, 6,
+        "has VLCap 2 (VL0 and VL1) at all ports with a link.",
+        "ibdiagnet database of an NDR fabric: aggregation nodes";
+    FourVls: "four-vls", All, 4,
+        "has VLCap 3 (VL0 to VL3) at all ports with a link.",
+        "ibdiagnet database of an NDR fabric: ConnectX-7";
+    LegacySpeed4: "legacy-speed-4", All, 3,
+        "shows LinkSpeedActive 4 (QDR) on a link of an extended speed, where others show 0.",
+        "ibdiagnet database of an NDR fabric: Quantum-2 and aggregation nodes";
+    SlowProcessor: "slow-processor", All, 16,
+        "takes 40 ms for each answer, one at a time; directed routes through it are passed on in time.",
+        "management processors of unmanaged switches under load";
+    Pauses: "pauses", All, 16,
+        "stops for 3 s after every 17 s; what comes in waits.",
+        "firmware that writes its flash or reads a cable's EEPROM";
+    SmallBuffer: "small-buffer", All, 8,
+        "has room for 4 requests at once and drops the rest.",
+        "IBA 7.6.4: VL15 has no flow control";
+    Silent: "silent", All, 0,
+        "answers nothing; directed routes through it are passed on.",
+        "hung firmware behind a link that is up";
+}
+
+impl Habit {
+    pub(super) const fn bit(self) -> u32 {
+        1 << self as u8
+    }
+
+    /// Its line in [`HABITS`].
+    pub fn info(self) -> &'static HabitInfo {
+        &HABITS[self as usize]
+    }
+}
+
+/// A device that is known by a name, as a line of [`MODELS`].
+#[derive(Debug, Clone, Copy)]
+pub struct Model {
+    /// How a command line names it.
+    pub name: &'static str,
+    /// What it is.
+    pub is: &'static str,
+    habits: &'static [Habit],
+}
+
+impl Model {
+    /// What is particular about it.
+    pub fn personality(&self) -> Personality {
+        let polite = Personality::POLITE;
+        self.habits
+            .iter()
+            .fold(polite, |model, &habit| model | habit)
+    }
+}
+
+/// Devices that are known by a name.
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "qib",
+        is: "a QDR adapter of QLogic",
+        habits: &[Habit::NoExtendedSpeeds, Habit::SelfActivating],
+    },
+    Model {
+        name: "unmanaged",
+        is: "an unmanaged Quantum-2 switch",
+        habits: &[
+            Habit::BlankBasePort0,
+            Habit::BareExternalPorts,
+            Habit::LegacySpeed4,
+        ],
+    },
+    Model {
+        name: "managed",
+        is: "a managed Quantum-2 switch",
+        habits: &[
+            Habit::EnhancedPort0,
+            Habit::BareExternalPorts,
+            Habit::LegacySpeed4,
+        ],
+    },
+    Model {
+        name: "connectx-7",
+        is: "a ConnectX-7 adapter",
+        habits: &[Habit::FourVls, Habit::OwnTrapFromLidZero],
+    },
+    Model {
+        name: "aggregation",
+        is: "an aggregation node",
+        habits: &[Habit::TwoVls, Habit::LegacySpeed4],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stand_in_the_order_of_their_habits() {
+        for info in HABITS {
+            assert_eq!(info.habit.info(), info);
+        }
+    }
+
+    #[test]
+    fn no_name_means_two_things() {
+        let mut names: Vec<_> = HABITS.iter().map(|info| info.name).collect();
+        names.extend(MODELS.iter().map(|model| model.name));
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

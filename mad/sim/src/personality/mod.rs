@@ -1,0 +1,123 @@
+//! What devices do that the specification does not ask for, or that polite agents do not do.
+//!
+//! A [`Personality`] is a set of [`Habit`]s and of PortInfo fields that a device mishandles. Every node has one; the
+//! default is polite. [`HABITS`] says what each habit is and where it was seen, and [`Devices`] gives a whole fabric its
+//! personalities.
+
+mod devices;
+mod dress;
+mod fields;
+mod habits;
+
+use std::ops::BitOr;
+
+pub use devices::{Devices, DevicesError};
+pub(crate) use dress::Role;
+pub use fields::{PortField, PortFields};
+pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};
+
+/// What is particular about a device. The default is an agent that does what the specification says, at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Personality {
+    habits: u32,
+    old_once: PortFields,
+    old_always: PortFields,
+    dropped: PortFields,
+}
+
+impl Personality {
+    /// No habits.
+    pub const POLITE: Personality = Personality {
+        habits: 0,
+        old_once: PortFields::NONE,
+        old_always: PortFields::NONE,
+        dropped: PortFields::NONE,
+    };
+
+    /// The answer to the first Set that changes one of these fields of a port still shows the old value; the device holds
+    /// the new one. "First" is since power-on, for each port and field.
+    pub const fn shows_old_once(fields: PortFields) -> Personality {
+        Personality {
+            old_once: fields,
+            ..Personality::POLITE
+        }
+    }
+
+    /// The answer to every Set that changes one of these fields shows the old value; the device holds the new one, and
+    /// a Get shows it.
+    pub const fn shows_old_always(fields: PortFields) -> Personality {
+        Personality {
+            old_always: fields,
+            ..Personality::POLITE
+        }
+    }
+
+    /// A Set of these fields is accepted, and they keep their values.
+    pub const fn drops(fields: PortFields) -> Personality {
+        Personality {
+            dropped: fields,
+            ..Personality::POLITE
+        }
+    }
+
+    /// Whether the device has this habit.
+    pub const fn has(self, habit: Habit) -> bool {
+        self.habits & habit.bit() != 0
+    }
+
+    /// The part of it that a node of this kind can have.
+    pub(crate) fn fitting(self, kind: rsm_routing::netlist::NodeKind) -> Personality {
+        let habits = HABITS
+            .iter()
+            .filter(|info| info.nodes.contains(kind))
+            .fold(0, |bits, info| bits | info.habit.bit());
+        Personality {
+            habits: self.habits & habits,
+            ..self
+        }
+    }
+
+    pub(crate) fn old_once(self) -> PortFields {
+        self.old_once
+    }
+
+    pub(crate) fn old_always(self) -> PortFields {
+        self.old_always
+    }
+
+    pub(crate) fn dropped(self) -> PortFields {
+        self.dropped
+    }
+}
+
+impl From<Habit> for Personality {
+    fn from(habit: Habit) -> Personality {
+        Personality {
+            habits: habit.bit(),
+            ..Personality::POLITE
+        }
+    }
+}
+
+impl<P: Into<Personality>> BitOr<P> for Personality {
+    type Output = Personality;
+
+    /// The habits of both.
+    fn bitor(self, other: P) -> Personality {
+        let other = other.into();
+        Personality {
+            habits: self.habits | other.habits,
+            old_once: self.old_once | other.old_once,
+            old_always: self.old_always | other.old_always,
+            dropped: self.dropped | other.dropped,
+        }
+    }
+}
+
+impl BitOr for Habit {
+    type Output = Personality;
+
+    fn bitor(self, other: Habit) -> Personality {
+        Personality::from(self) | other
+    }
+}
