@@ -303,7 +303,7 @@ fn a_full_queue_gives_the_request_back() {
 }
 
 #[test]
-#[should_panic(expected = "windows of 0 to 128")]
+#[should_panic(expected = "windows of 0 to 96")]
 fn a_client_refuses_a_config_that_is_out_of_range() {
     let _ = Client::<()>::new(ClientConfig {
         min_window: 0,

@@ -45,6 +45,7 @@ fn faults() -> impl Strategy<Value = Faults> {
                 reported,
                 jitter: Duration::from_millis(jitter_ms),
                 silent_targets: silent,
+                ..Faults::none()
             },
         )
 }

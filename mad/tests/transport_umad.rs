@@ -151,6 +151,28 @@ fn inside_is_sm_and_reopening() {
     ));
 }
 
+/// The port's state is read a few times meanwhile.
+#[test]
+fn a_port_that_is_there_stays_open_while_its_state_is_read() {
+    if available() {
+        let sim = Ibsim::start();
+        sim.spawn("Hca1", "inside_stays_open").passes();
+    }
+}
+
+#[test]
+#[ignore = "runs inside ibsim"]
+fn inside_stays_open() {
+    if !inside() {
+        return;
+    }
+    let (mut transport, inbound) = open();
+    let heard = inbound.recv_timeout(Duration::from_millis(4500));
+    assert!(heard.is_err(), "{heard:?}");
+    let get = request(Method::GET, AttrId::NODE_INFO, 1);
+    exchange(&mut transport, &inbound, &directed(&[], &get));
+}
+
 #[test]
 fn another_subnet_managers_question_arrives_and_is_answered() {
     if available() {

@@ -30,6 +30,11 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
+    /// The largest window on a port of this host. The send queue of QP0 that Linux gives the MAD layer holds 128
+    /// (`ib_core`, IB_MAD_QP_SEND_SIZE) for all programs and the kernel's own answers: 32 are left to those. What exceeds
+    /// the queue waits in the kernel, where its timeout runs already.
+    pub const UMAD_WINDOW: u32 = 96;
+
     /// The most retries: with more, doubled timeouts would outlast any patience.
     pub const MAX_RETRIES: u8 = 30;
 
@@ -72,10 +77,10 @@ impl ClientConfig {
 }
 
 impl Default for ClientConfig {
-    /// * Window 32, from 4 to 128: agents answer in 10 to 1000 µs, most of it their own time, so that 32 keep a small
-    ///   fabric busy at once, and 128 keep a large one busy with a hundred thousand answers a second and more; 4 always
-    ///   make progress beside a few silent ones. No more than 128 fit into the send queue that Linux gives the
-    ///   management queue pair, and ibsim stops for good when a client has some 160 on the way.
+    /// * Window 32, from 4 to 96: agents answer in 10 to 1000 µs, most of it their own time, so that 32 keep a small
+    ///   fabric busy at once, and 96 keep a large one busy with a hundred thousand answers a second; 4 always
+    ///   make progress beside a few silent ones. More would not fit into the kernel's send queue
+    ///   ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim stops for good when a client has some 160 on the way.
     /// * Two out to one target: the next is there when an agent has answered one, and its receive queue, which may
     ///   hold as few as four, has room for traps and the other subnet manager's requests.
     /// * Timeouts from 25 ms to 1 s, 100 ms before anything is known: 25 ms are 25 slow answers and longer than a
@@ -87,7 +92,7 @@ impl Default for ClientConfig {
         ClientConfig {
             initial_window: 32,
             min_window: 4,
-            max_window: 128,
+            max_window: ClientConfig::UMAD_WINDOW,
             target_cap: 2,
             retries: 6,
             initial_timeout: Duration::from_millis(100),

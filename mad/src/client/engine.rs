@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::loss::LossRate;
+use super::outliers::Outliers;
 use super::rtt::RoundTrip;
 use super::scheduler::Scheduler;
 use super::slab::Slab;
@@ -9,7 +11,7 @@ use super::timers::Timers;
 use super::window::Window;
 use super::{
     ClientConfig, ClientStats, Completion, Failure, MAX_PENDING, Rejected, Request, Response,
-    Transmit,
+    Transmit, Withdrawn,
 };
 use crate::Time;
 use crate::ids::Tid;
@@ -44,6 +46,10 @@ struct Transaction<C> {
     sent_before: Time,
     /// When the last attempt was sent that timed out, until it is known whether it was lost.
     unanswered: Option<Time>,
+    /// The window's epoch that `timeouts` are counted in.
+    epoch: Time,
+    /// Attempts sent in that epoch that timed out.
+    timeouts: u8,
 }
 
 /// What became of a datagram given to [`Client::handle`].
@@ -73,7 +79,10 @@ pub struct Client<C> {
     timers: Timers,
     tids: Tids,
     window: Window,
+    /// Of all targets that are no outliers.
     round_trip: RoundTrip,
+    outliers: Outliers,
+    loss: LossRate,
     completions: VecDeque<Completion<C>>,
     in_flight: u32,
     last_answer: Option<Time>,
@@ -97,6 +106,8 @@ impl<C> Client<C> {
             tids: Tids::new(config.first_generation),
             window: Window::new(&config),
             round_trip: RoundTrip::new(&config),
+            outliers: Outliers::new(&config),
+            loss: LossRate::default(),
             completions: VecDeque::new(),
             in_flight: 0,
             last_answer: None,
@@ -124,14 +135,20 @@ impl<C> Client<C> {
             sent: Time::ZERO,
             sent_before: Time::ZERO,
             unanswered: None,
+            epoch: Time::ZERO,
+            timeouts: 0,
         });
-        self.transactions[index].target = self.scheduler.enqueue(key, priority, index);
+        let target = self.scheduler.enqueue(key, priority, index);
+        self.transactions[index].target = target;
+        if self.outliers.takes_one(key) {
+            self.scheduler.take_one(target, true);
+        }
         Ok(())
     }
 
     /// The next datagram to send, if one may be sent now. Call it until there is none.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
-        if self.in_flight >= self.window.size() {
+        if self.in_flight >= self.window.limit() {
             if self.scheduler.waiting() > 0 {
                 self.window.note_limited();
             }
@@ -163,11 +180,12 @@ impl<C> Client<C> {
             m_key: request.m_key,
             data: request.data,
         });
-        let patience = self.round_trip.timeout(attempt);
+        let (key, rounds) = (request.target, request.rounds);
+        let patience = self.patience(key, attempt);
         self.in_flight += 1;
         self.timers.set(index, now + patience);
-        let timeout = if attempt < self.config.retries {
-            patience + self.round_trip.timeout(attempt + 1)
+        let timeout = if attempt + 1 < self.most_attempts(rounds) {
+            patience + self.patience(key, attempt + 1)
         } else {
             patience
         };
@@ -286,6 +304,36 @@ impl<C> Client<C> {
         cancelled
     }
 
+    /// Takes back the requests whose context `unwanted` says so of, however far they are: they get no further attempt and
+    /// no completion, and an answer to them counts as late. In the order of their submission as far as slots tell it.
+    pub fn withdraw(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> Vec<Withdrawn<C>> {
+        let mut withdrawn = Vec::new();
+        for index in 0..self.transactions.end() {
+            let Some(transaction) = self.transactions.get(index) else {
+                continue;
+            };
+            if unwanted(&transaction.request.context) {
+                let transaction = self.retire(index, false);
+                withdrawn.push(Withdrawn {
+                    request: transaction.request,
+                    attempts: transaction.attempts,
+                });
+            }
+        }
+        self.counters.cancelled += withdrawn.len() as u64;
+        withdrawn
+    }
+
+    /// Every pending request's context, with the number of its attempts that timed out or could not be sent.
+    pub fn pending_requests(&self) -> impl Iterator<Item = (&C, u8)> {
+        (0..self.transactions.end()).filter_map(|index| {
+            let transaction = self.transactions.get(index)?;
+            let is_out = transaction.place == Place::Out;
+            let unanswered = transaction.attempts - u8::from(is_out);
+            Some((&transaction.request.context, unanswered))
+        })
+    }
+
     /// How many requests are pending: waiting, out, or put off.
     pub fn pending(&self) -> usize {
         self.transactions.len()
@@ -305,6 +353,8 @@ impl<C> Client<C> {
             window_halvings: self.window.halvings(),
             srtt: Duration::from_nanos(self.round_trip.smoothed().unwrap_or(0)),
             timeout: self.round_trip.timeout(0),
+            loss_permille: self.loss.permille(),
+            outliers: self.outliers.len() as u32,
             ..self.counters
         }
     }
@@ -319,24 +369,71 @@ impl<C> Client<C> {
             _ => (transaction.sent_before, false),
         };
         let rtt = now.since(sent);
-        if known {
+        let (key, target) = (transaction.request.target, transaction.target);
+        let is_out = transaction.place == Place::Out;
+        let late = transaction.unanswered.is_some() && !(age == 0 && is_out);
+        let usual = self.round_trip.smoothed().map(Duration::from_nanos);
+        let of_the_fabric = self
+            .outliers
+            .answered(key, rtt, late, usual, &self.config, now);
+        if known && of_the_fabric {
             self.round_trip.sample(rtt);
         }
         match transaction.unanswered {
             // A later attempt was answered sooner.
-            Some(lost) if age == 0 && transaction.place == Place::Out => {
-                self.counters.losses += 1;
-                self.window.lost(lost, now);
+            Some(lost) if !late => self.lost(index, lost, now),
+            unanswered => {
+                // The attempt that timed out was slow, not lost.
+                self.counters.slow += u64::from(unanswered.is_some());
+                self.loss.resolved(0);
+                self.window.resolved(0, now);
             }
-            // The attempt that timed out was slow, not lost.
-            Some(_) => self.counters.slow += 1,
-            None => {}
         }
+        let one = self.outliers.takes_one(key);
+        self.scheduler.take_one(target, one);
         if let Some(smoothed) = self.round_trip.smoothed() {
             self.window.answered(smoothed);
         }
         self.counters.answered += 1;
         self.finish(index, age, Ok(Response::new(mad)), rtt)
+    }
+
+    /// The present attempt was answered; those before were lost, the last of them sent at `sent`.
+    fn lost(&mut self, index: u32, sent: Time, now: Time) {
+        self.counters.losses += 1;
+        let transaction = &self.transactions[index];
+        let before = u32::from(transaction.attempts - 1);
+        let in_epoch = if transaction.epoch == self.window.epoch() {
+            u32::from(transaction.timeouts)
+        } else {
+            0
+        };
+        let general_loss = self.loss.permille();
+        let target = transaction.request.target;
+        if self.outliers.lost(target, general_loss, now) {
+            self.loss.resolved(before);
+            self.window.lost_among(self.in_flight, sent, now);
+            self.window.resolved(in_epoch, now);
+        }
+    }
+
+    /// How long attempt number `attempt`, from 0, to the target `key` is waited for.
+    fn patience(&self, key: u64, attempt: u8) -> Duration {
+        let in_round = attempt % (self.config.retries + 1);
+        match self.outliers.round_trip(key) {
+            Some(own) => own.timeout(in_round),
+            None => {
+                let plain = self.window.plain_retries(self.config.retries);
+                self.round_trip.timeout(in_round.saturating_sub(plain))
+            }
+        }
+    }
+
+    /// How often a request that allows so many rounds is sent at most, by the losses of late.
+    fn most_attempts(&self, rounds: u8) -> u8 {
+        let attempts = self.config.retries + 1;
+        let rounds = self.loss.rounds(u32::from(attempts), rounds);
+        attempts.saturating_mul(rounds)
     }
 
     /// The present attempt, whose timer is gone, was not answered.
@@ -348,12 +445,21 @@ impl<C> Client<C> {
         // the fabric is taken to be flooded.
         let silence = self.last_answer.is_none_or(|answer| answer < sent);
         if silence && self.in_flight.saturating_mul(2) >= self.window.size() {
-            self.window.lost(sent, now);
+            self.window.flooded(sent, self.in_flight, now);
         }
-        if transaction.attempts > self.config.retries {
+        let epoch = self.window.epoch();
+        if transaction.epoch != epoch {
+            (transaction.epoch, transaction.timeouts) = (epoch, 0);
+        }
+        if sent >= epoch {
+            transaction.timeouts = transaction.timeouts.saturating_add(1);
+        }
+        let (attempts, rounds) = (transaction.attempts, transaction.request.rounds);
+        if attempts >= self.most_attempts(rounds) {
             self.counters.failed += 1;
             return Some(self.finish(index, 0, Err(Failure::TimedOut), now.since(sent)));
         }
+        let transaction = &mut self.transactions[index];
         transaction.unanswered = Some(sent);
         transaction.place = Place::Waiting;
         self.in_flight -= 1;
@@ -364,13 +470,16 @@ impl<C> Client<C> {
 
     /// Puts the request off whose present attempt is out, or ends it with `failure` if it was the last.
     fn defer(&mut self, index: u32, failure: Failure, now: Time) -> Option<Completion<C>> {
+        let rounds = self.transactions[index].request.rounds;
+        let most = self.most_attempts(rounds);
         let transaction = &mut self.transactions[index];
-        if transaction.attempts > self.config.retries {
+        if transaction.attempts >= most {
             self.counters.failed += 1;
             let waited = now.since(transaction.sent);
             return Some(self.finish(index, 0, Err(failure), waited));
         }
-        let doublings = u32::from(transaction.attempts - 1);
+        let doublings =
+            u32::from(transaction.attempts - 1).min(u32::from(ClientConfig::MAX_RETRIES));
         let delay = self
             .config
             .busy_delay
@@ -383,7 +492,7 @@ impl<C> Client<C> {
         None
     }
 
-    /// Ends a request that was sent, wherever it is, and counts it out.
+    /// Ends a request that was sent with `outcome`.
     fn finish(
         &mut self,
         index: u32,
@@ -391,6 +500,22 @@ impl<C> Client<C> {
         outcome: Result<Response, Failure>,
         rtt: Duration,
     ) -> Completion<C> {
+        let transaction = self.retire(index, outcome.is_ok());
+        let request = transaction.request;
+        Completion {
+            outcome,
+            attempts: transaction.attempts,
+            route_index: request
+                .routes
+                .index_of_attempt(transaction.attempts - 1 - age),
+            rtt,
+            modifier: request.modifier,
+            context: request.context,
+        }
+    }
+
+    /// Takes a request out, wherever it is, and counts it out.
+    fn retire(&mut self, index: u32, answered: bool) -> Transaction<C> {
         let transaction = self.transactions.remove(index);
         match transaction.place {
             Place::Waiting => {
@@ -408,18 +533,8 @@ impl<C> Client<C> {
             }
         }
         if let Some(slot) = transaction.slot {
-            self.tids.close(slot, outcome.is_ok());
+            self.tids.close(slot, answered);
         }
-        let request = transaction.request;
-        Completion {
-            outcome,
-            attempts: transaction.attempts,
-            route_index: request
-                .routes
-                .index_of_attempt(transaction.attempts - 1 - age),
-            rtt,
-            modifier: request.modifier,
-            context: request.context,
-        }
+        transaction
     }
 }

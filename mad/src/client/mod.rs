@@ -2,12 +2,14 @@
 //!
 //! The owner submits [requests](Request), sends what [`Client::poll_transmit`] hands out, passes on what arrives, and
 //! calls [`Client::handle_deadline`] when [`Client::next_deadline`] has come. Every request ends in exactly one
-//! [`Completion`], or is taken back before it was sent. The same calls with the same times give the same datagrams.
+//! [`Completion`], or is taken back. The same calls with the same times give the same datagrams.
 //!
 //! * **Whose turn it is**: three priorities; within one, targets take turns. At most
 //!   [`target_cap`](ClientConfig::target_cap) requests are out to one target, for an agent is a small processor with a
 //!   small queue, and at most a window of requests over all, which grows while answers come as fast as ever and halves
-//!   on loss.
+//!   on loss, unless as much gets lost with the smallest window.
+//! * **Slow targets**: a target that answers later than the others, or drops what others take, is waited for by its own
+//!   round trips and asked one thing at a time. It changes nothing for the others.
 //! * **Lost and slow answers**: timeouts follow the measured round trip and double with every attempt, each of which
 //!   takes the next of the request's [routes](Routes). An answer to any attempt completes the request.
 //! * **Wrong answers**: every attempt has its own transaction identifier, so that a stale answer never completes a
@@ -16,6 +18,8 @@
 mod config;
 mod engine;
 mod list;
+mod loss;
+mod outliers;
 mod request;
 pub mod rmpp;
 mod rtt;
@@ -29,7 +33,7 @@ mod window;
 pub use config::{ClientConfig, ConfigError};
 pub use engine::{Client, Handled};
 pub use request::{
-    Completion, Failure, Priority, Rejected, Request, Response, Route, Routes, Transmit,
+    Completion, Failure, Priority, Rejected, Request, Response, Route, Routes, Transmit, Withdrawn,
 };
 pub use stats::ClientStats;
 

@@ -148,6 +148,9 @@ pub struct Request<C> {
     pub data: [u8; SMP_DATA_LEN],
     /// How urgent it is.
     pub priority: Priority,
+    /// How many times over the [retries](super::ClientConfig::retries) may be spent, 1 or more: as long as the losses of
+    /// late alone explain that no attempt was answered.
+    pub rounds: u8,
     /// What the caller wants back with the [`Completion`].
     pub context: C,
 }
@@ -170,6 +173,7 @@ impl<C> Request<C> {
             m_key: 0,
             data: [0; SMP_DATA_LEN],
             priority: Priority::Normal,
+            rounds: 1,
             context,
         }
     }
@@ -195,6 +199,15 @@ impl<C> Request<C> {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{max} requests are pending already", max = super::MAX_PENDING)]
 pub struct Rejected<C>(pub Box<Request<C>>);
+
+/// A request that was taken back by [`Client::withdraw`](super::Client::withdraw).
+#[derive(Debug, Clone)]
+pub struct Withdrawn<C> {
+    /// The request. Submitted again, it starts anew.
+    pub request: Request<C>,
+    /// How often it was sent. After the first time it may have been carried out.
+    pub attempts: u8,
+}
 
 /// A datagram to send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use super::ClientConfig;
 
-/// The smoothed round trip and how far round trips stray from it, as TCP keeps them (RFC 6298), over all targets.
+/// The smoothed round trip and how far round trips stray from it, as TCP keeps them (RFC 6298): of one slow target, or of
+/// all that are not.
 ///
 /// Targets differ in distance and speed; what they differ by is part of the variation, and so of the timeout.
 #[derive(Debug)]

@@ -11,6 +11,8 @@ const PRIORITIES: usize = Priority::ALL.len();
 struct Target {
     key: u64,
     outstanding: u16,
+    /// How many requests may be out to it.
+    cap: u16,
     /// Requests that wait, for each priority, next first.
     waiting: [List; PRIORITIES],
     /// Whether the target is in the ready list of each priority.
@@ -61,6 +63,7 @@ impl Scheduler {
                 let target = self.targets.insert(Target {
                     key,
                     outstanding: 0,
+                    cap: self.cap,
                     waiting: [List::EMPTY; PRIORITIES],
                     ready: [false; PRIORITIES],
                 });
@@ -76,6 +79,24 @@ impl Scheduler {
         target
     }
 
+    /// Lets `target` have one request out at a time, or as many as any other.
+    pub(super) fn take_one(&mut self, target: u32, one: bool) {
+        let state = &mut self.targets[target];
+        let cap = if one { 1 } else { self.cap };
+        if state.cap == cap {
+            return;
+        }
+        state.cap = cap;
+        let full = state.outstanding >= state.cap;
+        for level in 0..PRIORITIES {
+            if full {
+                self.remove_ready(target, level);
+            } else {
+                self.make_ready(target, level, false);
+            }
+        }
+    }
+
     /// Takes the request to send next; its target's place is taken until [`Scheduler::release`].
     pub(super) fn take(&mut self) -> Option<u32> {
         for level in 0..PRIORITIES {
@@ -88,7 +109,7 @@ impl Scheduler {
             debug_assert!(request.is_some(), "a ready target has something waiting");
             state.outstanding += 1;
             self.waiting -= 1;
-            if state.outstanding < self.cap {
+            if state.outstanding < state.cap {
                 self.make_ready(target, level, false);
             } else {
                 for level in 0..PRIORITIES {
@@ -139,7 +160,7 @@ impl Scheduler {
     /// Lists `target` as ready if it is and was not.
     fn make_ready(&mut self, target: u32, level: usize, first: bool) {
         let state = &mut self.targets[target];
-        if state.ready[level] || state.outstanding >= self.cap || state.waiting[level].is_empty() {
+        if state.ready[level] || state.outstanding >= state.cap || state.waiting[level].is_empty() {
             return;
         }
         state.ready[level] = true;
@@ -194,6 +215,23 @@ mod tests {
         assert_eq!(drain(&mut scheduler), [1, 2, 3]);
         scheduler.release(target);
         assert_eq!(drain(&mut scheduler), [0]);
+    }
+
+    #[test]
+    fn a_target_that_takes_one_at_a_time_gets_the_next_when_the_first_is_back() {
+        let mut scheduler = Scheduler::new(2);
+        let target = scheduler.enqueue(7, Priority::Normal, 0);
+        scheduler.enqueue(7, Priority::Normal, 1);
+        scheduler.enqueue(7, Priority::Normal, 2);
+        scheduler.take_one(target, true);
+        assert_eq!(drain(&mut scheduler), [0]);
+        scheduler.take_one(target, false);
+        assert_eq!(drain(&mut scheduler), [1]);
+        scheduler.take_one(target, true);
+        scheduler.release(target);
+        assert_eq!(drain(&mut scheduler), [], "one of two is still out");
+        scheduler.release(target);
+        assert_eq!(drain(&mut scheduler), [2]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct ClientStats {
     pub mismatched: u64,
     /// Requests refused because too many were pending.
     pub rejected: u64,
-    /// Requests taken back before they were sent.
+    /// Requests taken back by their owner.
     pub cancelled: u64,
     /// Requests out now.
     pub in_flight: u32,
@@ -47,4 +47,9 @@ pub struct ClientStats {
     pub srtt: Duration,
     /// How long a first attempt is waited for now.
     pub timeout: Duration,
+    /// Of 1000 attempts of late, how many were lost on their way there or back. Attempts to targets that never answer,
+    /// and to single targets that drop what others take, do not count.
+    pub loss_permille: u32,
+    /// Targets remembered for answering later than others, or for dropping what others take.
+    pub outliers: u32,
 }

@@ -1,4 +1,5 @@
 use super::ClientConfig;
+use super::loss::{Tolerance, Verdict};
 use crate::Time;
 
 /// Round trips count as flat up to this multiple of the lowest smoothed one, …
@@ -18,6 +19,10 @@ const FORGET_SHIFT: u32 = 12;
 ///
 /// What counts as a loss is decided outside: a request that a later attempt got an answer to. A node
 /// that never answers says nothing of the fabric's load, and must not slow the rest down.
+///
+/// Losses that have nothing to do with load, of bad cables for one, would keep the window at its minimum for good. At the
+/// minimum they are counted: what gets lost even there is tolerated from then on, and only what is lost beyond it
+/// halves the window ([`Tolerance`]).
 #[derive(Debug)]
 pub(super) struct Window {
     size: u32,
@@ -28,6 +33,11 @@ pub(super) struct Window {
     /// Answers since the window last grew, when not probing.
     answers: u32,
     last_halved: Option<Time>,
+    tolerance: Tolerance,
+    /// No more than the minimum may be out before it is known what gets lost then.
+    judging: bool,
+    /// Its size before it was halved for the first time since it was last judged.
+    peak: Option<u32>,
     /// The lowest smoothed round trip in nanoseconds.
     base: u64,
     /// Something had to wait for the window since it last grew.
@@ -44,6 +54,9 @@ impl Window {
             probing: true,
             answers: 0,
             last_halved: None,
+            tolerance: Tolerance::new(),
+            judging: false,
+            peak: None,
             base: u64::MAX,
             limited: false,
             halvings: 0,
@@ -52,6 +65,11 @@ impl Window {
 
     pub(super) fn size(&self) -> u32 {
         self.size
+    }
+
+    /// How many requests may be out now.
+    pub(super) fn limit(&self) -> u32 {
+        if self.judging { self.min } else { self.size }
     }
 
     /// How often it was halved.
@@ -72,7 +90,7 @@ impl Window {
             self.base += (smoothed - self.base) >> FORGET_SHIFT;
         }
         // A window that nothing waits for proves nothing by its answers.
-        if !self.limited || self.size >= self.max {
+        if self.judging || !self.limited || self.size >= self.max {
             return;
         }
         let flat = self
@@ -94,14 +112,72 @@ impl Window {
 
     /// What was sent at `sent` was lost.
     pub(super) fn lost(&mut self, sent: Time, now: Time) {
-        if self.last_halved.is_some_and(|halved| sent < halved) {
+        if !self.tolerance.covers_loss() {
+            self.halve(sent, now);
+        }
+    }
+
+    /// What was sent at `sent` was lost, although `out` requests are out. No window makes them fewer than the minimum: if
+    /// they are that few, what gets lost is measured at once.
+    pub(super) fn lost_among(&mut self, out: u32, sent: Time, now: Time) {
+        if out <= self.min && !self.judging && !self.tolerance.covers_loss() {
+            self.halve(sent, now);
+            self.judging = true;
+            self.tolerance.begin(now);
+        } else {
+            self.lost(sent, now);
+        }
+    }
+
+    /// Of `out` requests on the way none was answered since `sent`.
+    pub(super) fn flooded(&mut self, sent: Time, out: u32, now: Time) {
+        if !self.tolerance.covers_silence(out) {
+            self.halve(sent, now);
+        }
+    }
+
+    /// Attempts sent from then on are counted together.
+    pub(super) fn epoch(&self) -> Time {
+        self.tolerance.since()
+    }
+
+    /// An attempt was answered after `lost` others of this [epoch](Window::epoch) were lost.
+    pub(super) fn resolved(&mut self, lost: u32, now: Time) {
+        self.tolerance.resolved(lost);
+        if !self.judging {
+            return;
+        }
+        match self.tolerance.judge(now) {
+            Verdict::Undecided => return,
+            Verdict::Congestion => {}
+            Verdict::Random => {
+                let half = self.peak.map_or(self.size, |peak| peak / 2);
+                self.size = half.clamp(self.min, self.max);
+                self.probing = true;
+                self.answers = 0;
+            }
+        }
+        self.judging = false;
+        self.peak = None;
+    }
+
+    /// How many retries of a request are sent without waiting longer each time.
+    pub(super) fn plain_retries(&self, most: u8) -> u8 {
+        self.tolerance.plain_retries(most)
+    }
+
+    fn halve(&mut self, sent: Time, now: Time) {
+        if self.last_halved.is_some_and(|halved| sent < halved) || self.judging {
             return;
         }
         self.last_halved = Some(now);
         self.probing = false;
         self.answers = 0;
         self.halvings += 1;
+        self.peak.get_or_insert(self.size);
         self.size = (self.size / 2).max(self.min);
+        self.judging = self.size == self.min;
+        self.tolerance.begin(now);
     }
 }
 
@@ -162,6 +238,74 @@ mod tests {
             window.lost(Time::from_nanos(nanos), Time::from_nanos(nanos));
         }
         assert_eq!(window.size(), 4);
+    }
+
+    /// Sends what the window holds and answers it `rounds` times, each time after `lost` losses in ten attempts.
+    fn rounds(window: &mut Window, now: &mut u64, rounds: u32, lost_of_ten: impl Fn(u32) -> u32) {
+        for _ in 0..rounds {
+            let lost = lost_of_ten(window.size());
+            *now += 1000;
+            for _ in 0..10 - lost {
+                window.note_limited();
+                window.answered(100 * MICROSECOND);
+                window.resolved(0, Time::from_nanos(*now));
+            }
+            for _ in 0..lost {
+                window.lost(Time::from_nanos(*now - 1), Time::from_nanos(*now));
+                window.resolved(1, Time::from_nanos(*now));
+            }
+        }
+    }
+
+    #[test]
+    fn losses_that_do_not_depend_on_the_window_do_not_keep_it_small() {
+        let mut window = window();
+        let mut now = 1000;
+        rounds(&mut window, &mut now, 8, |_| 5);
+        let halvings = window.halvings();
+        rounds(&mut window, &mut now, 200, |_| 5);
+        assert!(window.size() > 256, "{window:?}");
+        assert!(window.halvings() <= halvings + 1, "{window:?}");
+    }
+
+    #[test]
+    fn losses_that_end_with_a_smaller_window_keep_it_small() {
+        let mut window = window();
+        let mut now = 1000;
+        let congested = |size| if size > 16 { 5 } else { 0 };
+        for _ in 0..100 {
+            rounds(&mut window, &mut now, 1, congested);
+            assert!(window.size() <= 32, "{window:?}");
+        }
+    }
+
+    #[test]
+    fn losses_among_few_requests_are_measured_before_the_window_is_at_its_minimum() {
+        let mut window = window();
+        let [sent, now] = [10, 20].map(Time::from_nanos);
+        window.lost_among(4, sent, now);
+        assert_eq!((window.size(), window.limit()), (16, 4));
+        for _ in 0..12 {
+            window.resolved(1, now);
+        }
+        assert_eq!((window.size(), window.limit()), (16, 16), "half of 32");
+        window.lost_among(4, now, now);
+        assert_eq!((window.size(), window.limit()), (16, 16), "tolerated");
+    }
+
+    #[test]
+    fn congestion_beyond_random_losses_halves_the_window() {
+        let mut window = window();
+        let mut now = 1000;
+        rounds(&mut window, &mut now, 200, |_| 3);
+        assert!(window.size() > 256, "{window:?}");
+        rounds(
+            &mut window,
+            &mut now,
+            100,
+            |size| if size > 64 { 8 } else { 3 },
+        );
+        assert!(window.size() <= 80, "{window:?}");
     }
 
     #[test]

@@ -137,6 +137,9 @@ pub enum PortEvent {
     Up,
     /// The link went down. The transport stays open; sends fail or time out until [`PortEvent::Up`].
     Down,
+    /// The port fell back from Armed or Active to Init without having been seen Down: its link trained again between two looks
+    /// at it, and the node at the other end may have been reset.
+    Retrained,
     /// The device vanished. Nothing more arrives until the transport is opened again.
     Gone,
     /// The port's base LID or LMC changed.

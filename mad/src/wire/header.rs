@@ -270,6 +270,8 @@ impl AttrId {
     pub const VENDOR_DIAG: AttrId = AttrId(0x0030);
     /// The identification light of a port.
     pub const LED_INFO: AttrId = AttrId(0x0031);
+    /// NVIDIA: adaptive routing of a switch.
+    pub const AR_INFO: AttrId = AttrId(0xFF20);
     /// Mellanox: link speed FDR10, which the specification has no bit for.
     pub const MLNX_EXT_PORT_INFO: AttrId = AttrId(0xFF90);
 }
@@ -354,6 +356,7 @@ named!(AttrId, 6, {
     SM_INFO => "SMInfo",
     VENDOR_DIAG => "VendorDiag",
     LED_INFO => "LedInfo",
+    AR_INFO => "ARInfo",
     MLNX_EXT_PORT_INFO => "MlnxExtPortInfo",
 });
 

@@ -29,6 +29,12 @@ pub(crate) struct Faults {
     pub(crate) jitter: Duration,
     /// Targets below this never answer.
     pub(crate) silent_targets: u64,
+    /// Targets below this work on one request at a time.
+    pub(crate) slow_targets: u64,
+    /// How long a slow target works on a request.
+    pub(crate) service: Duration,
+    /// How many requests a slow target holds; the next one is lost.
+    pub(crate) buffer: u32,
 }
 
 impl Faults {
@@ -42,6 +48,9 @@ impl Faults {
             reported: 0,
             jitter: Duration::ZERO,
             silent_targets: 0,
+            slow_targets: 0,
+            service: Duration::ZERO,
+            buffer: u32::MAX,
         }
     }
 }
@@ -99,6 +108,10 @@ pub(crate) struct Network {
     /// By the attribute modifier, which the requests of a run do not share, and which is their context.
     sent: BTreeMap<u64, Sent>,
     tids: BTreeSet<u32>,
+    /// How many times over its retries a request may be sent.
+    pub(crate) rounds: u8,
+    /// When slow targets will be done with each request that they hold.
+    working: BTreeMap<u64, VecDeque<Time>>,
 }
 
 impl Network {
@@ -117,6 +130,8 @@ impl Network {
             backlog: VecDeque::new(),
             sent: BTreeMap::new(),
             tids: BTreeSet::new(),
+            rounds: 1,
+            working: BTreeMap::new(),
         }
     }
 
@@ -141,13 +156,15 @@ impl Network {
         routes.push(rsm_ids::Lid(target as u16 + 1));
         let mut request = Request::get(target, routes, AttrId::PORT_INFO, id as u32, id);
         request.priority = Priority::ALL[id as usize % 3];
+        request.rounds = self.rounds;
         self.client.submit(request).expect("the queue has room");
     }
 
     /// Runs until every request is complete.
     pub(crate) fn run(&mut self) {
         // Every attempt at its longest, one request after the other: nothing may take longer.
-        let patience = self.config.timeout_ceiling * (u32::from(self.config.retries) + 2) * 2;
+        let attempts = (u32::from(self.config.retries) + 2) * u32::from(self.rounds);
+        let patience = self.config.timeout_ceiling * attempts * 2;
         let limit = self.now + patience * (self.targets.len() as u32 + 1);
         loop {
             self.feed();
@@ -184,7 +201,8 @@ impl Network {
             assert_eq!(response.data[..8], target.to_be_bytes(), "another's answer");
             assert_eq!(completion.modifier, id as u32);
         }
-        assert!(usize::from(completion.attempts) <= usize::from(self.config.retries) + 1);
+        let most = (usize::from(self.config.retries) + 1) * usize::from(self.rounds);
+        assert!(usize::from(completion.attempts) <= most);
         let twice = self.completions.insert(id, completion);
         assert!(twice.is_none(), "request {id} completed twice");
     }
@@ -237,6 +255,9 @@ impl Network {
             }
             return;
         }
+        let Some(queued) = self.queue_at_target(target) else {
+            return;
+        };
         let copies = 1 + u32::from(self.random.percent(self.faults.duplicate));
         for _ in 0..copies {
             let mut answer = mad;
@@ -248,9 +269,27 @@ impl Network {
                 smp.header_mut().set_modifier(u32::MAX);
             }
             let jitter = self.random.below(self.faults.jitter.as_nanos() as u64);
-            let delay = Duration::from_micros(10) + Duration::from_nanos(jitter);
+            let delay = queued + Duration::from_micros(10) + Duration::from_nanos(jitter);
             self.schedule(delay, Event::Answer(Box::new(answer)));
         }
+    }
+
+    /// How long the target takes until it answers; `None` where it has no room for the request.
+    fn queue_at_target(&mut self, target: u64) -> Option<Duration> {
+        if target >= self.faults.slow_targets {
+            return Some(Duration::ZERO);
+        }
+        let working = self.working.entry(target).or_default();
+        while working.front().is_some_and(|&done| done <= self.now) {
+            working.pop_front();
+        }
+        if working.len() >= self.faults.buffer as usize {
+            return None;
+        }
+        let free = working.back().copied().unwrap_or(self.now).max(self.now);
+        let done = free + self.faults.service;
+        working.push_back(done);
+        Some(done.since(self.now))
     }
 
     fn schedule(&mut self, delay: Duration, event: Event) {

@@ -129,6 +129,16 @@ attribute_test! { mlnx_ext_port_info, MlnxExtPortInfo;
     "LinkSpeedActive": link_speed_active, set_link_speed_active;
 }
 
+attribute_test! { ar_info, ArInfo;
+    "RNTransmitEnabled": rn_transmit_enabled, set_rn_transmit_enabled;
+    "FREnabled": fast_recovery_enabled, set_fast_recovery_enabled;
+    "E": enabled, set_enabled;
+    "HBFBySLEnabled": hbf_by_sl_enabled, set_hbf_by_sl_enabled;
+    "WHBFEnabled": weighted_hbf_enabled, set_weighted_hbf_enabled;
+    "HBFByVLEnabled": hbf_by_vl_enabled, set_hbf_by_vl_enabled;
+    "pFRNEnabled": pfrn_enabled, set_pfrn_enabled;
+}
+
 attribute_test! { notice_of_the_specification, Notice;
     "IsGeneric": is_generic, set_is_generic;
     "Type": notice_type, set_notice_type;
@@ -330,6 +340,22 @@ fn modifiers_are_put_together_and_taken_apart() {
     assert_eq!(LinearForwardingTable::modifier(767), 767);
     assert_eq!(GuidInfo::modifier(31), 31);
     assert_eq!(MlnxExtPortInfo::modifier(port), 0xAB);
+}
+
+/// Capabilities and sizes belong to the switch; what follows from the groups of another manager does not stay.
+#[test]
+fn disabled_ar_info_forwards_by_no_group_and_keeps_the_rest() {
+    let all = ArInfo::from_data(&[0xFF; 64]);
+    assert!(all.uses_groups());
+    let mut off = *all;
+    off.disable();
+    assert!(!off.uses_groups());
+    let mut expected = [0xFF; 64];
+    (expected[3], expected[22]) = (0b1100_1110, 0x0F);
+    assert_eq!(off.as_data(), &expected);
+    let mut on = ArInfo::default();
+    on.set_fast_recovery_enabled(true);
+    assert!(on.uses_groups(), "another port is used where one is down");
 }
 
 #[test]

@@ -40,8 +40,8 @@ use crate::wire::{MAD_LEN, MadBytes};
 
 /// What both halves write to. A clone writes to the same capture.
 ///
-/// A capture that cannot be written must not stop a subnet manager: after the first error nothing more is written, and
-/// the error is logged.
+/// A capture that cannot be written must not stop a subnet manager: after the first error nothing more is written, the
+/// error is logged and handed to [`Trace::on_error`].
 #[derive(Clone)]
 pub struct Trace {
     shared: Arc<Shared>,
@@ -56,6 +56,21 @@ struct State {
     /// `None` after an error.
     writer: Option<PcapngWriter<Box<dyn Write + Send>>>,
     local_lid: Lid,
+    /// Told of the error that ends the capture.
+    on_error: Option<ErrorHandler>,
+}
+
+type ErrorHandler = Box<dyn FnOnce(&io::Error) + Send>;
+
+impl State {
+    /// Ends the capture.
+    fn fail(&mut self, error: &io::Error) {
+        tracing::error!(%error, "cannot write the trace; it ends here");
+        self.writer = None;
+        if let Some(handler) = self.on_error.take() {
+            handler(error);
+        }
+    }
 }
 
 impl Trace {
@@ -67,6 +82,7 @@ impl Trace {
         let state = State {
             writer: Some(writer.boxed()),
             local_lid: Lid::NONE,
+            on_error: None,
         };
         Trace {
             shared: Arc::new(Shared {
@@ -134,15 +150,25 @@ impl Trace {
         }
     }
 
+    /// Calls `handler` once, with the error that ends the capture; it replaces an earlier handler.
+    pub fn on_error(&self, handler: impl FnOnce(&io::Error) + Send + 'static) {
+        self.shared.state.lock().on_error = Some(Box::new(handler));
+    }
+
     /// Hands on what the output has buffered.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Those of the output, which end the capture.
     pub fn flush(&self) -> io::Result<()> {
-        match &mut self.shared.state.lock().writer {
+        let mut state = self.shared.state.lock();
+        let flushed = match &mut state.writer {
             Some(writer) => writer.flush(),
             None => Ok(()),
+        };
+        if let Err(error) = &flushed {
+            state.fail(error);
         }
+        flushed
     }
 
     /// Records a datagram, or the segments of a message.
@@ -172,8 +198,7 @@ impl Trace {
         // Read under the lock, so that times in the capture never go back.
         let at = (self.shared.clock)();
         if let Err(error) = writer.write(at, direction, datagram, local_lid) {
-            tracing::error!(%error, "cannot write the trace; it ends here");
-            state.writer = None;
+            state.fail(&error);
         }
     }
 }

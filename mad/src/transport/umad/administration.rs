@@ -52,12 +52,13 @@ impl AdministrationPort for UmadAdministration {
         })?;
         let retries = if is_rmpp(bytes) { RMPP_RETRIES } else { 0 };
         let timeout = whole_milliseconds(timeout);
-        let port = &agent.shared.port;
-        port.send(id, bytes, remote, timeout, retries)
-            .map_err(|source| SendError::Io {
-                device: device(&agent.shared.local.read()),
-                source,
-            })
+        let port = agent.shared.ports.of_class(Class::SUBNET_ADMINISTRATION);
+        let sent = port.send(id, bytes, remote, timeout, retries);
+        agent.shared.sent(&sent);
+        sent.map_err(|source| SendError::Io {
+            device: device(&agent.shared.local.read()),
+            source,
+        })
     }
 
     fn local_port(&self) -> LocalPort {

@@ -1,6 +1,6 @@
 use std::io;
 
-use super::ffi::OpenPort;
+use super::receiver::OpenPorts;
 use crate::wire::header::{Class, Method};
 
 /// A class to register for.
@@ -22,7 +22,7 @@ const MANAGER_METHODS: &[u8] = &[
 ];
 
 /// What a subnet manager needs. In performance management it only asks.
-const AGENTS: [AgentSpec; 4] = [
+const MANAGER: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
         version: 1,
@@ -59,6 +59,31 @@ const AGENTS: [AgentSpec; 4] = [
     },
 ];
 
+/// What asks switches and hosts needs, beside a subnet manager that may have all methods of the port.
+const OBSERVER: &[AgentSpec] = &[
+    AgentSpec {
+        class: Class::SUBNET_DIRECTED,
+        version: 1,
+        rmpp_version: 0,
+        methods: &[],
+    },
+    AgentSpec {
+        class: Class::SUBNET_LID_ROUTED,
+        version: 1,
+        rmpp_version: 0,
+        methods: &[],
+    },
+];
+
+/// As what a port is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// As a subnet manager: traps, and questions of hosts and other managers arrive.
+    Manager,
+    /// As one that asks: responses arrive, and nothing else.
+    Observer,
+}
+
 /// The classes of `ibping` and `ibsysstat`. ibsim's client library crashes the process that one of them asks
 /// unless it registered for the class; a kernel delivers nothing to an agent without methods.
 const TOOL_CLASSES: [u8; 2] = [0x32, 0x33];
@@ -74,21 +99,28 @@ pub(super) struct RegisterError {
 /// The agents of an open port.
 #[derive(Debug)]
 pub(super) struct Agents {
-    ids: [(Class, u32); AGENTS.len()],
+    ids: Vec<(Class, u32)>,
 }
 
 impl Agents {
-    pub(super) fn register(port: &OpenPort) -> Result<Agents, RegisterError> {
-        let mut ids = AGENTS.map(|spec| (spec.class, 0));
-        for (spec, (class, id)) in AGENTS.iter().zip(&mut ids) {
-            *id = port
-                .register(class.0, spec.version, spec.rmpp_version, spec.methods)
+    pub(super) fn register(ports: &OpenPorts, presence: Presence) -> Result<Agents, RegisterError> {
+        let specs = match presence {
+            Presence::Manager => MANAGER,
+            Presence::Observer => OBSERVER,
+        };
+        let mut ids = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let id = ports
+                .of_class(spec.class)
+                .register(spec.class.0, spec.version, spec.rmpp_version, spec.methods)
                 .map_err(|source| RegisterError {
-                    class: *class,
+                    class: spec.class,
                     source,
                 })?;
+            ids.push((spec.class, id));
         }
         for class in TOOL_CLASSES {
+            let port = ports.of_class(Class(class));
             if let Err(error) = port.register_vendor(class, TOOL_OUI) {
                 tracing::debug!(class, %error, "cannot register for the class of a diagnostic tool");
             }

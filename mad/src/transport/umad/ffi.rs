@@ -14,14 +14,17 @@ use rsm_ids::{Guid, Lid, PortNum};
 
 use crate::ids::Gid;
 use crate::transport::{Datagram, Grh, RemoteAddress};
+use crate::wire::attr::CapabilityMask;
 use crate::wire::{MAD_LEN, MadBytes};
 
 const LIBRARY: &str = "libibumad.so.3";
 
 /// UMAD_CA_NAME_LEN, with the terminating zero.
 const NAME_LEN: usize = 20;
-/// UMAD_MAX_DEVICES.
-const MAX_DEVICES: usize = 32;
+/// UMAD_MAX_DEVICES; older libraries name no more than their own 32.
+const MAX_DEVICES: usize = 128;
+/// The longest file of a port's state that is read: a number and a word.
+const STATE_FILE_LEN: usize = 64;
 /// UMAD_CA_MAX_PORTS, port 0 included.
 const MAX_PORTS: usize = 10;
 /// The longest path of a device file this asks for.
@@ -89,7 +92,18 @@ struct RawCa {
     spare: [u64; SPARE_WORDS],
 }
 
+/// `struct umad_ca_pair`.
+#[repr(C)]
+struct RawPair {
+    smi_name: [c_char; NAME_LEN],
+    smi_port: u32,
+    gsi_name: [c_char; NAME_LEN],
+    gsi_port: u32,
+    spare: [u64; SPARE_WORDS],
+}
+
 const _: () = assert!(size_of::<MadAddress>() == 44);
+const _: () = assert!(size_of::<RawPair>() == 48 + 8 * SPARE_WORDS);
 
 /// A header and a datagram, aligned for the header.
 #[repr(C, align(8))]
@@ -129,6 +143,14 @@ pub(super) struct PortAttributes {
     /// PortState of IBA 14.2.5.6.
     pub(super) state: u8,
     pub(super) link_layer: String,
+}
+
+/// The devices of one port of a multi-plane adapter: one for the subnet management interface (QP 0), one for the general
+/// services interface (QP 1). On other adapters they are the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) smi: (String, PortNum),
+    pub(super) gsi: (String, PortNum),
 }
 
 /// What the system says of a channel adapter.
@@ -172,6 +194,9 @@ struct Functions {
     release_ca: unsafe extern "C" fn(*mut RawCa) -> c_int,
     get_port: unsafe extern "C" fn(Name, c_int, *mut RawPort) -> c_int,
     release_port: unsafe extern "C" fn(*mut RawPort) -> c_int,
+    /// Since January 2025 (IBUMAD_1.4).
+    get_pair: Option<unsafe extern "C" fn(Name, u8, *mut RawPair, c_uint) -> c_int>,
+    get_fd: unsafe extern "C" fn(c_int) -> c_int,
     get_issm_path: unsafe extern "C" fn(Name, c_int, *mut c_char, c_int) -> c_int,
     open_port: unsafe extern "C" fn(Name, c_int) -> c_int,
     close_port: unsafe extern "C" fn(c_int) -> c_int,
@@ -246,12 +271,16 @@ impl Umad {
                 *unsafe { library.get($name) }?
             }};
         }
+        // SAFETY: as above; the structure is no shorter than declared, and an additional last argument harms no earlier version.
+        let get_pair = unsafe { library.get(b"umad_get_smi_gsi_pair_by_ca_name\0") };
         let functions = Functions {
             get_cas_names: symbol!(b"umad_get_cas_names\0"),
             get_ca: symbol!(b"umad_get_ca\0"),
             release_ca: symbol!(b"umad_release_ca\0"),
             get_port: symbol!(b"umad_get_port\0"),
             release_port: symbol!(b"umad_release_port\0"),
+            get_pair: get_pair.ok().map(|symbol| *symbol),
+            get_fd: symbol!(b"umad_get_fd\0"),
             get_issm_path: symbol!(b"umad_get_issm_path\0"),
             open_port: symbol!(b"umad_open_port\0"),
             close_port: symbol!(b"umad_close_port\0"),
@@ -303,7 +332,13 @@ impl Umad {
         Ok(CaAttributes { node_guid, ports })
     }
 
-    pub(super) fn port(&self, ca: &str, port: PortNum) -> io::Result<PortAttributes> {
+    /// What `read` takes out of a port's attributes, which the library owns meanwhile.
+    fn read_port<T>(
+        &self,
+        ca: &str,
+        port: PortNum,
+        read: impl FnOnce(&RawPort) -> T,
+    ) -> io::Result<T> {
         let name = c_name(ca)?;
         // SAFETY: every field of `RawPort` may be zero.
         let mut raw: RawPort = unsafe { std::mem::zeroed() };
@@ -313,7 +348,14 @@ impl Umad {
         if result < 0 {
             return Err(returned_error(result));
         }
-        let attributes = PortAttributes {
+        let value = read(&raw);
+        // SAFETY: the library filled it in, and it is released once.
+        unsafe { (self.functions.release_port)(&raw mut raw) };
+        Ok(value)
+    }
+
+    pub(super) fn port(&self, ca: &str, port: PortNum) -> io::Result<PortAttributes> {
+        self.read_port(ca, port, |raw| PortAttributes {
             port_guid: Guid(u64::from_be(raw.port_guid_be)),
             lid: Lid(raw.base_lid as u16),
             lmc: raw.lmc as u8,
@@ -321,10 +363,29 @@ impl Umad {
             sm_sl: raw.sm_sl as u8,
             state: raw.state as u8,
             link_layer: text(&raw.link_layer),
-        };
-        // SAFETY: the library filled it in, and it is released once.
-        unsafe { (self.functions.release_port)(&raw mut raw) };
-        Ok(attributes)
+        })
+    }
+
+    /// Whether the port has IsSMDisabled (CapabilityMask bit 10): its QP 0 is behind another device.
+    pub(super) fn is_smi_disabled(&self, ca: &str, port: PortNum) -> io::Result<bool> {
+        self.read_port(ca, port, |raw| {
+            let mask = CapabilityMask(u32::from_be(raw.capmask_be));
+            mask.contains(CapabilityMask::IS_SM_DISABLED)
+        })
+    }
+
+    /// The devices of a port, where the library knows of pairs and finds one with both interfaces.
+    pub(super) fn pair(&self, ca: &str, port: PortNum) -> Option<Pair> {
+        let get_pair = self.functions.get_pair?;
+        let name = c_name(ca).ok()?;
+        // SAFETY: every field of `RawPair` may be zero.
+        let mut raw: RawPair = unsafe { std::mem::zeroed() };
+        // SAFETY: the name is terminated, and the structure is as long as declared or longer.
+        let result = unsafe { get_pair(name.as_ptr(), port.0, &raw mut raw, 1) };
+        (result == 0).then(|| Pair {
+            smi: (text(&raw.smi_name), PortNum(raw.smi_port as u8)),
+            gsi: (text(&raw.gsi_name), PortNum(raw.gsi_port as u8)),
+        })
     }
 
     /// Opens the device file that sets IsSM on the port as long as it is open.
@@ -374,6 +435,41 @@ impl Umad {
         }
         Ok(port)
     }
+}
+
+/// The beginning of a small text file, through the C library's functions, which a simulator may stand in for.
+pub(super) fn read_file(path: &str) -> io::Result<String> {
+    let path = CString::new(path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: the path is terminated, and the flags need no mode.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return Err(last_error(libc::EIO));
+    }
+    let mut bytes = [0u8; STATE_FILE_LEN];
+    // SAFETY: there is room for as many bytes as the last argument says.
+    let count = unsafe { libc::read(file, bytes.as_mut_ptr().cast(), bytes.len()) };
+    let read = usize::try_from(count).map_err(|_| last_error(libc::EIO));
+    // SAFETY: opened above and closed once.
+    unsafe { libc::close(file) };
+    Ok(String::from_utf8_lossy(&bytes[..read?]).into_owned())
+}
+
+/// Waits until one of two open ports may have something to receive, `timeout_ms` at most.
+pub(super) fn wait_for_either(ports: [&OpenPort; 2], timeout_ms: u16) {
+    let mut waits = ports.map(|port| libc::pollfd {
+        // SAFETY: takes a number only.
+        fd: unsafe { (port.umad.functions.get_fd)(port.id) },
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    // SAFETY: there are as many structures as the second argument says.
+    unsafe {
+        libc::poll(
+            waits.as_mut_ptr(),
+            waits.len() as libc::nfds_t,
+            i32::from(timeout_ms),
+        )
+    };
 }
 
 /// IsSM is set as long as this lives.

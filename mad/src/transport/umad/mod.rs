@@ -15,18 +15,21 @@ mod agents;
 mod ffi;
 mod ports;
 mod receiver;
+mod sysfs;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use rsm_ids::PortNum;
 
-use self::agents::Agents;
-use self::ffi::{IsSm, Umad};
-use self::receiver::Shared;
+use self::agents::{Agents, Presence};
+use self::ffi::{IsSm, Pair, Umad};
+use self::receiver::{OpenPorts, Shared};
+use self::sysfs::{PortFiles, PortWatch};
 use super::{Datagram, IsSmError, LocalPort, SendError, Sinks, Transport};
 use crate::wire::header::{Class, MadHeader};
 
@@ -97,18 +100,38 @@ pub fn list_ports() -> Result<Vec<LocalPort>, UmadError> {
 /// # Errors
 /// See [`UmadError`]. When several ports are suitable, the error is the last one's.
 pub fn open(selector: &UmadSelector, sinks: impl Into<Sinks>) -> Result<UmadTransport, UmadError> {
+    open_as(selector, Presence::Manager, sinks.into())
+}
+
+/// As [`open`], to ask only: responses are delivered and nothing else, so that a subnet manager can run on the same port.
+///
+/// # Errors
+/// As [`open`].
+pub fn observe(
+    selector: &UmadSelector,
+    sinks: impl Into<Sinks>,
+) -> Result<UmadTransport, UmadError> {
+    open_as(selector, Presence::Observer, sinks.into())
+}
+
+fn open_as(
+    selector: &UmadSelector,
+    presence: Presence,
+    sinks: Sinks,
+) -> Result<UmadTransport, UmadError> {
     let umad = Umad::load().map_err(UmadError::Library)?;
     let candidates = ports::candidates(selector, ports::list(umad))?;
-    let (opened, local) = first_that_opens(umad, candidates)?;
+    let (ready, local) = first_that_registers(umad, candidates, presence)?;
     let mut transport = UmadTransport {
         umad,
+        presence,
         local,
         opened: None,
-        sinks: Some(sinks.into()),
+        sinks: Some(sinks),
         administration: Arc::default(),
         is_sm: None,
     };
-    transport.start(opened)?;
+    transport.start(ready)?;
     Ok(transport)
 }
 
@@ -116,27 +139,84 @@ fn device(local: &LocalPort) -> String {
     format!("{}:{}", local.ca, local.port)
 }
 
-fn first_that_opens(
+/// An open port with its agents.
+struct Ready {
+    ports: OpenPorts,
+    agents: Agents,
+}
+
+/// Opens the first of `candidates` that can be opened and registered on: another process may have the classes of a port.
+fn first_that_registers(
     umad: &'static Umad,
     candidates: Vec<LocalPort>,
-) -> Result<(ffi::OpenPort, LocalPort), UmadError> {
+    presence: Presence,
+) -> Result<(Ready, LocalPort), UmadError> {
+    first_that_works(candidates, |local| {
+        let ports = open_ports(umad, local)?;
+        let agents = Agents::register(&ports, presence).map_err(|error| UmadError::Register {
+            device: device(local),
+            class: error.class,
+            source: error.source,
+        })?;
+        Ok(Ready { ports, agents })
+    })
+}
+
+/// What `attempt` makes of the first candidate that it can use; else the last candidate's error.
+fn first_that_works<T>(
+    candidates: Vec<LocalPort>,
+    mut attempt: impl FnMut(&LocalPort) -> Result<T, UmadError>,
+) -> Result<(T, LocalPort), UmadError> {
     let mut last = None;
     for local in candidates {
-        match umad.open(&local.ca, local.port) {
-            Ok(opened) => return Ok((opened, local)),
-            Err(source) => {
-                let device = device(&local);
-                tracing::warn!(device, error = %source, "cannot open the port");
-                last = Some(UmadError::Open { device, source });
+        match attempt(&local) {
+            Ok(made) => return Ok((made, local)),
+            Err(error) => {
+                tracing::warn!(
+                    device = device(&local),
+                    error = &error as &dyn std::error::Error,
+                    "the port cannot be used"
+                );
+                last = Some(error);
             }
         }
     }
     Err(last.expect("there is a candidate, or there was an error before"))
 }
 
+/// Opens the device of a port, or both where its QP 0 and QP 1 are behind two.
+fn open_ports(umad: &'static Umad, local: &LocalPort) -> Result<OpenPorts, UmadError> {
+    let (smi, gsi) = devices(
+        umad.pair(&local.ca, local.port),
+        (local.ca.clone(), local.port),
+    );
+    let open = |(ca, port): (String, PortNum)| {
+        umad.open(&ca, port).map_err(|source| UmadError::Open {
+            device: format!("{ca}:{port}"),
+            source,
+        })
+    };
+    Ok(OpenPorts {
+        smi: open(smi)?,
+        gsi: gsi.map(open).transpose()?,
+    })
+}
+
+type Device = (String, PortNum);
+
+/// Where QP 0 is, and where QP 1 is if that is another device.
+fn devices(pair: Option<Pair>, own: Device) -> (Device, Option<Device>) {
+    match pair {
+        Some(pair) if pair.smi == pair.gsi => (pair.smi, None),
+        Some(pair) => (pair.smi, Some(pair.gsi)),
+        None => (own, None),
+    }
+}
+
 /// An open port.
 pub struct UmadTransport {
     umad: &'static Umad,
+    presence: Presence,
     /// As it was when it was last opened.
     local: LocalPort,
     opened: Option<Opened>,
@@ -154,14 +234,10 @@ struct Opened {
 }
 
 impl UmadTransport {
-    /// Registers on an open port and starts the thread. The sink is there.
-    fn start(&mut self, port: ffi::OpenPort) -> Result<(), UmadError> {
+    /// Starts the threads of an open port. The sinks are there.
+    fn start(&mut self, ready: Ready) -> Result<(), UmadError> {
         let device = device(&self.local);
-        let agents = Agents::register(&port).map_err(|error| UmadError::Register {
-            device: device.clone(),
-            class: error.class,
-            source: error.source,
-        })?;
+        let Ready { ports, agents } = ready;
         let known = self
             .umad
             .port(&self.local.ca, self.local.port)
@@ -170,19 +246,24 @@ impl UmadTransport {
                 source,
             })?;
         let shared = Arc::new(Shared {
-            port,
+            ports,
             local: RwLock::new(self.local.clone()),
             closing: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            send_failures: AtomicU32::new(0),
         });
+        let files = PortFiles::new(&self.local.ca, self.local.port, known.clone());
+        let watch = PortWatch::start(&device, files).map_err(|source| UmadError::Thread {
+            device: device.clone(),
+            source,
+        })?;
         let sinks = self.sinks.take().ok_or_else(|| UmadError::SinkLost {
             device: device.clone(),
         })?;
         let for_thread = Arc::clone(&shared);
-        let umad = self.umad;
         let thread = std::thread::Builder::new()
             .name(format!("umad {device}"))
-            .spawn(move || receiver::run(umad, &for_thread, known, sinks))
+            .spawn(move || receiver::run(&for_thread, known, &watch, sinks))
             .map_err(|source| UmadError::Thread { device, source })?;
         *self.administration.write() = Some(Agent {
             id: agents.for_class(Class::SUBNET_ADMINISTRATION),
@@ -225,9 +306,9 @@ impl UmadTransport {
                 seen: "others only".to_owned(),
             });
         };
-        let (opened, local) = first_that_opens(self.umad, vec![local])?;
+        let (ready, local) = first_that_registers(self.umad, vec![local], self.presence)?;
         self.local = local;
-        self.start(opened)?;
+        self.start(ready)?;
         if was_sm && let Err(error) = self.set_is_sm(true) {
             tracing::warn!(device = device(&self.local), %error, "cannot set IsSM again");
         }
@@ -258,20 +339,14 @@ impl Transport for UmadTransport {
             .agents
             .for_class(class)
             .ok_or(SendError::UnsupportedClass { class })?;
-        opened
-            .shared
-            .port
-            .send(
-                agent,
-                &datagram.mad,
-                &datagram.remote,
-                whole_milliseconds(timeout),
-                0,
-            )
-            .map_err(|source| SendError::Io {
-                device: device(&self.local),
-                source,
-            })
+        let timeout = whole_milliseconds(timeout);
+        let port = opened.shared.ports.of_class(class);
+        let sent = port.send(agent, &datagram.mad, &datagram.remote, timeout, 0);
+        opened.shared.sent(&sent);
+        sent.map_err(|source| SendError::Io {
+            device: device(&self.local),
+            source,
+        })
     }
 
     fn local_port(&self) -> LocalPort {
@@ -290,7 +365,9 @@ impl Transport for UmadTransport {
             return Ok(());
         }
         self.live().ok_or(IsSmError::Closed)?;
-        let opened = self.umad.open_is_sm(&self.local.ca, self.local.port);
+        let own = (self.local.ca.clone(), self.local.port);
+        let ((ca, port), _) = devices(self.umad.pair(&self.local.ca, self.local.port), own);
+        let opened = self.umad.open_is_sm(&ca, port);
         self.is_sm = Some(opened.map_err(|source| IsSmError::Io {
             device: device(&self.local),
             on,
@@ -345,6 +422,62 @@ fn whole_milliseconds(timeout: Duration) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn local(ca: &str) -> LocalPort {
+        LocalPort {
+            ca: ca.to_owned(),
+            port: PortNum(1),
+            node_guid: rsm_ids::Guid(1),
+            port_guid: rsm_ids::Guid(2),
+            lid: rsm_ids::Lid::NONE,
+            sm_lid: rsm_ids::Lid::NONE,
+            state: crate::wire::attr::PortState::Active,
+        }
+    }
+
+    #[test]
+    fn a_port_whose_classes_another_process_has_is_passed_over() {
+        let taken = |local: &LocalPort| UmadError::Register {
+            device: device(local),
+            class: Class::SUBNET_DIRECTED,
+            source: io::Error::from_raw_os_error(libc::EBUSY),
+        };
+        let candidates = || vec![local("mlx5_0"), local("mlx5_1"), local("mlx5_2")];
+        let mut tried = Vec::new();
+        let (made, used) = first_that_works(candidates(), |local| {
+            tried.push(local.ca.clone());
+            if local.ca == "mlx5_1" {
+                Ok(7)
+            } else {
+                Err(taken(local))
+            }
+        })
+        .unwrap();
+        assert_eq!((made, used.ca.as_str()), (7, "mlx5_1"));
+        assert_eq!(tried, ["mlx5_0", "mlx5_1"]);
+        let error = first_that_works(candidates(), |local| Err::<(), _>(taken(local)));
+        assert!(error.unwrap_err().to_string().contains("mlx5_2:1"));
+    }
+
+    #[test]
+    fn qp_0_and_qp_1_behind_two_devices_are_opened_on_two() {
+        let named = |ca: &str, port| (ca.to_owned(), PortNum(port));
+        let own = || named("mlx5_0", 1);
+        assert_eq!(devices(None, own()), (own(), None));
+        let same = Pair {
+            smi: own(),
+            gsi: own(),
+        };
+        assert_eq!(devices(Some(same), own()), (own(), None));
+        let planes = Pair {
+            smi: named("smi0", 2),
+            gsi: own(),
+        };
+        assert_eq!(
+            devices(Some(planes), own()),
+            (named("smi0", 2), Some(own()))
+        );
+    }
 
     #[test]
     fn a_timeout_never_becomes_none() {

@@ -77,7 +77,7 @@ pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
         };
         for number in ca.ports {
             match umad.port(&name, number) {
-                Ok(port) if port.is_infiniband() => {
+                Ok(port) if port.is_infiniband() && has_smi(umad, &name, number) => {
                     ports.push(local_port(&name, number, ca.node_guid, &port));
                 }
                 Ok(_) => {}
@@ -88,6 +88,20 @@ pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
         }
     }
     ports
+}
+
+/// Whether subnet management packets can leave through the port: by itself, or through the device that it is paired with.
+fn has_smi(umad: &Umad, ca: &str, port: PortNum) -> bool {
+    let disabled = umad.is_smi_disabled(ca, port).unwrap_or(false);
+    if disabled && umad.pair(ca, port).is_none() {
+        tracing::debug!(
+            ca,
+            port = port.0,
+            "IsSMDisabled is set, and libibumad names no device that has the port's QP 0"
+        );
+        return false;
+    }
+    true
 }
 
 /// The ports that `selector` admits, the one to try first first.

@@ -1,66 +1,168 @@
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::RwLock;
 
-use super::ffi::{OpenPort, PortAttributes, Received, Umad};
+use super::ffi::{self, OpenPort, PortAttributes, Received};
 use super::ports::local_port;
+use super::sysfs::{PortWatch, Reading};
 use crate::transport::{
     Administered, Inbound, LocalPort, Message, PortEvent, SA_HEADER_LEN, SendFailure, Sinks,
 };
 use crate::wire::MAD_LEN;
+use crate::wire::attr::PortState;
 use crate::wire::header::{Class, MadHeader, Method};
 
 /// How long the thread waits for a datagram before it looks whether it shall end.
 const WAIT_MS: u16 = 50;
 
-/// How often the port's state is looked at. Hardware tells the device at once (feature `verbs`); this is for
-/// where that is not built in, and costs a few small files.
-const STATE_INTERVAL: Duration = Duration::from_secs(1);
+/// Read errors in a row after which the device is gone, unless the first one says so.
+const READ_FAILURES_TOLERATED: u32 = 8;
+
+/// Datagrams in a row that the device did not take, after which it is gone: more than fail while a driver is busy.
+const SEND_FAILURES_TOLERATED: u32 = 16;
+
+/// The open ports of one device, or of the two that a port of a multi-plane adapter has.
+pub(super) struct OpenPorts {
+    /// Where QP 0 is.
+    pub(super) smi: OpenPort,
+    /// Where QP 1 is, if that is another device.
+    pub(super) gsi: Option<OpenPort>,
+}
+
+impl OpenPorts {
+    /// The port that datagrams of `class` leave by.
+    pub(super) fn of_class(&self, class: Class) -> &OpenPort {
+        match &self.gsi {
+            Some(gsi) if !class.is_subnet_management() => gsi,
+            _ => &self.smi,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &OpenPort> {
+        [Some(&self.smi), self.gsi.as_ref()].into_iter().flatten()
+    }
+
+    fn wait(&self, timeout_ms: u16) {
+        match &self.gsi {
+            Some(gsi) => ffi::wait_for_either([&self.smi, gsi], timeout_ms),
+            None => self.smi.wait(timeout_ms),
+        }
+    }
+}
 
 /// What the sending half and the thread share.
 pub(super) struct Shared {
-    pub(super) port: OpenPort,
+    pub(super) ports: OpenPorts,
     pub(super) local: RwLock<LocalPort>,
     pub(super) closing: AtomicBool,
     /// The device vanished.
     pub(super) gone: AtomicBool,
+    /// Datagrams in a row that the device did not take.
+    pub(super) send_failures: AtomicU32,
+}
+
+impl Shared {
+    /// Counts what became of a datagram that was given to the device.
+    pub(super) fn sent(&self, result: &io::Result<()>) {
+        match result {
+            Ok(()) => self.send_failures.store(0, Ordering::Relaxed),
+            // The device lives and is short of room.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOMEM | libc::EAGAIN)) => {}
+            Err(_) => {
+                self.send_failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn takes_nothing(&self) -> bool {
+        self.send_failures.load(Ordering::Relaxed) >= SEND_FAILURES_TOLERATED
+    }
+}
+
+/// Whether an error of reading says that the device is gone, and no other attempt is worth making.
+fn is_final(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENODEV | libc::ENXIO | libc::EBADF | libc::EIO)
+    )
 }
 
 /// Reads until told to end or until the device vanishes, and gives the sinks back.
 pub(super) fn run(
-    umad: &Umad,
     shared: &Arc<Shared>,
-    known: PortAttributes,
+    mut known: PortAttributes,
+    watch: &PortWatch,
     mut sinks: Sinks,
 ) -> Sinks {
-    let mut watch = StateWatch::new(known);
+    let mut failures = 0;
     while !shared.closing.load(Ordering::Acquire) {
-        match shared.port.receive() {
-            Ok(Some(received)) => {
-                if received.is_message() {
-                    let message = received.into_message();
-                    sinks.administer(Administered::Message(message));
-                } else if let Some(inbound) = classify(&received) {
-                    sinks.deliver(inbound);
+        let mut idle = true;
+        let mut gone = shared.takes_nothing();
+        for port in shared.ports.all() {
+            match port.receive() {
+                Ok(received) => {
+                    failures = 0;
+                    idle &= received.is_none();
+                    if let Some(received) = received {
+                        deliver(&mut sinks, received);
+                    }
+                }
+                Err(error) => {
+                    failures += 1;
+                    gone |= is_final(&error) || failures > READ_FAILURES_TOLERATED;
+                    let local = shared.local.read();
+                    tracing::warn!(ca = local.ca, port = local.port.0, %error, "cannot read from the device");
                 }
             }
-            Ok(None) => shared.port.wait(WAIT_MS),
-            Err(error) => {
-                let local = shared.local.read();
-                tracing::error!(ca = local.ca, port = local.port.0, %error, "the device is gone");
-                drop(local);
-                shared.gone.store(true, Ordering::Release);
-                sinks.deliver(Inbound::Port(PortEvent::Gone));
-                break;
+        }
+        while let Some(reading) = watch.poll() {
+            match reading {
+                Reading::Port(attributes) => {
+                    take_state(shared, &mut known, attributes, &mut sinks);
+                }
+                Reading::Gone => {
+                    gone = true;
+                    break;
+                }
             }
         }
-        for event in watch.look(umad, shared) {
-            sinks.deliver(Inbound::Port(event));
+        if gone {
+            let local = shared.local.read().clone();
+            tracing::error!(ca = local.ca, port = local.port.0, "the device is gone");
+            shared.gone.store(true, Ordering::Release);
+            sinks.deliver(Inbound::Port(PortEvent::Gone));
+            break;
+        }
+        if idle {
+            shared.ports.wait(WAIT_MS);
         }
     }
     sinks
+}
+
+fn deliver(sinks: &mut Sinks, received: Received) {
+    if received.is_message() {
+        sinks.administer(Administered::Message(received.into_message()));
+    } else if let Some(inbound) = classify(&received) {
+        sinks.deliver(inbound);
+    }
+}
+
+/// Tells what differs from the state before.
+fn take_state(
+    shared: &Shared,
+    known: &mut PortAttributes,
+    attributes: PortAttributes,
+    sinks: &mut Sinks,
+) {
+    let local = shared.local.read().clone();
+    *shared.local.write() = local_port(&local.ca, local.port, local.node_guid, &attributes);
+    for event in differences(known, &attributes) {
+        sinks.deliver(Inbound::Port(event));
+    }
+    *known = attributes;
 }
 
 impl Received {
@@ -110,42 +212,6 @@ fn classify(received: &Received) -> Option<Inbound> {
     })
 }
 
-/// Compares what the system says of the port with what it said before.
-struct StateWatch {
-    known: PortAttributes,
-    next: Instant,
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the receive thread is part of the shell"
-)]
-impl StateWatch {
-    fn new(known: PortAttributes) -> StateWatch {
-        StateWatch {
-            known,
-            next: Instant::now() + STATE_INTERVAL,
-        }
-    }
-
-    fn look(&mut self, umad: &Umad, shared: &Shared) -> Vec<PortEvent> {
-        let now = Instant::now();
-        if now < self.next {
-            return Vec::new();
-        }
-        self.next = now + STATE_INTERVAL;
-        let local = shared.local.read().clone();
-        let Ok(attributes) = umad.port(&local.ca, local.port) else {
-            // The device may be on its way out; reading from it will tell.
-            return Vec::new();
-        };
-        let events = differences(&self.known, &attributes);
-        *shared.local.write() = local_port(&local.ca, local.port, local.node_guid, &attributes);
-        self.known = attributes;
-        events
-    }
-}
-
 fn differences(before: &PortAttributes, after: &PortAttributes) -> Vec<PortEvent> {
     let mut events = Vec::new();
     if before.is_up() != after.is_up() {
@@ -154,6 +220,8 @@ fn differences(before: &PortAttributes, after: &PortAttributes) -> Vec<PortEvent
         } else {
             PortEvent::Down
         });
+    } else if before.port_state() > PortState::Init && after.port_state() == PortState::Init {
+        events.push(PortEvent::Retrained);
     }
     if (before.lid, before.lmc) != (after.lid, after.lmc) {
         events.push(PortEvent::LidChanged);
@@ -186,11 +254,12 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_an_event_and_activation_is_none() {
+    fn every_change_but_activation_is_an_event() {
         let before = attributes();
         let mut after = attributes();
         after.state = 2;
-        assert_eq!(differences(&before, &after), []);
+        assert_eq!(differences(&before, &after), [PortEvent::Retrained]);
+        assert_eq!(differences(&after, &before), []);
         after.state = 1;
         after.lid = Lid(5);
         after.sm_sl = 1;

@@ -4,6 +4,7 @@
 //! whole module. `Default` is all zeroes. The diagrams number bits 7 to 0 in each byte, most significant first;
 //! `-` is reserved.
 
+mod ar_info;
 mod capability;
 mod guid_info;
 mod linear_forwarding_table;
@@ -21,6 +22,7 @@ mod switch_info;
 mod trap;
 mod vl_arbitration;
 
+pub use ar_info::ArInfo;
 pub use capability::{CapabilityMask, CapabilityMask2};
 pub use guid_info::GuidInfo;
 pub use linear_forwarding_table::LinearForwardingTable;

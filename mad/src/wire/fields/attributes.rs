@@ -148,6 +148,17 @@ pub(super) const SM_INFO: &[FieldSpec] = &[
     named::<SmState>("SMState", 164, 4),
 ];
 
+/// NVIDIA, attribute 0xFF20; its switches alone, without capabilities and sizes.
+pub(super) const AR_INFO: &[FieldSpec] = &[
+    dec("RNTransmitEnabled", 26, 1),
+    dec("FREnabled", 27, 1),
+    dec("E", 31, 1),
+    dec("HBFBySLEnabled", 176, 1),
+    dec("WHBFEnabled", 177, 1),
+    dec("HBFByVLEnabled", 178, 1),
+    dec("pFRNEnabled", 179, 1),
+];
+
 /// Mellanox, attribute 0xFF90.
 pub(super) const MLNX_EXT_PORT_INFO: &[FieldSpec] = &[
     hex("StateChangeEnable", 24, 8),

@@ -186,6 +186,7 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
         AttrId::LINEAR_FORWARDING_TABLE => Some(attributes::LINEAR_FORWARDING_TABLE),
         AttrId::MULTICAST_FORWARDING_TABLE => Some(attributes::MULTICAST_FORWARDING_TABLE),
         AttrId::SM_INFO => Some(attributes::SM_INFO),
+        AttrId::AR_INFO => Some(attributes::AR_INFO),
         AttrId::MLNX_EXT_PORT_INFO => Some(attributes::MLNX_EXT_PORT_INFO),
         _ => None,
     }

@@ -46,8 +46,14 @@ bit_mask! {
         EXTENDED_SPEEDS = 0x080 "IsExtendedSpeedsSupported",
         /// Keeps multicast ServiceRecords.
         MULTICAST_SERVICE_RECORD = 0x100 "IsMulticastServiceRecordSupported",
+        /// Matches single bits of CapabilityMask2 in PortInfoRecord.
+        PORT_INFO_CAPABILITY_MASK2_MATCH = 0x400 "IsPortInfoCapMask2MatchSupported",
         /// Knows send-only full members of multicast groups.
         SEND_ONLY_FULL_MEMBER = 0x1000 "IsSendOnlyFullMemberSupported",
+        /// Knows links of two lanes.
+        LINK_WIDTH_2X = 0x2000 "IsLinkWidth2xSupported",
+        /// Knows links at HDR.
+        LINK_SPEED_HDR = 0x8000 "IsLinkSpeedHDRSupported",
     }
 }
 

@@ -1,0 +1,260 @@
+use crate::Time;
+
+/// How many resolved attempts the moving share of lost ones goes back.
+const MEMORY: f64 = 512.0;
+
+/// Attempts that have to be resolved before their share of losses says anything.
+const ENOUGH: u32 = 32;
+
+/// Losses that say enough if they are half of all attempts: no load could explain them with the smallest window.
+const TELLING: u32 = 12;
+
+/// Attempts after which an epoch counts for half, so that it follows a fabric that changes.
+const EPOCH: u32 = 512;
+
+/// Standard deviations by which losses have to exceed the tolerated ones before they count as congestion: with three,
+/// one epoch in 700 is wrong.
+const DEVIATIONS: f64 = 3.0;
+
+/// With the smallest window, fewer losses than this share are no more than what a larger window had left behind.
+const NOTICEABLE: f64 = 0.02;
+
+/// The chance that is left to a guess.
+const DOUBT: f64 = 0.02;
+
+/// The share of attempts that were lost of late, over all requests that were answered in the end. Of a target that never
+/// answers nothing is known to be lost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LossRate {
+    rate: f64,
+    resolved: u32,
+}
+
+impl LossRate {
+    /// One attempt was answered after `lost` others were lost.
+    pub(super) fn resolved(&mut self, lost: u32) {
+        for _ in 0..lost {
+            self.add(1.0);
+        }
+        self.add(0.0);
+    }
+
+    fn add(&mut self, sample: f64) {
+        self.resolved = self.resolved.saturating_add(1);
+        self.rate += (sample - self.rate) / f64::from(self.resolved).min(MEMORY);
+    }
+
+    /// From 0 to 1; 0 as long as too few attempts are resolved.
+    pub(super) fn rate(&self) -> f64 {
+        if self.resolved < ENOUGH {
+            0.0
+        } else {
+            self.rate
+        }
+    }
+
+    /// From 0 to 1000.
+    pub(super) fn permille(&self) -> u32 {
+        (self.rate() * 1000.0) as u32
+    }
+
+    /// How many rounds of `attempts` it takes until losses alone no longer explain that all of them stayed unanswered,
+    /// at most `most`.
+    pub(super) fn rounds(&self, attempts: u32, most: u8) -> u8 {
+        let unlucky = power(self.rate(), attempts);
+        let mut chance = unlucky;
+        let mut rounds = 1;
+        while rounds < most && chance > DOUBT / 10.0 {
+            chance *= unlucky;
+            rounds += 1;
+        }
+        rounds
+    }
+}
+
+/// Which losses a smaller window would save, and which not.
+///
+/// Losses from congestion become rarer as the window shrinks; those of bad cables and busy processors do not. So what
+/// gets lost while the window is at its minimum is *tolerated*: a larger window is shrunk again only by losses that
+/// exceed it.
+#[derive(Debug)]
+pub(super) struct Tolerance {
+    tolerated: f64,
+    /// How many attempts that was measured with.
+    measured: u32,
+    /// Attempts sent since this time are counted.
+    since: Time,
+    answered: u32,
+    lost: u32,
+}
+
+/// What an epoch shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Too little yet.
+    Undecided,
+    /// A smaller window saves what is lost.
+    Congestion,
+    /// As much gets lost with the smallest window.
+    Random,
+}
+
+impl Tolerance {
+    pub(super) fn new() -> Tolerance {
+        Tolerance {
+            tolerated: 0.0,
+            measured: 1,
+            since: Time::ZERO,
+            answered: 0,
+            lost: 0,
+        }
+    }
+
+    /// Only attempts sent from `now` on count.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.since = now;
+        (self.answered, self.lost) = (0, 0);
+    }
+
+    /// When the attempts that count began.
+    pub(super) fn since(&self) -> Time {
+        self.since
+    }
+
+    /// An attempt was answered, `lost` others of this epoch were not.
+    pub(super) fn resolved(&mut self, lost: u32) {
+        self.answered += 1;
+        self.lost += lost;
+        if self.total() >= EPOCH {
+            self.refine();
+            self.answered /= 2;
+            self.lost /= 2;
+        }
+    }
+
+    /// Knows better by a whole epoch.
+    fn refine(&mut self) {
+        if self.covers_loss() && self.measured < 2 * ENOUGH {
+            // It was no more than a guess.
+            self.tolerated = self.rate();
+        } else {
+            // The fabric may have become better.
+            self.tolerated = self.tolerated.min(self.rate() + self.slack());
+        }
+        // Losses come in bursts, one for each timeout: more attempts are no better measure than these.
+        self.measured = self.measured.max(2 * ENOUGH);
+    }
+
+    fn total(&self) -> u32 {
+        self.answered + self.lost
+    }
+
+    fn rate(&self) -> f64 {
+        f64::from(self.lost) / f64::from(self.total().max(1))
+    }
+
+    /// How far two rates measured with so many attempts stray from each other by chance.
+    fn slack(&self) -> f64 {
+        let weight = 1.0 / f64::from(self.total().max(1)) + 1.0 / f64::from(self.measured);
+        DEVIATIONS * (self.tolerated * (1.0 - self.tolerated) * weight).sqrt()
+    }
+
+    /// Whether a loss is one of those that no smaller window would save.
+    pub(super) fn covers_loss(&self) -> bool {
+        self.tolerated > 0.0
+            && (self.total() < ENOUGH || self.rate() <= self.tolerated + self.slack())
+    }
+
+    /// Whether it can be chance that none of `out` attempts was answered.
+    pub(super) fn covers_silence(&self, out: u32) -> bool {
+        power(self.tolerated, out) > DOUBT
+    }
+
+    /// Judges what was lost since the window is at its minimum.
+    pub(super) fn judge(&mut self, now: Time) -> Verdict {
+        let most_are_lost = self.lost >= TELLING && self.lost >= self.answered;
+        if self.total() < 2 * ENOUGH && self.lost < ENOUGH && !most_are_lost {
+            return Verdict::Undecided;
+        }
+        let rate = self.rate();
+        self.measured = self.total();
+        self.begin(now);
+        if rate < NOTICEABLE {
+            self.tolerated = 0.0;
+            return Verdict::Congestion;
+        }
+        self.tolerated = rate;
+        Verdict::Random
+    }
+
+    /// How many retries of a request are no sign of anything but the tolerated losses.
+    pub(super) fn plain_retries(&self, most: u8) -> u8 {
+        let mut chance = self.tolerated;
+        let mut retries = 0;
+        while retries < most && chance > DOUBT {
+            chance *= self.tolerated;
+            retries += 1;
+        }
+        retries
+    }
+}
+
+/// `base`, from 0 to 1, to the power of `exponent`; by multiplication, which gives the same on every machine.
+fn power(base: f64, exponent: u32) -> f64 {
+    (0..exponent.min(1024)).fold(1.0, |product, _| product * base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tolerance(answered: u32, lost_each: u32) -> Tolerance {
+        let mut tolerance = Tolerance::new();
+        for _ in 0..answered {
+            tolerance.resolved(lost_each);
+        }
+        tolerance
+    }
+
+    #[test]
+    fn losses_at_the_smallest_window_are_tolerated_and_rarer_ones_are_congestion() {
+        let now = Time::from_nanos(1);
+        assert_eq!(tolerance(10, 1).judge(now), Verdict::Undecided);
+        let mut clean = tolerance(100, 0);
+        assert_eq!(clean.judge(now), Verdict::Congestion);
+        assert!(!clean.covers_loss() && !clean.covers_silence(1));
+        let mut lossy = tolerance(32, 1);
+        assert_eq!(lossy.judge(now), Verdict::Random);
+        assert!(lossy.covers_loss() && lossy.covers_silence(4) && !lossy.covers_silence(10));
+        assert_eq!((lossy.plain_retries(30), clean.plain_retries(30)), (5, 0));
+    }
+
+    #[test]
+    fn losses_beyond_the_tolerated_ones_are_not_covered() {
+        let mut lossy = tolerance(32, 1);
+        assert_eq!(lossy.judge(Time::from_nanos(1)), Verdict::Random);
+        for _ in 0..32 {
+            lossy.resolved(1);
+        }
+        assert!(lossy.covers_loss(), "as many as before");
+        for _ in 0..32 {
+            lossy.resolved(6);
+        }
+        assert!(!lossy.covers_loss());
+    }
+
+    #[test]
+    fn more_loss_takes_more_rounds_to_tell_a_silent_target() {
+        let mut rate = LossRate::default();
+        assert_eq!(rate.rounds(7, 4), 1);
+        for _ in 0..200 {
+            rate.resolved(3);
+        }
+        assert!((740..=760).contains(&rate.permille()), "{rate:?}");
+        assert_eq!(rate.rounds(7, 4), 4);
+        for _ in 0..5000 {
+            rate.resolved(0);
+        }
+        assert_eq!((rate.rounds(7, 4), rate.permille()), (1, 0));
+    }
+}

@@ -1,0 +1,249 @@
+use std::time::Duration;
+
+use super::ClientConfig;
+use super::rtt::RoundTrip;
+use crate::Time;
+
+/// How many targets are remembered for being slow or for losing requests. Beyond it the one that was heard of least
+/// recently is forgotten, and learned anew when it is asked again. At 100 bytes each that is 100 kB.
+const REMEMBERED: usize = 1024;
+
+/// Losses after which a target is taken to drop what comes too fast for it.
+const LOSSES_TELLING: u8 = 2;
+
+/// A target is slow when its answers take so many times as long as those of others, and longer than half the shortest
+/// timeout.
+const SLOW_FACTOR: u32 = 4;
+
+/// Prompt answers in a row after which a target is like any other again.
+const CALM: u8 = 32;
+
+/// Share of lost attempts over all targets, in permille, from which on a loss says nothing of its target.
+const GENERAL_LOSS: u32 = 50;
+
+/// What sets one target apart.
+#[derive(Debug)]
+struct Outlier {
+    target: u64,
+    /// Its own round trips, once an answer came later than other targets' do.
+    round_trip: Option<RoundTrip>,
+    /// Attempts lost since it was last calm.
+    losses: u8,
+    /// Prompt answers in a row.
+    calm: u8,
+    heard: Time,
+}
+
+impl Outlier {
+    fn takes_one(&self) -> bool {
+        self.round_trip.is_some() || self.losses >= LOSSES_TELLING
+    }
+}
+
+/// Targets that answer later than others, or drop requests that others take: each has a timeout of its own and is asked
+/// one thing at a time, and neither their round trips nor their losses are held against the fabric.
+#[derive(Debug)]
+pub(super) struct Outliers {
+    /// In the order of their numbers; allocated once.
+    targets: Vec<Outlier>,
+    /// A target whose answers take longer than this is not prompt.
+    prompt: Duration,
+    /// Share of late answers among the last ones, of 1 << 16.
+    late_share: u32,
+    answers: u32,
+}
+
+impl Outliers {
+    pub(super) fn new(config: &ClientConfig) -> Outliers {
+        Outliers {
+            targets: Vec::with_capacity(REMEMBERED),
+            prompt: config.timeout_floor / 2,
+            late_share: 0,
+            answers: 0,
+        }
+    }
+
+    /// How many targets are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// The round trips by which to wait for `target`: its own, if it is slow.
+    pub(super) fn round_trip(&self, target: u64) -> Option<&RoundTrip> {
+        self.get(target)?.round_trip.as_ref()
+    }
+
+    /// Whether `target` is to be asked one thing at a time.
+    pub(super) fn takes_one(&self, target: u64) -> bool {
+        self.get(target).is_some_and(Outlier::takes_one)
+    }
+
+    /// An answer of `target` took `round_trip`, `overdue` if longer than it was waited for; others take `usual`. Returns
+    /// whether it says something of the fabric: the target is not slow, or most of them are.
+    pub(super) fn answered(
+        &mut self,
+        target: u64,
+        round_trip: Duration,
+        overdue: bool,
+        usual: Option<Duration>,
+        config: &ClientConfig,
+        now: Time,
+    ) -> bool {
+        let stands_out = usual.is_some_and(|usual| round_trip > usual * SLOW_FACTOR);
+        let late = overdue || stands_out && round_trip > self.prompt;
+        self.note_late(late);
+        if late {
+            let outlier = self.entry(target, now);
+            outlier.calm = 0;
+            let own = outlier.round_trip.get_or_insert(RoundTrip::new(config));
+            own.sample(round_trip);
+            return self.late_share > 1 << 15;
+        }
+        let Ok(place) = self.place(target) else {
+            return true;
+        };
+        let outlier = &mut self.targets[place];
+        outlier.heard = now;
+        let is_slow = outlier.round_trip.is_some();
+        if let Some(own) = &mut outlier.round_trip {
+            own.sample(round_trip);
+        }
+        if round_trip > self.prompt {
+            outlier.calm = 0;
+        } else {
+            outlier.calm += 1;
+            if outlier.calm >= CALM {
+                self.targets.remove(place);
+            }
+        }
+        !is_slow
+    }
+
+    /// An attempt to `target` was lost. Returns whether it says something of the fabric: it is not this target alone that
+    /// loses attempts.
+    pub(super) fn lost(&mut self, target: u64, general_loss: u32, now: Time) -> bool {
+        if general_loss >= GENERAL_LOSS && self.get(target).is_none() {
+            return true;
+        }
+        let outlier = self.entry(target, now);
+        let known = outlier.takes_one();
+        outlier.calm = 0;
+        if general_loss < GENERAL_LOSS {
+            outlier.losses = outlier.losses.saturating_add(1);
+        }
+        !known
+    }
+
+    fn note_late(&mut self, late: bool) {
+        self.answers = (self.answers + 1).min(64);
+        let sample = if late { 1 << 16 } else { 0_i64 };
+        let share = i64::from(self.late_share);
+        self.late_share = (share + (sample - share) / i64::from(self.answers)) as u32;
+    }
+
+    fn entry(&mut self, target: u64, now: Time) -> &mut Outlier {
+        if self.targets.len() >= REMEMBERED && self.place(target).is_err() {
+            let known = self.targets.iter().enumerate();
+            let oldest = known.min_by_key(|(_, outlier)| (outlier.heard, outlier.target));
+            if let Some((oldest, _)) = oldest {
+                self.targets.remove(oldest);
+            }
+        }
+        let place = self.place(target).unwrap_or_else(|place| {
+            let fresh = Outlier {
+                target,
+                round_trip: None,
+                losses: 0,
+                calm: 0,
+                heard: now,
+            };
+            self.targets.insert(place, fresh);
+            place
+        });
+        let outlier = &mut self.targets[place];
+        outlier.heard = now;
+        outlier
+    }
+
+    /// Where `target` is, or would be.
+    fn place(&self, target: u64) -> Result<usize, usize> {
+        self.targets
+            .binary_search_by_key(&target, |outlier| outlier.target)
+    }
+
+    fn get(&self, target: u64) -> Option<&Outlier> {
+        self.place(target).ok().map(|place| &self.targets[place])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOW: Duration = Duration::from_millis(60);
+    const FAST: Duration = Duration::from_micros(60);
+
+    fn at(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
+    }
+
+    #[test]
+    fn a_late_answer_among_prompt_ones_gives_its_target_a_timeout_of_its_own() {
+        let config = ClientConfig::default();
+        let mut outliers = Outliers::new(&config);
+        for target in 0..100 {
+            assert!(outliers.answered(target, FAST, false, None, &config, at(1)));
+        }
+        let usual = Some(FAST);
+        assert!(!outliers.answered(8, SLOW, false, usual, &config, at(2)));
+        assert!(outliers.takes_one(8));
+        for _ in 0..32 {
+            outliers.answered(8, FAST, false, usual, &config, at(3));
+        }
+        assert!(!outliers.answered(7, SLOW, true, None, &config, at(2)));
+        assert!(outliers.takes_one(7) && !outliers.takes_one(8));
+        assert!(outliers.round_trip(7).unwrap().timeout(0) > SLOW);
+        assert!(outliers.round_trip(8).is_none());
+        for _ in 0..32 {
+            outliers.answered(7, FAST, false, None, &config, at(3));
+        }
+        assert!(!outliers.takes_one(7) && outliers.len() == 0);
+    }
+
+    #[test]
+    fn where_most_answers_are_late_they_say_something_of_the_fabric() {
+        let config = ClientConfig::default();
+        let mut outliers = Outliers::new(&config);
+        assert!(outliers.answered(1, SLOW, true, None, &config, at(1)));
+        for target in 2..100 {
+            outliers.answered(target, FAST, false, None, &config, at(1));
+        }
+        let late =
+            (0..100).map(|target| outliers.answered(target, SLOW, true, None, &config, at(2)));
+        let of_the_fabric = late.filter(|&fabric| fabric).count();
+        assert!((20..80).contains(&of_the_fabric), "{of_the_fabric}");
+    }
+
+    #[test]
+    fn the_third_loss_of_one_target_is_its_own_unless_all_lose() {
+        let config = ClientConfig::default();
+        let mut outliers = Outliers::new(&config);
+        assert!(outliers.lost(1, 0, at(1)) && outliers.lost(1, 0, at(2)));
+        assert!(outliers.takes_one(1) && !outliers.lost(1, 0, at(3)));
+        for _ in 0..9 {
+            assert!(outliers.lost(2, 300, at(4)));
+        }
+        assert!(!outliers.takes_one(2));
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_forgets_the_least_recent() {
+        let config = ClientConfig::default();
+        let mut outliers = Outliers::new(&config);
+        for target in 0..2000 {
+            outliers.answered(target, SLOW, true, None, &config, at(target));
+        }
+        assert_eq!(outliers.len(), 1024);
+        assert!(!outliers.takes_one(0) && outliers.takes_one(1999));
+    }
+}
