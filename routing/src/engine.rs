@@ -55,6 +55,8 @@ use crate::topology::{SwitchIdx, Topology};
 pub struct Options {
     /// The switches at the top of the tree, for engines that rank switches. Empty: found by itself.
     pub root_guids: Vec<Guid>,
+    /// What becomes of root GUIDs that no switch has.
+    pub absent_roots: AbsentRoots,
     /// How many threads may compute; 0 leaves it to the global thread pool. Never shows in the result.
     pub threads: usize,
     /// The ranking of an earlier routing of (nearly) this fabric: kept for as long as it reaches
@@ -73,6 +75,17 @@ pub struct Options {
     pub categories: Arc<Categories>,
     /// Numbers of ports that are spread in an order of their own; see [`FabricTree`].
     pub numbers: Arc<Numbers>,
+}
+
+/// What an engine does about root GUIDs that no switch of the fabric has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AbsentRoots {
+    /// [`EngineError::UnknownRoots`]: a person who asks for tables is told of a misspelt GUID.
+    #[default]
+    Refuse,
+    /// They are left out; with none left, roots are found from the fabric. A switch that is off must not keep a subnet
+    /// from being routed.
+    LeaveOut,
 }
 
 /// The data VLs of a link of which nothing is known: what switches have had since DDR.

@@ -12,7 +12,9 @@ use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{SwitchIdx, Topology};
-use rsm_routing::verify::{mixture_is_acyclic, stages, stages_along, verify};
+use rsm_routing::verify::{
+    IdleLinks, Stages, mixture_is_acyclic, stages, stages_along, stages_along_opening, verify,
+};
 
 fn routed(kind: EngineKind, topology: &Topology, earlier: Option<&Ranking>) -> Routing {
     let options = Options {
@@ -67,6 +69,34 @@ fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
     }
 }
 
+/// Whatever switches hold of two stages that follow each other, packets that arrived at first arrive.
+fn assert_delivery_kept(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
+    let mut random = seed | 1;
+    let mut before = old;
+    for stage in stages {
+        for _ in 0..4 {
+            let mut mixed = before.clone();
+            for (lft, next) in mixed.lfts.iter_mut().zip(&stage.lfts) {
+                for lid in lft.clone().differing(next) {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    if random.is_multiple_of(2) {
+                        lft.set_entry(lid, next.entry(lid));
+                    }
+                }
+            }
+            for from in topology.indices() {
+                for to in topology.destinations() {
+                    let arrives = |tables| path(topology, tables, from, to.lid).is_some();
+                    assert!(!arrives(old) || arrives(&mixed), "{from:?} {to:?}");
+                }
+            }
+        }
+        before = stage;
+    }
+}
+
 /// The way to new tables, in all of its prefixes.
 fn assert_safe_way(
     (before, old): (&Topology, &Routing),
@@ -77,11 +107,20 @@ fn assert_safe_way(
     let orientation = Orientation::of(after, new.ranking.as_ref().unwrap()).unwrap();
     let is_above = |high: SwitchIdx, low: SwitchIdx| orientation.is_above(high, low);
     let follows = rsm_routing::verify::Dependencies::of(after, &new.tables).follows(is_above);
+    let idle = IdleLinks::default();
     let along = follows
-        .then(|| stages_along(after, is_above, &old_tables, &new.tables))
+        .then(|| stages_along_opening(after, is_above, &idle, &old_tables, &new.tables))
         .flatten();
-    let stages = along.unwrap_or_else(|| stages(after, &old_tables, &new.tables));
-    assert!(stages.len() <= 2);
+    let keeps_delivering = along.as_ref().is_some_and(|stages| !stages.has_cut);
+    let stages = match along {
+        Some(Stages { tables, .. }) => tables,
+        None => stages(after, &old_tables, &new.tables),
+    };
+    // Each stage but the first waits for one before it, up the order and down again.
+    assert!(stages.len() <= 2 * after.switch_count());
+    if keeps_delivering {
+        assert_delivery_kept(after, &old_tables, &stages, seed);
+    }
     let mut now = &old_tables;
     for stage in &stages {
         assert!(mixture_is_acyclic(after, now, stage));

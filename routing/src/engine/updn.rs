@@ -17,7 +17,7 @@ use super::choose::Choice;
 use super::order::Order;
 use super::paths::{self, Costs};
 use super::spread::Spread;
-use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
+use super::{AbsentRoots, Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
@@ -141,7 +141,10 @@ pub(super) fn rank(
     }
 }
 
-/// The given roots, each once.
+/// The given roots that the fabric has, each once.
+///
+/// # Errors
+/// [`EngineError::UnknownRoots`] where the fabric lacks some and [`AbsentRoots`] does not leave them out.
 pub(super) fn find_roots(
     topology: &Topology,
     options: &Options,
@@ -154,7 +157,7 @@ pub(super) fn find_roots(
             None => unknown.push(guid),
         }
     }
-    if !unknown.is_empty() {
+    if !unknown.is_empty() && options.absent_roots == AbsentRoots::Refuse {
         unknown.sort_unstable();
         unknown.dedup();
         return Err(EngineError::UnknownRoots { guids: unknown });

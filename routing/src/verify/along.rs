@@ -5,30 +5,185 @@
 //! goes up after it went down, and so neither a loop nor a circle of links that wait for each other. Looking at the entries
 //! that change and at those that lead to them is enough to find every pair.
 //!
+//! # No entry has to discard in between
+//!
+//! Of each pair one entry waits for the other. An entry that begins to send up waits for those above that still send down to
+//! its switch, and these may wait for others above them. An entry that begins to send down waits for the one below that
+//! still sends up; that one, as it sent up, had nobody above who sent down to it, and can only wait in the same way for one
+//! further below. So who waits for whom goes up the order, then down, and never in a circle: there is always a number of
+//! stages in which every entry is written once, from its old to its new content.
+//!
+//! # Packets that arrive go on arriving
+//!
+//! An entry whose packets arrive also waits until those that its new content leads to do so: for entries that lead nowhere
+//! yet, and for links that are not Active ([`IdleLinks`]). These waits follow the new paths. Together with the others they
+//! could close a circle only where packets of the old tables did not arrive; the LID then does without them.
+//!
 //! LIDs have nothing to do with each other, so that they are looked at block by block: what all switches hold of a block fits
 //! a processor's cache, whatever order the pairs come in.
 
+use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
-use rsm_ids::Lid;
+use rsm_ids::{Lid, PortNum};
 
 use crate::tables::{BLOCK_LIDS, Lft, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
+/// Links between switches that are up and carry no packets yet: they are not Active at both ends.
+///
+/// They become Active once the first stage is held everywhere, and before the second one begins.
+#[derive(Clone, Default, Debug)]
+pub struct IdleLinks {
+    /// By switch, the output ports that lead to such a link; empty where there is none.
+    ports: Vec<FixedBitSet>,
+    /// Switches that have no other links to switches: no packet passes them.
+    dark: FixedBitSet,
+}
+
+impl IdleLinks {
+    /// Those links of `topology` that `is_idle` says of one of their ends.
+    pub fn of(topology: &Topology, is_idle: impl Fn(SwitchIdx, PortNum) -> bool) -> IdleLinks {
+        let mut idle = IdleLinks {
+            ports: vec![FixedBitSet::new(); topology.switch_count()],
+            dark: FixedBitSet::with_capacity(topology.switch_count()),
+        };
+        for switch in topology.indices() {
+            let (mut links, mut idle_ports) = (0, Vec::new());
+            for (number, used) in (0u8..=255).zip(topology.port_uses(switch)) {
+                let PortUse::Link { peer, peer_port } = *used else {
+                    continue;
+                };
+                links += 1;
+                if is_idle(switch, PortNum(number)) || is_idle(peer, peer_port) {
+                    idle_ports.push(usize::from(number));
+                }
+            }
+            idle.dark
+                .set(switch.index(), links > 0 && links == idle_ports.len());
+            idle.ports[switch.index()].extend(idle_ports);
+        }
+        idle
+    }
+
+    /// Whether `port` of a switch leads to such a link.
+    pub fn contains(&self, switch: SwitchIdx, port: PortNum) -> bool {
+        let ports = self.ports.get(switch.index());
+        ports.is_some_and(|ports| ports.contains(port.index()))
+    }
+
+    /// Whether no packet passes the switch, because all of its links to switches are such.
+    pub fn is_dark(&self, switch: SwitchIdx) -> bool {
+        self.dark.contains(switch.index())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ports.iter().all(FixedBitSet::is_clear)
+    }
+
+    /// `tables` without the entries that lead to such links from switches that packets pass and that `old` does not have:
+    /// what can be held before the links are Active. `None` where that is all of `tables`.
+    pub fn before_opening(&self, old: &Tables, tables: &Tables) -> Option<Tables> {
+        let none = Lft::default();
+        let mut before = None;
+        for (index, lft) in tables.lfts.iter().enumerate() {
+            // Switches are numbered by 32 bits.
+            let switch = SwitchIdx(index as u32);
+            let has_idle = self.ports.get(index).is_some_and(|ports| !ports.is_clear());
+            if !has_idle || self.is_dark(switch) {
+                continue;
+            }
+            let held = old.lfts.get(index).unwrap_or(&none);
+            for lid in held.differing(lft) {
+                if self.contains(switch, PortNum(lft.entry(lid))) {
+                    before.get_or_insert_with(|| tables.clone()).lfts[index]
+                        .set_entry(lid, held.entry(lid));
+                }
+            }
+        }
+        before
+    }
+}
+
+/// Tables to be held one after the other.
+#[derive(Clone, Debug)]
+pub struct Stages {
+    /// The last one is the aim; each is held everywhere before the next one begins.
+    pub tables: Vec<Tables>,
+    /// Idle links become Active after the first stage, or where that is a cut after the second one; else each when both of its
+    /// ends hold the last one.
+    pub links_first: bool,
+    /// The first of them is what is in force without the entries by which packets turn up after going down. It takes nothing
+    /// else away, and adds nothing.
+    pub has_cut: bool,
+}
+
 /// As [`stages`](super::stages), for tables that follow one order: no packet goes up after it went down. Takes as long as
-/// there are blocks that change, and lets packets through that [`stages`](super::stages) would discard.
+/// there are blocks that change, and discards nothing in between.
 ///
 /// `old` is in force, by the switch numbers of `topology`; `new` follows the order, and `is_above` tells of two switches
 /// whether the first lies above the second. `None` when what is in force does not follow it.
-///
-/// All entries are written in the first stage but two kinds, which wait for the second: those that begin to send up while
-/// somebody above still sends down to them, and those that begin to send down to somebody who still sends up. Of these
-/// again the few that others of them depend on discard in between.
 pub fn stages_along(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
     old: &Tables,
     new: &Tables,
 ) -> Option<Vec<Tables>> {
+    let idle = IdleLinks::default();
+    let stages = stages_along_opening(topology, is_above, &idle, old, new)?;
+    (!stages.has_cut).then_some(stages.tables)
+}
+
+/// As [`stages_along`], while some links of `topology` carry no packets yet: an entry that packets pass leads to such a link
+/// from the second stage on.
+///
+/// A switch without other links gets all of its entries in the first stage. Should some entry that stays until a later one
+/// make that a path that goes up after it went down, no link is taken to be idle, and none may become Active before both of
+/// its ends hold the last stage.
+///
+/// What is in force may follow another order, in whole or in part: then the entries by which packets turn up after going down
+/// are taken out before the first stage, and the packets that pass those are lost until their way is written anew.
+///
+/// `None` when the entries wait for each other, which they do not where `new` follows the order.
+pub fn stages_along_opening(
+    topology: &Topology,
+    is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
+    idle: &IdleLinks,
+    old: &Tables,
+    new: &Tables,
+) -> Option<Stages> {
+    if old.lfts.iter().all(|lft| lft.top().is_none()) {
+        return Some(Stages {
+            tables: vec![new.clone()],
+            links_first: true,
+            has_cut: false,
+        });
+    }
+    let directions = Directions::of(topology, is_above);
+    let way = Way {
+        directions: &directions,
+        idle,
+        old,
+        new,
+    };
+    let blocks = changed_blocks(topology, old, new);
+    let turns = way.turns(&blocks);
+    if turns.is_empty() {
+        return way.stages(&blocks);
+    }
+    let mut cut = old.clone();
+    for (switch, lid) in turns {
+        cut.lfts[switch.index()].set_entry(lid, NO_PATH);
+    }
+    let way = Way { old: &cut, ..way };
+    let mut stages = way.stages(&changed_blocks(topology, &cut, new))?;
+    stages.tables.insert(0, cut);
+    stages.has_cut = true;
+    Some(stages)
+}
+
+/// By block, the switches in which it changes.
+fn changed_blocks(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Vec<SwitchIdx>> {
     let none = Lft::default();
     let changed: Vec<Vec<usize>> = new
         .lfts
@@ -39,7 +194,6 @@ pub fn stages_along(
             is.differing_blocks(was).collect()
         })
         .collect();
-    let directions = Directions::of(topology, is_above);
     let last = changed.iter().filter_map(|blocks| blocks.last()).max();
     let mut by_block: Vec<Vec<SwitchIdx>> = vec![Vec::new(); last.map_or(0, |last| last + 1)];
     for (switch, blocks) in topology.indices().zip(&changed) {
@@ -47,35 +201,17 @@ pub fn stages_along(
             by_block[block].push(switch);
         }
     }
-    let way = Way {
-        directions: &directions,
-        old,
-        new,
-    };
-    let held = by_block
-        .par_iter()
-        .enumerate()
-        .map(|(block, switches)| way.held_back(block, switches))
-        .collect::<Option<Vec<_>>>()?;
-    let mut first = new.clone();
-    let mut is_split = false;
-    for Held { switch, lid, entry } in held.into_iter().flatten() {
-        first.lfts[switch.index()].set_entry(lid, entry);
-        is_split = true;
-    }
-    Some(if is_split {
-        vec![first, new.clone()]
-    } else {
-        vec![new.clone()]
-    })
+    by_block
 }
 
 /// Where an output port leads in the order of the switches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
-    /// Nowhere, to a host, or to the switch itself.
-    Out,
-    Up,
+    /// Nowhere.
+    Nowhere,
+    /// To a host, or to the switch itself.
+    End,
+    Up(SwitchIdx),
     Down(SwitchIdx),
 }
 
@@ -97,9 +233,10 @@ impl Directions {
         for switch in topology.indices() {
             let uses = topology.port_uses(switch).iter();
             directions.ports.extend(uses.map(|used| match *used {
-                PortUse::Link { peer, .. } if is_above(peer, switch) => Direction::Up,
+                PortUse::Link { peer, .. } if is_above(peer, switch) => Direction::Up(peer),
                 PortUse::Link { peer, .. } => Direction::Down(peer),
-                PortUse::Unused | PortUse::Destination(_) => Direction::Out,
+                PortUse::Destination(_) => Direction::End,
+                PortUse::Unused => Direction::Nowhere,
             }));
             directions.start.push(directions.ports.len());
             let neighbours = topology.groups(switch).map(|group| group.neighbour);
@@ -112,35 +249,45 @@ impl Directions {
     fn get(&self, switch: SwitchIdx, entry: u8) -> Direction {
         let ports = &self.ports[self.start[switch.index()]..self.start[switch.index() + 1]];
         let direction = ports.get(usize::from(entry));
-        direction.copied().unwrap_or(Direction::Out)
+        direction.copied().unwrap_or(Direction::Nowhere)
     }
 
     fn is_up(&self, switch: SwitchIdx, entry: u8) -> bool {
-        self.get(switch, entry) == Direction::Up
+        matches!(self.get(switch, entry), Direction::Up(_))
+    }
+
+    /// The switch that packets go on to.
+    fn next(&self, switch: SwitchIdx, entry: u8) -> Option<SwitchIdx> {
+        match self.get(switch, entry) {
+            Direction::Up(next) | Direction::Down(next) => Some(next),
+            Direction::Nowhere | Direction::End => None,
+        }
     }
 }
 
-/// An entry that waits for the second stage.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Held {
+/// An entry that waits for a later stage than the first.
+struct Late {
     switch: SwitchIdx,
     lid: Lid,
-    /// What stands in it until then.
-    entry: u8,
+    /// The stage that it is written in.
+    stage: u8,
 }
 
-/// Two entries that must not be in force together.
-struct Pair {
-    /// The one that is not to be written yet.
-    waits: SwitchIdx,
-    /// The one that is to be gone first.
-    in_its_way: SwitchIdx,
-    lid: Lid,
+/// Why there are no stages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Conflict {
+    /// What is in force goes up after it went down.
+    Order,
+    /// A switch that no packet passes cannot hold all of its entries in the first stage.
+    Dark,
+    /// Entries wait for each other.
+    Circle,
 }
 
 /// From what is in force to what is planned.
 struct Way<'a> {
     directions: &'a Directions,
+    idle: &'a IdleLinks,
     old: &'a Tables,
     new: &'a Tables,
 }
@@ -155,31 +302,108 @@ impl Way<'_> {
         self.new.lft(switch).entry(lid)
     }
 
-    /// The entries of a block that wait, by switch and LID; `changed` are the switches in which the block changes. `None` when
-    /// what is in force does not follow the order.
-    fn held_back(&self, block: usize, changed: &[SwitchIdx]) -> Option<Vec<Held>> {
-        let mut pairs = Vec::new();
-        for sender in self.senders(block, changed) {
+    fn changes(&self, switch: SwitchIdx, lid: Lid) -> bool {
+        self.before(switch, lid) != self.after(switch, lid)
+    }
+
+    /// The entries that send down to a switch which sends up again, by what is in force; `blocks` has by block the switches in
+    /// which it changes.
+    fn turns(&self, blocks: &[Vec<SwitchIdx>]) -> Vec<(SwitchIdx, Lid)> {
+        let of_block = |(block, changed): (usize, &Vec<SwitchIdx>)| {
+            let mut turns = Vec::new();
+            let senders = self.senders(block, changed);
             for lid in lids(block) {
-                self.pairs_of(sender, lid, &mut pairs)?;
+                let turning = senders.iter().filter(|&&sender| self.turns_up(sender, lid));
+                turns.extend(turning.map(|&sender| (sender, lid)));
             }
-        }
-        let wait = |pair: &Pair| Held {
-            switch: pair.waits,
-            lid: pair.lid,
-            entry: self.before(pair.waits, pair.lid),
+            turns
         };
-        let mut held: Vec<Held> = pairs.iter().map(wait).collect();
-        held.sort_unstable();
-        held.dedup();
-        for pair in &pairs {
-            let place = held
-                .binary_search_by_key(&(pair.in_its_way, pair.lid), |held| (held.switch, held.lid));
-            if let Ok(place) = place {
-                held[place].entry = NO_PATH;
+        let by_block: Vec<Vec<(SwitchIdx, Lid)>> =
+            blocks.par_iter().enumerate().map(of_block).collect();
+        by_block.into_iter().flatten().collect()
+    }
+
+    /// Whether packets that `sender` sends down go up from there, by what is in force.
+    fn turns_up(&self, sender: SwitchIdx, lid: Lid) -> bool {
+        match self.directions.get(sender, self.before(sender, lid)) {
+            Direction::Down(receiver) => {
+                self.directions.is_up(receiver, self.before(receiver, lid))
+            }
+            Direction::Up(_) | Direction::Nowhere | Direction::End => false,
+        }
+    }
+
+    /// The stages from what is in force, which follows the order where it changes; `blocks` has by block the switches in which
+    /// it changes.
+    fn stages(&self, blocks: &[Vec<SwitchIdx>]) -> Option<Stages> {
+        match self.late(blocks) {
+            Ok(late) => Some(self.tables(late, true)),
+            Err(Conflict::Order | Conflict::Circle) => None,
+            Err(Conflict::Dark) => {
+                let idle = IdleLinks::default();
+                let way = Way {
+                    idle: &idle,
+                    ..*self
+                };
+                let late = way.late(blocks).ok();
+                late.map(|late| way.tables(late, false))
             }
         }
-        Some(held)
+    }
+
+    /// The tables of all stages, given the entries that wait.
+    fn tables(&self, late: Vec<Late>, links_first: bool) -> Stages {
+        let last = late.iter().map(|late| late.stage).max().unwrap_or(0);
+        let mut tables = vec![self.new.clone(); usize::from(last) + 1];
+        for Late { switch, lid, stage } in late {
+            let entry = self.before(switch, lid);
+            for earlier in &mut tables[..usize::from(stage)] {
+                earlier.lfts[switch.index()].set_entry(lid, entry);
+            }
+        }
+        Stages {
+            tables,
+            links_first,
+            has_cut: false,
+        }
+    }
+
+    /// All entries that wait; `blocks` has by block the switches in which it changes.
+    fn late(&self, blocks: &[Vec<SwitchIdx>]) -> Result<Vec<Late>, Conflict> {
+        let found: Vec<Result<Vec<Late>, Conflict>> = blocks
+            .par_iter()
+            .enumerate()
+            .map(|(block, switches)| self.late_of(block, switches))
+            .collect();
+        // Which conflict is told does not depend on the order that blocks are looked at in.
+        let conflicts = found.iter().filter_map(|found| found.as_ref().err());
+        if conflicts
+            .into_iter()
+            .any(|&conflict| conflict == Conflict::Order)
+        {
+            return Err(Conflict::Order);
+        }
+        let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// The entries of a block that wait, by LID and switch; `changed` are the switches in which the block changes.
+    fn late_of(&self, block: usize, changed: &[SwitchIdx]) -> Result<Vec<Late>, Conflict> {
+        let mut late = Vec::new();
+        if changed.is_empty() {
+            return Ok(late);
+        }
+        let senders = self.senders(block, changed);
+        let mut column = Column::new(self);
+        for lid in lids(block) {
+            column.begin(lid, &senders)?;
+            let found = match column.stages(changed, true) {
+                Err(Conflict::Circle | Conflict::Dark) => column.stages(changed, false)?,
+                found => found?,
+            };
+            late.extend(found);
+        }
+        Ok(late)
     }
 
     /// Who can send down to a switch that goes up, one by what it was and the other by what it will be: those in which the block
@@ -202,34 +426,217 @@ impl Way<'_> {
         senders.dedup();
         senders
     }
+}
 
-    /// The pairs that `sender` is the upper one of; `None` when the old entries are one.
-    fn pairs_of(&self, sender: SwitchIdx, lid: Lid, pairs: &mut Vec<Pair>) -> Option<()> {
-        let [before, after] = [self.before(sender, lid), self.after(sender, lid)];
-        if let Direction::Down(receiver) = self.directions.get(sender, before) {
-            if self.directions.is_up(receiver, self.before(receiver, lid)) {
-                return None;
-            }
-            if self.directions.is_up(receiver, self.after(receiver, lid)) {
-                pairs.push(Pair {
-                    waits: receiver,
-                    in_its_way: sender,
-                    lid,
-                });
-            }
+/// How far it is with one switch.
+#[derive(Clone, Copy)]
+enum Mark {
+    /// What it waits for is being looked at.
+    Open,
+    Stage(u8),
+}
+
+/// What is known by switch of one LID.
+struct Memo<T> {
+    values: Vec<Option<T>>,
+    known: Vec<SwitchIdx>,
+}
+
+impl<T: Copy> Memo<T> {
+    fn new(switches: usize) -> Memo<T> {
+        Memo {
+            values: vec![None; switches],
+            known: Vec::new(),
         }
-        if before != after
-            && let Direction::Down(receiver) = self.directions.get(sender, after)
-            && self.directions.is_up(receiver, self.before(receiver, lid))
-        {
-            pairs.push(Pair {
-                waits: sender,
-                in_its_way: receiver,
-                lid,
-            });
-        }
-        Some(())
     }
+
+    fn clear(&mut self) {
+        for switch in self.known.drain(..) {
+            self.values[switch.index()] = None;
+        }
+    }
+
+    fn get(&self, switch: SwitchIdx) -> Option<T> {
+        self.values[switch.index()]
+    }
+
+    fn set(&mut self, switch: SwitchIdx, value: T) {
+        if self.values[switch.index()].replace(value).is_none() {
+            self.known.push(switch);
+        }
+    }
+}
+
+/// The stages of the entries of one LID.
+struct Column<'a> {
+    way: &'a Way<'a>,
+    lid: Lid,
+    /// Who sends down, by what is in force, to whom: receiver and sender, sorted.
+    feeders: Vec<(SwitchIdx, SwitchIdx)>,
+    /// Whether packets arrive by what is in force.
+    arrives: Memo<bool>,
+    marks: Memo<Mark>,
+    /// Packets that arrive are to go on arriving.
+    keeps_delivering: bool,
+}
+
+impl<'a> Column<'a> {
+    fn new(way: &'a Way<'a>) -> Column<'a> {
+        let switches = way.new.lfts.len();
+        Column {
+            way,
+            lid: Lid::NONE,
+            feeders: Vec::new(),
+            arrives: Memo::new(switches),
+            marks: Memo::new(switches),
+            keeps_delivering: true,
+        }
+    }
+
+    /// Turns to another LID. Refused when what is in force goes up after it went down.
+    fn begin(&mut self, lid: Lid, senders: &[SwitchIdx]) -> Result<(), Conflict> {
+        self.lid = lid;
+        self.arrives.clear();
+        self.feeders.clear();
+        let directions = self.way.directions;
+        for &sender in senders {
+            let before = self.way.before(sender, lid);
+            let Direction::Down(receiver) = directions.get(sender, before) else {
+                continue;
+            };
+            if directions.is_up(receiver, self.way.before(receiver, lid)) {
+                return Err(Conflict::Order);
+            }
+            if directions.is_up(receiver, self.way.after(receiver, lid)) {
+                self.feeders.push((receiver, sender));
+            }
+        }
+        self.feeders.sort_unstable();
+        Ok(())
+    }
+
+    /// The entries of the LID that wait.
+    fn stages(
+        &mut self,
+        changed: &[SwitchIdx],
+        keeps_delivering: bool,
+    ) -> Result<Vec<Late>, Conflict> {
+        self.keeps_delivering = keeps_delivering;
+        self.marks.clear();
+        let mut late = Vec::new();
+        for &switch in changed {
+            let stage = self.stage(switch)?;
+            if stage > 0 {
+                let lid = self.lid;
+                late.push(Late { switch, lid, stage });
+            }
+        }
+        Ok(late)
+    }
+
+    /// The stage in which the entry of a switch is written; 0 where it does not change.
+    fn stage(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
+        match self.marks.get(switch) {
+            Some(Mark::Stage(stage)) => return Ok(stage),
+            Some(Mark::Open) => return Err(Conflict::Circle),
+            None if !self.way.changes(switch, self.lid) => return Ok(0),
+            None => self.marks.set(switch, Mark::Open),
+        }
+        let mut stage = self.after_pairs(switch)?;
+        if self.way.idle.is_dark(switch) {
+            // Its links become Active after the first stage, and find everything in place.
+            if stage > 1 {
+                return Err(Conflict::Dark);
+            }
+            stage = 0;
+        } else {
+            let after = self.way.after(switch, self.lid);
+            if self.way.idle.contains(switch, PortNum(after)) {
+                stage = stage.max(1);
+            }
+            stage = stage.max(self.after_what_follows(switch, after)?);
+        }
+        self.marks.set(switch, Mark::Stage(stage));
+        Ok(stage)
+    }
+
+    /// The stage after all entries that must not be in force together with the new one of `switch`.
+    fn after_pairs(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
+        let directions = self.way.directions;
+        let mut stage = 0;
+        match directions.get(switch, self.way.after(switch, self.lid)) {
+            Direction::Up(_) => {
+                let mut at = self.feeders.partition_point(|&(fed, _)| fed < switch);
+                while let Some(&(fed, sender)) = self.feeders.get(at)
+                    && fed == switch
+                {
+                    stage = stage.max(later(self.stage(sender)?)?);
+                    at += 1;
+                }
+            }
+            Direction::Down(receiver)
+                if directions.is_up(receiver, self.way.before(receiver, self.lid)) =>
+            {
+                stage = later(self.stage(receiver)?)?;
+            }
+            Direction::Down(_) | Direction::Nowhere | Direction::End => {}
+        }
+        Ok(stage)
+    }
+
+    /// The stage after all entries and links that packets need which the new entry of `switch` leads on.
+    fn after_what_follows(&mut self, switch: SwitchIdx, entry: u8) -> Result<u8, Conflict> {
+        if !self.keeps_delivering {
+            return Ok(0);
+        }
+        let directions = self.way.directions;
+        let mut ready = None;
+        let mut next = directions.next(switch, entry);
+        // No path is longer.
+        for _ in 0..self.way.new.lfts.len() {
+            let Some(at) = next.filter(|&at| !self.arrives(at)) else {
+                break;
+            };
+            if ready.is_none() && !self.arrives(switch) {
+                // There are no packets that could be lost.
+                return Ok(0);
+            }
+            let after = self.way.after(at, self.lid);
+            ready = ready.max(Some(self.stage(at)?));
+            next = directions.next(at, after);
+        }
+        ready.map_or(Ok(0), later)
+    }
+
+    /// Whether packets that are at a switch arrive by what is in force.
+    fn arrives(&mut self, from: SwitchIdx) -> bool {
+        let mut passed = Vec::new();
+        let mut at = from;
+        let arrives = loop {
+            if let Some(known) = self.arrives.get(at) {
+                break known;
+            }
+            let entry = self.way.before(at, self.lid);
+            passed.push(at);
+            if self.way.idle.contains(at, PortNum(entry)) || passed.len() > self.way.new.lfts.len()
+            {
+                break false;
+            }
+            match self.way.directions.next(at, entry) {
+                Some(next) => at = next,
+                None => break self.way.directions.get(at, entry) == Direction::End,
+            }
+        };
+        for switch in passed {
+            self.arrives.set(switch, arrives);
+        }
+        arrives
+    }
+}
+
+/// The stage after `stage`. A path with more switches than a packet may pass is no path.
+fn later(stage: u8) -> Result<u8, Conflict> {
+    stage.checked_add(1).ok_or(Conflict::Circle)
 }
 
 /// The LIDs of a block.

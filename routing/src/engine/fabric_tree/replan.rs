@@ -15,7 +15,7 @@ use rsm_ids::Lid;
 use self::mending::{Mended, Work};
 use super::super::order::Order;
 use super::super::paths::{Neighbours, Tile, Ways};
-use super::super::{Options, Ranking, Routing};
+use super::super::{AbsentRoots, Options, Ranking, Routing};
 use super::even::Own;
 use super::fill::{self, Filler, Gathered};
 use super::live::Live;
@@ -165,6 +165,9 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     let earlier = ranking.prepared.0.as_deref()?;
     let known = &earlier.known;
     let mut roots = options.root_guids.clone();
+    if options.absent_roots == AbsentRoots::LeaveOut {
+        roots.retain(|&root| known.switch_by_guid(root).is_some());
+    }
     roots.sort_unstable();
     roots.dedup();
     if earlier.categories != options.categories
