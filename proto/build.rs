@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out_dir.join("labels.rs"), labels(&descriptors))?;
 
     let mut builder = tonic_prost_build::configure()
+        .codec_path("crate::codec::Codec")
         .type_attribute(".", "#[derive(serde::Serialize)]")
         // A oneof reads as one more field of its message, named as the member that is set.
         .enum_attribute("Event.change", "#[serde(rename_all = \"snake_case\")]")

@@ -13,6 +13,16 @@ pub enum LookupError {
         /// The name.
         selector: String,
     },
+    /// What has this name was there, and is not any more.
+    #[error("`{selector}` is not there any more: it was at {place} until {until}")]
+    Gone {
+        /// The name.
+        selector: String,
+        /// The port that it was cabled to, as people name it.
+        place: String,
+        /// When it was last known to be there, in UTC.
+        until: String,
+    },
     /// Several have this name.
     #[error("`{selector}` names {total} things; use one of: {}{}", candidates.join(", "), if *total > candidates.len() { ", …" } else { "" })]
     Ambiguous {
@@ -62,6 +72,9 @@ pub enum LookupError {
 /// Why a request to act was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
+    /// The name does not lead to one node or port.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
     /// Another subnet manager is master.
     #[error("this subnet manager is standby and sends no Set: ask the master at LID {master}")]
     Standby {
@@ -131,7 +144,7 @@ pub enum AdministrationError {
     /// The name does not lead to one thing.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// It answers nobody: hosts are told BUSY.
+    /// It answers nobody: hosts hear nothing, and ask again.
     #[error("subnet administration does not answer here: {reason}")]
     NotAnswering {
         /// Why, in a few words.

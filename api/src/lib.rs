@@ -9,12 +9,14 @@ pub mod limits;
 pub mod model;
 pub mod resolve;
 
+mod calendar;
 mod convert;
 mod gpu;
 mod journal;
 mod server;
 mod traits;
 
+pub use calendar::timestamp;
 pub use error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::Journal;

@@ -42,8 +42,64 @@ pub const MAX_WATCHERS: usize = 256;
 /// Requests served at the same time on one connection.
 pub const MAX_REQUESTS_PER_CONNECTION: usize = 64;
 
+/// Descriptors that are kept for everything but clients: files of the store and its exports, devices, dumps, listeners,
+/// pipes. rsm holds about thirty; its store doubles some of them while it is opened after a crash.
+pub const RESERVED_DESCRIPTORS: u64 = 128;
+
+/// Connections at once to the Unix socket and over TCP. Each has its own, so that clients over TCP, whom nobody knows,
+/// never shut out the administrator at the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// To the Unix socket.
+    pub unix: usize,
+    /// Over TCP.
+    pub tcp: usize,
+}
+
+impl ConnectionLimits {
+    /// As many as are of use: a connection takes some 30 KB while it is idle, so that these are 150 MB.
+    pub const MOST: ConnectionLimits = ConnectionLimits {
+        unix: 1024,
+        tcp: 4096,
+    };
+
+    /// The fewest that are of use, whatever the limit on descriptors.
+    pub const LEAST: ConnectionLimits = ConnectionLimits { unix: 8, tcp: 8 };
+
+    /// What fits into so many descriptors (RLIMIT_NOFILE) beside [`RESERVED_DESCRIPTORS`]: a quarter for the socket, the
+    /// rest for TCP.
+    pub fn of_descriptors(descriptors: u64) -> ConnectionLimits {
+        let rest = descriptors.saturating_sub(RESERVED_DESCRIPTORS);
+        let rest = usize::try_from(rest).unwrap_or(usize::MAX);
+        let (least, most) = (Self::LEAST, Self::MOST);
+        let unix = (rest / 4).clamp(least.unix, most.unix);
+        let tcp = rest.saturating_sub(unix).clamp(least.tcp, most.tcp);
+        ConnectionLimits { unix, tcp }
+    }
+}
+
 /// Convergences that one answer holds; what is older is in the logs.
 pub const MAX_CONVERGENCES: usize = 1_000;
 
 /// How long open requests may take to end after a shutdown was asked for.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_the_reserved_descriptors_alone() {
+        for descriptors in [256, 1024, 4096, 65_536, 1 << 20] {
+            let ConnectionLimits { unix, tcp } = ConnectionLimits::of_descriptors(descriptors);
+            assert!((unix + tcp) as u64 + RESERVED_DESCRIPTORS <= descriptors);
+        }
+        let usual = ConnectionLimits::of_descriptors(1024);
+        assert_eq!((usual.unix, usual.tcp), (224, 672));
+        assert_eq!(ConnectionLimits::of_descriptors(0), ConnectionLimits::LEAST);
+        assert_eq!(
+            ConnectionLimits::of_descriptors(u64::MAX),
+            ConnectionLimits::MOST
+        );
+    }
+}

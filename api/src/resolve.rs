@@ -28,6 +28,11 @@ pub trait Directory {
 
     /// The ports of the node that hold a LID, ascending; a switch's is port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
+
+    /// What is known of something that had this name and is not there any more. Asked only for names that lead to nothing.
+    fn gone(&self, _selector: &Selector) -> Option<LookupError> {
+        None
+    }
 }
 
 /// Where a name leads before anything is assumed about ports.
@@ -36,10 +41,11 @@ struct Target {
     port: Option<PortNum>,
 }
 
-fn not_found(selector: &Selector) -> LookupError {
-    LookupError::NotFound {
+fn not_found(directory: &(impl Directory + ?Sized), selector: &Selector) -> LookupError {
+    let not_found = || LookupError::NotFound {
         selector: selector.to_string(),
-    }
+    };
+    directory.gone(selector).unwrap_or_else(not_found)
 }
 
 fn ambiguous(selector: &Selector, mut candidates: Vec<String>) -> LookupError {
@@ -69,7 +75,7 @@ fn locate(
                     node: found.node,
                     port: Some(found.number),
                 }),
-                _ => Err(not_found(selector)),
+                _ => Err(not_found(directory, selector)),
             }
         }
         // Only a unicast LID is anybody's; zero in particular is what ports without one hold.
@@ -80,14 +86,14 @@ fn locate(
                 node: found.node,
                 port: Some(found.number),
             })
-            .ok_or_else(|| not_found(selector)),
+            .ok_or_else(|| not_found(directory, selector)),
         Selector::Gid(gid) => directory
             .port_of_gid(*gid)
             .map(|found| Target {
                 node: found.node,
                 port: Some(found.number),
             })
-            .ok_or_else(|| not_found(selector)),
+            .ok_or_else(|| not_found(directory, selector)),
         Selector::Description(text) => {
             let whole = directory.nodes_described(text);
             let (nodes, port) = match (whole.is_empty(), Selector::split_port(text)) {
@@ -95,7 +101,7 @@ fn locate(
                 _ => (whole, None),
             };
             match *nodes.as_slice() {
-                [] => Err(not_found(selector)),
+                [] => Err(not_found(directory, selector)),
                 [node] => Ok(Target { node, port }),
                 _ => Err(ambiguous(
                     selector,
@@ -128,6 +134,21 @@ pub fn resolve_node(
         )?;
     }
     Ok(target.node)
+}
+
+/// The node that `selector` names, with the port where it names one.
+///
+/// # Errors
+/// As [`resolve_node`].
+pub fn resolve_node_or_port(
+    directory: &(impl Directory + ?Sized),
+    selector: &Selector,
+) -> Result<(Guid, Option<PortNum>), LookupError> {
+    let Target { node, port } = locate(directory, selector)?;
+    if let Some(number) = port {
+        existing(directory, PortKey { node, number })?;
+    }
+    Ok((node, port))
 }
 
 /// The port that `selector` names. A node without a port number stands for its one port with a LID,

@@ -8,12 +8,12 @@ use tokio::sync::broadcast;
 
 use crate::error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
 use crate::model::{
-    AdministrationCounters, AliasGuid, AliasGuidKey, Consequence, Convergence, Engine, Event,
-    Finding, FindingFilter, ForwardingTable, GroupSelector, Link, LinkFilter, Loss, MulticastGroup,
-    MulticastGroupFilter, MulticastMember, MulticastSwitch, Node, NodeFilter, Page, Partition,
-    PartitionMember, PathQuestion, Paths, Port, PortFilter, PortKey, Route, RoutingQuality,
-    Selector, Service, ServiceFilter, ServiceKey, SimulationAction, Status, Subscription,
-    SubscriptionKey,
+    Activity, AdministrationCounters, AliasGuid, AliasGuidKey, Consequence, Convergence, Engine,
+    Event, Finding, FindingFilter, ForwardingTable, GroupSelector, Link, LinkFilter, Loss, Missing,
+    MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch, Node, NodeFilter, Page,
+    Partition, PartitionMember, PathQuestion, Paths, Port, PortFilter, PortKey, Route,
+    RoutingQuality, Selector, Service, ServiceFilter, ServiceKey, SimulationAction, Status,
+    Subscription, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -70,6 +70,9 @@ pub trait Subnet: Send + Sync + 'static {
 
     /// Findings that hold now, by ascending identifier.
     fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding>;
+
+    /// What was there before and is missing, by ascending key.
+    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Missing>;
 
     /// The newest `limit` convergences that are kept, oldest first.
     fn convergences(&self, limit: usize) -> Page<Convergence>;
@@ -153,16 +156,29 @@ pub trait Administration: Send + Sync + 'static {
 }
 
 /// Acting on a subnet.
+///
+/// A caller that does not wait any longer drops the future, which takes its request back as far as it was not begun with.
 pub trait Control: Send + Sync + 'static {
+    /// What is under way at this moment, which is what callers of the other methods wait for.
+    fn activity(&self) -> Activity;
+
     /// Sweeps again, and answers with the convergence that came of it.
     ///
     /// `full` reads everything anew; otherwise only what may have changed. A sweep that is under
     /// way when the call comes does not count as the answer.
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>>;
 
+    /// Reads everything anew and writes every block of every linear forwarding table, whatever switches read back, and
+    /// answers with the convergence that came of it.
+    fn rewrite(&self) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+
     /// Routes with the engine of this name from now on, and answers with the convergence that put its
     /// tables into force. Where they are refused the engine in use stays.
     fn set_engine(&self, name: String) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+
+    /// Expects no longer the node or cable with this name (`None`: nothing of what is missing now), and answers how many
+    /// nodes and ports were given up.
+    fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError>;
 }
 
 /// Judging the routes in force, and foreseeing others. Nothing here sends anything to the fabric.

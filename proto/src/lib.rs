@@ -3,8 +3,10 @@
 //! Messages serialize to JSON by their field names as the `.proto` files give them, enumerations by
 //! their [`Label`].
 
+pub mod codec;
 mod label;
 
+pub use codec::Codec;
 pub use label::Label;
 
 /// Messages, clients and servers of package `rsm.v1`.

@@ -59,6 +59,7 @@ impl From<AdministrationCounters> for v1::AdministrationCounters {
             ignored: counters.ignored,
             wrong_keys: counters.wrong_keys,
             unknown_issuers: counters.unknown_issuers,
+            unserved: counters.unserved,
         }
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use rsm_proto::v1;
 
-use crate::model::{Convergence, SmpCounts, Timing};
+use crate::model::{Activity, Convergence, SmpCounts, Stage, Timing};
 
 /// Milliseconds to the microsecond: more digits would be noise to whoever reads them.
 fn milliseconds(duration: Duration) -> f64 {
@@ -44,6 +44,32 @@ impl From<Convergence> for v1::Convergence {
             ports_activated: convergence.ports_activated,
             complete: convergence.complete,
             mft_blocks: convergence.mft_blocks,
+        }
+    }
+}
+
+impl From<Stage> for v1::Stage {
+    fn from(stage: Stage) -> Self {
+        match stage {
+            Stage::Idle => v1::Stage::Idle,
+            Stage::Sweeping => v1::Stage::Sweeping,
+            Stage::Planning => v1::Stage::Planning,
+            Stage::Pushing => v1::Stage::Pushing,
+        }
+    }
+}
+
+impl From<Activity> for v1::Activity {
+    fn from(activity: Activity) -> Self {
+        v1::Activity {
+            stage: v1::Stage::from(activity.stage).into(),
+            cause: activity.cause,
+            running_ms: u64::try_from(activity.running.as_millis()).unwrap_or(u64::MAX),
+            nodes: activity.nodes,
+            outstanding: activity.outstanding,
+            sets_acknowledged: activity.sets_acknowledged,
+            next: activity.next,
+            callers: activity.callers,
         }
     }
 }

@@ -10,6 +10,7 @@ mod finding;
 mod forwarding_table;
 pub(crate) mod gpu;
 mod link;
+mod missing;
 mod multicast;
 mod node;
 mod partition;

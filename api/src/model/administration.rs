@@ -70,6 +70,9 @@ pub struct AdministrationCounters {
     pub wrong_keys: u64,
     /// Traps of ports that are not in the snapshot, which no subscriber is told of.
     pub unknown_issuers: u64,
+    /// Requests that got no answer because this subnet manager is not master, has no plan yet, or does not have the
+    /// requester's LID in its directory yet.
+    pub unserved: u64,
 }
 
 /// Which paths are wanted.

@@ -26,6 +26,41 @@ pub struct SmpCounts {
     pub timeouts: u64,
 }
 
+/// Where the pipeline is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// Nothing is under way.
+    #[default]
+    Idle,
+    /// The hardware is read.
+    Sweeping,
+    /// Tables are computed and proved.
+    Planning,
+    /// What differs is written.
+    Pushing,
+}
+
+/// What the subnet manager is doing at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Activity {
+    /// Where the pipeline is.
+    pub stage: Stage,
+    /// What set off the run that is under way, in a few words; empty where there is none.
+    pub cause: String,
+    /// How long that run has been under way.
+    pub running: Duration,
+    /// Nodes known so far.
+    pub nodes: u64,
+    /// Requests to the hardware without an answer so far.
+    pub outstanding: u64,
+    /// Sets acknowledged so far; 0 unless [`Stage::Pushing`].
+    pub sets_acknowledged: u64,
+    /// What waits until this run is over, or for its time, in a few words; empty where nothing does.
+    pub next: String,
+    /// How many callers of [`Control`](crate::Control) wait.
+    pub callers: u32,
+}
+
 /// One run of the pipeline, from its cause to the last answer of a switch. Its key is [`Convergence::sequence`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Convergence {

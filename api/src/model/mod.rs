@@ -10,6 +10,7 @@ mod event;
 mod finding;
 mod forwarding_table;
 mod link;
+mod missing;
 mod multicast;
 mod node;
 mod page;
@@ -28,11 +29,12 @@ pub use administration::{
     LatencyBucket, Path, PathQuestion, Paths,
 };
 pub use alias_guid::{AliasGuid, AliasGuidKey};
-pub use convergence::{Convergence, SmpCounts, Timing};
+pub use convergence::{Activity, Convergence, SmpCounts, Stage, Timing};
 pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter, Severity};
 pub use forwarding_table::{ForwardingEntry, ForwardingTable};
 pub use link::{Link, LinkEnd, LinkFilter};
+pub use missing::{Missing, MissingKind};
 pub use multicast::{
     GroupSelector, JoinState, MulticastGroup, MulticastGroupFilter, MulticastMember,
     MulticastSwitch, ParseGroupError,

@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::access::Access;
 use super::paging::Cursor;
+use super::request::selector;
 use crate::convert::messages;
 use crate::limits::MAX_CONVERGENCES;
 use crate::traits::{Control, Subnet};
@@ -43,14 +44,43 @@ impl ConvergenceService for Convergences {
         }))
     }
 
+    async fn get_activity(
+        &self,
+        _: Request<v1::GetActivityRequest>,
+    ) -> Result<Response<v1::GetActivityResponse>, Status> {
+        Ok(Response::new(v1::GetActivityResponse {
+            activity: Some(self.control.activity().into()),
+        }))
+    }
+
     async fn resweep(
         &self,
         request: Request<v1::ResweepRequest>,
     ) -> Result<Response<v1::ResweepResponse>, Status> {
         self.access.require_everything("Resweep")?;
-        let convergence = self.control.resweep(request.get_ref().full).await?;
+        let request = request.get_ref();
+        let convergence = if request.rewrite {
+            self.control.rewrite().await?
+        } else {
+            self.control.resweep(request.full).await?
+        };
         Ok(Response::new(v1::ResweepResponse {
             convergence: Some(convergence.into()),
         }))
+    }
+
+    async fn accept_missing(
+        &self,
+        request: Request<v1::AcceptMissingRequest>,
+    ) -> Result<Response<v1::AcceptMissingResponse>, Status> {
+        self.access.require_everything("AcceptMissing")?;
+        let v1::AcceptMissingRequest { name, all } = request.into_inner();
+        let name = match (all, name.is_empty()) {
+            (true, true) => None,
+            (false, false) => Some(selector("name", &name)?),
+            _ => return Err(Status::invalid_argument("expected either a name or all")),
+        };
+        let accepted = self.control.accept_missing(name)?;
+        Ok(Response::new(v1::AcceptMissingResponse { accepted }))
     }
 }

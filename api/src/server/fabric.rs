@@ -4,6 +4,7 @@ use rsm_proto::v1;
 use rsm_proto::v1::fabric_service_server::FabricService;
 use tonic::{Request, Response, Status};
 
+use super::incoming::Connections;
 use super::paging::Cursor;
 use super::request::{node_filter, node_kind, port_state, selector, severity, text_filter};
 use crate::convert::messages;
@@ -14,6 +15,21 @@ use crate::traits::Subnet;
 #[derive(Clone)]
 pub(super) struct Fabric {
     pub(super) subnet: Arc<dyn Subnet>,
+    /// Of the Unix socket, and over TCP.
+    pub(super) connections: [Arc<Connections>; 2],
+}
+
+impl Fabric {
+    fn connections(&self) -> v1::Connections {
+        let [unix, tcp] = &self.connections;
+        v1::Connections {
+            unix_open: unix.open() as u64,
+            unix_limit: unix.limit() as u64,
+            tcp_open: tcp.open() as u64,
+            tcp_limit: tcp.limit() as u64,
+            refused: unix.refused() + tcp.refused(),
+        }
+    }
 }
 
 #[tonic::async_trait]
@@ -24,6 +40,7 @@ impl FabricService for Fabric {
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
         Ok(Response::new(v1::GetStatusResponse {
             status: Some(self.subnet.status().into()),
+            connections: Some(self.connections()),
         }))
     }
 
@@ -161,6 +178,21 @@ impl FabricService for Fabric {
         let next_page_token = cursor.cut(&mut page.items, |finding| finding.id);
         Ok(Response::new(v1::ListFindingsResponse {
             findings: messages(page.items),
+            next_page_token,
+            generation: page.generation,
+        }))
+    }
+
+    async fn list_missing(
+        &self,
+        request: Request<v1::ListMissingRequest>,
+    ) -> Result<Response<v1::ListMissingResponse>, Status> {
+        let mut request = request.into_inner();
+        let cursor = Cursor::take("ListMissing", &mut request)?;
+        let mut page = self.subnet.missing(cursor.after, cursor.limit());
+        let next_page_token = cursor.cut(&mut page.items, |missing| missing.key);
+        Ok(Response::new(v1::ListMissingResponse {
+            missing: messages(page.items),
             next_page_token,
             generation: page.generation,
         }))

@@ -6,6 +6,7 @@ mod convergence;
 mod fabric;
 mod gpu;
 mod gpu_watch;
+mod incoming;
 mod multicast;
 mod paging;
 mod partition;
@@ -34,19 +35,19 @@ use rsm_proto::v1::watch_service_server::WatchServiceServer;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch as signal};
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::server::{Router, TcpIncoming};
+use tonic::transport::server::Router;
 use tonic_health::server::{HealthReporter, health_reporter};
 
 pub use socket::SocketError;
 
 use crate::gpu::Gpus;
 use crate::limits::{
-    MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES,
-    MAX_WATCHERS, SHUTDOWN_GRACE,
+    ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
+    MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
 use crate::traits::{Administration, Control, Routing, Simulation, Subnet};
 use access::Access;
+use incoming::{Connections, incoming};
 use socket::Socket;
 
 /// How often a quiet connection is asked whether its client still lives, so that a watcher whose machine
@@ -113,6 +114,7 @@ pub struct Server {
     unix: Option<(Socket, UnixListener)>,
     tcp: Option<(SocketAddr, TcpListener)>,
     insecure_admin: bool,
+    limits: ConnectionLimits,
 }
 
 impl Server {
@@ -137,7 +139,15 @@ impl Server {
             unix,
             tcp,
             insecure_admin: listen.insecure_admin,
+            limits: ConnectionLimits::MOST,
         })
+    }
+
+    /// Serves not more connections at once than these; those that come beyond them are closed. Without it
+    /// [`ConnectionLimits::MOST`].
+    #[must_use]
+    pub fn with_limits(self, limits: ConnectionLimits) -> Server {
+        Server { limits, ..self }
     }
 
     /// The socket that is bound.
@@ -162,8 +172,11 @@ impl Server {
     ) -> Result<(), ServeError> {
         let (stop, stopping) = signal::channel(false);
         let (health, health_service) = health_reporter();
+        let unix = Connections::new("unix", self.limits.unix);
+        let tcp = Connections::new("tcp", self.limits.tcp);
         let services = Services {
             backend,
+            connections: [unix.clone(), tcp.clone()],
             places: Arc::new(Semaphore::new(MAX_WATCHERS)),
             stopping: stopping.clone(),
         };
@@ -183,7 +196,7 @@ impl Server {
         // Held until the end, for its file.
         let _socket = match self.unix {
             Some((socket, listener)) => {
-                let incoming = UnixListenerStream::new(listener);
+                let incoming = incoming(listener, unix);
                 let router = router(Access::Everything)?;
                 listeners.spawn(router.serve_with_incoming_shutdown(incoming, stopped()));
                 Some(socket)
@@ -191,7 +204,7 @@ impl Server {
             None => None,
         };
         if let Some((_, listener)) = self.tcp {
-            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let incoming = incoming(listener, tcp);
             let access = if self.insecure_admin {
                 Access::Everything
             } else {
@@ -255,6 +268,8 @@ fn listener_outcome(
 /// What all listeners share.
 struct Services {
     backend: Backend,
+    /// Of the Unix socket, and over TCP.
+    connections: [Arc<Connections>; 2],
     places: Arc<Semaphore>,
     stopping: signal::Receiver<bool>,
 }
@@ -263,6 +278,7 @@ impl Services {
     fn fabric(&self) -> FabricServiceServer<fabric::Fabric> {
         FabricServiceServer::new(fabric::Fabric {
             subnet: Arc::clone(&self.backend.subnet),
+            connections: self.connections.clone(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)

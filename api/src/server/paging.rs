@@ -183,6 +183,7 @@ page_fields!(
     ListLinksRequest,
     GetForwardingTableRequest,
     ListFindingsRequest,
+    ListMissingRequest,
     ListPartitionsRequest,
     ListPartitionMembersRequest,
     ListServicesRequest,

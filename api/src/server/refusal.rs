@@ -21,6 +21,7 @@ impl From<LookupError> for Status {
     fn from(error: LookupError) -> Self {
         let code = match error {
             LookupError::NotFound { .. }
+            | LookupError::Gone { .. }
             | LookupError::NoSuchPort { .. }
             | LookupError::NoSuchPartition { .. }
             | LookupError::NoSuchGroup { .. } => Code::NotFound,
@@ -34,6 +35,7 @@ impl From<LookupError> for Status {
 impl From<ControlError> for Status {
     fn from(error: ControlError) -> Self {
         let code = match error {
+            ControlError::Lookup(lookup) => return lookup.into(),
             ControlError::Standby { .. }
             | ControlError::NotAttached { .. }
             | ControlError::Refused { .. } => Code::FailedPrecondition,

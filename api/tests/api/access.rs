@@ -15,7 +15,10 @@ use crate::fake::Fake;
 use crate::served::{Served, Wanted};
 
 async fn resweep(channel: Channel) -> Result<u64, tonic::Status> {
-    let request = v1::ResweepRequest { full: true };
+    let request = v1::ResweepRequest {
+        full: true,
+        ..Default::default()
+    };
     let answer = ConvergenceServiceClient::new(channel)
         .resweep(request)
         .await?;

@@ -226,7 +226,7 @@ fn a_standby_names_the_master() {
     fake.state = SubnetState::Standby;
     let served = Served::start(fake);
     let mut client = ConvergenceServiceClient::new(served.unix());
-    let request = v1::ResweepRequest { full: false };
+    let request = v1::ResweepRequest::default();
     let refusal = served.block_on(client.resweep(request)).unwrap_err();
     check(&refusal, Code::FailedPrecondition, "LID 9");
 }

@@ -184,7 +184,7 @@ fn history_is_the_newest_with_the_newest_last() {
     let served = Served::start(Fake::tree(1, 1));
     let mut client = ConvergenceServiceClient::new(served.unix());
     for _ in 0..4 {
-        let request = v1::ResweepRequest { full: false };
+        let request = v1::ResweepRequest::default();
         served.block_on(client.resweep(request)).unwrap();
     }
     let (mut sequences, mut token) = (Vec::new(), String::new());

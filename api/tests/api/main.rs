@@ -1,6 +1,7 @@
 //! The whole API against a subnet manager in memory: server, clients and `rsmctl` as a process.
 
 mod access;
+mod connections;
 mod errors;
 mod fake;
 mod gpu;

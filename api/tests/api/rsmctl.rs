@@ -4,7 +4,8 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rsm_api::model::{Change, Node, RoutesChanged};
+use rsm_api::model::{Change, Missing, MissingKind, Node, PortKey, PortState, RoutesChanged};
+use rsm_ids::PortNum;
 
 use crate::fake::{Fake, GENERATION, HOST, LEAF, guid};
 use crate::served::Served;
@@ -131,6 +132,57 @@ fn every_subcommand_prints_what_it_should() {
         let json = printed(&served, &[arguments, &["--format", "json"]].concat());
         golden(&format!("{name}.json"), &json);
     }
+}
+
+#[test]
+fn what_is_missing_is_listed_and_accepted() {
+    let fake = Fake::tree(2, 1);
+    let missing = |number, kind, name: &str, lost_unix_ms| Missing {
+        key: PortKey {
+            node: guid(LEAF, 0),
+            number: PortNum(number),
+        },
+        kind,
+        name: name.to_owned(),
+        place: "spine-1 port 3".to_owned(),
+        lost_unix_ms,
+        last_state: PortState::Active,
+        cables: 1,
+        hosts_behind: 0,
+        moved_routes: Some(12),
+        left: "leaf-1 has 7 of 8 links to switches left".to_owned(),
+    };
+    *fake.missing.lock() = vec![
+        missing(0, MissingKind::Switch, "leaf-7", Some(1_795_132_800_000)),
+        missing(7, MissingKind::Cable, "leaf-1", None),
+    ];
+    let served = Served::start(fake);
+    let text = printed(&served, &["expect"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[1].starts_with("2026-11-20T"), "{text}");
+    assert!(lines[1].contains("switch") && lines[1].contains("leaf-7"));
+    assert!(lines[2].contains("cable") && lines[2].contains("7 of 8 links"));
+    let json = printed(&served, &["expect", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["lost_unix_ms"], 1_795_132_800_000_u64);
+    assert_eq!(
+        (&json[1]["kind"], &json[1]["port"]),
+        (&"cable".into(), &7.into())
+    );
+    let accepted = printed(
+        &served,
+        &["expect", "--accept", "leaf-7", "--format", "json"],
+    );
+    let accepted: serde_json::Value = serde_json::from_str(&accepted).unwrap();
+    assert_eq!(accepted["accepted"], 1);
+    let again = run(&served, &["expect", "--accept", "leaf-7"]);
+    assert_eq!(again.status.code(), Some(1));
+    printed(&served, &["expect", "--accept-all"]);
+    assert!(served.fake.missing.lock().is_empty());
+    let tcp = format!("http://{}", served.tcp);
+    let denied = run(&served, &["expect", "--accept-all", "--server", &tcp]);
+    assert_eq!(denied.status.code(), Some(1));
 }
 
 #[test]

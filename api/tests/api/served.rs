@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rsm_api::client::{Endpoint, connect};
+use rsm_api::limits::ConnectionLimits;
 use rsm_api::{Backend, Listen, ServeError, Server};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -31,6 +32,8 @@ pub(crate) struct Wanted {
     pub insecure_admin: bool,
     /// There is no subnet administration.
     pub(crate) unmanaged: bool,
+    /// How many connections there can be, where that matters.
+    pub(crate) limits: Option<ConnectionLimits>,
 }
 
 impl Served {
@@ -49,6 +52,10 @@ impl Served {
             insecure_admin: wanted.insecure_admin,
         };
         let server = runtime.block_on(Server::bind(listen)).unwrap();
+        let server = match wanted.limits {
+            Some(limits) => server.with_limits(limits),
+            None => server,
+        };
         let (socket, tcp) = (server.socket().unwrap().to_owned(), server.tcp().unwrap());
         let backend = Backend {
             subnet: fake.clone(),

@@ -2,9 +2,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::{
-    aliases, completions, engine, events, findings, gpu, history, lft, links, multicast, nodes,
-    partitions, path, ports, quality, route, sa, services, sim, status, subscriptions, sweep,
-    watch, whatif,
+    aliases, completions, engine, events, expect, findings, gpu, history, lft, links, multicast,
+    nodes, partitions, path, ports, quality, route, sa, services, sim, status, subscriptions,
+    sweep, watch, whatif,
 };
 
 /// Asks a running rsm what it knows and does.
@@ -87,6 +87,8 @@ pub(crate) enum Question {
     Aliases(aliases::AliasesArguments),
     /// What is wrong with the fabric now
     Findings(findings::FindingsArguments),
+    /// What was there before and is missing, and accepting that it is gone for good
+    Expect(expect::ExpectArguments),
     /// The latest convergences: cause, time of each stage, packets
     History(history::HistoryArguments),
     /// What happened lately

@@ -164,6 +164,7 @@ impl Administration for Fake {
             ignored: 4,
             wrong_keys: 3,
             unknown_issuers: 2,
+            unserved: 11,
         }
     }
 

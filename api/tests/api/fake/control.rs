@@ -1,4 +1,8 @@
-use rsm_api::model::{Convergence, PortKey, Selector, SimulationAction, SubnetState};
+use std::time::Duration;
+
+use rsm_api::model::{
+    Activity, Convergence, PortKey, Selector, SimulationAction, Stage, SubnetState,
+};
 use rsm_api::resolve::resolve_node;
 use rsm_api::{BoxFuture, Control, ControlError, Simulation, SimulationError};
 use rsm_ids::{Lid, PortNum};
@@ -6,6 +10,19 @@ use rsm_ids::{Lid, PortNum};
 use super::Fake;
 
 impl Control for Fake {
+    fn activity(&self) -> Activity {
+        Activity {
+            stage: Stage::Sweeping,
+            cause: "requested".to_owned(),
+            running: Duration::from_millis(1500),
+            nodes: 312,
+            outstanding: 14,
+            sets_acknowledged: 0,
+            next: "engine updn requested".to_owned(),
+            callers: 2,
+        }
+    }
+
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>> {
         Box::pin(async move {
             if self.state == SubnetState::Standby {
@@ -14,6 +31,28 @@ impl Control for Fake {
             let cause = if full { "full resweep" } else { "resweep" };
             Ok(next(&mut self.convergences.lock(), cause.to_owned()))
         })
+    }
+
+    fn rewrite(&self) -> BoxFuture<'_, Result<Convergence, ControlError>> {
+        Box::pin(async move { Ok(next(&mut self.convergences.lock(), "rewrite".to_owned())) })
+    }
+
+    fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError> {
+        let mut missing = self.missing.lock();
+        let before = missing.len();
+        match name {
+            None => missing.clear(),
+            Some(name) => {
+                let name = name.to_string();
+                missing.retain(|missing| missing.name != name);
+            }
+        }
+        match before - missing.len() {
+            0 => Err(ControlError::Refused {
+                reason: "nothing is missing there".to_owned(),
+            }),
+            accepted => Ok(accepted as u64),
+        }
     }
 
     fn set_engine(&self, name: String) -> BoxFuture<'_, Result<Convergence, ControlError>> {

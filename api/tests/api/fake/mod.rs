@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    AliasGuid, AliasGuidKey, Convergence, Finding, Link, Node, Partition, PartitionMember, Port,
-    PortKey, Service, ServiceKey, SimulationAction, SubnetState, Subscription, SubscriptionKey,
+    AliasGuid, AliasGuidKey, Convergence, Finding, Link, Missing, Node, Partition, PartitionMember,
+    Port, PortKey, Service, ServiceKey, SimulationAction, SubnetState, Subscription,
+    SubscriptionKey,
 };
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
@@ -41,6 +42,8 @@ pub(crate) struct Fake {
     pub(crate) subscriptions: BTreeMap<SubscriptionKey, Subscription>,
     pub(crate) aliases: BTreeMap<AliasGuidKey, AliasGuid>,
     pub(crate) findings: Vec<Finding>,
+    /// By ascending key.
+    pub(crate) missing: Mutex<Vec<Missing>>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<Convergence>>,
     /// What was done to the simulation.

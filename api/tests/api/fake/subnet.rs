@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rsm_api::model::{
     Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, ForwardingEntry,
-    ForwardingTable, Hop, Inventory, Link, LinkFilter, Node, NodeFilter, NodeKind, Page, Partition,
-    PartitionMember, Port, PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status,
-    Verification,
+    ForwardingTable, Hop, Inventory, Link, LinkFilter, Missing, Node, NodeFilter, NodeKind, Page,
+    Partition, PartitionMember, Port, PortFilter, PortKey, Route, RouteOutcome, Selector,
+    SmpCounts, Status, Verification,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet};
@@ -275,6 +275,20 @@ impl Subnet for Fake {
             items: items
                 .filter(|finding| after.is_none_or(|after| finding.id > after))
                 .filter(|finding| filter.matches(finding))
+                .take(limit)
+                .cloned()
+                .collect(),
+        }
+    }
+
+    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Missing> {
+        Page {
+            generation: GENERATION,
+            items: self
+                .missing
+                .lock()
+                .iter()
+                .filter(|missing| after.is_none_or(|after| missing.key > after))
                 .take(limit)
                 .cloned()
                 .collect(),

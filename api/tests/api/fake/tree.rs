@@ -41,6 +41,7 @@ impl Fake {
             subscriptions: BTreeMap::new(),
             aliases: BTreeMap::new(),
             findings: Vec::new(),
+            missing: Mutex::default(),
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
             actions: Mutex::new(Vec::new()),

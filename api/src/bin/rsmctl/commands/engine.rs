@@ -1,7 +1,7 @@
 use clap::{Args, Subcommand};
 use rsm_proto::v1;
 
-use super::history;
+use super::{history, waiting};
 use crate::failure::Failure;
 use crate::output::Rows;
 use crate::session::{PAGE_SIZE, Session, all_pages};
@@ -78,7 +78,8 @@ async fn set(arguments: SetArguments, session: &mut Session) -> Result<(), Failu
     let request = v1::SetEngineRequest {
         engine: arguments.engine,
     };
-    let answer = session.routing().set_engine(request).await?;
+    let mut client = session.routing();
+    let answer = waiting::for_answer(session, client.set_engine(request)).await?;
     let convergence = answer.into_inner().convergence.unwrap_or_default();
     if session.output.is_json() {
         return session.output.json(&convergence);

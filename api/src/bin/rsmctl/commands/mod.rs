@@ -4,6 +4,7 @@ pub(crate) mod aliases;
 pub(crate) mod completions;
 pub(crate) mod engine;
 pub(crate) mod events;
+pub(crate) mod expect;
 pub(crate) mod findings;
 pub(crate) mod gpu;
 pub(crate) mod history;
@@ -22,6 +23,7 @@ pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod subscriptions;
 pub(crate) mod sweep;
+mod waiting;
 pub(crate) mod watch;
 pub(crate) mod whatif;
 
@@ -55,6 +57,7 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
         Question::Subscriptions(arguments) => subscriptions::run(arguments, &mut session).await,
         Question::Aliases(arguments) => aliases::run(arguments, &mut session).await,
         Question::Findings(arguments) => findings::run(arguments, &mut session).await,
+        Question::Expect(arguments) => expect::run(arguments, &mut session).await,
         Question::History(arguments) => history::run(arguments, &mut session).await,
         Question::Events(arguments) => events::run(arguments, &mut session).await,
         Question::Watch(arguments) => watch::run(arguments, &mut session).await,

@@ -48,6 +48,7 @@ fn summary(counters: &v1::AdministrationCounters, latencies: &v1::Latencies) -> 
     row("Ignored", counters.ignored.to_string());
     row("Wrong SM_Keys", counters.wrong_keys.to_string());
     row("Traps of nobody", counters.unknown_issuers.to_string());
+    row("Not served", counters.unserved.to_string());
     rows
 }
 

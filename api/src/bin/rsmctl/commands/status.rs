@@ -12,11 +12,25 @@ pub(crate) struct StatusArguments {}
 
 pub(crate) async fn run(_: StatusArguments, session: &mut Session) -> Result<(), Failure> {
     let answer = session.fabric().get_status(v1::GetStatusRequest {}).await?;
-    let status = answer.into_inner().status.unwrap_or_default();
+    let answer = answer.into_inner();
+    let status = answer.status.unwrap_or_default();
     if session.output.is_json() {
         return session.output.json(&status);
     }
-    session.output.table(rows(&status))
+    session.output.table(rows(&status))?;
+    match answer.connections.filter(|clients| clients.refused > 0) {
+        Some(clients) => session.output.line(&refusals(&clients)),
+        None => Ok(()),
+    }
+}
+
+/// Only where clients were refused: who reads this had a place.
+fn refusals(clients: &v1::Connections) -> String {
+    format!(
+        "API         {} connections were refused since the start; open now {} of {} over TCP, {} of {} at the socket: \
+         end idle clients, or raise the limit of open files (LimitNOFILE)",
+        clients.refused, clients.tcp_open, clients.tcp_limit, clients.unix_open, clients.unix_limit
+    )
 }
 
 fn rows(status: &v1::SubnetStatus) -> Rows {

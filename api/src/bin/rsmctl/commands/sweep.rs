@@ -1,7 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
-use super::history;
+use super::{history, waiting};
 use crate::failure::Failure;
 use crate::session::Session;
 
@@ -12,13 +12,19 @@ pub(crate) struct SweepArguments {
     /// Read everything anew, rather than only what may have changed
     #[arg(long)]
     full: bool,
+    /// Write every forwarding table anew as well, whatever switches read back, and turn off adaptive routing that another
+    /// subnet manager left on
+    #[arg(long)]
+    rewrite: bool,
 }
 
 pub(crate) async fn run(arguments: SweepArguments, session: &mut Session) -> Result<(), Failure> {
     let request = v1::ResweepRequest {
         full: arguments.full,
+        rewrite: arguments.rewrite,
     };
-    let answer = session.convergence().resweep(request).await?;
+    let mut client = session.convergence();
+    let answer = waiting::for_answer(session, client.resweep(request)).await?;
     let convergence = answer.into_inner().convergence.unwrap_or_default();
     if session.output.is_json() {
         return session.output.json(&convergence);

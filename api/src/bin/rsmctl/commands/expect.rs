@@ -1,0 +1,88 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::output::Rows;
+use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::text::{NONE, label, or_none, timestamp};
+
+/// What is expected and missing: nodes and cables that were there before; or accepts what is gone for good
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples: rsmctl expect; rsmctl expect --accept leaf-03:7; rsmctl expect --accept-all"
+)]
+pub(crate) struct ExpectArguments {
+    /// Expect this node, or the cable at this port, no longer
+    #[arg(long, value_name = "NODE|NODE:PORT", conflicts_with = "accept_all")]
+    accept: Option<String>,
+    /// Expect nothing of what is missing now any longer
+    #[arg(long)]
+    accept_all: bool,
+}
+
+pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Result<(), Failure> {
+    if arguments.accept_all || arguments.accept.is_some() {
+        let request = v1::AcceptMissingRequest {
+            name: arguments.accept.unwrap_or_default(),
+            all: arguments.accept_all,
+        };
+        let answer = session.convergence().accept_missing(request).await?;
+        let answer = answer.into_inner();
+        if session.output.is_json() {
+            return session.output.json(&answer);
+        }
+        let mut rows = Rows::new(&[">ACCEPTED"]);
+        rows.add([answer.accepted.to_string()]);
+        return session.output.table(rows);
+    }
+    let missing = all_pages(|page_token| {
+        let mut client = session.fabric();
+        let request = v1::ListMissingRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+        };
+        async move {
+            let page = client.list_missing(request).await?.into_inner();
+            Ok((page.missing, page.next_page_token))
+        }
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&missing);
+    }
+    let mut rows = Rows::new(&[
+        "MISSING SINCE",
+        "KIND",
+        "NAME",
+        "AT",
+        "WAS AT",
+        "STATE",
+        ">CABLES",
+        ">HOSTS",
+        ">MOVED",
+        "LEFT",
+    ]);
+    for missing in missing {
+        let at = match missing.port {
+            Some(port) => format!("{}:{port}", missing.node_guid),
+            None => missing.node_guid,
+        };
+        let optional =
+            |number: Option<u64>| number.map_or_else(|| NONE.to_owned(), |n| n.to_string());
+        rows.add([
+            missing
+                .lost_unix_ms
+                .map_or_else(|| NONE.to_owned(), timestamp),
+            label::<v1::MissingKind>(missing.kind),
+            missing.name,
+            at,
+            missing.place,
+            label::<v1::PortState>(missing.last_state),
+            missing.cables.to_string(),
+            missing.hosts_behind.to_string(),
+            optional(missing.moved_routes),
+            or_none(&missing.left),
+        ]);
+    }
+    session.output.table(rows)
+}

@@ -1,0 +1,105 @@
+//! Waiting for the subnet manager, and saying what for.
+
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use rsm_proto::v1;
+use rsm_proto::v1::Stage;
+use tonic::{Response, Status};
+
+use crate::output::printable;
+use crate::session::Session;
+
+/// How long an answer may take before anything is said: what is quick needs no words.
+const SILENT_FOR: Duration = Duration::from_millis(500);
+
+/// How often the subnet manager is asked what it does.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Waits for `answer`. While it takes its time, standard error has a line for each change of what is waited for. Whoever
+/// interrupts it takes the request back: the connection closes with the process.
+pub(super) async fn for_answer<T>(
+    session: &Session,
+    answer: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<Response<T>, Status> {
+    tokio::pin!(answer);
+    let mut pause = SILENT_FOR;
+    let mut told = String::new();
+    loop {
+        tokio::select! {
+            answer = &mut answer => return answer,
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = EVERY;
+        let mut client = session.convergence();
+        let request = v1::GetActivityRequest {};
+        let activity = tokio::select! {
+            answer = &mut answer => return answer,
+            activity = client.get_activity(request) => activity,
+        };
+        // A server that does not know this call answers the one that matters all the same.
+        let Some(activity) = activity
+            .ok()
+            .and_then(|answer| answer.into_inner().activity)
+        else {
+            continue;
+        };
+        let line = line(&activity);
+        if line != told {
+            // Whoever does not read it waits all the same.
+            let _ = writeln!(io::stderr(), "{}", printable(&line));
+            told = line;
+        }
+    }
+}
+
+/// `waiting: sweeping, 312 nodes known, 14 requests unanswered (light sweep); then: requested`
+fn line(activity: &v1::Activity) -> String {
+    let stage = match Stage::try_from(activity.stage) {
+        Ok(Stage::Sweeping) => format!(
+            "sweeping, {} nodes known, {} requests unanswered",
+            activity.nodes, activity.outstanding
+        ),
+        Ok(Stage::Planning) => "computing and proving routes".to_owned(),
+        Ok(Stage::Pushing) => format!(
+            "writing, {} Sets acknowledged, {} unanswered",
+            activity.sets_acknowledged, activity.outstanding
+        ),
+        Ok(Stage::Idle | Stage::Unspecified) | Err(_) => "nothing under way".to_owned(),
+    };
+    let mut line = format!("waiting: {stage}");
+    if !activity.cause.is_empty() {
+        line.push_str(&format!(" ({})", activity.cause));
+    }
+    if !activity.next.is_empty() {
+        line.push_str(&format!("; then: {}", activity.next));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_the_stage_its_cause_and_what_comes_next() {
+        let mut activity = v1::Activity {
+            stage: Stage::Sweeping.into(),
+            cause: "light sweep".to_owned(),
+            nodes: 312,
+            outstanding: 14,
+            next: "requested".to_owned(),
+            ..v1::Activity::default()
+        };
+        let expected = "waiting: sweeping, 312 nodes known, 14 requests unanswered (light sweep); \
+                        then: requested";
+        assert_eq!(line(&activity), expected);
+        activity.stage = Stage::Pushing.into();
+        activity.sets_acknowledged = 40;
+        activity.next.clear();
+        let expected = "waiting: writing, 40 Sets acknowledged, 14 unanswered (light sweep)";
+        assert_eq!(line(&activity), expected);
+        let nothing = v1::Activity::default();
+        assert_eq!(line(&nothing), "waiting: nothing under way");
+    }
+}

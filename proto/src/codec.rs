@@ -1,0 +1,65 @@
+//! How messages become bytes: protocol buffers, as everywhere; only what a malformed one is called differs.
+
+use std::marker::PhantomData;
+
+use prost::Message;
+use tonic::Status;
+use tonic::codec::{BufferSettings, DecodeBuf};
+use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
+
+/// Protocol buffers. Bytes that are none of the expected message are INVALID_ARGUMENT, for it is the client that sent them;
+/// tonic's own codec calls that INTERNAL, which says that the server is at fault.
+#[derive(Debug, Clone)]
+pub struct Codec<T, U> {
+    messages: PhantomData<(T, U)>,
+}
+
+impl<T, U> Default for Codec<T, U> {
+    fn default() -> Self {
+        Codec {
+            messages: PhantomData,
+        }
+    }
+}
+
+impl<T, U> tonic::codec::Codec for Codec<T, U>
+where
+    T: Message + Send + 'static,
+    U: Message + Default + Send + 'static,
+{
+    type Encode = T;
+    type Decode = U;
+    type Encoder = ProstEncoder<T>;
+    type Decoder = Decoder<U>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstCodec::<T, U>::default().encoder()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        Decoder {
+            inner: ProstCodec::<T, U>::default().decoder(),
+        }
+    }
+}
+
+/// Decodes messages of one kind.
+#[derive(Debug, Clone)]
+pub struct Decoder<U> {
+    inner: ProstDecoder<U>,
+}
+
+impl<U: Message + Default> tonic::codec::Decoder for Decoder<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        self.inner.decode(buf).map_err(|status| {
+            Status::invalid_argument(format!("malformed message: {}", status.message()))
+        })
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        self.inner.buffer_settings()
+    }
+}
