@@ -89,6 +89,8 @@ fn settled(spec: &str) -> Snapshot {
         converging: false,
         fabric: Arc::new(fabric),
         plan: Some(plan),
+        refused_plan: None,
+        expected: Arc::default(),
         findings: Arc::new([]),
         history: Arc::new([]),
         stats: ClientStats::default(),

@@ -53,6 +53,10 @@ pub enum FindingKind {
     Unanswering,
     /// A node answers some attributes and not others, or with an error.
     Incomplete,
+    /// A part of all SMPs or of their answers gets lost on the way.
+    SmpLoss,
+    /// A port holds an M_Key other than the configured one, and ignores what it is told.
+    MKeyMismatch,
     /// There are more ports than unicast LIDs.
     LidSpaceExhausted,
     /// Two ports held the same LID; one was given another.
@@ -61,8 +65,16 @@ pub enum FindingKind {
     LmcNotApplied,
     /// The engine could not route, or its result was refused.
     RoutingRefused,
+    /// The file of root GUIDs names switches that are not in the fabric.
+    RootsAbsent,
     /// Ports that are cabled together cannot reach each other.
     Unreachable,
+    /// A switch that was there is not.
+    SwitchMissing,
+    /// A cable that was there is not.
+    CableMissing,
+    /// A channel adapter or router that was there is not.
+    HostMissing,
     /// Members of multicast groups get no packets.
     MulticastUnserved,
     /// Multicast trees did not stand the proof.
@@ -75,12 +87,18 @@ pub enum FindingKind {
     LinkErrors,
     /// A port reports key violations (traps 256 to 259).
     KeyViolation,
-    /// Another subnet manager is master; this one stands by.
+    /// The port that this subnet manager sits at is down, or trained again.
+    LocalPort,
+    /// Another subnet manager is master: this one stands by, or is master as well.
     OtherMaster,
     /// A switch cannot hold the LIDs in use.
     TableTooSmall,
-    /// A device accepts a Set and does not keep a field of it.
-    FieldNotKept,
+    /// A switch routes adaptively as another manager left it, by tables that are not those in force.
+    AdaptiveRouting,
+    /// Devices of a kind refuse or ignore something, and are managed in another way.
+    DeviceHabit,
+    /// An Active link has an MTU or a number of VLs that is not as planned.
+    LinkMismatch,
     /// The store or a file could not be read or written.
     Storage,
     /// A configuration was refused; that in force stays.
@@ -101,20 +119,29 @@ impl FindingKind {
             FindingKind::SelfCabled => "self-cabled",
             FindingKind::Unanswering => "unanswering",
             FindingKind::Incomplete => "incomplete",
+            FindingKind::SmpLoss => "smp-loss",
+            FindingKind::MKeyMismatch => "m-key-mismatch",
             FindingKind::LidSpaceExhausted => "lid-space-exhausted",
             FindingKind::LidConflict => "lid-conflict",
             FindingKind::LmcNotApplied => "lmc-not-applied",
             FindingKind::RoutingRefused => "routing-refused",
+            FindingKind::RootsAbsent => "roots-absent",
             FindingKind::Unreachable => "unreachable",
+            FindingKind::SwitchMissing => "switch-missing",
+            FindingKind::CableMissing => "cable-missing",
+            FindingKind::HostMissing => "host-missing",
             FindingKind::MulticastUnserved => "multicast-unserved",
             FindingKind::MulticastRefused => "multicast-refused",
             FindingKind::SetFailed => "set-failed",
             FindingKind::LinkFlapping => "link-flapping",
             FindingKind::LinkErrors => "link-errors",
             FindingKind::KeyViolation => "key-violation",
+            FindingKind::LocalPort => "local-port",
             FindingKind::OtherMaster => "other-master",
             FindingKind::TableTooSmall => "table-too-small",
-            FindingKind::FieldNotKept => "field-not-kept",
+            FindingKind::AdaptiveRouting => "adaptive-routing",
+            FindingKind::DeviceHabit => "device-habit",
+            FindingKind::LinkMismatch => "link-mismatch",
             FindingKind::Storage => "storage",
             FindingKind::ConfigRefused => "config-refused",
             FindingKind::PartitionTableTooSmall => "partition-table-too-small",

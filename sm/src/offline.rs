@@ -10,6 +10,7 @@ use rsm_mad::wire::attr::{
 };
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_routing::{generate, ibnetdiscover};
+use rsm_sim::{Devices, SimConfig};
 
 use crate::fabric::Fabric;
 use crate::sweep::inventory::{Inventory, NodeRecord, PortKey, PortRecord, SwitchRecord};
@@ -43,6 +44,20 @@ pub fn load(spec: &str) -> anyhow::Result<Netlist> {
         tracing::warn!("{warning}");
     }
     Ok(parsed.netlist)
+}
+
+/// The fabric to simulate and what its hardware is like: what [`load`] takes, with `devices=…` for devices that do things in
+/// their own way (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`).
+///
+/// # Errors
+/// As [`load`]; or `devices=` names something that is none (with the names there are).
+pub fn simulated(spec: &str) -> anyhow::Result<(Netlist, SimConfig)> {
+    let (spec, devices) = Devices::split(spec)?;
+    let config = SimConfig {
+        devices,
+        ..SimConfig::default()
+    };
+    Ok((load(&spec)?, config))
 }
 
 /// The model of `netlist` as a sweep of such hardware would build it, seen from its first host, with the LIDs that it

@@ -206,11 +206,15 @@ fn compare(consequence: &mut Consequence, plan: &Plan, next: &Plan) {
         }
         consequence.switches += 1;
         consequence.entries += old.differing(new).count();
-        let on_the_way = next.table_on_the_way(switch.guid).unwrap_or(old);
-        for block in 0..blocks {
-            consequence.blocks_before += usize::from(!on_the_way.block_eq(old, block));
-            consequence.blocks += usize::from(!new.block_eq(on_the_way, block));
+        let mut held = old;
+        for stage in 0..next.transition.interim.len() {
+            let interim = next.interim_table(stage, switch.guid).unwrap_or(held);
+            let differing = (0..blocks).filter(|&block| !interim.block_eq(held, block));
+            consequence.blocks_before += differing.count();
+            held = interim;
         }
+        let differing = (0..blocks).filter(|&block| !new.block_eq(held, block));
+        consequence.blocks += differing.count();
     }
 }
 

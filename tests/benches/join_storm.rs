@@ -214,6 +214,7 @@ impl Storm {
             remembered: sa::Remembered::default(),
             core,
             save: Box::new(|_| ()),
+            journal: None,
         };
         let port: Arc<dyn AdministrationPort> = Arc::new(Wire(sender));
         let administering = administrator.start(sa::Config { sm_key: 0 }, port, surroundings)?;
@@ -324,11 +325,11 @@ impl Crowd<'_> {
         let own = self.hosts[0];
         loop {
             self.send(&own, &path(&own, &own));
-            let (_, mad) = self.answers.recv().expect("it runs");
-            if MadHeader::of(&mad).status() == Status::OK {
+            // There is no answer before there is something to answer from.
+            let answer = self.answers.recv_timeout(Duration::from_millis(10));
+            if answer.is_ok_and(|(_, mad)| MadHeader::of(&mad).status() == Status::OK) {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(10));
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rsm::core::snapshot::Snapshot;
-use rsm::daemon::administration::{Administering, Administrator, Clock, Surroundings};
+use rsm::daemon::administration::{Administering, Administrator, Clock, Journal, Surroundings};
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -20,6 +20,7 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};
 use rsm_sim::live::{self, SimHandle, SimTransport};
 
+use crate::clock::wait_for;
 use crate::virtual_time::{Settings, World};
 
 /// Longer than any answer takes.
@@ -54,6 +55,16 @@ impl Administered {
     /// When the specification is none, or the subnet does not come up as it should.
     #[must_use]
     pub fn brought_up(spec: &str, sm_key: u64) -> Administered {
+        Administered::journaled(spec, sm_key, None)
+    }
+
+    /// As [`Administered::brought_up`], where answers wait for a journal.
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    #[must_use]
+    pub fn journaled(spec: &str, sm_key: u64, journal: Option<Arc<dyn Journal>>) -> Administered {
         let world = World::brought_up(spec, Settings::default());
         let manager = world.manager();
         let snapshot = manager.snapshot().expect("it is up").clone();
@@ -77,6 +88,7 @@ impl Administered {
                     remembered: sa::Remembered::default(),
                     core: Box::new(|_| true),
                     save: Box::new(|_| ()),
+                    journal,
                 },
             )
             .expect("there are threads");
@@ -90,11 +102,28 @@ impl Administered {
     }
 
     /// As [`Administered::brought_up`], answering.
+    ///
+    /// # Panics
+    ///
+    /// As there, and when it never answers.
     #[must_use]
     pub fn answering(spec: &str, sm_key: u64) -> Administered {
-        let administered = Administered::brought_up(spec, sm_key);
+        Administered::brought_up(spec, sm_key).serving()
+    }
+
+    /// Has it answer.
+    ///
+    /// # Panics
+    ///
+    /// When it never does.
+    #[must_use]
+    pub fn serving(self) -> Administered {
+        let administered = self;
         let snapshot = Arc::clone(&administered.snapshot);
         administered.administering.publish(snapshot);
+        let administering = &administered.administering;
+        wait_for(PATIENCE, || administering.is_serving().then_some(()))
+            .expect("it answers from the snapshot");
         administered
     }
 

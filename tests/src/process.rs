@@ -250,6 +250,16 @@ impl Running {
         self.signal(Signal::HUP);
     }
 
+    /// Sends SIGSTOP: the child stands still until [`Running::resume`].
+    pub fn suspend(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Sends SIGCONT.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Sends SIGKILL and waits for the end.
     ///
     /// # Errors

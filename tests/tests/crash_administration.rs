@@ -1,12 +1,12 @@
 //! SIGKILL, and a new start: what hosts have asked for is still there, and none of them has to ask again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
-use rsm_mad::wire::header::Method;
+use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{
     ComponentMask, GuidInfoRecord, JoinState, McMemberRecord, PathRecord, Record, ServiceRecord,
 };
@@ -186,6 +186,52 @@ fn killed_it_knows_again_who_takes_part_and_what_is_offered() {
     // And it goes on from there.
     world.join(5, BROADCAST, full);
     world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);
+    rsm.terminate(LIMIT).unwrap().success().unwrap();
+}
+
+#[test]
+fn what_was_acknowledged_just_before_sigkill_is_there_afterwards() {
+    let (mut world, rsm) = start();
+    let full = JoinState::FULL_MEMBER;
+    world.join(1, BROADCAST, full);
+    // What is said first is in the database by then, and what follows is not.
+    std::thread::sleep(WRITTEN);
+    for place in [2, 3, 4, 5] {
+        world.join(place, BROADCAST, full);
+    }
+    let own = world.join(4, Gid(0), full);
+    let mut service = ServiceRecord::default();
+    service.set_service_id(7).set_service_gid(world.gid(2));
+    let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
+    let answer = world.host(2).ask(Method::SET, mask, &service);
+    assert_eq!(answer.record::<ServiceRecord>().service_id(), 7);
+    let alias = world.name(3, 2);
+    let mut leaving = McMemberRecord::default();
+    leaving
+        .set_mgid(BROADCAST)
+        .set_port_gid(world.gid(1))
+        .set_join_state(full);
+    let left = world.host(1).ask(Method::DELETE, NAMED, &leaving);
+    assert_eq!(left.status(), Status::OK);
+    rsm.kill().unwrap();
+
+    let mut first = world.hosts.remove(&1).expect("there is a host");
+    let rsm = world.hosted.rsm(&mut first);
+    world.hosts.insert(1, first);
+    let members: Vec<McMemberRecord> = world.all();
+    let of = |mgid: Gid| -> BTreeSet<Gid> {
+        let members = members.iter().filter(|record| record.mgid() == mgid);
+        members.map(|record| record.port_gid()).collect()
+    };
+    let expected = |places: &[usize]| places.iter().map(|&place| world.gid(place)).collect();
+    assert_eq!(of(BROADCAST), expected(&[2, 3, 4, 5]));
+    assert_eq!(of(own.mgid()), expected(&[4]));
+    assert_eq!(world.all::<ServiceRecord>().len(), 1);
+    world.wait_named(3, 2, alias);
+    let told: Vec<u32> = (1..=5)
+        .map(|place| world.hosts[&place].reregistrations())
+        .collect();
+    assert!(told.iter().all(|&times| times <= 1), "{told:?}");
     rsm.terminate(LIMIT).unwrap().success().unwrap();
 }
 

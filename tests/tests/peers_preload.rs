@@ -86,6 +86,34 @@ fn opensm_brings_it_up_and_answers_in_many_packets() {
     assert!(served.stop().unwrap().success().is_ok());
 }
 
+/// There are no counters to be read. Whoever asks is told so, rather than left to wait for three time-outs of a second.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn perfquery_is_told_that_there_is_no_performance_agent() {
+    if !require_peers(&["opensm", "perfquery", "smpquery", "iblinkinfo"]) {
+        return;
+    }
+    let served = Served::start(FABRIC).unwrap();
+    let opensm = opensm(&served, FIRST);
+    let lid_of = |path: &str| {
+        let info = asked(&served, SECOND, "smpquery", &["portinfo", "-D", path, "0"]);
+        let line = info.lines().find(|line| line.starts_with("Lid:"));
+        let lid = line.and_then(|line| line.rsplit('.').next());
+        lid.expect("there is a LID").to_owned()
+    };
+    // Itself, where a program has the port open; and its leaf, where there is no program. Only `-d` shows the status.
+    for lid in [lid_of("0"), lid_of("0,1")] {
+        let answer = served.diagnose(SECOND, "perfquery", &["-d", &lid]).unwrap();
+        let output = format!("{}{}", answer.stdout, answer.stderr);
+        assert!(!answer.status.success(), "{output}");
+        assert!(
+            output.contains("MAD completed with error status 0xc"),
+            "{output}"
+        );
+    }
+    opensm.stop().unwrap();
+}
+
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm")]
 fn osmtest_passes_whole_against_opensm() {

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use rsm::core::Command;
 use rsm::plan::policy::Policy;
-use rsm_ids::Lmc;
+use rsm_ids::{Guid, Lid, Lmc};
+use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::Habit;
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -58,6 +61,46 @@ fn comes_up_with_the_fewest_sets(spec: &str) {
         "a full sweep sets nothing"
     );
     assert_eq!(world.manager().done().back(), Some(&7));
+}
+
+/// Active hosts that the SA cannot tell from strangers.
+fn unknown_to_the_sa(world: &World) -> Vec<Lid> {
+    let ends = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
+    let infos = ends.filter_map(|(node, port)| world.sim.port_info(node, port).ok());
+    let directory = world.manager().standing().directory();
+    infos
+        .filter(|info| info.port_state() == PortState::Active)
+        .map(|info| info.lid())
+        .filter(|&lid| directory.and_then(|known| known.by_lid(lid)).is_none())
+        .collect()
+}
+
+/// Runs until everything rests; at no moment is there an Active host that the SA does not know.
+fn settle_without_strangers(world: &mut World) {
+    let limit = world.now() + LIMIT;
+    world.run(limit, |world| {
+        !unknown_to_the_sa(world).is_empty() || world.is_quiet()
+    });
+    assert_eq!(unknown_to_the_sa(world), []);
+    assert!(world.is_quiet());
+    expect::assert_up(world);
+}
+
+#[test]
+fn the_sa_knows_every_host_before_its_port_goes_active() {
+    let mut world = World::generated("fat-tree:k=4,levels=3", Settings::default());
+    world.keep_standing();
+    let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
+    let (node, port) = hosts.last().expect("there are hosts");
+    world.sim.unlink(node, port).expect("it is cabled");
+    settle_without_strangers(&mut world);
+
+    // A host that comes later is known as early.
+    world.sim.relink(node, port).expect("its cable is there");
+    settle_without_strangers(&mut world);
+    let lid = world.sim.port_info(node, port).unwrap().lid();
+    let directory = world.manager().standing().directory();
+    assert!(directory.unwrap().by_lid(lid).is_some());
 }
 
 #[test]
@@ -131,5 +174,41 @@ fn several_lids_to_a_port() {
             (hosts << lmc) + switches,
             "LMC {lmc}"
         );
+    }
+}
+
+/// Switches that take 40 ms for an answer, stop for 3 s, or drop bursts come up in their own time; the rest comes up at once,
+/// and none of them is asked the same over and over.
+#[test]
+fn slow_switches_hold_up_only_themselves() {
+    for habit in [Habit::SlowProcessor, Habit::Pauses, Habit::SmallBuffer] {
+        let mut world = World::generated("fat-tree:k=4,levels=3", Settings::default());
+        let (host, port) = world.manager().local(&world.sim).unwrap();
+        let own_leaf = world.sim.peer(host, port).unwrap().unwrap().0;
+        let switches = world
+            .sim
+            .nodes()
+            .filter(|&(guid, kind)| kind == NodeKind::Switch && guid != own_leaf);
+        let slow: Vec<Guid> = switches.map(|(guid, _)| guid).step_by(7).collect();
+        for &guid in &slow {
+            world.sim.set_personality(guid, habit.into()).unwrap();
+        }
+        world.watch();
+        world.run_for(Duration::from_secs(2));
+        let others = expect::reach(&world, &slow);
+        let inactive = expect::inactive(&world.sim, &others);
+        assert_eq!(inactive, Vec::<String>::new(), "{habit:?}");
+        world.settle(Duration::from_secs(60));
+        expect::assert_up(&world);
+        expect::assert_no_findings(&world);
+        world.watched().assert_harmless();
+        let stats = world.manager().core().client_stats();
+        let sent = stats.sent_get + stats.sent_set;
+        assert!(
+            stats.retries * 5 < sent,
+            "{habit:?}: {} of {sent}",
+            stats.retries
+        );
+        assert_eq!(stats.timeout, Duration::from_millis(25), "{habit:?}");
     }
 }

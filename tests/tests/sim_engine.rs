@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm::core::Command;
+use rsm::core::{Activity, Command};
 use rsm::whatif::{Loss, what_if};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::engine::EngineKind;
@@ -81,6 +81,46 @@ fn an_engine_whose_tables_could_deadlock_is_declined_and_nothing_changes() {
     assert_eq!(world.manager().done(), &[4]);
     expect::assert_no_findings(&world);
     assert_eq!(tables(&world), before);
+}
+
+#[test]
+fn an_engine_withdrawn_before_it_was_begun_with_is_not_tried() {
+    let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
+    let before = engine(&world);
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 1,
+    });
+    let progress = world.manager().core().progress();
+    assert!(matches!(progress.activity, Activity::Sweeping { .. }));
+    assert_eq!(progress.cause, "requested");
+    assert_eq!(progress.nodes, world.manager().core().inventory().len());
+    assert!(progress.outstanding > 0);
+    for ticket in [2, 3] {
+        world.command(Command::Engine {
+            engine: EngineKind::UpDn,
+            ticket,
+        });
+        let progress = world.manager().core().progress();
+        assert_eq!(progress.next, "engine updn requested");
+        world.command(Command::Withdraw { ticket });
+    }
+    world.settle(LIMIT);
+    assert_eq!(world.manager().done(), &[1]);
+    assert!(world.manager().declined().is_empty());
+    assert_eq!(engine(&world), before);
+    expect::assert_up(&world);
+    assert_eq!(world.manager().core().progress().next, "");
+
+    // One that is being tried already is judged by its plan.
+    world.command(Command::Engine {
+        engine: EngineKind::UpDn,
+        ticket: 4,
+    });
+    world.command(Command::Withdraw { ticket: 4 });
+    world.settle(LIMIT);
+    assert_eq!(world.manager().done(), &[1]);
+    assert_eq!(engine(&world), "updn");
 }
 
 #[test]

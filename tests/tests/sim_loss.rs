@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use rsm_mad::wire::attr::PortState;
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::Silence;
 use rsm_tests::virtual_time::{Settings, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -40,6 +43,119 @@ fn one_in_five() {
 #[test]
 fn a_superpod_with_one_in_twenty() {
     comes_up_in_spite_of(0.05, "superpod:su=1", 1);
+}
+
+/// How a fabric came up in which this share of all packets got lost: until its last port was Active and nothing was left
+/// to do, and how many SMPs that took.
+fn bring_up_at(loss: f64, spec: &str) -> (Duration, u64) {
+    let mut world = World::generated(spec, Settings::default());
+    world.sim.set_loss(loss).unwrap();
+    world.watch();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+    let stats = world.manager().core().client_stats();
+    let time = world.now().since(rsm_mad::Time::ZERO);
+    (time, stats.sent_get + stats.sent_set)
+}
+
+/// Losses that have nothing to do with load neither shrink the window nor stretch timeouts. `RSM_LOSS_FABRIC` names
+/// another fabric, to be measured only.
+#[test]
+fn random_loss_of_20_to_50_percent_keeps_up_the_rate_of_smps() {
+    let measured = std::env::var("RSM_LOSS_FABRIC");
+    let spec = measured.as_deref().unwrap_or("fat-tree:k=8,levels=3");
+    for (loss, limit, rate) in [
+        (0.0, 1, 10_000.0),
+        (0.2, 6, 1000.0),
+        (0.35, 10, 1000.0),
+        (0.5, 25, 1000.0),
+    ] {
+        let (time, smps) = bring_up_at(loss, spec);
+        if measured.is_err() {
+            assert!(time < Duration::from_secs(limit), "{loss}: {time:?}");
+            assert!(
+                smps as f64 / time.as_secs_f64() > rate,
+                "{loss}: {smps} in {time:?}"
+            );
+        }
+    }
+}
+
+/// While the first sweep goes on the operator is told why it takes so long; when all is up nothing is left to be said.
+#[test]
+fn losses_are_a_finding_while_the_first_sweep_goes_on() {
+    let mut world = World::generated("fat-tree:k=8,levels=3", Settings::default());
+    world.sim.set_loss(0.35).unwrap();
+    let told = world.run(world.now() + Duration::from_secs(2), |world| {
+        let findings = world.manager().findings();
+        findings.iter().any(|&(code, _)| code == "smp-loss")
+    });
+    assert!(told, "{:?}", world.manager().findings());
+    let snapshot = world.manager().snapshot().expect("it was published");
+    let mut texts = snapshot.findings.iter().map(|finding| &finding.text);
+    let text = texts
+        .find(|text| text.contains("lost"))
+        .expect("it names losses");
+    assert!(text.contains(" % of the SMPs that port 1 of "), "{text}");
+    world.sim.set_loss(0.0).unwrap();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+/// How many ports of the fabric are Active.
+fn active(world: &World) -> usize {
+    let ports = expect::reach(world, &[]).links;
+    let ends = ports.iter().flat_map(|&(a, b)| [a, b]);
+    ends.filter(|&(guid, port)| {
+        let info = world.sim.port_info(guid, port).expect("it is there");
+        info.port_state() == PortState::Active
+    })
+    .count()
+}
+
+/// A switch that passes SMPs on and answers none holds up its own links, and no others.
+#[test]
+fn a_silent_switch_holds_up_nobody_else() {
+    let mut world = World::generated("fat-tree:k=4,levels=3", Settings::default());
+    let (host, port) = world.manager().local(&world.sim).unwrap();
+    let own_leaf = world.sim.peer(host, port).unwrap().unwrap().0;
+    let silent = world
+        .sim
+        .nodes()
+        .find(|&(guid, kind)| kind == NodeKind::Switch && guid != own_leaf)
+        .unwrap()
+        .0;
+    world.sim.set_silence(silent, Silence::Answers).unwrap();
+    world.run_for(Duration::from_secs(1));
+    let ends = 2 * expect::reach(&world, &[]).links.len();
+    let of_the_silent = 2 * usize::from(world.sim.num_ports(silent).unwrap());
+    assert!(
+        active(&world) >= ends - of_the_silent,
+        "{} of {ends}",
+        active(&world)
+    );
+    world.sim.set_silence(silent, Silence::None).unwrap();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+/// Where a third of all SMPs gets lost, the first ports do not wait for the last answer.
+#[test]
+fn ports_are_brought_up_while_a_lossy_sweep_goes_on() {
+    let mut world = World::generated("fat-tree:k=8,levels=3", Settings::default());
+    world.sim.set_loss(0.5).unwrap();
+    while active(&world) < 100 {
+        world.run_for(Duration::from_millis(100));
+    }
+    let when = world.now();
+    world.settle(LIMIT);
+    let all = world.now().since(rsm_mad::Time::ZERO);
+    let some = when.since(rsm_mad::Time::ZERO);
+    assert!(some * 5 < all * 4, "{some:?} of {all:?}");
+    expect::assert_up(&world);
 }
 
 /// Answers that come twice, or after the question was given up.

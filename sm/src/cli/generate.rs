@@ -7,6 +7,12 @@ use rsm_routing::{generate, ibnetdiscover};
 
 use super::output::print;
 
+/// Above the list of devices.
+const DEVICES: &str = "\
+Simulated fabrics (rsm --fabric sim:…, rsm sim serve) take devices=NAME[+NAME…] besides, generated or from a file,
+and devices=mix:SEED for some of everything. Also old-once:FIELD, old-always:FIELD and drops:FIELD: answers to Set
+that show a field's old value the first time or always, and a field that keeps its value. Names are:";
+
 #[derive(Args, Debug)]
 pub(super) struct GenerateArgs {
     /// What to generate, such as superpod:su=2 or fat-tree:k=8,levels=3,faults=links:1%; without it the generators are listed
@@ -22,6 +28,13 @@ pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
                     "{}\n    {}\n    for example {}",
                     spec.synopsis, spec.help, spec.example
                 )?;
+            }
+            writeln!(out, "\n{DEVICES}")?;
+            for model in rsm_sim::MODELS {
+                writeln!(out, "    {:22}{}", model.name, model.is)?;
+            }
+            for info in rsm_sim::HABITS {
+                writeln!(out, "    {:22}a device that {}", info.name, info.does)?;
             }
             Ok(())
         })?;

@@ -33,6 +33,7 @@ const EXAMPLES: &str = "\
 Examples:
   rsm --fabric sim:superpod               a simulated 1,024-GPU SuperPOD; then: rsmctl status
   rsm --fabric umad:mlx5_0:1 --once       bring a subnet up once; exit code 0 when every port is Active
+  rsm --dry-run                           what rsm would set, beside the master in charge; nothing is set
   rsm plan fabric.txt --format json       routes for a fabric in ibnetdiscover's format, and their proof
   rsm generate fat-tree:k=24,levels=3     a fabric that ibsim loads";
 
@@ -61,6 +62,15 @@ enum Format {
     Json,
 }
 
+/// How much of a dry run is printed as text. JSON has all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Detail {
+    /// A line for each device.
+    Summary,
+    /// A line for each Set and each change as well.
+    Full,
+}
+
 #[derive(Args, Debug)]
 struct ServeArgs {
     /// The fabric: umad, umad:CA, umad:CA:PORT, sim:GENERATOR or sim:FILE
@@ -69,7 +79,19 @@ struct ServeArgs {
     /// Bring the subnet up once, report, and end: exit code 0 when every reachable port is Active, 1 otherwise
     #[arg(long)]
     once: bool,
-    /// How the report of --once is printed
+    /// Ask only, plan, print what would be set and end: exit code 0 when nothing would be, 3 when something would; `=full` prints
+    /// every Set with what it changes
+    #[arg(
+        long,
+        value_enum,
+        value_name = "DETAIL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "summary",
+        conflicts_with = "once"
+    )]
+    dry_run: Option<Detail>,
+    /// How the report of --once and --dry-run is printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// The configuration file (TOML, or OpenSM's opensm.conf)

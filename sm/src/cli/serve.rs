@@ -7,9 +7,10 @@ use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 
 use super::output::{print, print_json};
-use super::{Format, ServeArgs};
+use super::{Detail, Format, ServeArgs};
 use crate::config::Config;
-use crate::daemon::{self, FabricSpec, Options};
+use crate::daemon::{self, DryRunOptions, FabricSpec, Options};
+use crate::publish::dry_run::WOULD_SET;
 use crate::publish::summary::OnceReport;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -27,6 +28,15 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let overrides = overrides(&args)?;
     overrides(&mut config);
+    if let Some(detail) = args.dry_run {
+        let options = DryRunOptions {
+            fabric: args.fabric,
+            config,
+            trace: args.trace,
+            accept_credit_loops: args.accept_credit_loops,
+        };
+        return dry_run(options, detail, args.format);
+    }
     let stateless = args.state_dir.is_none() && args.config.is_none() && is_passing(&args);
     let (once, format) = (args.once, args.format);
     let options = Options {
@@ -41,11 +51,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         accept_credit_loops: args.accept_credit_loops,
         progress,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    let last = runtime.block_on(daemon::run(options))?;
+    let last = runtime()?.block_on(daemon::run(options))?;
     if !once {
         return Ok(ExitCode::SUCCESS);
     }
@@ -62,6 +68,26 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+}
+
+/// Prints what would be set.
+fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Result<ExitCode> {
+    let report = runtime()?.block_on(daemon::dry_run(options))?;
+    match format {
+        Format::Json => print_json(&report)?,
+        Format::Text => print(|out| write!(out, "{}", report.text(detail == Detail::Full)))?,
+    }
+    Ok(match report.would_set {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(WOULD_SET),
+    })
+}
+
 /// A simulated fabric, or a single pass: nothing is worth being remembered unless a directory is named.
 fn is_passing(args: &ServeArgs) -> bool {
     args.once || matches!(args.fabric, FabricSpec::Sim(_))
@@ -71,7 +97,11 @@ fn start_log(args: &ServeArgs) -> anyhow::Result<()> {
     let wanted = args
         .log
         .as_deref()
-        .unwrap_or(if args.once { "warn" } else { "info" });
+        .unwrap_or(if args.once || args.dry_run.is_some() {
+            "warn"
+        } else {
+            "info"
+        });
     let filter = EnvFilter::try_new(wanted).with_context(|| {
         format!(
             "`{wanted}` is no log filter: expected a level, or a list such as rsm::core=debug,info"

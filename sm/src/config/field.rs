@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::EngineKind;
 
-use super::{Config, Enforcement};
+use super::{Config, Enforcement, Takeover};
 
 /// A key, and all that reading, writing and explaining it needs.
 pub(super) struct Field {
@@ -39,6 +39,7 @@ pub(super) enum Kind {
     Address,
     Engine,
     Enforcement,
+    Takeover,
 }
 
 /// Where the value goes.
@@ -56,6 +57,7 @@ pub(super) enum Slot<'a> {
     Address(&'a mut Option<SocketAddr>),
     Engine(&'a mut EngineKind),
     Enforcement(&'a mut Enforcement),
+    Takeover(&'a mut Takeover),
 }
 
 /// A value as a file states it.
@@ -104,6 +106,10 @@ impl Field {
                 let known = Enforcement::ALL.into_iter().find(|e| e.name() == text);
                 *slot = known.ok_or(Refused)?;
             }
+            (Slot::Takeover(slot), Given::Text(text)) => {
+                let known = Takeover::ALL.into_iter().find(|t| t.name() == text);
+                *slot = known.ok_or(Refused)?;
+            }
             _ => return Err(Refused),
         }
         Ok(())
@@ -141,6 +147,7 @@ impl Field {
                 .to_owned(),
             Kind::Engine => one_of(&EngineKind::ALL.map(EngineKind::name)),
             Kind::Enforcement => one_of(&Enforcement::ALL.map(Enforcement::name)),
+            Kind::Takeover => one_of(&Takeover::ALL.map(Takeover::name)),
         }
     }
 
@@ -161,6 +168,7 @@ impl Field {
             Slot::Address(v) => quoted((*v)?.to_string()),
             Slot::Engine(v) => quoted(v.name().to_owned()),
             Slot::Enforcement(v) => quoted(v.name().to_owned()),
+            Slot::Takeover(v) => quoted(v.name().to_owned()),
         })
     }
 

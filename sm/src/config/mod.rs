@@ -30,7 +30,7 @@ pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use load::{ConfigError, FILE_MAX, Loaded};
 pub use model::{
     ApiConfig, Config, DumpConfig, Enforcement, FlapConfig, LidConfig, LinkConfig, PartitionConfig,
-    RoutingConfig, SmConfig, StateConfig, SweepConfig,
+    RoutingConfig, SmConfig, StateConfig, SweepConfig, Takeover,
 };
 pub use partitions::{
     Group, Members, Membership, Partition, Partitions, Rule, load_partitions, parse_partitions,

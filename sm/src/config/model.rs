@@ -50,6 +50,34 @@ pub struct SmConfig {
     pub sm_key: u64,
     /// The service level on which nodes reach the SM, 0 to 15.
     pub sm_sl: u8,
+    /// Which forwarding tables count that another manager left in switches.
+    pub takeover: Takeover,
+}
+
+/// Which forwarding tables are written anew where another manager may have left others in force than those read back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Takeover {
+    /// Those of switches that route adaptively.
+    #[default]
+    Auto,
+    /// Those, and those of all switches whose last manager was another.
+    Rewrite,
+    /// None.
+    Trust,
+}
+
+impl Takeover {
+    /// All there are.
+    pub const ALL: [Takeover; 3] = [Takeover::Auto, Takeover::Rewrite, Takeover::Trust];
+
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Takeover::Auto => "auto",
+            Takeover::Rewrite => "rewrite",
+            Takeover::Trust => "trust",
+        }
+    }
 }
 
 impl Default for SmConfig {
@@ -63,6 +91,7 @@ impl Default for SmConfig {
             m_key_lease_period_s: 0,
             sm_key: 1,
             sm_sl: 0,
+            takeover: Takeover::Auto,
         }
     }
 }
@@ -93,7 +122,7 @@ impl Default for SweepConfig {
             timeout_floor_ms: 25,
             timeout_initial_ms: 100,
             timeout_ceiling_ms: 1_000,
-            window: 128,
+            window: 96,
             per_target: 2,
             retries: 6,
         }
@@ -136,6 +165,8 @@ pub struct LinkConfig {
     pub force_speed: Option<u8>,
     /// PortInfo.LinkSpeedExtEnabled of switch ports.
     pub force_speed_ext: Option<u8>,
+    /// Whether links are bounced to get another MTU or number of VLs.
+    pub bounce: bool,
 }
 
 impl Default for LinkConfig {
@@ -153,6 +184,7 @@ impl Default for LinkConfig {
             force_width: None,
             force_speed: None,
             force_speed_ext: None,
+            bounce: false,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Every key there is. Reading, the sample and the messages are all made from this table.
 
+use rsm_mad::client::ClientConfig;
+
 use super::field::{Field, Kind, Slot};
 
 /// A section and what it is about.
@@ -74,6 +76,11 @@ pub(super) const FIELDS: &[Field] = fields! {
     sm.sm_sl: U8, number(0, 15), "", [
         "Service level on which nodes reach the subnet manager."
     ];
+    sm.takeover: Takeover, Kind::Takeover, "", [
+        "Whose forwarding tables are written anew although they read back right, and whose adaptive routing",
+        "is turned off: `auto`: switches that another manager left routing adaptively; `rewrite`: also all",
+        "whose last manager was another; `trust`: none."
+    ];
 
     sweep.light_interval_ms: U32, number(0, 24 * HOUR_MS), "", [
         "Time between two light sweeps, which ask each switch whether a port changed. Zero: none."
@@ -87,8 +94,9 @@ pub(super) const FIELDS: &[Field] = fields! {
     sweep.timeout_ceiling_ms: U32, number(1, MINUTE_MS), "", [
         "The longest wait for an answer."
     ];
-    sweep.window: U32, number(4, 32_768), "", [
-        "The most requests on the way at once; fewer while the fabric does not keep up. ibsim hangs above 160."
+    sweep.window: U32, number(4, ClientConfig::UMAD_WINDOW as u64), "", [
+        "The most requests on the way at once; fewer while the fabric does not keep up. More than 96 do not fit",
+        "into the queue that Linux has for management."
     ];
     sweep.per_target: U16, number(1, 16), "", [
         "The most requests on the way to one node: management has no flow control."
@@ -143,6 +151,10 @@ pub(super) const FIELDS: &[Field] = fields! {
     links.force_speed_ext: OptionU8, number(1, 31), "31", [
         "Extended speeds enabled on switch ports, the sum of 1 (FDR), 2 (EDR), 4 (HDR), 8 (NDR);",
         "30: none; 31: all that are supported. Not set: left as it is."
+    ];
+    links.bounce: Flag, Kind::Flag, "", [
+        "Whether an active link whose MTU or number of VLs is not as planned is taken down and up again, one",
+        "link at a time and each once: they only change while a link is down. Otherwise that is a finding."
     ];
 
     routing.engine: Engine, Kind::Engine, "", [

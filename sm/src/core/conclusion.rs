@@ -1,9 +1,10 @@
 //! The end of a pass: what it cost, who waited for it, and what is tried again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 
 use super::convergence::{Convergence, Pushed};
@@ -11,16 +12,28 @@ use super::event::Effect;
 use super::role::Role;
 use super::stage::Stage;
 use super::{Core, HISTORY, Remembered};
+use crate::expected::Cabling;
 use crate::fabric::Fabric;
+use crate::findings::{Finding, FindingKind};
+use crate::sweep::Query;
+use crate::sweep::inventory::PortKey;
 
 impl Core {
     /// Ends a pass: its cost is recorded, its result published, what failed is scheduled to be repaired.
     pub(super) fn conclude(&mut self, pushed: Pushed, failed: &[Guid], now: Time) {
         self.stage = Stage::Idle;
+        self.port_retrained &= self.groups_only;
         if !self.groups_only {
-            self.fabric = Arc::new(Fabric::build(&self.inventory));
+            let fabric = Arc::new(Fabric::build(&self.inventory));
+            if self.first_sweep.goes_on() {
+                self.expect_met(&fabric, now);
+            }
+            self.fabric = fabric;
         }
-        self.schedule_repair(failed, now);
+        // What failed while the first sweep goes on is part of the difference at its end.
+        if !self.first_sweep.goes_on() {
+            self.schedule_repair(failed, now);
+        }
         if !self.groups_only {
             self.schedule_rebalancing(now);
         }
@@ -46,7 +59,7 @@ impl Core {
 
     /// Whoever waits for what is done now is told, unless there is more to do at once.
     pub(super) fn keep_promises(&mut self, convergence: &Arc<Convergence>) {
-        if self.work.is_urgent() {
+        if self.work.is_urgent() || self.first_sweep.goes_on() {
             return;
         }
         for ticket in self.work.take_tickets() {
@@ -59,12 +72,26 @@ impl Core {
 
     pub(super) fn schedule_repair(&mut self, failed: &[Guid], now: Time) {
         let faults = &self.inventory.faults;
-        let owes = faults.to_ask_again().next().is_some() || faults.owed().next().is_some();
-        if failed.is_empty() && !owes {
+        let behind_ports = faults.to_ask_again();
+        let nodes = faults.owed().filter_map(Query::node);
+        let nodes = nodes.chain(failed.iter().copied());
+        let whole = nodes.map(|node| PortKey::new(node, PortNum::ZERO));
+        let debtors: BTreeSet<PortKey> = behind_ports.chain(whole).collect();
+        if !debtors.is_subset(&self.debtors) {
+            // How long others have stayed silent says nothing of this one.
+            self.work.repaired();
+        }
+        // A Set that failed is tried again at its time, whatever is found in order meanwhile.
+        let is_failing = |finding: &Finding| finding.kind == FindingKind::SetFailed;
+        if debtors.is_empty() {
+            if self.residue.iter().any(is_failing) {
+                return;
+            }
             self.work.repaired();
         } else {
             self.work.repair(failed.iter().copied(), now);
         }
+        self.debtors = debtors;
     }
 
     pub(super) fn schedule_light(&mut self, now: Time) {
@@ -79,12 +106,18 @@ impl Core {
     }
 
     pub(super) fn remember(&mut self) {
+        self.cabling_changed = false;
         self.effects
             .push_back(Effect::Remember(Box::new(Remembered {
                 claims: (*self.claims).clone(),
                 seats: self.seats.clone(),
                 gpus: Arc::default(),
+                cabling: Cabling {
+                    fabric: self.fabric.clone(),
+                    missing: self.expected.clone(),
+                },
                 not_kept: self.not_kept.clone(),
+                habits: self.inventory.habits.clone(),
                 generation: self.generation,
                 reregister: false,
             })));

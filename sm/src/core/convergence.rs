@@ -90,6 +90,12 @@ impl Meter {
         });
     }
 
+    /// What set off the pass under way, and when it began.
+    pub(super) fn running(&self) -> Option<(&str, Time)> {
+        let running = self.running.as_ref()?;
+        Some((&running.cause, running.began))
+    }
+
     /// The time since the last mark went to `part`.
     pub(super) fn mark(&mut self, part: Part, now: Time) {
         if let Some(running) = &mut self.running {

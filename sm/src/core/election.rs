@@ -9,6 +9,7 @@
 //!
 //! A manager that does not show our SM_Key gets no subnet from us, and no order of its is followed.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rsm_ids::Guid;
@@ -23,6 +24,7 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
 
+use super::inquiry::{Inquiry, Suspicion};
 use super::role::{self, Other, Role};
 use super::stage::Stage;
 use super::{Context, Core, routes};
@@ -40,6 +42,21 @@ pub(super) struct Election {
     refused: Option<(Guid, Time)>,
     /// Numbers the traps that are sent to a master.
     traps: u64,
+    /// Whether this manager is still the master, while that is asked.
+    pub(super) inquiry: Option<Box<Inquiry>>,
+    /// Something showed another master since the last inquiry.
+    pub(super) suspicion: Option<Suspicion>,
+    /// Devices that were sent Sets whose answers are not waited for any more: they are read before anything else is set.
+    pub(super) unsure: BTreeSet<Guid>,
+    /// Other masters, over which this one has precedence, that have not handed over yet.
+    pub(super) rivals: Vec<Other>,
+}
+
+impl Election {
+    /// When something is asked again.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.inquiry.as_ref().and_then(|inquiry| inquiry.deadline())
+    }
 }
 
 /// The subnet is being handed over.
@@ -84,8 +101,15 @@ impl Core {
         *smp.data_mut() = *shown.as_data();
         smp.make_response(status);
         self.replies.push_back(reply);
-        if is_order && status.is_ok() {
+        if !is_order {
+            return;
+        }
+        if status.is_ok() {
             self.obey(control, &sender);
+        } else if sender.sm_state() == SmState::Master
+            && sender.sm_key() == self.config.identity.sm_key
+        {
+            self.election.suspicion = Some(Suspicion { lid: None });
         }
     }
 
@@ -113,7 +137,12 @@ impl Core {
                 let name = known
                     .as_ref()
                     .map_or_else(|| sender.to_string(), |o| o.name.clone());
-                if self.role != Role::Master {
+                // A master in doubt has its answer: whoever is master gives the subnet to this manager.
+                let in_doubt = self.election.inquiry.is_some();
+                self.drop_inquiry();
+                if in_doubt {
+                    self.role = Role::Discovering;
+                } else if self.role != Role::Master {
                     // While it still is what an acknowledgement has to come from.
                     if let Some(other) = &known {
                         self.tell(other, SmControl::ACKNOWLEDGE);
@@ -259,7 +288,7 @@ impl Core {
             .find(|other| other.guid == guid)
     }
 
-    fn local_port(&self) -> Option<PortInfo> {
+    pub(super) fn local_port(&self) -> Option<PortInfo> {
         let local = self.inventory.local?;
         self.inventory.port(local)?.info
     }

@@ -11,12 +11,14 @@ use rsm_routing::engine::EngineKind;
 use rsm_routing::gdr::hosts::Inventory;
 
 use super::convergence::Convergence;
-use super::snapshot::Snapshot;
+use super::snapshot::{Forthcoming, Snapshot};
 use super::{Config, Remembered};
+use crate::expected::Accept;
 use crate::findings::Finding;
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
 use crate::plan::{Job, Outcome};
+use crate::push::Foreseen;
 
 /// Names the one who waits for a command to have had its effect.
 pub type Ticket = u64;
@@ -46,6 +48,9 @@ pub enum Event {
     GpuHosts(Arc<Inventory>),
     /// The hosts behind these ports have lost what they registered, and are to register anew.
     Reregister(BTreeSet<Guid>),
+    /// This process did not run for this long until now: it was stopped, or its machine was. Given before anything that
+    /// arrived or became due meanwhile.
+    Paused(Duration),
     /// Somebody wants something.
     Command(Command),
 }
@@ -60,6 +65,11 @@ pub enum Command {
         /// Told with [`Effect::Done`] when the hardware holds the resulting plan.
         ticket: Ticket,
     },
+    /// Sweep everything and write every block of every linear forwarding table, whatever switches read back.
+    Rewrite {
+        /// Told with [`Effect::Done`] when the hardware holds the resulting plan.
+        ticket: Ticket,
+    },
     /// Route with another engine until the configuration is read again.
     Engine {
         /// Which one.
@@ -68,8 +78,15 @@ pub enum Command {
         /// proof and everything stays as it is.
         ticket: Ticket,
     },
+    /// The one who waits for `ticket` does not any more: what was not begun for it alone is not begun.
+    Withdraw {
+        /// From the command before.
+        ticket: Ticket,
+    },
     /// Use another configuration from now on.
     Reload(Box<Config>),
+    /// Expect no longer what is missing.
+    Accept(Accept),
     /// A configuration was refused, and that in force stays: readers are told why.
     Refused(Vec<Finding>),
 }
@@ -90,6 +107,11 @@ pub enum Effect {
     },
     /// Compute a plan, and bring it back as [`Event::Planned`].
     Plan(Box<Job>),
+    /// Answer hosts from this until the next [`Effect::Publish`]. It comes before the first Set of the push that makes it
+    /// true, so that a port that goes Active finds an SA that knows it.
+    Serve(Arc<Forthcoming>),
+    /// What would be set, in this order, if this were no dry run ([`Mode::DryRun`](super::Mode::DryRun)).
+    Foreseen(Vec<Foreseen>),
     /// Show this to readers from now on.
     Publish(Arc<Snapshot>),
     /// Keep this for the next run.

@@ -10,6 +10,7 @@ use super::event::Effect;
 use super::role::Role;
 use super::stage::Stage;
 use crate::diff::diff_multicast;
+use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::groups::GroupSet;
 use crate::plan::multicast::HeldMasks;
@@ -34,7 +35,10 @@ impl Core {
             })
             .collect();
         Job {
-            previous: self.plan.clone(),
+            previous: self
+                .plan
+                .clone()
+                .filter(|_| !self.first_sweep.is_provisional()),
             hardware,
             ..self.job(now)
         }
@@ -99,6 +103,17 @@ impl Core {
             .collect()
     }
 
+    /// Has a plan made by the engine that is in force again, where the fabric has changed since its last one: what the engine
+    /// on trial left unrouted is not left at that.
+    fn plan_for_changes(&mut self) {
+        let planned_for = self.plan.as_ref().map(|plan| &plan.fabric);
+        let is_same = planned_for
+            .is_some_and(|fabric| !Delta::between(fabric, &self.fabric).changes_cabling());
+        if !is_same {
+            self.work.plan_again("the engine before routes again");
+        }
+    }
+
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
         self.meter.mark(Part::Plan, now);
         match outcome {
@@ -114,6 +129,9 @@ impl Core {
             }
             Outcome::Plan(plan) => {
                 self.pass_trial();
+                self.refused_plan = None;
+                self.count_moved(&plan);
+                self.first_sweep.planned();
                 self.residue.clone_from(&plan.findings);
                 let claims = Arc::make_mut(&mut self.claims);
                 let mut news = false;
@@ -140,17 +158,23 @@ impl Core {
                 }
             }
             // The engine before is in force again, and with it what was found to be wrong with its plan.
-            Outcome::Refused(error) if self.fail_trial(&error) => {
+            Outcome::Refused(refused) if self.fail_trial(&refused.error) => {
+                self.plan_for_changes();
                 self.conclude(Pushed::default(), &[], now);
             }
-            Outcome::Refused(error) => {
-                let text = format!("{}; the routes in force stay", error.with_causes());
+            Outcome::Refused(refused) => {
+                let text = format!(
+                    "no plan was made for the fabric as it is: {}; the routes in force stay, and {}",
+                    refused.with_causes(),
+                    refused.fit()
+                );
                 self.residue = vec![Finding::new(
                     FindingKind::RoutingRefused,
                     Subject::Subnet,
                     Severity::Error,
                     text,
                 )];
+                self.refused_plan = Some(Arc::from(refused));
                 self.conclude(Pushed::default(), &[], now);
             }
         }

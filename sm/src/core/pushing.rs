@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_routing::tables::Tables;
 
-use super::Core;
 use super::convergence::{Part, Pushed};
+use super::event::Effect;
+use super::role::Role;
+use super::snapshot::Forthcoming;
 use super::stage::Stage;
-use crate::diff::{Changes, diff};
+use super::{Core, Mode};
+use crate::diff::{Changes, PortChange, diff};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::push::{Cause, Failure, Push, Task};
@@ -23,7 +26,7 @@ impl Core {
         let Some(plan) = self.plan.clone() else {
             return;
         };
-        let changes = self.differing(&plan, None);
+        let changes = self.differing(&plan, &[]);
         if changes.blocks() > 0 {
             self.start_plan(now);
         } else {
@@ -33,29 +36,36 @@ impl Core {
 
     /// Writes what differs from `plan`, which was just made for what the hardware holds.
     pub(super) fn start_push(&mut self, plan: Arc<Plan>, now: Time) {
-        let waypoint = plan.waypoint.as_deref();
-        let changes = self.differing(&plan, waypoint);
+        let changes = self.differing(&plan, &plan.transition.interim);
         self.push(plan, changes, now);
     }
 
-    fn differing(&self, plan: &Plan, waypoint: Option<&Tables>) -> Changes {
+    fn differing(&self, plan: &Plan, interim: &[Tables]) -> Changes {
         diff(
             &self.inventory,
             &self.fabric,
             plan,
             &self.not_kept,
             &self.reregister,
-            waypoint,
+            interim,
         )
     }
 
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
+        if self.config.mode == Mode::DryRun {
+            self.foresee(plan, changes, now);
+            return;
+        }
         if !self.groups_only {
             self.reregister.begin(&changes);
+            self.note_changes(&changes);
         }
         if changes.is_empty() {
             self.unfinished = false;
             self.hurried = false;
+            if !self.groups_only {
+                self.forget_failures();
+            }
             self.conclude(
                 Pushed {
                     complete: true,
@@ -66,16 +76,32 @@ impl Core {
             );
             return;
         }
-        for (key, change) in &changes.ports {
-            if key.port != PortNum::ZERO || !change.info {
-                continue;
-            }
-            let node = self.inventory.node_mut(key.node);
-            if let Some(switch) = node.and_then(|node| node.switch.as_mut()) {
-                switch.unheard = true;
-            }
+        if !self.may_set() {
+            self.unfinished = true;
+            self.stage = Stage::Idle;
+            self.meter.discard();
+            return;
         }
+        self.serve(&changes, now);
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
+    }
+
+    /// Has the SA answer from the plan before any port goes Active by it. A push that makes no end port Active brings no
+    /// host that the SA does not know, so that it costs such a push nothing.
+    fn serve(&mut self, changes: &Changes, now: Time) {
+        let brings_hosts = changes.ports.values().any(PortChange::activates_end_port);
+        if self.groups_only || self.role != Role::Master || (self.serving && !brings_hosts) {
+            return;
+        }
+        let fabric = &self.fabric;
+        let written = changes.ports.iter().filter(|(_, change)| change.info);
+        let ports = written.filter_map(|(&key, change)| {
+            let held = fabric.port(fabric.find_port(key)?).info?;
+            Some((key, change.expected(&held)))
+        });
+        let forthcoming = Forthcoming::new(self.snapshot(now), ports.collect());
+        self.serving = true;
+        self.effects.push_back(Effect::Serve(Arc::new(forthcoming)));
     }
 
     pub(super) fn end_push(&mut self, now: Time) {
@@ -87,15 +113,10 @@ impl Core {
         for &port in push.reregistered() {
             self.reregister.done(port);
         }
-        self.residue.retain(|finding| {
-            !matches!(
-                finding.kind,
-                FindingKind::SetFailed | FindingKind::FieldNotKept
-            )
-        });
+        self.forget_failures();
         let failed = self.word_failures(push.failures());
         self.residue.extend(failed);
-        self.unfinished = push.was_stopped() || push.owes_multicast();
+        self.unfinished = push.was_stopped() || push.owes_multicast() || push.left_out_nodes();
         self.hurried &= push.was_stopped();
         let pushed = Pushed {
             lft_blocks: progress.blocks as u64,
@@ -108,10 +129,19 @@ impl Core {
         self.count_misses(push.failures());
         let nodes: Vec<Guid> = nodes.into_iter().collect();
         self.work.read_again(push.unread());
-        if push.learned() {
+        self.work.read_again(self.ports_in_doubt());
+        self.bounce_on();
+        self.note_unopened(&push);
+        if push.learned() | self.inventory.habits.take_news() {
             self.remember();
         }
         self.conclude(pushed, &nodes, now);
+    }
+
+    /// What the last push could not do is done, or about to be tried again.
+    fn forget_failures(&mut self) {
+        self.residue
+            .retain(|finding| finding.kind != FindingKind::SetFailed);
     }
 
     /// A node that did not answer Sets of this push has missed once, however many there were.
@@ -134,6 +164,7 @@ impl Core {
             .map(|failure| {
                 let (subject, what) = match failure.task {
                     Task::Switch(guid) => (Subject::Node(guid), "SwitchInfo".to_owned()),
+                    Task::AdaptiveRouting(guid) => (Subject::Node(guid), "ARInfo".to_owned()),
                     Task::Block { switch, .. } => {
                         (Subject::Node(switch), "its forwarding table".to_owned())
                     }
@@ -145,7 +176,7 @@ impl Core {
                         "its multicast forwarding table".to_owned(),
                     ),
                     Task::MulticastTop(guid) => (Subject::Node(guid), "MulticastFDBTop".to_owned()),
-                    Task::Port(key, _) => {
+                    Task::Port(key, _) | Task::Bounce(key) => {
                         (Subject::Port(key), format!("PortInfo of port {}", key.port))
                     }
                     Task::Guids(key, _) => {
@@ -158,8 +189,15 @@ impl Core {
                 };
                 let why = match failure.cause {
                     Cause::Silence => "did not answer".to_owned(),
+                    Cause::NotSent => "did not answer another Set before".to_owned(),
                     Cause::Refused(status) => format!("refused it: {status}"),
                     Cause::NotHeld => "answered, but does not hold what was set".to_owned(),
+                    Cause::NotKept(fields) => {
+                        format!(
+                            "accepted it, but keeps another {}",
+                            fields.names().join(", ")
+                        )
+                    }
                 };
                 let text = format!(
                     "{} was set on {}, which {why}; it is tried again",

@@ -64,11 +64,11 @@ pub struct Other {
 }
 
 impl Other {
-    fn is_master(&self) -> bool {
+    pub(super) fn is_master(&self) -> bool {
         self.state == SmState::Master
     }
 
-    fn precedence(&self) -> (u8, Reverse<Guid>) {
+    pub(super) fn precedence(&self) -> (u8, Reverse<Guid>) {
         (self.priority, Reverse(self.guid))
     }
 }
@@ -119,17 +119,18 @@ pub fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
 /// rival whatever it last said.
 pub fn decide(
     role: &Role,
-    inventory: &Inventory,
+    others: &[Other],
     identity: Identity,
     own_guid: Guid,
     predecessor: Option<Guid>,
 ) -> Verdict {
-    let others: Vec<Other> = others(inventory)
-        .into_iter()
+    let others: Vec<&Other> = others
+        .iter()
         .filter(|other| Some(other.guid) != predecessor && other.state != SmState::NotActive)
         .collect();
     let stronger = others
         .iter()
+        .copied()
         .filter(|other| !precedes(identity, own_guid, other))
         .max_by_key(|other| other.precedence());
     let standby = |master: Option<&Other>| match master.cloned() {
@@ -139,7 +140,8 @@ pub fn decide(
     Verdict::Be(match role {
         Role::NotActive => Role::NotActive,
         Role::Discovering | Role::Standby { .. } => {
-            standby(others.iter().find(|other| other.is_master()).or(stronger))
+            let master = others.iter().copied().find(|other| other.is_master());
+            standby(master.or(stronger))
         }
         Role::Master => match stronger {
             Some(heir) if heir.sm_key == identity.sm_key && heir.state != SmState::Discovering => {

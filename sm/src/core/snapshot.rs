@@ -6,15 +6,18 @@ use std::sync::Arc;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
-use rsm_mad::wire::attr::{NodeType, PortState};
+use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
+use rsm_routing::verify::Report;
 
 use super::Core;
 use super::convergence::Convergence;
 use super::role::{Identity, Role};
+use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::plan::Plan;
+use crate::plan::{Plan, RefusedPlan};
 use crate::sweep::fault;
+use crate::sweep::inventory::PortKey;
 
 /// The subnet and its manager at one moment.
 #[derive(Clone, Debug)]
@@ -35,6 +38,10 @@ pub struct Snapshot {
     pub fabric: Arc<Fabric>,
     /// The plan in force.
     pub plan: Option<Arc<Plan>>,
+    /// The last plan, where it was refused: what [`Snapshot::plan`] says of reachability is then no longer true.
+    pub refused_plan: Option<Arc<RefusedPlan>>,
+    /// What was there before and is not in [`Snapshot::fabric`].
+    pub expected: Arc<Expected>,
     /// What is wrong, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -43,6 +50,28 @@ pub struct Snapshot {
     pub stats: ClientStats,
     /// Traps received so far, by number (IBA 14.2.5.1).
     pub traps: BTreeMap<u16, u64>,
+}
+
+/// The subnet as it will be when the push that begins is done.
+#[derive(Debug)]
+pub struct Forthcoming {
+    before: Snapshot,
+    /// PortInfo of the ports that are written, as they will have it.
+    ports: Vec<(PortKey, PortInfo)>,
+}
+
+impl Forthcoming {
+    pub(super) fn new(before: Snapshot, ports: Vec<(PortKey, PortInfo)>) -> Forthcoming {
+        Forthcoming { before, ports }
+    }
+
+    /// As a snapshot. Copies the fabric: some ten milliseconds for 45,000 hosts, on whichever thread wants it.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            fabric: Arc::new(self.before.fabric.with_ports(&self.ports)),
+            ..self.before.clone()
+        }
+    }
 }
 
 /// How many ports with a link are in use, and how many are not.
@@ -57,7 +86,14 @@ pub struct PortCounts {
 impl Snapshot {
     pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         let mut findings = fault::findings(&core.inventory);
-        findings.extend(core.residue.iter().chain(&core.refused).cloned());
+        findings.extend(core.inventory.habits.findings(&core.inventory));
+        findings.extend(core.not_kept.findings(&core.inventory));
+        findings.extend(core.residue.iter().cloned());
+        findings.extend(core.refused.iter().cloned());
+        if core.role == Role::Master {
+            findings.extend(core.missing.iter().cloned());
+        }
+        findings.extend(core.daemon_findings.iter().cloned());
         findings.extend(
             core.traps
                 .findings(|port| format!("{} port {}", core.name(port.node), port.port)),
@@ -70,6 +106,10 @@ impl Snapshot {
             );
             Finding::new(FindingKind::LinkFlapping, Subject::Port(port), Severity::Warning, text)
         }));
+        findings.extend(core.findings_of_takeover());
+        let place = core.own_place();
+        findings.extend(core.first_sweep.finding(&core.client.stats(), &place));
+        findings.extend(core.findings_of_mismatches());
         if let Role::Standby { master } = &core.role {
             let text = format!(
                 "{} ({}, priority {}) is master; this one stands by and sets nothing",
@@ -82,6 +122,16 @@ impl Snapshot {
                 text,
             ));
         }
+        findings.extend(core.rivals().map(|rival| {
+            let text = format!(
+                "{} ({}, priority {}) is master, too: both write LIDs and routes until it hands over; this one has precedence \
+                 and has told it (trap 144), stop the other one if this stays",
+                rival.name, rival.guid, rival.priority
+            );
+            let subject = Subject::Node(rival.port.node);
+            Finding::new(FindingKind::OtherMaster, subject, Severity::Error, text)
+        }));
+        findings.extend(own_port(core));
         findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.cmp(b)));
         findings.dedup();
         Snapshot {
@@ -90,13 +140,29 @@ impl Snapshot {
             identity: core.config.identity,
             own_guid: core.own_guid(),
             port_up: core.port_up,
-            converging: !core.stage.is_idle() || core.work.is_urgent(),
+            converging: !core.stage.is_idle()
+                || core.first_sweep.goes_on()
+                || core.work.is_urgent(),
             fabric: core.fabric.clone(),
             plan: core.plan.clone(),
+            refused_plan: core.refused_plan.clone(),
+            expected: core.expected.clone(),
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),
             traps: core.traps.counts().clone(),
+        }
+    }
+
+    /// What the routes in force do with packets on the fabric as it is: the proof of the plan, or where a later plan was
+    /// refused what was found instead. `None` while nothing is known, and where another manager routes.
+    pub fn reachability(&self) -> Option<&Report> {
+        if self.role != Role::Master {
+            return None;
+        }
+        match &self.refused_plan {
+            Some(refused) => refused.in_force.as_ref(),
+            None => self.plan.as_ref().map(|plan| &plan.report),
         }
     }
 
@@ -124,4 +190,30 @@ impl Snapshot {
     pub fn count(&self, kind: NodeType) -> usize {
         self.fabric.count(kind)
     }
+}
+
+/// What is wrong with the port that this subnet manager sits at.
+fn own_port(core: &Core) -> Option<Finding> {
+    let what = match (core.port_up, core.port_retrained) {
+        (false, _) => {
+            "is down: the subnet keeps its routes, and no fault in it is dealt with; check the cable and the switch at its other end"
+        }
+        (true, true) => {
+            "fell back to Init: nothing reaches this host, and the switch at its other end may have lost its tables; it is read again"
+        }
+        (true, false) => return None,
+    };
+    let local = core.inventory.local?;
+    let text = format!(
+        "port {} of this subnet manager, at {}, {what}",
+        local.port,
+        core.name(local.node)
+    );
+    let subject = Subject::Port(local);
+    Some(Finding::new(
+        FindingKind::LocalPort,
+        subject,
+        Severity::Error,
+        text,
+    ))
 }

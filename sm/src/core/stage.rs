@@ -9,8 +9,8 @@ use super::damping::count_flaps;
 use super::election::HandingOver;
 use super::role::{self, Role, Verdict};
 use super::work::Next;
-use super::{Context, Core};
-use crate::fabric::{Delta, Fabric};
+use super::{Context, Core, Mode};
+use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::push::Push;
 use crate::sweep::{Scope, Sweep};
@@ -43,6 +43,9 @@ impl Core {
     pub(super) fn advance(&mut self, now: Time) -> bool {
         match &mut self.stage {
             Stage::Idle => {
+                if self.resume_first_sweep(now) {
+                    return true;
+                }
                 let active = self.port_up && self.role != Role::NotActive;
                 let next = if active { self.work.take() } else { None };
                 match next {
@@ -70,10 +73,14 @@ impl Core {
                     joined |= sweep.add_port(&self.inventory, port);
                 }
                 if !joined && sweep.is_done() {
+                    if self.election.inquiry.is_some() {
+                        // Whether this is still the master decides what follows.
+                        return false;
+                    }
                     self.end_sweep(now);
                     return true;
                 }
-                joined
+                joined || self.leave_silent_nodes_out() || self.bring_up_what_is_known(now)
             }
             Stage::Planning { .. } => {
                 if self.rebalancing && self.work.is_urgent() {
@@ -98,12 +105,19 @@ impl Core {
                     self.end_push(now);
                     return true;
                 }
-                false
+                let is_waited_for = push.was_stopped() || self.work.is_urgent();
+                is_waited_for && self.abandon_silent_nodes()
             }
         }
     }
 
     fn begin(&mut self, next: Next, now: Time) {
+        let needs_master = matches!(next, Next::Plan | Next::Groups | Next::Rebalance);
+        if needs_master && self.role != Role::Master && self.config.mode == Mode::Manage {
+            // The sweep of a manager that becomes master plans with what is known by then.
+            drop(self.work.take_cause());
+            return;
+        }
         let cause = match next {
             Next::Lightly => "light sweep".to_owned(),
             Next::Master => "polling the master".to_owned(),
@@ -113,7 +127,11 @@ impl Core {
         };
         self.meter.start(cause, now, self.client.stats());
         self.groups_only = false;
+        if matches!(next, Next::Everything { .. }) && std::mem::take(&mut self.rewrite_requested) {
+            self.distrust_all_tables();
+        }
         self.inventory.reads_lanes = self.config.policy.engine.may_need_lanes();
+        self.inventory.use_m_key(self.config.policy.ports.m_key);
         let inventory = &mut self.inventory;
         let sweep = match next {
             Next::Plan => {
@@ -129,7 +147,11 @@ impl Core {
                 return;
             }
             Next::Everything { audit } => Sweep::start(Scope::Full { audit }, inventory),
-            Next::Lightly => Sweep::start(Scope::Light, inventory),
+            Next::Lightly => {
+                let sweep = Sweep::start(Scope::Light, inventory);
+                self.ask_silent_managers();
+                sweep
+            }
             Next::Master => {
                 let mut sweep = Sweep::start(Scope::Targets, inventory);
                 if let Role::Standby { master } = &self.role {
@@ -168,12 +190,21 @@ impl Core {
         };
         self.meter.mark(Part::Discover, now);
         sweep.finish(&mut self.inventory);
+        if self.inventory.habits.take_news() {
+            self.remember();
+        }
+        if std::mem::take(&mut self.suspicion_shown) {
+            self.publish(now);
+        }
         if self.inventory.local.is_none() {
             self.residue = vec![Finding::new(
                 FindingKind::Unanswering,
                 Subject::Subnet,
                 Severity::Error,
-                "the local port does not answer".to_owned(),
+                "the local port does not answer, and no part of the subnet is managed: its adapter hangs, or holds an M_Key \
+                 other than sm.m_key with protection level 2 or 3; set sm.m_key to the key of the subnet manager before, or \
+                 reset the adapter"
+                    .to_owned(),
             )];
             self.meter.discard();
             self.work
@@ -182,26 +213,35 @@ impl Core {
             self.publish(now);
             return;
         }
+        self.first_sweep.end();
         self.judge_coverage(&sweep);
-        let fabric = Arc::new(Fabric::build(&self.inventory));
+        let fabric = Arc::new(self.model());
         let delta = Delta::between(&self.fabric, &fabric);
         count_flaps(&mut self.damping, &delta, &self.fabric, &fabric, now);
+        self.expect(&delta, &fabric, now);
         self.fabric = fabric;
         if !self.settle_role(sweep.scope(), now) {
             return;
         }
-        let damped = self.damping.suppressed();
+        self.judge_tables();
+        self.remember_cabling();
+        let was_in_doubt = self.settle_readings();
+        let damped = self.kept_out();
         let same_links = damped == *self.damped;
         self.damped = Arc::new(damped);
         let plan_holds = self
             .plan
             .as_ref()
             .is_some_and(|plan| Arc::ptr_eq(&plan.policy, &self.config.policy));
-        let quiet = delta.is_empty() && same_links && plan_holds;
+        let quiet =
+            delta.is_empty() && same_links && plan_holds && !self.first_sweep.is_provisional();
         match sweep.scope() {
             _ if !quiet => self.start_plan(now),
             Scope::Light | Scope::Targets
-                if !sweep.found_change() && !self.unfinished && self.reregister.is_empty() =>
+                if !sweep.found_change()
+                    && !self.unfinished
+                    && !was_in_doubt
+                    && self.reregister.is_empty() =>
             {
                 self.meter.discard();
                 self.schedule_repair(&[], now);
@@ -229,6 +269,10 @@ impl Core {
 
     /// Decides who is master. Returns whether this subnet manager goes on as master with what it has seen.
     fn settle_role(&mut self, scope: Scope, now: Time) -> bool {
+        if self.config.mode == Mode::DryRun {
+            // It plans as if the subnet were its own.
+            return true;
+        }
         if self.role == Role::NotActive
             || self.role == Role::Discovering && !matches!(scope, Scope::Full { .. })
         {
@@ -236,13 +280,10 @@ impl Core {
             self.meter.discard();
             return false;
         }
-        let verdict = role::decide(
-            &self.role,
-            &self.inventory,
-            self.config.identity,
-            self.own_guid(),
-            self.election.predecessor.take(),
-        );
+        let predecessor = self.election.predecessor.take();
+        let others = role::others(&self.inventory);
+        let identity = self.config.identity;
+        let verdict = role::decide(&self.role, &others, identity, self.own_guid(), predecessor);
         match (&self.role, verdict) {
             (_, Verdict::Be(Role::Standby { master })) => {
                 self.meter.discard();
@@ -254,12 +295,14 @@ impl Core {
                 self.meter.discard();
                 self.role = Role::Master;
                 self.found.look_again();
+                self.begin_takeover();
                 self.work.sweep_everything(true, "the master is gone");
                 self.publish(now);
                 false
             }
             (_, Verdict::Be(role)) => {
                 self.role = role;
+                self.warn_rivals(others, predecessor);
                 true
             }
             (_, Verdict::HandOver(heir)) => {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
-use rsm_mad::wire::attr::{Attribute, Notice, SmInfo, TrapDetails};
+use rsm_mad::wire::attr::{Attribute, BadMKey, Notice, SmInfo, TrapDetails};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 
 use super::role::Role;
-use super::{Core, Effect};
+use super::{Core, Effect, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 
@@ -93,16 +93,17 @@ impl Core {
     /// A datagram that answers nothing of ours.
     pub(super) fn on_unsolicited(&mut self, datagram: &Datagram, now: Time) {
         let smp = Smp::from_bytes(&datagram.mad);
-        if !smp.header().class().is_subnet_management() {
+        if !smp.header().class().is_subnet_management() || self.config.mode == Mode::DryRun {
             return;
         }
         match (smp.header().method(), smp.header().attribute()) {
             // Only the master speaks to agents; a standby that represses takes the trap away from the master.
             (Method::TRAP, Notice::ID) if self.role == Role::Master => {
-                self.repress(datagram);
+                let source = self.source_of(datagram);
+                self.repress(datagram, source);
                 let mut notice = *Notice::from_data(smp.data());
                 if !notice.issuer_lid().is_unicast() {
-                    notice.set_issuer_lid(datagram.remote.lid);
+                    notice.set_issuer_lid(source);
                 }
                 self.on_trap(&notice, now);
                 self.effects.push_back(Effect::Notice(Box::new(notice)));
@@ -112,10 +113,30 @@ impl Core {
         }
     }
 
-    fn repress(&mut self, trap: &Datagram) {
+    /// The LID that a trap was sent from. A trap of the own node may never have been on the wire and then states 0.
+    fn source_of(&self, trap: &Datagram) -> Lid {
+        if trap.remote.lid != Lid::NONE {
+            return trap.remote.lid;
+        }
+        let own = self
+            .inventory
+            .local
+            .and_then(|local| self.inventory.port(local));
+        own.and_then(|port| port.info.as_ref())
+            .map_or(Lid::NONE, |info| info.lid())
+    }
+
+    /// Answers a trap so that it is not repeated (IBA 13.4.9). Agents may check the M_Key as that of a Set (IBA 14.2.4.1).
+    fn repress(&mut self, trap: &Datagram, source: Lid) {
+        if source == Lid::NONE {
+            // Nothing leads there; the trap is repeated when the own port has its LID.
+            return;
+        }
         let mut reply = *trap;
+        reply.remote.lid = source;
         let smp = Smp::from_bytes_mut(&mut reply.mad);
         smp.header_mut().set_method(Method::TRAP_REPRESS);
+        smp.set_m_key(self.config.policy.ports.m_key);
         self.replies.push_back(reply);
     }
 
@@ -146,7 +167,7 @@ impl Core {
             }
             TrapDetails::LocalChange(change) => self.look_at_holder(change.lid()),
             TrapDetails::SystemImageGuidChange(change) => self.look_at_holder(change.lid()),
-            TrapDetails::BadMKey(violation) => self.count_violation(violation.lid()),
+            TrapDetails::BadMKey(violation) => self.on_bad_m_key(notice, violation, now),
             TrapDetails::BadKeys(violation) => self.count_violation(violation.lid1()),
             TrapDetails::BadPKeyAtSwitch(violation) => self.count_violation(violation.lid1()),
             // 64 to 67 are sent by subnet managers, not to them; vendors' traps are counted.
@@ -157,6 +178,27 @@ impl Core {
     fn look_at_holder(&mut self, lid: Lid) {
         if let Some(at) = self.holder(lid) {
             self.work.look_at_port(at);
+        }
+    }
+
+    /// A port was sent a wrong M_Key: by a stranger, or by this subnet manager, whose Sets it then ignores.
+    fn on_bad_m_key(&mut self, notice: &Notice, violation: &BadMKey, now: Time) {
+        let own = self
+            .inventory
+            .local
+            .and_then(|local| self.inventory.port(local));
+        let own_lid = own
+            .and_then(|port| port.info.as_ref())
+            .map(|info| info.lid());
+        let is_own = violation.m_key() == self.config.policy.ports.m_key
+            && (own_lid == Some(violation.lid()) || violation.dr_notice());
+        if !is_own {
+            return self.count_violation(violation.lid());
+        }
+        if let Some(port) = self.holder(notice.issuer_lid())
+            && self.inventory.key_refused(port)
+        {
+            self.publish(now);
         }
     }
 
@@ -184,6 +226,14 @@ impl Core {
             .local
             .and_then(|local| self.inventory.port(local))
             .map_or(Guid::ZERO, |port| port.guid)
+    }
+
+    /// The port that this subnet manager sits at, for the operator.
+    pub(super) fn own_place(&self) -> String {
+        match self.inventory.local {
+            Some(local) => format!("port {} of {}", local.port, self.name(local.node)),
+            None => "this host".to_owned(),
+        }
     }
 
     /// The name of a node, for the operator.

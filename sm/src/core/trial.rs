@@ -63,11 +63,20 @@ impl Core {
         true
     }
 
-    /// The configuration says which engine routes, whatever was under trial.
-    pub(super) fn drop_trial(&mut self) {
+    /// Whoever gave `ticket` does not wait any more. An engine that no job has yet is not tried; one that is being tried is
+    /// judged by its plan, as if somebody waited.
+    pub(super) fn withdraw(&mut self, ticket: Ticket) {
+        self.work.withdraw(ticket);
+        let unbegun = |trial: &mut Trial| trial.ticket == ticket && trial.generation.is_none();
+        if let Some(trial) = self.trial.take_if(unbegun) {
+            Arc::make_mut(&mut self.config.policy).engine = trial.before;
+        }
+    }
+
+    /// Ends the trial without a verdict, for `reason`. The engine that is in the configuration stays there.
+    pub(super) fn drop_trial(&mut self, reason: &str) {
         if let Some(trial) = self.trial.take() {
-            let reason = "the configuration was read again meanwhile".to_owned();
-            self.decline(trial.ticket, reason);
+            self.decline(trial.ticket, reason.to_owned());
         }
     }
 

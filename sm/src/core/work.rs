@@ -174,6 +174,11 @@ impl Work {
         self.not_before = Some(now + pause);
     }
 
+    /// Whether what waits is not begun before a pause is over.
+    pub fn is_postponed(&self) -> bool {
+        self.not_before.is_some()
+    }
+
     /// Nothing is left to be repaired.
     pub fn repaired(&mut self) {
         self.repairs = 0;
@@ -290,12 +295,23 @@ impl Work {
         )
     }
 
-    /// The causes since the last call, as one phrase.
-    pub fn take_cause(&mut self) -> String {
+    /// The causes of what waits, as one phrase.
+    pub fn next_cause(&self) -> String {
         let mut text = self.causes.join("; ");
         if self.more_causes > 0 {
             text.push_str(&format!("; and {} more", self.more_causes));
         }
+        text
+    }
+
+    /// Until when what waits is put off, if it is.
+    pub fn not_before(&self) -> Option<Time> {
+        self.not_before
+    }
+
+    /// The causes since the last call, as one phrase.
+    pub fn take_cause(&mut self) -> String {
+        let text = self.next_cause();
         self.causes.clear();
         self.more_causes = 0;
         text

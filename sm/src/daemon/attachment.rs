@@ -16,9 +16,10 @@ use rsm_mad::transport::{
     AdministrationPort, Datagram, IsSmError, LocalPort, SendError, Sinks, Transport,
 };
 use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_sim::Sim;
 use rsm_sim::live::{self, SimHandle, SimTransport};
-use rsm_sim::{Sim, SimConfig};
 
+use super::findings::{DaemonFindings, Part};
 use crate::offline;
 
 /// Which fabric: `umad`, `umad:CA`, `umad:CA:PORT` or `sim:SPEC`.
@@ -76,6 +77,15 @@ impl std::fmt::Display for FabricSpec {
             }
         }
     }
+}
+
+/// As what a port is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Presence {
+    /// As a subnet manager: traps and questions of others arrive.
+    Manager,
+    /// As one that asks only, beside a subnet manager that may run on the same port.
+    Observer,
 }
 
 /// An open port of either kind.
@@ -154,13 +164,9 @@ impl Line {
 
     /// Writes out what was traced.
     pub(super) fn finish(&mut self) {
-        if let Line::Traced(_, trace) = self
-            && let Err(error) = trace.flush()
-        {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "the trace is not complete"
-            );
+        if let Line::Traced(_, trace) = self {
+            // An error is told as any other of the trace: see `report_end`.
+            let _ = trace.flush();
         }
     }
 }
@@ -171,6 +177,8 @@ pub(super) fn open(
     trace: Option<&Path>,
     clock: impl Fn() -> Time + Send + Sync + 'static,
     sinks: Sinks,
+    findings: &DaemonFindings,
+    presence: Presence,
 ) -> anyhow::Result<(Line, Option<Simulated>)> {
     let trace = match trace {
         Some(path) => {
@@ -178,7 +186,9 @@ pub(super) fn open(
                 .with_context(|| format!("cannot write the trace {}", path.display()))?;
             let writer = PcapngWriter::new(BufWriter::new(file), &spec.to_string())
                 .with_context(|| format!("cannot write the trace {}", path.display()))?;
-            Some(Trace::new(writer, clock))
+            let trace = Trace::new(writer, clock);
+            report_end(&trace, path, findings.clone());
+            Some(trace)
         }
         None => None,
     };
@@ -192,14 +202,18 @@ pub(super) fn open(
                 ca: ca.clone(),
                 port: *port,
             };
-            (Attachment::Umad(umad::open(&selector, sinks)?), None)
+            let port = match presence {
+                Presence::Manager => umad::open(&selector, sinks)?,
+                Presence::Observer => umad::observe(&selector, sinks)?,
+            };
+            (Attachment::Umad(port), None)
         }
         FabricSpec::Sim(spec) => {
-            let netlist = offline::load(spec)?;
+            let (netlist, config) = offline::simulated(spec)?;
             let (node, port) = seat(&netlist).with_context(|| {
                 format!("nobody in {spec} has a cable to manage the fabric through")
             })?;
-            let sim = Sim::new(&netlist, SimConfig::default(), SEED)?;
+            let sim = Sim::new(&netlist, config, SEED)?;
             let handle = live::spawn(sim)?;
             let transport = handle.attach(node, port, sinks)?;
             (
@@ -213,6 +227,18 @@ pub(super) fn open(
         None => Line::Plain(port),
     };
     Ok((line, simulated))
+}
+
+/// Has it told when the trace ends early: it is not taken up again, for half a record would be in its middle.
+fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
+    let path = path.display().to_string();
+    trace.on_error(move |error| {
+        let text = format!(
+            "the trace {path} has ended ({error}): datagrams are not recorded any more, traffic goes on; make room there, \
+             and start rsm again for another trace"
+        );
+        findings.fail(Part::Trace, text);
+    });
 }
 
 /// What the simulation's faults are drawn from. The daemon runs in real time, so that no seed would repeat a run.

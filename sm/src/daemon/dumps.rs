@@ -6,10 +6,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use tokio::sync::watch;
 
+use super::findings::{DaemonFindings, Part};
+use super::state_dir::{self, CHECK_EVERY};
 use crate::core::snapshot::Snapshot;
 use crate::dump;
 
 /// Writes snapshots to files, on a thread of its own; of several that wait, only the last is written.
+///
+/// What could not be written is written again every [`CHECK_EVERY`], and a finding meanwhile.
 pub(super) struct Dumper {
     running: Option<Running>,
 }
@@ -20,29 +24,24 @@ struct Running {
 }
 
 impl Dumper {
-    pub(super) fn start(dir: Option<PathBuf>) -> anyhow::Result<Dumper> {
+    pub(super) fn start(dir: Option<PathBuf>, findings: DaemonFindings) -> anyhow::Result<Dumper> {
         let Some(dir) = dir else {
             return Ok(Dumper { running: None });
         };
-        let (latest, mut inbox) = watch::channel(None);
+        let (latest, inbox) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
             .build()
             .context("cannot start the thread of the dumps")?;
         let thread = std::thread::Builder::new()
             .name("dumps".to_owned())
             .spawn(move || {
-                loop {
-                    let open = runtime.block_on(inbox.changed()).is_ok();
-                    let latest: Option<Arc<Snapshot>> = inbox.borrow_and_update().clone();
-                    if let Some(snapshot) = latest.filter(|_| open)
-                        && let Err(error) = dump::snapshot::write(&dir, &snapshot)
-                    {
-                        tracing::error!("{error:#}");
-                    }
-                    if !open {
-                        break;
-                    }
-                }
+                let folder = Folder {
+                    dir,
+                    findings,
+                    owed: None,
+                };
+                runtime.block_on(folder.write_all(inbox));
             })
             .context("cannot start the thread of the dumps")?;
         Ok(Dumper {
@@ -65,5 +64,66 @@ impl Dumper {
                 tracing::error!("the thread of the dumps panicked");
             }
         }
+    }
+}
+
+/// The folder that dumps are written to.
+struct Folder {
+    dir: PathBuf,
+    findings: DaemonFindings,
+    /// What could not be written, if that was the last thing to be written.
+    owed: Option<Arc<Snapshot>>,
+}
+
+impl Folder {
+    /// Writes what arrives in `inbox` until that is closed.
+    async fn write_all(mut self, mut inbox: watch::Receiver<Option<Arc<Snapshot>>>) {
+        let mut has_written = false;
+        loop {
+            match tokio::time::timeout(CHECK_EVERY, inbox.changed()).await {
+                Ok(Ok(())) => {
+                    let latest: Option<Arc<Snapshot>> = inbox.borrow_and_update().clone();
+                    if let Some(snapshot) = latest {
+                        has_written = true;
+                        self.write(snapshot);
+                    }
+                }
+                Ok(Err(_)) => return,
+                Err(_) => match self.owed.take() {
+                    Some(snapshot) => self.write(snapshot),
+                    None if has_written => self.check(),
+                    None => {}
+                },
+            }
+        }
+    }
+
+    fn write(&mut self, snapshot: Arc<Snapshot>) {
+        match dump::snapshot::write(&self.dir, &snapshot) {
+            Ok(()) => {
+                self.owed = None;
+                self.findings.clear(Part::Dumps);
+            }
+            Err(error) => {
+                self.owed = Some(snapshot);
+                self.fail(&format!("{error:#}"));
+            }
+        }
+    }
+
+    /// Whether the next dump could be written. The files that are there show the subnet as it is until it changes.
+    fn check(&self) {
+        match state_dir::check(&self.dir) {
+            Ok(()) => self.findings.clear(Part::Dumps),
+            Err(error) => self.fail(&format!("cannot write {}: {error}", self.dir.display())),
+        }
+    }
+
+    fn fail(&self, why: &str) {
+        let text = format!(
+            "the dump files are not written ({why}): those there may show an earlier state, traffic goes on; make room \
+             there, or correct dump.dir"
+        );
+        self.findings.fail(Part::Dumps, text);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rsm_api::{Backend, Listen, Server};
 use rsm_routing::netlist::NodeKind;
-use rsm_sim::{Sim, SimConfig, live};
+use rsm_sim::{Sim, live};
 use rsm_sim_host::server;
 use tokio::sync::{mpsc, oneshot};
 
@@ -42,11 +42,11 @@ pub async fn serve_fabric(
 ) -> anyhow::Result<()> {
     let fabric = &options.fabric;
     let spec = fabric.strip_prefix("sim:").unwrap_or(fabric);
-    let netlist = offline::load(spec)?;
+    let (netlist, config) = offline::simulated(spec)?;
     let (node, _) = seat(&netlist)
         .with_context(|| format!("nobody in {spec} has a cable to reach the fabric through"))?;
     let mut signals = Signals::listen()?;
-    let sim = Sim::new(&netlist, SimConfig::default(), SEED)?;
+    let sim = Sim::new(&netlist, config, SEED)?;
     let (switches, hosts) = (sim.count(NodeKind::Switch), sim.count(NodeKind::Ca));
     let handle = live::spawn(sim)?;
     let socket = options.socket;

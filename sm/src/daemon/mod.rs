@@ -9,15 +9,19 @@ pub mod administration;
 mod attachment;
 mod clock;
 mod compute;
+mod dry_run;
 mod dumps;
 mod events;
 mod fabric_server;
+mod findings;
 mod gpu_hosts;
 mod memory;
+mod pause;
 mod progress;
 mod server;
 mod settings;
 mod signals;
+mod state_dir;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,21 +33,26 @@ use tokio::sync::mpsc;
 
 use self::administration::{Administering, Administrator};
 pub use self::attachment::FabricSpec;
-use self::attachment::Line;
+use self::attachment::{Line, Presence};
 use self::clock::Clock;
+pub use self::dry_run::{DryRunOptions, dry_run};
 use self::dumps::Dumper;
 pub use self::fabric_server::{FabricServer, serve_fabric};
+use self::findings::DaemonFindings;
 use self::gpu_hosts::GpuHosts;
 use self::memory::Keeper;
+use self::pause::PauseWatch;
 use self::server::serve;
 use self::signals::Signals;
+use self::state_dir::StateDir;
 use crate::config::{Config, ConfigError, Partitions};
+use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Command, Core, Effect, Event};
 use crate::plan;
 use crate::publish::{Administered, Controller, Judge, Simulator, View};
 
-/// How many events can wait for the core: more than can be in flight (the window is 128 at the default), so that
+/// How many events can wait for the core: more than can be in flight (the window is 96 at most), so that
 /// the receive thread never waits while the core sends, and 1.3 MB.
 const INBOX: usize = 4096;
 
@@ -94,7 +103,8 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let core_config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
     let gpu_dir = state_dir.map(|dir| dir.join("gpu"));
-    let (keeper, mut kept) = memory::open(state_dir, clock)?;
+    let findings = DaemonFindings::new();
+    let (keeper, mut kept) = memory::open(state_dir, clock, findings.clone())?;
     let gpus = Arc::new(gpu_hosts::kept(gpu_dir.as_deref())?);
     kept.core.gpus = gpus.clone();
     // Nobody would be there to register with.
@@ -110,6 +120,8 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         options.trace.as_deref(),
         move || clock.now(),
         sinks,
+        &findings,
+        Presence::Manager,
     )
     .with_context(|| format!("cannot attach to {}", options.fabric))?;
     let administering = administrator.start(
@@ -119,6 +131,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
             remembered: kept.administration,
             core: core_sink(inbox.clone()),
             save: keeper.administration_sink(),
+            journal: keeper.journal(),
         },
     )?;
     if let Err(error) = line.transport().set_is_sm(true) {
@@ -174,9 +187,12 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         controller,
         administering,
         keeper,
-        dumper: Dumper::start(options.config.dump.dir.clone())?,
+        dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
+        state_dir: StateDir::start(state_dir, findings.clone())?,
+        findings,
         progress: options.progress.then(progress::Progress::new),
         options,
+        pauses: PauseWatch::start(),
         last: None,
         reopen_at: None,
     };
@@ -222,8 +238,11 @@ struct Shell {
     administering: Administering,
     keeper: Keeper,
     dumper: Dumper,
+    state_dir: StateDir,
+    findings: DaemonFindings,
     progress: Option<progress::Progress>,
     options: Options,
+    pauses: PauseWatch,
     last: Option<Arc<Snapshot>>,
     reopen_at: Option<tokio::time::Instant>,
 }
@@ -236,10 +255,13 @@ impl Shell {
         let mut signals = Signals::listen()?;
         let mut batch = Vec::with_capacity(EVENTS_AT_ONCE);
         let (failed, mut failure) = mpsc::channel::<String>(1);
+        let mut reports = self.findings.subscribe();
+        self.take_reports();
         // The core begins by itself.
         self.core.handle_deadline(self.clock.now());
         loop {
             self.carry_out(&failed);
+            self.controller.show(self.core.progress());
             if let Some(progress) = &mut self.progress {
                 progress.show(&self.core);
             }
@@ -247,12 +269,17 @@ impl Shell {
                 break;
             }
             let deadline = self.clock.instant(self.core.next_deadline());
+            if let Some(pause) = self.pauses.turn() {
+                self.on_pause(pause);
+                continue;
+            }
             tokio::select! {
                 biased;
                 count = events.recv_many(&mut batch, EVENTS_AT_ONCE) => {
                     if count == 0 {
                         break;
                     }
+                    self.look_for_pause();
                     for event in batch.drain(..) {
                         if let Event::Inbound(Inbound::Port(PortEvent::Gone)) = &event {
                             self.reopen_at = Some(tokio::time::Instant::now() + REOPEN_AFTER);
@@ -264,9 +291,18 @@ impl Shell {
                     signals::Signal::Stop => break,
                     signals::Signal::Reload => self.reload(),
                 },
-                () = sleep_until(deadline) => self.core.handle_deadline(self.clock.now()),
+                () = sleep_until(deadline) => {
+                    self.look_for_pause();
+                    self.core.handle_deadline(self.clock.now());
+                }
                 () = sleep_until(self.reopen_at) => self.reopen(),
                 Some(what) = failure.recv() => anyhow::bail!(what),
+                // The sender is the shell's own.
+                Ok(()) = reports.changed() => self.take_reports(),
+                // So that a pause shows even while nothing is due for long.
+                () = tokio::time::sleep(pause::TURN) => {
+                    self.look_for_pause();
+                }
             }
         }
         drop(events);
@@ -275,21 +311,36 @@ impl Shell {
         self.line.finish();
         self.dumper.finish();
         self.keeper.close();
-        let end = self.core.snapshot(self.clock.now());
+        self.state_dir.finish();
+        let now = self.clock.now();
+        self.core.set_daemon_findings(self.findings.all(), now);
+        let end = self.core.snapshot(now);
         Ok(self.last.map(|_| Arc::new(end)))
+    }
+
+    /// Has the core publish what the parts of the daemon report now.
+    fn take_reports(&mut self) {
+        let now = self.clock.now();
+        self.core.set_daemon_findings(self.findings.all(), now);
     }
 
     /// Whether `--once` has come to its end.
     fn is_finished(&self) -> bool {
-        let standby = matches!(self.core.role(), core::role::Role::Standby { .. });
+        let standby = matches!(self.core.role(), Role::Standby { .. });
         let settled = self.core.is_settled() && self.core.history().next().is_some();
         let hopeless = self.core.repairs() >= ONCE_REPAIRS && self.core.is_idle();
         self.last.is_some() && (standby || settled || hopeless)
     }
 
     fn carry_out(&mut self, failed: &mpsc::Sender<String>) {
-        let now = self.clock.now();
-        while let Some(effect) = self.core.poll_effect(now) {
+        let mut now = self.clock.now();
+        loop {
+            if self.look_for_pause() {
+                now = self.clock.now();
+            }
+            let Some(effect) = self.core.poll_effect(now) else {
+                break;
+            };
             match effect {
                 Effect::Send { datagram, timeout } => {
                     if let Err(error) = self.line.transport().send(&datagram, timeout) {
@@ -301,7 +352,11 @@ impl Shell {
                     }
                 }
                 Effect::Plan(job) => self.start_plan(job, failed.clone()),
+                Effect::Serve(forthcoming) => self.administering.serve(forthcoming),
+                // Only a dry run has it.
+                Effect::Foreseen(_) => {}
                 Effect::Publish(snapshot) => {
+                    log_role(self.last.as_deref(), &snapshot);
                     self.administering.publish(snapshot.clone());
                     self.view.replace(snapshot.clone());
                     self.controller.recheck();
@@ -322,6 +377,23 @@ impl Shell {
                 Effect::Declined { ticket, reason } => self.controller.declined(ticket, reason),
             }
         }
+    }
+
+    /// Tells the core if this process did not run for a while, before it hears of anything else. Returns whether that was so.
+    fn look_for_pause(&mut self) -> bool {
+        let pause = self.pauses.look();
+        if let Some(pause) = pause {
+            self.on_pause(pause);
+        }
+        pause.is_some()
+    }
+
+    fn on_pause(&mut self, pause: Duration) {
+        tracing::warn!(
+            pause_s = pause.as_secs_f64(),
+            "this process did not run; nothing is set until it is known that no other subnet manager has taken over"
+        );
+        self.core.handle(Event::Paused(pause), self.clock.now());
     }
 
     fn start_plan(&self, job: Box<plan::Job>, failed: mpsc::Sender<String>) {
@@ -406,6 +478,27 @@ async fn sleep_until(when: Option<tokio::time::Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,
         None => std::future::pending().await,
+    }
+}
+
+/// A change of the role is worth a line.
+fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
+    let known = before.map(|before| &before.role);
+    if known == Some(&now.role) {
+        return;
+    }
+    match &now.role {
+        Role::Standby { master } => tracing::warn!(
+            master = master.name,
+            guid = %master.guid,
+            priority = master.priority,
+            "another subnet manager is master; this one stands by and sets nothing"
+        ),
+        Role::Master => tracing::info!("this subnet manager is master"),
+        Role::Discovering => tracing::info!("looking for other subnet managers"),
+        Role::NotActive => {
+            tracing::warn!("the master has told this subnet manager to do nothing");
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use rsm_api::limits::ConnectionLimits;
 use rsm_api::{Backend, Listen, Server};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -23,7 +25,10 @@ pub(super) async fn serve(options: &Options, backend: Backend) -> anyhow::Result
         tcp: api.listen,
         insecure_admin: api.insecure_admin,
     };
+    let limits = ConnectionLimits::of_descriptors(descriptors());
     let server = Server::bind(listen).await.context("cannot serve the API")?;
+    let server = server.with_limits(limits);
+    tracing::debug!(limits.unix, limits.tcp, "connections at once");
     tracing::info!(socket = ?server.socket(), tcp = ?server.tcp(), "serving");
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(async move {
@@ -47,6 +52,32 @@ impl Serving {
         drop(self.stop);
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the server panicked");
+        }
+    }
+}
+
+/// Descriptors that all clients of the API and the rest of rsm could use at most; more than that is of no use to it.
+const DESCRIPTORS: u64 = (ConnectionLimits::MOST.unix + ConnectionLimits::MOST.tcp) as u64
+    + rsm_api::limits::RESERVED_DESCRIPTORS;
+
+/// How many descriptors this process can have. The limit in force is often 1,024 for the sake of programs that use
+/// `select`, far below what it may be raised to.
+fn descriptors() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.current.unwrap_or(u64::MAX);
+    let wanted = DESCRIPTORS.min(limit.maximum.unwrap_or(u64::MAX));
+    if current >= wanted {
+        return current;
+    }
+    let raised = Rlimit {
+        current: Some(wanted),
+        maximum: limit.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => wanted,
+        Err(error) => {
+            tracing::warn!(%error, current, wanted, "the limit of open files cannot be raised");
+            current
         }
     }
 }

@@ -62,6 +62,7 @@ pub(super) fn core_config(
             after: millis(config.routing.rebalance_after_ms),
             blocks: config.routing.rebalance_blocks as usize,
         },
+        takeover: config.sm.takeover,
         identity: Identity {
             priority: config.sm.priority,
             sm_key: config.sm.sm_key,
@@ -151,6 +152,7 @@ fn port_policy(config: &Config) -> PortPolicy {
         force_link_width: links.force_width,
         force_link_speed: links.force_speed,
         force_link_speed_ext: links.force_speed_ext,
+        bounce: links.bounce,
     }
 }
 

@@ -4,51 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use rsm_ids::PortNum;
-use rsm_mad::wire::attr::{NodeInfo, NodeType};
-
+use crate::findings::Finding;
+use crate::habits::{DeviceKind, Devices};
 use crate::plan::ports::FieldMask;
-
-/// What a port is to its device: agents treat the three differently.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum PortRole {
-    /// A port of a channel adapter or router.
-    End,
-    /// Port 0 of a switch.
-    Management,
-    /// An external port of a switch.
-    External,
-}
-
-/// A kind of device, as far as its agent's habits go.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct DeviceKind {
-    /// VendorID of NodeInfo, 24 bits.
-    pub vendor: u32,
-    /// DeviceID of NodeInfo.
-    pub device: u16,
-    /// Revision of NodeInfo.
-    pub revision: u32,
-    /// What the port is to the device.
-    pub role: PortRole,
-}
-
-impl DeviceKind {
-    /// The kind of the port `port` of the node that answered `info`.
-    pub fn of(info: &NodeInfo, port: PortNum) -> DeviceKind {
-        let role = match (info.node_type(), port) {
-            (NodeType::Switch, PortNum::ZERO) => PortRole::Management,
-            (NodeType::Switch, _) => PortRole::External,
-            _ => PortRole::End,
-        };
-        DeviceKind {
-            vendor: info.vendor_id(),
-            device: info.device_id(),
-            revision: info.revision(),
-            role,
-        }
-    }
-}
+use crate::sweep::inventory::Inventory;
 
 /// What was learned of each kind of device.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -64,6 +23,7 @@ impl NotKept {
 
     /// Learns that devices of `kind` answered a Set without keeping `fields`. Returns whether that is news.
     pub fn learn(&mut self, kind: DeviceKind, fields: FieldMask) -> bool {
+        let fields = fields.without(FieldMask::ESSENTIAL);
         if fields.is_empty() {
             return false;
         }
@@ -71,6 +31,19 @@ impl NotKept {
         let before = *known;
         known.0 |= fields.0;
         *known != before
+    }
+
+    /// The fields that devices in the subnet do not keep, for the operator.
+    pub fn findings(&self, inventory: &Inventory) -> Vec<Finding> {
+        let kinds = self.iter().filter(|(_, fields)| !fields.is_empty());
+        kinds
+            .filter_map(|(kind, fields)| {
+                let names = fields.names().join(", ");
+                let does = format!("accept {names} in a Set and do not keep the value");
+                let devices = Devices::of(inventory, kind)?;
+                Some(devices.finding(&does, "the difference no longer counts"))
+            })
+            .collect()
     }
 
     /// Everything learned.

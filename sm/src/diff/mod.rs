@@ -2,6 +2,7 @@
 //!
 //! Only this module decides whether something is Set; only [`crate::push`] does it.
 
+mod bounce;
 mod guids;
 mod kept;
 mod lanes;
@@ -11,19 +12,21 @@ mod reregister;
 use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, PortNum};
-use rsm_mad::wire::attr::{NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
-use rsm_routing::tables::Tables;
+use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
+use rsm_routing::tables::{Lft, Tables};
 
+pub use self::bounce::next as next_bounce;
 pub use self::guids::{GuidBlock, differing as differing_guids};
-pub use self::kept::{DeviceKind, NotKept, PortRole};
+pub use self::kept::NotKept;
 pub use self::lanes::LaneRow;
 pub use self::multicast::{MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 use crate::fabric::{Fabric, PortRef};
+use crate::habits::DeviceKind;
 use crate::plan::Plan;
 use crate::plan::partitions::Enforced;
-use crate::plan::ports::{self, Settings};
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::plan::ports::{self, LinkMismatch, Settings};
+use crate::sweep::inventory::{Inventory, PortKey, SwitchRecord};
 use crate::sweep::p_keys;
 
 /// What has to be written to one switch.
@@ -31,23 +34,32 @@ use crate::sweep::p_keys;
 pub struct SwitchChange {
     /// SwitchInfo, if it differs.
     pub info: Option<SwitchInfo>,
-    /// Blocks that differ from the plan's waypoint, lowest first; they are written before any of `blocks` is written
-    /// anywhere.
-    pub first: Vec<u16>,
-    /// SLtoVLMappingTables that differ; they are written when all of `first` is held everywhere, and before any of
-    /// `blocks` is written anywhere.
+    /// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
+    pub ar_info: Option<ArInfo>,
+    /// Blocks to be written for each of the plan's interim tables, lowest first; all switches hold one before any block of
+    /// the next is written.
+    pub interim: Vec<Vec<u16>>,
+    /// SLtoVLMappingTables that differ; they are written when the first interim tables are held everywhere, and before
+    /// anything that comes next is written anywhere.
     pub lanes: Vec<LaneRow>,
-    /// Blocks of the forwarding table that differ then, lowest first.
+    /// Blocks of the forwarding table that differ from the planned one then, lowest first.
     pub blocks: Vec<u16>,
 }
 
 impl SwitchChange {
+    /// Whether blocks are to be written, for interim tables or the planned one.
+    pub fn has_blocks(&self) -> bool {
+        !self.blocks.is_empty() || self.has_interim()
+    }
+
+    /// Whether blocks are to be written for interim tables.
+    pub fn has_interim(&self) -> bool {
+        self.interim.iter().any(|blocks| !blocks.is_empty())
+    }
+
     /// Whether the switch is as it should be.
     pub fn is_empty(&self) -> bool {
-        self.info.is_none()
-            && self.first.is_empty()
-            && self.lanes.is_empty()
-            && self.blocks.is_empty()
+        self.info.is_none() && self.ar_info.is_none() && self.lanes.is_empty() && !self.has_blocks()
     }
 }
 
@@ -70,6 +82,22 @@ pub struct PortChange {
     pub p_keys: Vec<PKeyBlock>,
     /// Whether it is one of a switch's external ports.
     pub external_of_switch: bool,
+}
+
+impl PortChange {
+    /// Whether it brings an end port to Active: one behind which a host may begin to ask.
+    pub fn activates_end_port(&self) -> bool {
+        self.info && self.activate && !self.external_of_switch
+    }
+
+    /// PortInfo as the port will have it once everything is written that is `held` otherwise.
+    pub fn expected(&self, held: &PortInfo) -> PortInfo {
+        let mut info = self.settings.expected(held, self.ignored);
+        if self.activate {
+            info.set_port_state(PortState::Active);
+        }
+        info
+    }
 }
 
 /// A block of a P_KeyTable.
@@ -105,6 +133,10 @@ pub struct Changes {
     pub multicast: BTreeMap<Guid, MulticastChange>,
     /// Blocks of GUIDInfo that differ, by port, lowest first.
     pub guids: BTreeMap<PortKey, Vec<GuidBlock>>,
+    /// Active ports whose MTU or VLs are not as planned. Nothing is written for them.
+    pub mismatches: BTreeMap<PortKey, LinkMismatch>,
+    /// The link that is to be bounced: the end that is set to Down, and the other one.
+    pub bounce: Option<(PortKey, PortKey)>,
 }
 
 impl Changes {
@@ -114,28 +146,29 @@ impl Changes {
             && self.ports.is_empty()
             && self.multicast.is_empty()
             && self.guids.is_empty()
+            && self.bounce.is_none()
     }
 
     /// Blocks of linear forwarding tables to be written, those on the way included.
     pub fn blocks(&self) -> usize {
         self.switches
             .values()
-            .map(|change| change.first.len() + change.blocks.len())
+            .map(|change| change.interim.iter().map(Vec::len).sum::<usize>() + change.blocks.len())
             .sum()
     }
 }
 
 /// What to write so that the hardware, as `inventory` has it, becomes what `plan` wants.
 ///
-/// `fabric` is the model of the same inventory; `reregister` says which hosts are to register anew; `waypoint` is what all switches are to hold on the way, in the order of
-/// the plan's topology.
+/// `fabric` is the model of the same inventory; `reregister` says which hosts are to register anew; `interim` is what all
+/// switches are to hold on the way, one after the other, in the order of the plan's topology.
 pub fn diff(
     inventory: &Inventory,
     fabric: &Fabric,
     plan: &Plan,
     not_kept: &NotKept,
     reregister: &Reregister,
-    waypoint: Option<&Tables>,
+    interim: &[Tables],
 ) -> Changes {
     let mut changes = Changes::default();
     for (guid, node, record) in inventory.switches() {
@@ -147,22 +180,28 @@ pub fn diff(
         if needs_switch_info(&record.info, &wanted) {
             change.info = Some(wanted);
         }
-        let on_the_way = waypoint.and_then(|tables| plan.table_of(tables, guid));
+        change.interim = vec![Vec::new(); interim.len()];
+        let interim: Vec<&Lft> = interim
+            .iter()
+            .map(|tables| plan.table_of(tables, guid).unwrap_or(table))
+            .collect();
         for block in 0..plan.blocks() {
-            let held = match on_the_way {
-                Some(first) => {
-                    if !record.lft.holds_of(first, block) {
-                        change.first.push(block as u16);
-                    }
-                    first.block_eq(table, block)
-                }
-                None => record.lft.holds_of(table, block),
+            let mut before: Option<&Lft> = None;
+            let mut is_held = |next| match before.replace(next) {
+                Some(before) => next.block_eq(before, block),
+                None => record.lft.holds_of(next, block),
             };
-            if !held {
+            for (blocks, next) in change.interim.iter_mut().zip(&interim) {
+                if !is_held(next) {
+                    blocks.push(block as u16);
+                }
+            }
+            if !is_held(table) {
                 change.blocks.push(block as u16);
             }
         }
         change.lanes = lanes::diff(plan, node);
+        change.ar_info = without_adaptive_routing(record);
         if !change.is_empty() {
             changes.switches.insert(guid, change);
         }
@@ -173,10 +212,19 @@ pub fn diff(
                 node: ix,
                 port: PortNum(number as u8),
             };
-            if let Some(change) = diff_port(fabric, plan, not_kept, reregister, at) {
+            let Some(wanted) = wanted(fabric, plan, at) else {
+                continue;
+            };
+            if let Some(mismatch) = wanted.settings.link_mismatch(wanted.info) {
+                changes.mismatches.insert(fabric.key(at), mismatch);
+            }
+            if let Some(change) = diff_port(fabric, plan, not_kept, reregister, at, wanted) {
                 changes.ports.insert(fabric.key(at), change);
             }
         }
+    }
+    if plan.policy.ports.bounce {
+        changes.bounce = bounce::next(inventory, &changes.mismatches);
     }
     multicast::diff(inventory, plan, &mut changes);
     guids::diff(inventory, fabric, plan, &mut changes);
@@ -190,6 +238,13 @@ pub fn diff_multicast(inventory: &Inventory, plan: &Plan) -> Changes {
     changes
 }
 
+/// ARInfo that ends what the manager before turned on, where the tables that are read back do not count for it.
+fn without_adaptive_routing(switch: &SwitchRecord) -> Option<ArInfo> {
+    let ends = switch.lft.is_distrusted() && !switch.keeps_adaptive_routing;
+    let mut info = switch.ar_info.filter(|info| ends && info.uses_groups())?;
+    Some(*info.disable())
+}
+
 /// LifeTimeValue and LinearFDBTop are compared; PortStateChange is cleared where it is set.
 fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
     current.linear_fdb_top() != wanted.linear_fdb_top()
@@ -197,13 +252,17 @@ fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
         || current.port_state_change()
 }
 
-fn diff_port(
-    fabric: &Fabric,
-    plan: &Plan,
-    not_kept: &NotKept,
-    reregister: &Reregister,
-    at: PortRef,
-) -> Option<PortChange> {
+/// What a port says of itself, and what it should say.
+struct Wanted<'a> {
+    info: &'a PortInfo,
+    settings: Settings,
+    is_end_port: bool,
+    /// The port in the plan's own model.
+    planned: Option<PortRef>,
+}
+
+/// `None` for a port that is left alone.
+fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>> {
     let node = fabric.node(at.node);
     let port = fabric.port(at);
     let info = port.info.as_ref()?;
@@ -212,6 +271,7 @@ fn diff_port(
     // Port 0 of a channel adapter does not exist, and what has no cable or does not belong to a managed node is left alone.
     if (!switch && !external)
         || node.unmanageable
+        || node.locked
         || (external && info.port_state() == PortState::Down)
     {
         return None;
@@ -224,6 +284,31 @@ fn diff_port(
     let planned = plan.fabric.find_port(fabric.key(at));
     let enforced = planned.map_or_else(Enforced::default, |at| plan.partitions.enforced(at));
     let settings = ports::desired(fabric, at, claim, plan.sm_lid, enforced, &plan.policy.ports)?;
+    Some(Wanted {
+        info,
+        settings,
+        is_end_port,
+        planned,
+    })
+}
+
+fn diff_port(
+    fabric: &Fabric,
+    plan: &Plan,
+    not_kept: &NotKept,
+    reregister: &Reregister,
+    at: PortRef,
+    wanted: Wanted<'_>,
+) -> Option<PortChange> {
+    let Wanted {
+        info,
+        settings,
+        is_end_port,
+        planned,
+    } = wanted;
+    let node = fabric.node(at.node);
+    let port = fabric.port(at);
+    let external = at.port.0 != 0;
     let ignored = not_kept.of(DeviceKind::of(&node.info, at.port));
     let activate = external
         && port.peer.is_some_and(|peer| {
@@ -232,6 +317,7 @@ fn diff_port(
             let peer_has_lid =
                 other.kind() == NodeType::Switch || claim_in(plan, fabric, peer).is_some();
             !other.unmanageable
+                && !other.locked
                 && peer_has_lid
                 && theirs
                     .info
@@ -256,7 +342,7 @@ fn diff_port(
         info,
         reregister: is_told.then_some(port.guid),
         p_keys,
-        external_of_switch: switch && external,
+        external_of_switch: !is_end_port,
     })
 }
 

@@ -38,7 +38,7 @@ pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16
             let held = image.block(at);
             std::array::from_fn(|index| held[index] & wanted[index])
         }
-        BlockState::Unknown | BlockState::Dirty => [0; BLOCK_MLIDS],
+        BlockState::Unknown | BlockState::Dirty | BlockState::Distrusted => [0; BLOCK_MLIDS],
     }
 }
 

@@ -61,6 +61,14 @@ impl Delta {
         delta
     }
 
+    /// Whether nodes or cables came or went.
+    pub fn changes_cabling(&self) -> bool {
+        !(self.nodes_appeared.is_empty()
+            && self.nodes_vanished.is_empty()
+            && self.links_appeared.is_empty()
+            && self.links_vanished.is_empty())
+    }
+
     /// Whether the two fabrics are the same.
     pub fn is_empty(&self) -> bool {
         *self == Delta::default()

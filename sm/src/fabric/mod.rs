@@ -82,8 +82,10 @@ pub struct Node {
     pub distance: u8,
     /// It owes answers; see [`crate::sweep::fault::findings`].
     pub suspected: bool,
-    /// It owes answers for so long that nothing is routed through it any more.
+    /// It owes answers for so long that nothing is routed through it any more, or it is a switch that ignores Sets.
     pub unmanageable: bool,
+    /// One of its end ports holds an M_Key other than this subnet manager's: Sets to the node are dropped.
+    pub locked: bool,
 }
 
 impl Node {
@@ -150,7 +152,7 @@ impl Fabric {
         };
         let nodes = inventory
             .nodes()
-            .map(|(guid, record)| build_node(guid, record, &resolve))
+            .map(|(guid, record)| build_node(inventory, guid, record, &resolve))
             .collect();
         let ports = inventory.nodes().flat_map(|(guid, record)| {
             let numbers = (0u8..=u8::MAX).map(PortNum);
@@ -243,6 +245,17 @@ impl Fabric {
         })
     }
 
+    /// The same, with other PortInfo at these ports; those that are not there are left out.
+    pub fn with_ports(&self, ports: &[(PortKey, PortInfo)]) -> Fabric {
+        let mut fabric = self.clone();
+        for &(key, info) in ports {
+            if let Some(at) = fabric.find_port(key) {
+                fabric.nodes[at.node.0 as usize].ports[at.port.index()].info = Some(info);
+            }
+        }
+        fabric
+    }
+
     /// How many nodes are of this kind.
     pub fn count(&self, kind: NodeType) -> usize {
         self.nodes.iter().filter(|node| node.kind() == kind).count()
@@ -250,6 +263,7 @@ impl Fabric {
 }
 
 fn build_node(
+    inventory: &Inventory,
     guid: Guid,
     record: &NodeRecord,
     resolve: &impl Fn(PortKey) -> Option<PortRef>,
@@ -265,6 +279,11 @@ fn build_node(
             p_keys: port.p_keys.clone(),
         })
         .collect();
+    let ports_of = (0u8..=u8::MAX).map(PortNum).take(record.ports.len());
+    let locked = inventory.faults.count_locked() > 0
+        && ports_of
+            .map(|number| PortKey::new(guid, number))
+            .any(|port| inventory.is_locked(port));
     Node {
         guid,
         info: record.info,
@@ -277,6 +296,7 @@ fn build_node(
         switch: record.switch.as_ref().map(|switch| switch.info),
         distance: record.path.len() as u8,
         suspected: record.missed > 0,
-        unmanageable: record.missed > MISSES_TOLERATED,
+        unmanageable: record.missed > MISSES_TOLERATED || locked && record.is_switch(),
+        locked,
     }
 }

@@ -14,6 +14,8 @@ pub mod order;
 pub mod partitions;
 pub mod policy;
 pub mod ports;
+pub mod refused;
+mod roots;
 mod topology;
 mod transition;
 
@@ -21,7 +23,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
-use rsm_routing::engine::{self, EngineError, Options, Routing};
+use rsm_routing::engine::{self, AbsentRoots, EngineError, Options, Routing};
 use rsm_routing::gdr::hosts::Inventory;
 use rsm_routing::gdr::seats::Seats;
 use rsm_routing::mcast::Mft;
@@ -36,8 +38,9 @@ use self::multicast::{Base, HeldMasks, Multicast};
 use self::order::Order;
 use self::partitions::PartitionPlan;
 use self::policy::Policy;
+pub use self::refused::RefusedPlan;
 pub use self::topology::{build as topology, lids_in_use};
-pub use self::transition::Held;
+pub use self::transition::{Held, Transition};
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
@@ -149,9 +152,8 @@ pub struct Plan {
     pub follows_ranking: bool,
     /// Multicast on these routes; `None` while nobody told who takes part: tables are left as they are.
     pub multicast: Option<Arc<Multicast>>,
-    /// Tables that every switch has to hold before the first of `routing` is written, where a mixture of what they hold
-    /// now and those could close a loop.
-    pub waypoint: Option<Arc<Tables>>,
+    /// How the hardware gets from what it holds now to the tables of `routing`.
+    pub transition: Transition,
     /// Who is in which partition.
     pub partitions: Arc<PartitionPlan>,
     /// The decisions it was made under.
@@ -166,7 +168,7 @@ pub enum Outcome {
     /// A proven plan.
     Plan(Arc<Plan>),
     /// No plan; that in force stays.
-    Refused(PlanError),
+    Refused(Box<RefusedPlan>),
 }
 
 /// Why there is no plan.
@@ -206,9 +208,9 @@ impl Plan {
         self.table_of(&self.routing.tables, guid)
     }
 
-    /// The table that the switch with this GUID is to hold on the way to [`Plan::table`].
-    pub fn table_on_the_way(&self, guid: Guid) -> Option<&Lft> {
-        self.table_of(self.waypoint.as_ref()?, guid)
+    /// The interim table that the switch with this GUID is to hold in stage `stage` on the way to [`Plan::table`].
+    pub fn interim_table(&self, stage: usize, guid: Guid) -> Option<&Lft> {
+        self.table_of(self.transition.interim.get(stage)?, guid)
     }
 
     /// The table of the switch with this GUID among `tables`, which are in the order of [`Plan::topology`].
@@ -243,7 +245,7 @@ impl Plan {
 pub fn plan(job: &Job) -> Outcome {
     match try_plan(job) {
         Ok(plan) => Outcome::Plan(plan),
-        Err(error) => Outcome::Refused(error),
+        Err(error) => Outcome::Refused(Box::new(RefusedPlan::new(job, error))),
     }
 }
 
@@ -264,6 +266,7 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     let hardware = used.then(|| transition::tables(&topology, &job.hardware));
     let options = Options {
         root_guids: job.policy.root_guids.clone(),
+        absent_roots: AbsentRoots::LeaveOut,
         threads: 0,
         previous_ranking: job
             .previous
@@ -310,7 +313,7 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     let follows_ranking = proof.follows;
     let route = transition::route(
         &job.fabric,
-        links,
+        (&topology, links),
         &job.hardware,
         &routing.tables,
         follows_ranking.then_some(&orientation),
@@ -319,6 +322,7 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     let partitions = partitions::assign(&job.fabric, &job.policy);
     let mut findings = lids.findings.clone();
     findings.extend(partitions.findings.iter().cloned());
+    findings.extend(roots::absent(&job.policy.root_guids, &topology));
     if report.disconnected_pairs > 0 {
         findings.push(Finding::new(
             FindingKind::Unreachable,
@@ -344,7 +348,7 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
         relieved,
         follows_ranking,
         multicast: None,
-        waypoint: route.waypoint.map(Arc::new),
+        transition: route.transition,
         partitions: Arc::new(partitions),
         policy: job.policy.clone(),
         findings,
@@ -354,8 +358,9 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
         plan.add_multicast(job, groups, Arc::new(base), None);
         // What was found out on the way holds for the links that it was found out on.
         let needs = proof.dependencies.filter(|_| links_apart.is_none());
-        let tables = transition::with_multicast(job, &plan, links, route.follows, needs);
-        plan.waypoint = tables.map(Arc::new).or(plan.waypoint);
+        if let Some(other) = transition::with_multicast(job, &plan, links, route.follows, needs) {
+            plan.transition = other;
+        }
     }
     Ok(Arc::new(plan))
 }
@@ -364,7 +369,7 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
 fn plan_groups(job: &Job, basis: &Plan) -> Plan {
     let mut plan = Plan {
         generation: job.generation,
-        waypoint: None,
+        transition: Transition::default(),
         relieved: None,
         ..basis.clone()
     };

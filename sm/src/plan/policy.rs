@@ -75,6 +75,8 @@ pub struct PortPolicy {
     pub force_link_speed: Option<u8>,
     /// LinkSpeedExtEnabled to force; `None` leaves it as it is.
     pub force_link_speed_ext: Option<u8>,
+    /// Whether a link is taken down for a moment where its MTU or VLs differ while it is Active.
+    pub bounce: bool,
 }
 
 impl Default for PortPolicy {
@@ -97,6 +99,7 @@ impl Default for PortPolicy {
             force_link_width: None,
             force_link_speed: None,
             force_link_speed_ext: None,
+            bounce: false,
         }
     }
 }

@@ -63,9 +63,46 @@ fields! {
 pub struct FieldMask(pub u32);
 
 impl FieldMask {
+    /// Fields that a port cannot do without. That one of them is not kept is a fault of the port, never a habit of its
+    /// kind of device.
+    pub const ESSENTIAL: FieldMask = FieldMask(
+        1 << Index::MKey as u32
+            | 1 << Index::BaseLid as u32
+            | 1 << Index::MasterSmLid as u32
+            | 1 << Index::LidMask as u32
+            | 1 << Index::NeighborMtu as u32,
+    );
+
     /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// Those that are in `other` as well.
+    pub const fn and(self, other: FieldMask) -> FieldMask {
+        FieldMask(self.0 & other.0)
+    }
+
+    /// Those that are not in `other`.
+    pub const fn without(self, other: FieldMask) -> FieldMask {
+        FieldMask(self.0 & !other.0)
+    }
+
+    /// Gives `to` the values that `from` has of them.
+    pub fn copy(self, to: &mut PortInfo, from: &PortInfo) {
+        for (bit, field) in FIELDS.iter().enumerate() {
+            if self.0 & 1 << bit != 0 {
+                (field.set)(to, (field.get)(from));
+            }
+        }
+    }
+
+    /// Those of which `a` and `b` have different values.
+    pub fn differing(self, a: &PortInfo, b: &PortInfo) -> FieldMask {
+        let fields = FIELDS.iter().enumerate();
+        let differ = |field: &Field| (field.get)(a) != (field.get)(b);
+        let bits = fields.filter(|&(bit, field)| self.0 & 1 << bit != 0 && differ(field));
+        FieldMask(bits.fold(0, |mask, (bit, _)| mask | 1 << bit))
     }
 
     /// The names of the fields in the set.
@@ -77,6 +114,15 @@ impl FieldMask {
             .map(|(_, field)| field.name)
             .collect()
     }
+}
+
+/// How an Active port differs from its plan in what only changes while a link is down: held and planned.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LinkMismatch {
+    /// NeighborMTU.
+    pub mtu: Option<(Mtu, Mtu)>,
+    /// OperationalVLs.
+    pub vls: Option<(VlCap, VlCap)>,
 }
 
 /// The fields that a port should have, and their values; the others are left as they are.
@@ -124,6 +170,21 @@ impl Settings {
         info
     }
 
+    /// `current` as it will be with the settings held: all but the fields in `ignored`, and those that may not change in
+    /// its state.
+    pub fn expected(&self, current: &PortInfo, ignored: FieldMask) -> PortInfo {
+        let mut info = *current;
+        let FieldMask(mask) = self.differing(current, ignored);
+        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
+            if let Some(value) = value
+                && mask & 1 << bit != 0
+            {
+                (field.set)(&mut info, *value);
+            }
+        }
+        info
+    }
+
     /// The fields among `asked` in which the answer `info` still differs: the device did not keep them.
     pub fn not_kept(&self, asked: FieldMask, info: &PortInfo) -> FieldMask {
         let mut mask = 0;
@@ -133,6 +194,36 @@ impl Settings {
             }
         }
         FieldMask(mask)
+    }
+
+    /// Gives `info` of a port that has just been set, and carries no data yet, the values again that may not change later.
+    pub fn repeat(&self, info: &mut PortInfo) {
+        for (field, value) in FIELDS.iter().zip(&self.values) {
+            if let Some(value) = value
+                && field.before_active
+            {
+                (field.set)(info, *value);
+            }
+        }
+    }
+
+    /// NeighborMTU and OperationalVLs where they differ and cannot be set, because the link carries data.
+    pub fn link_mismatch(&self, info: &PortInfo) -> Option<LinkMismatch> {
+        if info.port_state() != PortState::Active {
+            return None;
+        }
+        let planned = |index: Index, held: u8| {
+            let planned = self.values[index as usize].map(|value| value as u8);
+            planned.filter(|&planned| planned != held)
+        };
+        let (mtu, vls) = (info.neighbor_mtu(), info.operational_vls());
+        let mismatch = LinkMismatch {
+            mtu: planned(Index::NeighborMtu, mtu.code())
+                .map(|planned| (mtu, Mtu::from_code(planned))),
+            vls: planned(Index::OperationalVls, vls.code())
+                .map(|planned| (vls, VlCap::from_code(planned))),
+        };
+        (mismatch != LinkMismatch::default()).then_some(mismatch)
     }
 
     /// Whether MasterSMLID is among the differences, so that the client behind the port has to register anew. Where it is one of

@@ -1,17 +1,23 @@
 //! The way from what the switches hold to what is planned.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use rsm_ids::{Guid, PortNum};
-use rsm_mad::wire::attr::NodeType;
+use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_routing::engine::Routing;
 use rsm_routing::lanes::Lanes;
 use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
-use rsm_routing::topology::{PortUse, Topology};
-use rsm_routing::verify::{Dependencies, masks_follow, mixture_is_sound, stages, stages_along};
+use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
+use rsm_routing::verify::{
+    Dependencies, IdleLinks, masks_follow, mixture_is_sound, stages, stages_along_opening,
+};
 
 use super::multicast::masks_by_mlid;
 use super::{Job, Plan};
-use crate::fabric::{Fabric, Port};
+use crate::fabric::{Fabric, NodeIx, Port};
+use crate::sweep::inventory::PortKey;
 
 /// What one switch forwards by, as far as it is known.
 #[derive(Clone, Debug)]
@@ -60,18 +66,56 @@ impl<'a> Ways<'a> {
 }
 
 /// How the planned tables come into force.
+///
+/// Interim tables are held everywhere one after the other before the first planned one is written, so that no mixture of
+/// tables on the way closes a loop or takes the way of packets that arrive. A clone shares everything of size.
+#[derive(Clone, Default, Debug)]
+pub struct Transition {
+    /// The interim tables in their order; empty where every mixture of old and planned tables will do.
+    pub interim: Arc<[Tables]>,
+    /// Ports at both ends of the links that become Active after so many interim tables as `cuts` says and one more are held,
+    /// and before what comes next is written. Any other link becomes Active when the switches at its ends hold the planned tables.
+    pub awaited: Arc<BTreeSet<PortKey>>,
+    /// Switches to which only such links lead. They hold what is planned from the first interim tables on, and before
+    /// their links become Active.
+    pub dark: Arc<BTreeSet<Guid>>,
+    /// How many interim tables, 0 or 1, only take entries out of what is held; before that no such link becomes Active.
+    pub cuts: usize,
+    /// Interim tables discard packets, SMPs by LID too, that old and planned ones pass on.
+    pub discards: bool,
+}
+
+impl Transition {
+    fn discarding(old: &Tables, planned: &Tables) -> Transition {
+        Transition {
+            interim: Arc::new([discarding(old, planned)]),
+            discards: true,
+            ..Transition::default()
+        }
+    }
+
+    /// By way of all but the last of `tables`, with nothing known of what they discard.
+    fn through(mut tables: Vec<Tables>) -> Transition {
+        tables.pop();
+        Transition {
+            discards: !tables.is_empty(),
+            interim: tables.into(),
+            ..Transition::default()
+        }
+    }
+}
+
+/// How the planned tables come into force, and whether no packet goes up after it went down by any mixture of tables on the
+/// way.
 pub(super) struct Route {
-    /// What the hardware has to hold everywhere before the first table of the plan is written, so that no mixture of tables
-    /// on the way closes a loop; `None` where every mixture of old and new is free of them.
-    pub(super) waypoint: Option<Tables>,
-    /// No packet goes up after it went down by any mixture of tables on the way.
+    pub(super) transition: Transition,
     pub(super) follows: bool,
 }
 
 impl Route {
-    fn by(waypoint: Option<Tables>) -> Route {
+    fn by(transition: Transition) -> Route {
         Route {
-            waypoint,
+            transition,
             follows: false,
         }
     }
@@ -79,13 +123,13 @@ impl Route {
 
 /// How the hardware gets from what it holds to the planned tables.
 ///
-/// `orientation` is the order that the planned tables follow, if they do. `topology` has every link that carries packets,
-/// those kept out of the routes included. Where old entries lead
+/// `orientation` is the order that the planned tables follow, if they do. `routes` has the links that they may use, and
+/// `topology` every link that carries packets, those kept out of the routes included. Where old entries lead
 /// somewhere that it does not show, no mixture can be judged: then everything that changes discards first, which only
 /// takes dependencies away.
 pub(super) fn route(
     fabric: &Fabric,
-    topology: &Topology,
+    (routes, topology): (&Topology, &Topology),
     held: &[Held],
     planned: &Tables,
     orientation: Option<&Orientation>,
@@ -93,40 +137,108 @@ pub(super) fn route(
 ) -> Route {
     let old = tables(topology, held);
     if old == *planned {
-        return Route::by(None);
+        return Route::by(Transition::default());
     }
     let unread = held
         .iter()
         .any(|held| !held.complete && topology.switch_by_guid(held.switch).is_some());
     if unread || leads_astray(fabric, topology, &old, planned) {
-        return Route::by(Some(discarding(&old, planned)));
+        return Route::by(Transition::discarding(&old, planned));
     }
+    let idle = idle_links(fabric, topology);
     match lanes {
         Ways::OneLane => {}
         Ways::SameLanes(lanes) if mixture_is_sound(topology, &old, planned, lanes) => {
-            return Route::by(None);
+            return Route::by(opening((routes, topology), &idle, &old, planned));
         }
         Ways::SameLanes(_) | Ways::OtherLanes => {
-            return Route::by(Some(discarding(&old, planned)));
+            return Route::by(Transition::discarding(&old, planned));
         }
     }
     let along = orientation.and_then(|orientation| {
         let is_above = |high, low| orientation.is_above(high, low);
-        stages_along(topology, is_above, &old, planned)
+        stages_along_opening(topology, is_above, &idle, &old, planned)
     });
-    let follows = along.is_some();
-    let mut stages = along.unwrap_or_else(|| stages(topology, &old, planned));
-    Route {
-        waypoint: (stages.len() > 1).then(|| stages.swap_remove(0)),
-        follows,
+    if let Some(mut stages) = along {
+        stages.tables.pop();
+        let (awaited, dark) = if stages.links_first {
+            named((routes, topology), &idle)
+        } else {
+            Default::default()
+        };
+        return Route {
+            transition: Transition {
+                interim: stages.tables.into(),
+                awaited,
+                dark,
+                cuts: usize::from(stages.has_cut),
+                discards: stages.has_cut,
+            },
+            follows: !stages.has_cut,
+        };
+    }
+    let stages = stages(topology, &old, planned);
+    Route::by(if stages.len() == 1 {
+        opening((routes, topology), &idle, &old, planned)
+    } else {
+        Transition::through(stages)
+    })
+}
+
+/// By way of the planned tables without entries that lead to idle links, where every mixture of old and planned tables is
+/// free of loops.
+fn opening(
+    topologies: (&Topology, &Topology),
+    idle: &IdleLinks,
+    old: &Tables,
+    planned: &Tables,
+) -> Transition {
+    let (awaited, dark) = named(topologies, idle);
+    Transition {
+        interim: idle.before_opening(old, planned).into_iter().collect(),
+        awaited,
+        dark,
+        cuts: 0,
+        discards: false,
     }
 }
 
-/// What the hardware has to hold everywhere before the first new unicast table is written, where multicast packets on the
-/// way could close a circle of links with unicast ones; `None` where those of [`route`], or none at all, will do.
+/// Links between switches that are not Active at both ends.
+fn idle_links(fabric: &Fabric, topology: &Topology) -> IdleLinks {
+    let switches = topology.switches().iter();
+    let nodes: Vec<Option<NodeIx>> = switches.map(|switch| fabric.find(switch.guid)).collect();
+    IdleLinks::of(topology, |switch, port| {
+        let node = nodes[switch.index()].map(|node| fabric.node(node));
+        let port = node.and_then(|node| node.ports.get(port.index()));
+        port.is_none_or(|port| port.state() != PortState::Active)
+    })
+}
+
+/// The ports at the ends of idle links that routes may use, and the switches that no packet passes.
+fn named(
+    (routes, topology): (&Topology, &Topology),
+    idle: &IdleLinks,
+) -> (Arc<BTreeSet<PortKey>>, Arc<BTreeSet<Guid>>) {
+    let guid = |switch: SwitchIdx| topology.switch(switch).guid;
+    let ports = topology.indices().flat_map(|switch| {
+        let ports = (0..topology.port_uses(switch).len()).map(|port| PortNum(port as u8));
+        ports
+            .filter(move |&port| idle.contains(switch, port))
+            .filter(move |&port| routes.peer(switch, port).is_some())
+            .map(move |port| PortKey::new(guid(switch), port))
+    });
+    let dark = topology.indices().filter(|&switch| idle.is_dark(switch));
+    (
+        Arc::new(ports.collect()),
+        Arc::new(dark.map(guid).collect()),
+    )
+}
+
+/// How the planned tables come into force where multicast packets on the way could close a circle of links with unicast ones;
+/// `None` where the way that [`route`] found will do.
 ///
 /// Of multicast tables it is known that they lose what they are to lose everywhere before any of them gains, and that
-/// the latter comes after the unicast waypoint. With everything that changes in unicast discarding in between, each half
+/// the latter comes after all interim unicast tables. With everything that changes in unicast discarding in between, each half
 /// mixes what the old tables do, or what the new ones do, with what neither does.
 ///
 /// `unicast_follows` says that unicast packets never go up after they went down, on all of the way; where multicast
@@ -138,7 +250,7 @@ pub(super) fn with_multicast(
     topology: &Topology,
     unicast_follows: bool,
     needs: Option<Dependencies<'_>>,
-) -> Option<Tables> {
+) -> Option<Transition> {
     let planned = &plan.routing.tables;
     let held = masks_by_mlid(topology, &job.masks);
     let multicast = plan.multicast.as_ref()?;
@@ -159,29 +271,26 @@ pub(super) fn with_multicast(
         return None;
     }
     let needs = needs.unwrap_or_else(|| Dependencies::of(topology, planned));
-    let is_safe = match &plan.waypoint {
-        None => {
-            let mut all = needs;
-            all.add_mixture(&old, planned);
-            held.values().for_each(|masks| all.add_multicast(masks));
-            trees
-                .values()
-                .for_each(|tree| all.add_multicast(&tree.masks));
-            all.is_acyclic()
-        }
-        Some(waypoint) => {
-            let mut before = Dependencies::of(topology, waypoint);
-            before.add_mixture(&old, waypoint);
-            held.values().for_each(|masks| before.add_multicast(masks));
-            let mut after = needs;
-            after.add_mixture(waypoint, planned);
-            trees
-                .values()
-                .for_each(|tree| after.add_multicast(&tree.masks));
-            before.is_acyclic() && after.is_acyclic()
-        }
-    };
-    (!is_safe).then(|| discarding(&old, planned))
+    let mut held_masks = Some(&held);
+    let mut now = &old;
+    let mut is_safe = true;
+    for interim in plan.transition.interim.iter() {
+        let mut before = Dependencies::of(topology, interim);
+        before.add_mixture(now, interim);
+        held.values().for_each(|masks| before.add_multicast(masks));
+        is_safe &= before.is_acyclic();
+        now = interim;
+        held_masks = None;
+    }
+    let mut last = needs;
+    last.add_mixture(now, planned);
+    let held_masks = held_masks.into_iter().flat_map(|held| held.values());
+    held_masks.for_each(|masks| last.add_multicast(masks));
+    trees
+        .values()
+        .for_each(|tree| last.add_multicast(&tree.masks));
+    is_safe &= last.is_acyclic();
+    (!is_safe).then(|| Transition::discarding(&old, planned))
 }
 
 /// Whether an entry that changes leads through a port behind which there may be a switch that `topology` does not show.

@@ -194,6 +194,7 @@ fn shown(counters: &Counters) -> AdministrationCounters {
         ignored: counters.ignored,
         wrong_keys: counters.wrong_keys,
         unknown_issuers: counters.unknown_issuers,
+        unserved: counters.unserved,
     }
 }
 

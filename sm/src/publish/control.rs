@@ -2,20 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use rsm_api::model::{self, SubnetState};
+use rsm_api::model::{self, Selector, SubnetState};
+use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError};
-use rsm_ids::Lid;
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::Time;
 use rsm_routing::engine::UnknownEngine;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::published::Published;
 use super::view::View;
 use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
 use crate::core::role::Role;
-use crate::core::{Command, Event};
+use crate::core::{Activity, Command, Event, Progress};
+use crate::expected::{Accept, Expected};
+use crate::sweep::inventory::PortKey;
 
 /// How many callers may wait at the same time: more than people and scripts of one site, far fewer than a loop gone
 /// wild makes. They all wait for the same sweep anyhow.
@@ -33,6 +39,7 @@ pub struct Controller {
     events: mpsc::Sender<Event>,
     view: Arc<View>,
     waiting: Mutex<Waiting>,
+    progress: Mutex<Progress>,
 }
 
 #[derive(Default)]
@@ -49,7 +56,13 @@ impl Controller {
             events,
             view,
             waiting: Mutex::default(),
+            progress: Mutex::default(),
         }
+    }
+
+    /// What the core is doing, to be told to those who ask from now on.
+    pub fn show(&self, progress: Progress) {
+        *self.progress.lock() = progress;
     }
 
     /// What `ticket` asked for is done by `convergence`. Tickets of callers that have left are ignored.
@@ -130,10 +143,7 @@ impl Controller {
         // The ticket is entered before the core can answer it, for the lock is held.
         self.events
             .try_send(Event::Command(command(ticket)))
-            .map_err(|error| match error {
-                TrySendError::Full(_) => ControlError::Busy,
-                TrySendError::Closed(_) => ControlError::Stopping,
-            })?;
+            .map_err(unsent)?;
         let (sender, answer) = oneshot::channel();
         waiting.callers.insert(ticket, sender);
         Ok(Caller {
@@ -145,12 +155,44 @@ impl Controller {
 }
 
 impl Control for Controller {
+    fn activity(&self) -> model::Activity {
+        let progress = self.progress.lock().clone();
+        let callers = u32::try_from(self.waiting()).unwrap_or(u32::MAX);
+        activity(progress, self.view.now(), callers)
+    }
+
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<model::Convergence, ControlError>> {
         Box::pin(async move {
             self.ask(|ticket| Command::Resweep { full, ticket })?
                 .answer()
                 .await
         })
+    }
+
+    fn rewrite(&self) -> BoxFuture<'_, Result<model::Convergence, ControlError>> {
+        Box::pin(async move {
+            self.ask(|ticket| Command::Rewrite { ticket })?
+                .answer()
+                .await
+        })
+    }
+
+    fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError> {
+        self.check()?;
+        let published = self.view.published();
+        let accept = match name {
+            None => Accept::All,
+            Some(name) => missing_at(&published, &name)?,
+        };
+        // Counted on what is shown: what the core is told applies to what it knows when it hears of it.
+        let accepted = Expected::clone(&published.snapshot.expected).accept(accept);
+        if accepted == 0 {
+            let reason = "nothing is missing there: `rsmctl expect` lists what is".to_owned();
+            return Err(ControlError::Refused { reason });
+        }
+        let command = Event::Command(Command::Accept(accept));
+        self.events.try_send(command).map_err(unsent)?;
+        Ok(accepted as u64)
     }
 
     fn set_engine(&self, name: String) -> BoxFuture<'_, Result<model::Convergence, ControlError>> {
@@ -164,6 +206,56 @@ impl Control for Controller {
                 .await
         })
     }
+}
+
+fn activity(progress: Progress, now: Time, callers: u32) -> model::Activity {
+    let (stage, sets_acknowledged) = match progress.activity {
+        Activity::Idle => (model::Stage::Idle, 0),
+        Activity::Sweeping { .. } => (model::Stage::Sweeping, 0),
+        Activity::Planning => (model::Stage::Planning, 0),
+        Activity::Pushing { done } => (model::Stage::Pushing, done as u64),
+    };
+    let pause = progress
+        .not_before
+        .map(|when| when.since(now))
+        .filter(|pause| !pause.is_zero());
+    let next = match pause {
+        Some(pause) if !progress.next.is_empty() => {
+            format!("{}, in {:.1} s", progress.next, pause.as_secs_f64())
+        }
+        _ => progress.next,
+    };
+    model::Activity {
+        stage,
+        cause: progress.cause,
+        running: progress
+            .since
+            .map_or(Duration::ZERO, |since| now.since(since)),
+        nodes: progress.nodes as u64,
+        outstanding: progress.outstanding as u64,
+        sets_acknowledged,
+        next,
+        callers,
+    }
+}
+
+fn unsent(error: TrySendError<Event>) -> ControlError {
+    match error {
+        TrySendError::Full(_) => ControlError::Busy,
+        TrySendError::Closed(_) => ControlError::Stopping,
+    }
+}
+
+/// The missing node or cable that `name` names; a node that is there stands for what is missing at it.
+fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlError> {
+    let (node, port) = match published.names.find_gone(name) {
+        Some(found) => found,
+        None => resolve_node_or_port(&published.names, name)?,
+    };
+    Ok(match port {
+        None | Some(PortNum::ZERO) => Accept::Node(node),
+        Some(port) => Accept::Port(PortKey::new(node, port)),
+    })
 }
 
 /// Somebody who waits. Leaves the table when dropped, answered or not.
@@ -184,6 +276,14 @@ impl Caller<'_> {
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
-        self.controller.waiting.lock().callers.remove(&self.ticket);
+        let waited = (self.controller.waiting.lock().callers)
+            .remove(&self.ticket)
+            .is_some();
+        if waited {
+            let ticket = self.ticket;
+            let withdraw = Event::Command(Command::Withdraw { ticket });
+            // Where there is no room it is done for nobody.
+            let _ = self.controller.events.try_send(withdraw);
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Pages of lists: from behind a key on, as many as are wanted, without building the rest.
 
 use rsm_api::model::{
-    Convergence, Finding, FindingFilter, Link, LinkFilter, Node, NodeFilter, NodeKind, Page, Port,
-    PortFilter, PortKey,
+    Convergence, Finding, FindingFilter, Link, LinkFilter, Missing, Node, NodeFilter, NodeKind,
+    Page, Port, PortFilter, PortKey,
 };
 use rsm_ids::Guid;
 
@@ -133,6 +133,16 @@ pub(super) fn findings(
         .filter(|finding| filter.matches(finding))
         .map(|finding| Finding::clone(finding));
     page(published, findings, limit)
+}
+
+pub(super) fn missing(
+    published: &Published,
+    after: Option<PortKey>,
+    limit: usize,
+) -> Page<Missing> {
+    let all = &published.missing;
+    let begin = all.partition_point(|missing| after.is_some_and(|after| missing.key <= after));
+    page(published, all[begin..].iter().cloned(), limit)
 }
 
 pub(super) fn convergences(published: &Published, limit: usize) -> Page<Convergence> {

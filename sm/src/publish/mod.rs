@@ -8,6 +8,7 @@
 mod administration;
 mod aliases;
 mod control;
+pub mod dry_run;
 mod events;
 mod findings;
 mod index;
@@ -15,6 +16,7 @@ mod judge;
 mod lens;
 mod lists;
 mod log;
+mod missing;
 mod multicast;
 mod names;
 mod partitions;

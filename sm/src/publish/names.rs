@@ -2,18 +2,22 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rsm_api::model::PortKey;
+use rsm_api::LookupError;
+use rsm_api::model::{PortKey, Selector};
 use rsm_api::resolve::Directory;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use super::index::Index;
 use super::lens::{api_key, core_key, end_port_numbers, holds_lid};
+use super::missing::Gone;
 use crate::fabric::Fabric;
 
 /// Finds nodes and ports of a fabric by what people call them.
 pub struct Names {
     fabric: Arc<Fabric>,
     prefix: u64,
+    /// Nodes that were there and are not.
+    gone: Vec<Gone>,
     /// Built by the first who needs it.
     index: OnceLock<Index>,
 }
@@ -24,8 +28,19 @@ impl Names {
         Names {
             fabric,
             prefix,
+            gone: Vec::new(),
             index: OnceLock::new(),
         }
+    }
+
+    /// These names, which also tell of nodes that are gone.
+    pub(super) fn with_gone(self, gone: Vec<Gone>) -> Names {
+        Names { gone, ..self }
+    }
+
+    /// The node that is gone and had this name, with the port where the name is one's.
+    pub(super) fn find_gone(&self, selector: &Selector) -> Option<(Guid, Option<PortNum>)> {
+        self.gone.iter().find_map(|gone| gone.named(selector))
     }
 
     /// The upper half of every GID.
@@ -81,5 +96,13 @@ impl Directory for Names {
         end_port_numbers(node)
             .filter(|number| holds_lid(&node.ports[number.index()]))
             .collect()
+    }
+
+    fn gone(&self, selector: &Selector) -> Option<LookupError> {
+        let gone = self
+            .gone
+            .iter()
+            .find(|gone| gone.named(selector).is_some())?;
+        Some(gone.error(selector))
     }
 }

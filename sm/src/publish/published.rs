@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_api::model::{Finding, PortKey, SubnetState};
+use rsm_api::model::{Finding, Missing, PortKey, SubnetState};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
@@ -11,6 +11,7 @@ use rsm_mad::client::ClientStats;
 use super::index::Index;
 use super::lens::{Lens, api_key, core_key};
 use super::log::Logged;
+use super::missing;
 use super::names::Names;
 use super::state::{self, Counts};
 use crate::core::role::{Identity, Role};
@@ -32,6 +33,8 @@ pub(super) struct Published {
     pub(super) damped: BTreeSet<inventory::PortKey>,
     /// By ascending identifier.
     pub(super) findings: Vec<Arc<Finding>>,
+    /// What is missing, by ascending key.
+    pub(super) missing: Vec<Missing>,
     /// Oldest first.
     pub(super) convergences: Vec<Arc<Logged>>,
     pub(super) names: Names,
@@ -43,6 +46,7 @@ impl Published {
         snapshot: Arc<Snapshot>,
         findings: Vec<Arc<Finding>>,
         convergences: Vec<Arc<Logged>>,
+        unix_ms: &dyn Fn(Time) -> u64,
     ) -> Published {
         let counts = Counts::of(&snapshot);
         let (state, reason) = state::of(&snapshot, &counts);
@@ -52,7 +56,9 @@ impl Published {
             state,
             reason,
             damped: damped_ends(&snapshot),
-            names: Names::new(snapshot.fabric.clone(), prefix(&snapshot)),
+            names: Names::new(snapshot.fabric.clone(), prefix(&snapshot))
+                .with_gone(missing::gone(&snapshot, unix_ms)),
+            missing: missing::shown(&snapshot, unix_ms),
             snapshot,
             findings,
             convergences,
@@ -70,12 +76,14 @@ impl Published {
             converging: true,
             fabric: Arc::default(),
             plan: None,
+            refused_plan: None,
+            expected: Arc::default(),
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
             traps: BTreeMap::new(),
         };
-        Published::new(0, Arc::new(nothing), Vec::new(), Vec::new())
+        Published::new(0, Arc::new(nothing), Vec::new(), Vec::new(), &|_| 0)
     }
 
     pub(super) fn fabric(&self) -> &Fabric {

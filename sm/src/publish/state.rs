@@ -7,8 +7,8 @@ use super::lens::kind;
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port};
-use crate::findings::Severity;
-use crate::plan::lids_in_use;
+use crate::findings::{FindingKind, Severity};
+use crate::plan::{RefusedPlan, lids_in_use};
 
 /// How many of each there are.
 #[derive(Clone, Copy, Default, Debug)]
@@ -70,8 +70,9 @@ pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) 
         return (SubnetState::NotActive, "the local port is down".to_owned());
     }
     if snapshot.fabric.local.is_none() {
-        // The core names what it found amiss; before it has looked there is nothing.
-        return match snapshot.findings.first() {
+        // The core names what it found amiss; before it has looked there is nothing. A disk has no part in this.
+        let mut findings = snapshot.findings.iter();
+        return match findings.find(|finding| finding.kind != FindingKind::Storage) {
             Some(finding) => (SubnetState::NotActive, finding.text.clone()),
             None => discovering(),
         };
@@ -87,9 +88,10 @@ pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) 
             format!("{} at LID {} is master", master.name, master.lid),
         ),
         Role::Master if snapshot.converging => (SubnetState::Converging, String::new()),
-        Role::Master => match shortfall(counts) {
-            Some(reason) => (SubnetState::Degraded, reason),
-            None => (SubnetState::Up, String::new()),
+        Role::Master => match (&snapshot.refused_plan, shortfall(counts)) {
+            (Some(refused), _) => (SubnetState::Degraded, outdated(refused)),
+            (None, Some(reason)) => (SubnetState::Degraded, reason),
+            (None, None) => (SubnetState::Up, String::new()),
         },
     }
 }
@@ -98,6 +100,14 @@ fn discovering() -> (SubnetState, String) {
     (
         SubnetState::Discovering,
         "the first sweep is under way".to_owned(),
+    )
+}
+
+/// What is wrong with routes that no later plan could replace.
+fn outdated(refused: &RefusedPlan) -> String {
+    format!(
+        "the last plan was refused; of the routes in force: {}",
+        refused.fit()
     )
 }
 

@@ -39,13 +39,13 @@ pub(super) fn of(published: &Published) -> Status {
             name: plan.routing.engine.to_owned(),
             reason: plan.routing.reason.clone(),
         }),
-        verification: plan.map(|plan| Verification {
-            reachable_pairs: plan.report.reachable_pairs,
+        verification: snapshot.reachability().map(|report| Verification {
+            reachable_pairs: report.reachable_pairs,
             // Whether for want of cables or of entries: nothing gets through.
-            unreachable_pairs: plan.report.unreachable_pairs + plan.report.disconnected_pairs,
-            loop_free: plan.report.loop_free,
-            credit_loop_free: plan.report.credit_loop_free,
-            max_hops: plan.report.max_hops,
+            unreachable_pairs: report.unreachable_pairs + report.disconnected_pairs,
+            loop_free: report.loop_free,
+            credit_loop_free: report.credit_loop_free,
+            max_hops: report.max_hops,
         }),
         findings: published.counts.findings,
         smps: SmpCounts {

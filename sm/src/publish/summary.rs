@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::state::{self, Counts};
 use crate::core::snapshot::Snapshot;
-use crate::findings::Finding;
+use crate::findings::{Finding, FindingKind, Severity};
 
 /// The report of a run, as `--format json` prints it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -28,6 +28,8 @@ pub struct OnceReport {
     pub ports_not_active: u64,
     /// Who made the routes; null where there are none.
     pub engine: Option<Engine>,
+    /// Pairs of ports whose packets do not arrive by the routes in force; null where that is not known.
+    pub unreachable_pairs: Option<u64>,
     /// What was sent in the run.
     pub smps: Smps,
     /// How long it took, over all convergences of the run.
@@ -93,6 +95,9 @@ impl OnceReport {
                 name: plan.routing.engine,
                 reason: plan.routing.reason.clone(),
             }),
+            unreachable_pairs: snapshot
+                .reachability()
+                .map(|report| report.unreachable_pairs + report.disconnected_pairs),
             smps: Smps {
                 get: snapshot.stats.sent_get,
                 set: snapshot.stats.sent_set,
@@ -106,15 +111,26 @@ impl OnceReport {
                 total: ms(history().map(|entry| entry.total).sum()),
             },
             findings: snapshot.findings.to_vec(),
-            complete: snapshot.port_up && snapshot.fabric.local.is_some() && counts.unfinished == 0,
+            complete: snapshot.port_up
+                && snapshot.fabric.local.is_some()
+                && counts.unfinished == 0
+                && !snapshot.findings.iter().any(fails_the_run),
         }
     }
 
-    /// Whether every port whose link is up, and whose peer is managed, is Active. Never for a subnet that could not be
-    /// seen.
+    /// Whether every port whose link is up, and whose peer is managed, is Active, routes fit the fabric, and everything was
+    /// written that was to be written. Never for a subnet that could not be seen.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
+}
+
+/// Whether a script that relies on the run must learn of the finding from its exit code.
+fn fails_the_run(finding: &Finding) -> bool {
+    matches!(
+        finding.kind,
+        FindingKind::Storage | FindingKind::RoutingRefused | FindingKind::MKeyMismatch
+    ) && finding.severity > Severity::Info
 }
 
 /// The report on one line: `up: 720 switches, 3456 hosts, 10368 links; updn (…); 127034 SMPs in 1.9 s`.

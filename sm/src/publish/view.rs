@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use rsm_api::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, Link, LinkFilter, Node,
+    Convergence, Event, Finding, FindingFilter, ForwardingTable, Link, LinkFilter, Missing, Node,
     NodeFilter, Page, Partition, PartitionMember, Port, PortFilter, PortKey, Route, Selector,
     Status,
 };
@@ -89,6 +89,7 @@ impl View {
             snapshot,
             memory.findings.held(),
             memory.convergences.entries(),
+            &|at| self.clock.unix_ms(at),
         ));
         let changes = events::between(&old, &new, news);
         *self.current.write() = new;
@@ -202,6 +203,10 @@ impl Subnet for View {
 
     fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {
         lists::findings(&self.published(), after, limit, filter)
+    }
+
+    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Missing> {
+        lists::missing(&self.published(), after, limit)
     }
 
     fn convergences(&self, limit: usize) -> Page<Convergence> {

@@ -2,13 +2,14 @@
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
-    Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
-    PortState, SlToVlMapping, SwitchInfo,
+    ArInfo, Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable,
+    PortInfo, PortState, SlToVlMapping, SwitchInfo,
 };
 
 use super::tables::SwitchPush;
 use super::{Cause, Failure, Push, Step, Task};
-use crate::diff::{NotKept, PortRole};
+use crate::diff::NotKept;
+use crate::habits::{DeviceKind, PortRole};
 use crate::sweep::inventory::{Inventory, PortKey};
 
 impl Push {
@@ -28,14 +29,16 @@ impl Push {
                     .and_then(|node| node.switch.as_mut())
                 {
                     record.info = *SwitchInfo::from_data(data);
-                    record.unheard = false;
                 }
                 self.table_settled(inventory, task, guid, false);
+            }
+            Task::AdaptiveRouting(guid) => {
+                self.ar_info_answered(inventory, guid, Some(ArInfo::from_data(data)));
             }
             Task::Block {
                 switch,
                 block,
-                first,
+                interim,
             } => {
                 self.progress.blocks += 1;
                 if let Some(record) = inventory
@@ -46,7 +49,7 @@ impl Push {
                         .lft
                         .store(usize::from(block), LinearForwardingTable::from_data(data));
                 }
-                if self.wanted(switch, block, first).as_ref() == Some(data) {
+                if self.wanted(switch, block, interim).as_ref() == Some(data) {
                     self.table_settled(inventory, task, switch, false);
                 } else {
                     self.failed(inventory, task, Cause::NotHeld);
@@ -70,6 +73,12 @@ impl Push {
             Task::Port(key, step) => {
                 self.port_answered(inventory, not_kept, key, step, PortInfo::from_data(data))
             }
+            Task::Bounce(key) => {
+                if let Some(record) = inventory.port_mut(key) {
+                    record.answered(key.port, PortInfo::from_data(data));
+                }
+                self.unread.insert(key);
+            }
             Task::PKeys(key, block) => {
                 self.p_keys_answered(inventory, key, block, PKeyTable::from_data(data));
             }
@@ -77,6 +86,21 @@ impl Push {
                 self.guids_answered(inventory, key, block, GuidInfo::from_data(data));
             }
         }
+    }
+
+    /// Adaptive routing of a switch was turned off, or stays on (`None`: the Set was refused). The tables are written
+    /// either way; a finding says what the switch keeps, and the Set is not repeated by itself.
+    pub(super) fn ar_info_answered(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        info: Option<&ArInfo>,
+    ) {
+        if let Some(switch) = inventory.switch_mut(guid) {
+            switch.ar_info = info.copied().or(switch.ar_info);
+            switch.keeps_adaptive_routing = switch.ar_info.is_some_and(|info| info.uses_groups());
+        }
+        self.table_settled(inventory, Task::AdaptiveRouting(guid), guid, false);
     }
 
     /// The ports that have to be read again because SwitchInfo of `guid` was set.
@@ -90,8 +114,9 @@ impl Push {
         let zero = PortKey::new(guid, PortNum::ZERO);
         // Had the switch been reset since it was read, this Set covered that up; the lost LID of port 0 tells.
         let mut unread = vec![zero];
-        let unheard = node.switch.as_ref().is_some_and(|switch| switch.unheard);
-        if set.port_state_change() && unheard {
+        // What changed since the ports were read was cleared with what had changed before, and some switches send no trap
+        // while PortStateChange is set.
+        if set.port_state_change() {
             let external = node.external_ports();
             unread.extend(external.map(|(number, _)| PortKey::new(guid, number)));
         }
@@ -108,7 +133,7 @@ impl Push {
     ) {
         let Some(kind) = inventory
             .node(key.node)
-            .map(|node| crate::diff::DeviceKind::of(&node.info, key.port))
+            .map(|node| DeviceKind::of(&node.info, key.port))
         else {
             return;
         };
@@ -117,7 +142,7 @@ impl Push {
         };
         self.unread.remove(&key);
         self.lid_settled(key);
-        let before = record.answered(info);
+        let before = record.answered(key.port, info);
         let fell_back = before
             .as_ref()
             .is_some_and(|before| before.port_state() != PortState::Init);
@@ -126,21 +151,24 @@ impl Push {
             record.forget_tables();
         }
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
-            let unkept = port.take_answer(&before, info, step);
+            let asked = port.content(&before, step);
+            let unkept = port.take_answer(&before, info);
             self.reregistered.extend(port.reregistered());
-            self.learned |= not_kept.learn(kind, unkept);
+            let reached = port.reached(info, step);
+            let armed_apart = step == Step::Arm && reached && port.is_apart();
             if port.is_active(info) && step == Step::Activate {
                 self.progress.activated += 1;
             }
-            if !port.reached(info, step) {
-                self.failures.push(Failure {
-                    task: Task::Port(key, step),
-                    cause: Cause::NotHeld,
-                });
-                self.consider_others_after(inventory, key);
-                return;
+            if !reached {
+                return self.state_open(inventory, key, step, asked, Cause::NotHeld);
             }
+            if armed_apart {
+                self.armed_apart(inventory, kind);
+            }
+            let read = inventory.doubts.raise(key, unkept, asked, Some(info));
+            self.fields_open(not_kept, key, kind, unkept, read);
         }
+        self.link_settled(inventory, key);
         self.consider_others_after(inventory, key);
         self.consider(inventory, key);
         self.release_guids(key);
@@ -150,9 +178,19 @@ impl Push {
     }
 
     pub(super) fn failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
-        self.failures.push(Failure { task, cause });
+        let failure = Failure { task, cause };
+        if cause == Cause::Silence {
+            let port = match task {
+                Task::Port(key, _) | Task::PKeys(key, _) | Task::Guids(key, _) => key,
+                _ => PortKey::new(failure.node(), PortNum::ZERO),
+            };
+            inventory.set_ignored(port);
+        }
+        self.failures.push(failure);
         match task {
-            Task::Switch(guid) => self.table_settled(inventory, task, guid, true),
+            Task::Switch(guid) | Task::AdaptiveRouting(guid) => {
+                self.table_settled(inventory, task, guid, true);
+            }
             Task::Block { switch, block, .. } => {
                 if cause == Cause::Silence
                     && let Some(record) = inventory
@@ -169,7 +207,7 @@ impl Push {
                 output,
             } => self.lanes_failed(inventory, task, (switch, input, output), cause),
             Task::Multicast { .. } => self.masks_failed(inventory, task, cause),
-            Task::MulticastTop(_) => self.multicast_settled(task, true),
+            Task::MulticastTop(_) => self.multicast_settled(inventory, task, true),
             Task::Port(key, _) => {
                 if let Some(port) = self.ports.get_mut(&key) {
                     port.give_up();
@@ -177,13 +215,28 @@ impl Push {
                 self.lid_settled(key);
                 self.consider_others_after(inventory, key);
             }
+            Task::Bounce(key) => {
+                self.unread.insert(key);
+            }
             Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),
             Task::Guids(key, block) => Self::guids_failed(inventory, key, block),
         }
     }
 
-    /// A port that is Armed refuses to be armed: if an attempt whose answer was lost armed it, nothing failed. The port has
-    /// to be read to know.
+    /// The answer to the Set of `task`, which was sent, is not waited for any more: it may have been carried out.
+    pub fn abandon(&mut self, inventory: &mut Inventory, task: Task) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.doubted = true;
+        let before = self.failures.len();
+        self.failed(inventory, task, Cause::Silence);
+        // The device did not fail.
+        self.failures.truncate(before);
+        if let Task::Port(key, _) = task {
+            self.unread.insert(key);
+        }
+    }
+
+    /// Whether a port did as it was told has to be read, so that nothing counts as failed. Until then it gets no more Sets.
     pub(super) fn doubt(&mut self, key: PortKey) {
         self.doubted = true;
         if let Some(port) = self.ports.get_mut(&key) {

@@ -2,29 +2,66 @@
 
 use rsm_ids::{Guid, PortNum};
 
+use super::phases::{Phase, Phases};
 use super::ports::PortPush;
 use super::tables::SwitchPush;
 use super::{Push, Task};
 use crate::sweep::inventory::{Inventory, PortKey};
 
 impl Push {
-    /// Gives a turn to every switch that has something to send now.
-    pub(super) fn give_turns(&mut self) {
-        let on_the_way = self.unmet > 0;
+    /// Lays out the phases.
+    pub(super) fn start_phases(&mut self) {
+        let (interim, cuts) = (
+            self.plan.transition.interim.len(),
+            self.plan.transition.cuts,
+        );
+        // What multicast lets go of first is part of the way: the last unicast tables must not meet it. That holds also where
+        // the hardware is at the interim tables already.
+        let lets_go = interim > 0 && self.multicast.unmet() > 0;
+        let links = interim > cuts && !self.awaited.is_empty();
+        let lanes = self.switches.values().any(|switch| switch.lanes() > 0);
+        if lets_go || links || lanes || self.switches.values().any(SwitchPush::has_interim) {
+            self.phases = Phases::new(interim, cuts, lanes, links);
+            self.phases.unmet = self.counted(self.phases.current());
+        }
+    }
+
+    /// How much has to be settled in a phase that begins.
+    fn counted(&self, phase: Phase) -> usize {
+        let tables = self.switches.values().map(|switch| switch.counted(phase));
+        let beside = match phase {
+            Phase::Interim(0) => self.multicast.unmet(),
+            Phase::Links => self.awaited.len(),
+            Phase::Interim(_) | Phase::Lanes | Phase::Last => 0,
+        };
+        tables.sum::<usize>() + beside
+    }
+
+    /// Goes on to the first phase in which there is something to do, and lets everything be sent that waited for it.
+    pub(super) fn advance(&mut self, inventory: &Inventory) {
+        while let Some(phase) = self.phases.next() {
+            self.phases.unmet = self.counted(phase);
+            let ends: Vec<PortKey> = self.awaited.iter().flat_map(|(&a, &b)| [a, b]).collect();
+            for end in ends {
+                self.consider(inventory, end);
+            }
+        }
+        let phase = self.phases.current();
         for (&guid, switch) in &mut self.switches {
-            if !switch.in_turn && switch.has_next(on_the_way) {
+            if !switch.in_turn && switch.has_next(phase) {
                 switch.in_turn = true;
                 self.turn.push_back(guid);
             }
         }
+        self.multicast.give_turns();
     }
 
     /// Gives a turn to a switch if it has something to send now.
-    fn give_turn(&mut self, guid: Guid) {
-        let on_the_way = self.unmet > 0;
+    pub(super) fn give_turn(&mut self, guid: Guid) {
+        let phase = self.phases.current();
         if let Some(switch) = self.switches.get_mut(&guid)
             && !switch.in_turn
-            && switch.has_next(on_the_way)
+            && switch.has_next(phase)
         {
             switch.in_turn = true;
             self.turn.push_back(guid);
@@ -67,21 +104,18 @@ impl Push {
         };
         switch.settle(task, failed);
         let is_programmed = switch.is_programmed();
-        let on_the_way = self.unmet > 0;
-        if on_the_way {
-            self.unmet -= 1;
+        let counts = !self.phases.is_last() && switch.is_counted(task);
+        if counts {
+            self.phases.unmet -= 1;
         }
-        if failed && on_the_way {
-            // A switch that does not hold the waypoint could close a loop with what would follow.
-            self.stop();
+        if failed && counts {
+            self.not_held(guid);
         }
         if self.stopped {
             return;
         }
-        if on_the_way && self.unmet == 0 {
-            self.open_lanes();
-            self.give_turns();
-            self.multicast.give_turns();
+        if counts && self.phases.unmet == 0 {
+            self.advance(inventory);
         } else {
             self.give_turn(guid);
             self.multicast.give_turn(guid);
@@ -102,8 +136,20 @@ impl Push {
         }
     }
 
+    /// A switch does not hold interim tables, and could close a loop with what would follow. Only where no packet passes it
+    /// the others go on: its links stay as they are.
+    fn not_held(&mut self, guid: Guid) {
+        let phase = self.phases.current();
+        match self.switches.get_mut(&guid) {
+            Some(switch) if self.plan.transition.dark.contains(&guid) => {
+                self.phases.unmet -= switch.forgo(phase);
+            }
+            _ => self.stop(),
+        }
+    }
+
     /// Whether a switch forwards as planned: it never had to change, or all of its changes are acknowledged.
-    fn is_programmed(&self, guid: Guid) -> bool {
+    pub(super) fn is_programmed(&self, guid: Guid) -> bool {
         self.switches
             .get(&guid)
             .is_none_or(SwitchPush::is_programmed)
@@ -127,7 +173,7 @@ impl Push {
         let open = [Some(key), peer]
             .into_iter()
             .flatten()
-            .all(|end| self.is_programmed(end.node) && self.holds_p_keys(end));
+            .all(|end| self.lets_open(end) && self.holds_p_keys(end));
         let waits_for_peer = peer
             .and_then(|peer| self.ports.get(&peer))
             .is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled());

@@ -1,9 +1,8 @@
-//! Writing SLtoVLMappingTables, between what switches hold on the way and their last tables.
+//! Writing SLtoVLMappingTables, between the first interim tables and what comes next.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
 
-use super::tables::SwitchPush;
 use super::{Cause, Push, Task};
 use crate::sweep::inventory::Inventory;
 
@@ -11,15 +10,6 @@ use crate::sweep::inventory::Inventory;
 type Place = (Guid, PortNum, PortNum);
 
 impl Push {
-    /// All switches hold what they are to hold on the way: SLtoVLMappingTables, if any, are written next, and only then the
-    /// last tables, which may need them.
-    pub(super) fn open_lanes(&mut self) {
-        if !std::mem::replace(&mut self.lanes_open, true) {
-            self.switches.values_mut().for_each(SwitchPush::open_lanes);
-            self.unmet = self.switches.values().map(SwitchPush::lanes).sum();
-        }
-    }
-
     /// The content of a Set.
     pub(super) fn wanted_lanes(&self, (switch, input, output): Place) -> Option<[u8; 64]> {
         let row = self.switches.get(&switch)?.lane_row(input, output)?.row;

@@ -1,24 +1,32 @@
 //! From what differs to Sets on the wire: the only code that sends Set.
 //!
-//! There are no fabric-wide barriers. Tables are written to all switches side by side; a port is armed
-//! together with its settings in one Set as soon as it is met, and goes Active as soon as both ends of its
-//! link are armed, both hold their P_Keys, and the switches at its ends forward as planned. P_Keys are written after what tells
-//! of a reset: the state of an end port, the LID of a switch. The one exception is a plan with a waypoint: some
-//! mixture of old and new tables could close a loop, so that all switches hold the waypoint before the first new
-//! table is written. Multicast tables take a way of their own beside all that, in two steps; see
-//! [`crate::diff::MulticastChange`].
+//! Tables are written to all switches side by side; a port is armed together with its settings in one Set as soon as it is
+//! met. A link goes Active as soon as both of its ends are armed and hold their P_Keys, and
+//!
+//! * where tables wait for it ([`Transition::awaited`](crate::plan::Transition)): as soon as the switches at its ends are in
+//!   use, or hold all of their tables;
+//! * else, so of hosts: as soon as the switches at its ends forward as planned.
+//!
+//! P_Keys are written after what tells of a reset: the state of an end port, the LID of a switch. Fabric-wide barriers are
+//! those of [`phases`]: interim tables, and the links that later ones lead to. Multicast tables take a way of their own beside
+//! all that, in two steps; see [`crate::diff::MulticastChange`].
 //!
 //! Every acknowledged Set is written into the [`Inventory`], every lost one is marked there, so that the
 //! next difference starts from the truth whatever happened.
 
 mod answers;
+mod doubts;
 mod due;
 mod guids;
 mod lanes;
+mod links;
 mod multicast;
 mod orders;
 mod p_keys;
+mod phases;
 mod ports;
+mod refusals;
+mod rehearse;
 mod tables;
 mod task;
 
@@ -28,10 +36,14 @@ use std::sync::Arc;
 use rsm_ids::{Guid, PortNum};
 
 use self::multicast::MulticastPush;
+use self::phases::Phases;
 use self::ports::PortPush;
+use self::refusals::refuses;
+pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
 pub use self::task::{Cause, Failure, Order, Progress, Step, Task};
 use crate::diff::{Changes, GuidBlock, NotKept};
+use crate::habits::Habit;
 use crate::plan::Plan;
 use crate::sweep::Answer;
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -51,10 +63,11 @@ pub struct Push {
     turn: VecDeque<Guid>,
     /// Ports that have something to send.
     ready: VecDeque<Task>,
-    /// Sets on the way that are not acknowledged; while there are any, no block of the end is written.
-    unmet: usize,
-    /// Whether SLtoVLMappingTables may be written, or have been.
-    lanes_open: bool,
+    phases: Phases,
+    /// Links that tables wait for: one end, and the other.
+    awaited: BTreeMap<PortKey, PortKey>,
+    /// See [`Push::unopened`].
+    unopened: BTreeSet<PortKey>,
     outstanding: usize,
     stopped: bool,
     /// Ports and tables alternate, so that neither waits for all of the other.
@@ -66,6 +79,8 @@ pub struct Push {
     unread: BTreeSet<PortKey>,
     /// See [`Push::reregistered`].
     reregistered: BTreeSet<Guid>,
+    /// Nodes that left a Set unanswered: nothing more is sent to them.
+    silent: BTreeSet<Guid>,
     /// Whether a port has to be read to know whether it holds what was set.
     doubted: bool,
 }
@@ -77,7 +92,7 @@ impl Push {
             switches: changes
                 .switches
                 .values()
-                .filter(|change| !change.blocks.is_empty() || !change.first.is_empty())
+                .filter(|change| change.has_blocks())
                 .count(),
             ..Progress::default()
         };
@@ -91,7 +106,8 @@ impl Push {
                     let held = switch.map(|switch| &switch.info);
                     let zero = PortKey::new(guid, PortNum::ZERO);
                     let sets_lid = changes.ports.get(&zero).is_some_and(|change| change.info);
-                    (guid, SwitchPush::new(change, held, sets_lid))
+                    let top_first = refuses(inventory, zero, Habit::RefusesBlocksAboveTop);
+                    (guid, SwitchPush::new(change, held, sets_lid, top_first))
                 })
                 .collect(),
             ports: BTreeMap::new(),
@@ -100,8 +116,9 @@ impl Push {
             guids_queued: BTreeSet::new(),
             turn: VecDeque::new(),
             ready: VecDeque::new(),
-            unmet: 0,
-            lanes_open: false,
+            phases: Phases::last(),
+            awaited: BTreeMap::new(),
+            unopened: BTreeSet::new(),
             outstanding: 0,
             stopped: false,
             ports_next: false,
@@ -110,23 +127,16 @@ impl Push {
             learned: false,
             unread: BTreeSet::new(),
             reregistered: BTreeSet::new(),
+            silent: BTreeSet::new(),
             doubted: false,
         };
-        // What multicast lets go of first is part of the way: the last unicast tables must not meet it. That holds also where
-        // the hardware is at the waypoint already.
-        let lets_go = push.plan.waypoint.is_some() && push.multicast.unmet() > 0;
-        let has_lanes = push.switches.values().any(|switch| switch.lanes() > 0);
-        if lets_go || has_lanes || push.switches.values().any(SwitchPush::has_waypoint) {
-            push.unmet = push.switches.values().map(SwitchPush::on_the_way).sum();
-            push.unmet += push.multicast.unmet();
-        }
-        if push.unmet == 0 {
-            push.open_lanes();
-        }
-        push.give_turns();
+        push.awaited = links::awaited(&push.plan, inventory);
+        push.start_phases();
         for (key, change) in changes.ports {
-            push.ports.insert(key, PortPush::new(change));
+            let apart = refuses(inventory, key, Habit::RefusesStateWithSettings);
+            push.ports.insert(key, PortPush::new(change, apart));
         }
+        push.advance(inventory);
         let keys: Vec<PortKey> = push.ports.keys().copied().collect();
         for key in keys {
             push.consider(inventory, key);
@@ -135,6 +145,8 @@ impl Push {
         for key in named {
             push.release_guids(key);
         }
+        let bounce = changes.bounce.map(|(near, _)| Task::Bounce(near));
+        push.ready.extend(bounce);
         push
     }
 
@@ -154,9 +166,15 @@ impl Push {
     /// Whether nothing is left to send and nothing is on its way.
     pub fn is_done(&self) -> bool {
         self.outstanding == 0
+            && (self.stopped || self.phases.is_last())
             && self.turn.is_empty()
             && self.ready.is_empty()
             && self.multicast.is_idle()
+    }
+
+    /// Whether something was not written because a node did not answer.
+    pub fn left_out_nodes(&self) -> bool {
+        !self.silent.is_empty()
     }
 
     /// `count` Sets that were handed out will not be answered: they were never sent.
@@ -171,9 +189,9 @@ impl Push {
 
     /// Ports that may have changed unnoticed, and that did not answer since.
     ///
-    /// To clear PortStateChange also clears what it reported since the ports were last read. A switch that knows its
-    /// manager sends a trap for that; one that had no LID or another manager could not. And to set LinearFDBTop hides that a
-    /// switch was reset. A port whose answers were lost may or may not have done what it was told.
+    /// To clear PortStateChange also clears what it reported since the ports were last read. A switch that had no LID or
+    /// another manager could send no trap for that, and some send none while the bit is set. And to set LinearFDBTop hides
+    /// that a switch was reset. A port whose answers were lost may or may not have done what it was told.
     pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unread.iter().copied()
     }
@@ -181,6 +199,11 @@ impl Push {
     /// Whether everything was done, and is known to be.
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty() && !self.stopped && !self.doubted
+    }
+
+    /// One end of each link that tables wait for, and that cannot become Active in this push; it ended before these tables.
+    pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.unopened.iter().copied()
     }
 
     /// GUIDs of the ports whose hosts were told to register anew because that was due.
@@ -203,8 +226,24 @@ impl Push {
         &self.plan
     }
 
+    /// Sends nothing more to `node`, which does not answer.
+    pub fn give_up_on(&mut self, node: Guid) {
+        self.silent.insert(node);
+    }
+
     /// The next Set, if one can go now.
-    pub fn poll_order(&mut self, inventory: &Inventory) -> Option<Order> {
+    pub fn poll_order(&mut self, inventory: &mut Inventory) -> Option<Order> {
+        loop {
+            let order = self.next_order(inventory)?;
+            if !self.silent.contains(&order.target) {
+                self.outstanding += 1;
+                return Some(order);
+            }
+            self.failed(inventory, order.task, Cause::NotSent);
+        }
+    }
+
+    fn next_order(&mut self, inventory: &Inventory) -> Option<Order> {
         for _ in 0..2 {
             self.ports_next = !self.ports_next;
             let order = if self.ports_next {
@@ -214,10 +253,10 @@ impl Push {
                     .or_else(|| self.next_multicast(inventory))
             };
             if order.is_some() {
-                self.outstanding += 1;
                 return order;
             }
         }
+        self.end_if_stuck();
         None
     }
 
@@ -235,11 +274,25 @@ impl Push {
                 self.progress.done += 1;
                 self.acknowledged(inventory, not_kept, task, data);
             }
-            (Answer::RefusedRepetition(_), Task::Port(key, _)) => self.doubt(key),
+            (Answer::Refused(_), Task::Port(key, Step::Arm)) if self.goes_apart(inventory, key) => {
+            }
+            (
+                Answer::Refused(status) | Answer::RefusedRepetition(status),
+                Task::Port(key, step @ (Step::Arm | Step::Activate)),
+            ) => self.state_refused(inventory, key, step, status),
+            (Answer::RefusedRepetition(_), Task::Port(key, Step::Configure)) => self.doubt(key),
+            (Answer::Refused(_) | Answer::RefusedRepetition(_), Task::Block { switch, .. })
+                if self.raises_top_first(inventory, switch, task) => {}
+            (Answer::Refused(_) | Answer::RefusedRepetition(_), Task::AdaptiveRouting(guid)) => {
+                self.ar_info_answered(inventory, guid, None)
+            }
             (Answer::Refused(status) | Answer::RefusedRepetition(status), _) => {
                 self.failed(inventory, task, Cause::Refused(status));
             }
-            (Answer::Silence, _) => self.failed(inventory, task, Cause::Silence),
+            (Answer::Silence, _) => {
+                self.give_up_on(task.node());
+                self.failed(inventory, task, Cause::Silence);
+            }
         }
     }
 }

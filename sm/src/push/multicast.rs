@@ -227,7 +227,7 @@ impl Push {
     /// The next Set of a multicast table, if one can go now.
     pub(super) fn next_multicast(&mut self, inventory: &Inventory) -> Option<Order> {
         loop {
-            let (gain, switches) = (self.unmet == 0, &self.switches);
+            let (gain, switches) = (self.phases.is_last(), &self.switches);
             let task = self.multicast.next(|guid| Allowed {
                 gain,
                 top: switches
@@ -242,7 +242,7 @@ impl Push {
                 task,
                 cause: Cause::Silence,
             });
-            self.multicast_settled(task, true);
+            self.multicast_settled(inventory, task, true);
         }
     }
 
@@ -280,7 +280,7 @@ impl Push {
             record.mft.store(at, masks);
         }
         if wanted.as_ref() == Some(masks) {
-            self.multicast_settled(task, false);
+            self.multicast_settled(inventory, task, false);
         } else {
             self.failed(inventory, task, Cause::NotHeld);
         }
@@ -294,7 +294,7 @@ impl Push {
         {
             record.mft.mark_dirty(at);
         }
-        self.multicast_settled(task, true);
+        self.multicast_settled(inventory, task, true);
     }
 
     /// A switch answered the Set of MulticastFDBTop.
@@ -315,27 +315,25 @@ impl Push {
             record.forgets_multicast_top = is_unknown;
         }
         if is_unknown || self.multicast.top(guid) == Some(held) {
-            self.multicast_settled(task, false);
+            self.multicast_settled(inventory, task, false);
         } else {
             self.failed(inventory, task, Cause::NotHeld);
         }
     }
 
     /// A Set to a multicast table was answered or given up: see what that makes possible.
-    pub(super) fn multicast_settled(&mut self, task: Task, failed: bool) {
+    pub(super) fn multicast_settled(&mut self, inventory: &Inventory, task: Task, failed: bool) {
         let (Task::Multicast { switch: guid, .. } | Task::MulticastTop(guid)) = task else {
             return;
         };
         let let_go = self.multicast.settle(guid, task, failed);
-        if let_go && self.unmet > 0 {
-            self.unmet -= 1;
+        if let_go && !self.phases.is_last() {
+            self.phases.unmet -= 1;
             if failed {
                 // It could close a circle with the unicast tables that would follow.
                 self.stop();
-            } else if self.unmet == 0 {
-                self.open_lanes();
-                self.give_turns();
-                self.multicast.give_turns();
+            } else {
+                self.advance(inventory);
             }
         }
     }

@@ -1,25 +1,26 @@
 //! What goes on the wire next, with its content and its way.
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{
-    Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
-    SlToVlMapping, SwitchInfo,
+    ArInfo, Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable,
+    PortInfo, PortState, SlToVlMapping, SwitchInfo,
 };
 
 use super::{Cause, Failure, Order, Push, Task};
+use crate::plan::ports::Settings;
 use crate::sweep::inventory::{Inventory, NodeRecord};
 use crate::sweep::{p_keys as image, reach};
 
 impl Push {
     pub(super) fn next_table(&mut self, inventory: &Inventory) -> Option<Order> {
-        let on_the_way = self.unmet > 0;
+        let phase = self.phases.current();
         for _ in 0..self.turn.len() {
             let guid = self.turn.pop_front()?;
             let Some(switch) = self.switches.get_mut(&guid) else {
                 continue;
             };
-            let task = switch.next(guid, on_the_way);
-            switch.in_turn = switch.has_next(on_the_way);
+            let task = switch.next(guid, phase);
+            switch.in_turn = switch.has_next(phase);
             if switch.in_turn {
                 self.turn.push_back(guid);
             }
@@ -43,12 +44,16 @@ impl Push {
                 0,
                 *self.switches.get(&guid)?.info()?.as_data(),
             ),
+            Task::AdaptiveRouting(guid) => {
+                let info = self.switches.get(&guid)?.ar_info()?;
+                (guid, ArInfo::ID, ArInfo::MODIFIER, *info.as_data())
+            }
             Task::Block {
                 switch,
                 block,
-                first,
+                interim,
             } => {
-                let entries = self.wanted(switch, block, first)?;
+                let entries = self.wanted(switch, block, interim)?;
                 (switch, LinearForwardingTable::ID, u32::from(block), entries)
             }
             Task::Lanes {
@@ -73,7 +78,7 @@ impl Push {
                     .set_port_state_change(false);
                 (guid, SwitchInfo::ID, 0, *info.as_data())
             }
-            Task::Port(..) | Task::PKeys(..) | Task::Guids(..) => return None,
+            Task::Port(..) | Task::Bounce(_) | Task::PKeys(..) | Task::Guids(..) => return None,
         };
         let node = inventory.node(guid)?;
         Some(Order {
@@ -82,18 +87,33 @@ impl Push {
             modifier,
             data,
             target: guid,
-            lid: reach::lid_of(inventory, guid),
+            lid: self.lid_of(inventory, guid),
             path: node.path,
             alternate: node.alternate,
         })
     }
 
-    /// What a block is to hold, on the way or in the end.
-    pub(super) fn wanted(&self, switch: Guid, block: u16, first: bool) -> Option<[u8; 64]> {
-        let table = if first {
-            self.plan.table_on_the_way(switch)?
-        } else {
-            self.plan.table(switch)?
+    /// The LID by which a switch can be reached, and its answer gets back, whatever Sets are worked on meanwhile.
+    ///
+    /// Where interim tables discard, the way there and back has to consist of entries that stay: the Set itself could take
+    /// its answer's way.
+    fn lid_of(&self, inventory: &Inventory, guid: Guid) -> Option<Lid> {
+        reach::lid_of(inventory, guid, |switch, lid, entry| {
+            let planned = || self.plan.table(switch);
+            !self.plan.transition.discards || planned().is_none_or(|lft| lft.entry(lid) == entry)
+        })
+    }
+
+    /// What a block is to hold, for an interim table or in the end.
+    pub(super) fn wanted(
+        &self,
+        switch: Guid,
+        block: u16,
+        interim: Option<usize>,
+    ) -> Option<[u8; 64]> {
+        let table = match interim {
+            Some(stage) => self.plan.interim_table(stage, switch)?,
+            None => self.plan.table(switch)?,
         };
         Some(*table.block(usize::from(block)))
     }
@@ -111,13 +131,19 @@ impl Push {
         None
     }
 
-    fn write_port(&self, inventory: &Inventory, task: Task) -> Option<Order> {
+    pub(super) fn write_port(&self, inventory: &Inventory, task: Task) -> Option<Order> {
         let (key, attribute, modifier, data) = match task {
             Task::Port(key, step) => {
                 let current = inventory.port(key)?.info.as_ref()?;
                 let data = *self.ports.get(&key)?.content(current, step).as_data();
-                let modifier = PortInfo::modifier(key.port, true);
+                let modifier = PortInfo::modifier(key.port, inventory.asks_extended_speeds(key));
                 (key, PortInfo::ID, modifier, data)
+            }
+            Task::Bounce(key) => {
+                let mut info = Settings::default().apply(inventory.port(key)?.info.as_ref()?);
+                info.set_port_state(PortState::Down);
+                let modifier = PortInfo::modifier(key.port, true);
+                (key, PortInfo::ID, modifier, *info.as_data())
             }
             Task::PKeys(key, block) => {
                 let table = self.ports.get(&key)?.p_keys.block(block)?.table();
@@ -132,6 +158,7 @@ impl Push {
                 (key, GuidInfo::ID, modifier, *info.as_data())
             }
             Task::Switch(_)
+            | Task::AdaptiveRouting(_)
             | Task::Block { .. }
             | Task::Lanes { .. }
             | Task::Multicast { .. }

@@ -17,17 +17,45 @@ pub(super) struct PortPush {
     on_its_way: bool,
     configured: bool,
     given_up: bool,
+    /// Its settings go before its state.
+    apart: bool,
 }
 
 impl PortPush {
-    pub(super) fn new(mut change: PortChange) -> PortPush {
+    pub(super) fn new(mut change: PortChange, apart: bool) -> PortPush {
         PortPush {
             p_keys: PKeyPush::new(std::mem::take(&mut change.p_keys)),
             change,
             on_its_way: false,
             configured: false,
             given_up: false,
+            apart,
         }
+    }
+
+    /// The Set that was to arm the port together with its settings was refused. Returns whether the settings go alone from
+    /// now on, which is worth one attempt.
+    pub(super) fn set_apart(&mut self, info: &PortInfo) -> bool {
+        let combined = !self.apart && self.has_settings(info);
+        if combined {
+            self.on_its_way = false;
+            self.apart = true;
+        }
+        combined
+    }
+
+    /// From now on the settings go alone.
+    pub(super) fn go_apart(&mut self) {
+        self.apart |= !self.on_its_way;
+    }
+
+    /// Whether its settings went alone.
+    pub(super) fn is_apart(&self) -> bool {
+        self.apart
+    }
+
+    fn has_settings(&self, info: &PortInfo) -> bool {
+        !self.configured && (self.differs(info) || self.change.reregister.is_some())
     }
 
     /// The other end of the cable.
@@ -64,8 +92,11 @@ impl PortPush {
         if self.on_its_way || self.given_up {
             return None;
         }
-        let differs = !self.configured && (self.differs(info) || self.change.reregister.is_some());
+        let differs = self.has_settings(info);
         match info.port_state() {
+            PortState::Init if self.change.activate && self.apart && differs => {
+                Some(Step::Configure)
+            }
             PortState::Init if self.change.activate => Some(Step::Arm),
             // Both ends must be Armed at least: what an Active end sends to one in Init is lost (IBA 7.2.7).
             PortState::Armed
@@ -97,6 +128,10 @@ impl PortPush {
     /// The content of the Set for `step`, on top of what the port last said.
     pub(super) fn content(&self, current: &PortInfo, step: Step) -> PortInfo {
         let mut info = self.change.settings.apply(current);
+        if self.configured && step == Step::Activate {
+            // The port may have answered with old values; to send those would take back what it was set to.
+            self.change.settings.repeat(&mut info);
+        }
         let settings = &self.change.settings;
         let moved = settings.changes_manager(current, self.change.ignored) && heeds(current);
         // Once: with the first Set, which has all settings.
@@ -115,16 +150,9 @@ impl PortPush {
     }
 
     /// Takes the answer to a Set. Returns the fields that were asked for and not kept.
-    pub(super) fn take_answer(
-        &mut self,
-        before: &PortInfo,
-        info: &PortInfo,
-        step: Step,
-    ) -> FieldMask {
+    pub(super) fn take_answer(&mut self, before: &PortInfo, info: &PortInfo) -> FieldMask {
         self.on_its_way = false;
         self.configured = true;
-        let reached = self.reached(info, step);
-        self.given_up |= !reached;
         let asked = self.change.settings.differing(before, self.change.ignored);
         self.change.settings.not_kept(asked, info)
     }

@@ -1,61 +1,88 @@
 //! What is to be written to one switch, and how far that is.
 
 use rsm_ids::{Guid, Lid, PortNum};
-use rsm_mad::wire::attr::SwitchInfo;
+use rsm_mad::wire::attr::{ArInfo, SwitchInfo};
 
 use super::Task;
+use super::phases::Phase;
 use crate::diff::{LaneRow, SwitchChange};
+use crate::sweep::inventory::LFT_BLOCK;
 
 /// The writing of one switch's tables.
 ///
 /// SwitchInfo goes first, and nothing else until it is acknowledged: LinearFDBTop then tells whether the switch was reset
 /// after what follows was written. Only where LinearFDBTop is raised it goes last, so that no entry above it takes effect
-/// before it was written; then it is the LID of port 0 that goes first and tells.
+/// before it was written; then it is the LID of port 0 that goes first and tells. A switch that refuses blocks above
+/// LinearFDBTop leaves no choice: there it goes first all the same.
 #[derive(Debug)]
 pub(super) struct SwitchPush {
     change: SwitchChange,
     info_last: bool,
     info_sent: bool,
     info_held: bool,
+    ar_info_sent: bool,
     /// Port 0 is to get its LID first.
     waits_for_lid: bool,
     /// Whether the switch has its place among those whose turn comes.
     pub(super) in_turn: bool,
-    first_sent: usize,
-    /// All switches hold what they are to hold on the way: lanes come next.
-    lanes_open: bool,
+    /// Blocks sent, by interim table.
+    interim_sent: Vec<usize>,
     lanes_sent: usize,
     blocks_sent: usize,
     unsettled: usize,
     failed: bool,
+    /// Blocks that were refused, and are sent again once LinearFDBTop was raised.
+    again: Vec<Task>,
 }
 
 impl SwitchPush {
-    /// What `change` says, on top of what the switch last said of itself; `sets_lid`: port 0 is written as well.
+    /// What `change` says, on top of what the switch last said of itself; `sets_lid`: port 0 is written as well;
+    /// `top_first`: the switch takes no block above LinearFDBTop.
     pub(super) fn new(
         change: SwitchChange,
         held: Option<&SwitchInfo>,
         sets_lid: bool,
+        top_first: bool,
     ) -> SwitchPush {
         let top = held.map_or(Lid::NONE, SwitchInfo::linear_fdb_top);
         let raised = change
             .info
             .as_ref()
-            .is_some_and(|info| info.linear_fdb_top() > top);
+            .is_some_and(|info| info.linear_fdb_top() > top)
+            && !top_first;
         SwitchPush {
             info_last: raised,
             waits_for_lid: raised && sets_lid,
             info_held: change.info.is_none(),
+            ar_info_sent: change.ar_info.is_none(),
             in_turn: false,
+            interim_sent: vec![0; change.interim.len()],
             change,
             info_sent: false,
-            first_sent: 0,
-            lanes_open: false,
             lanes_sent: 0,
             blocks_sent: 0,
             unsettled: 0,
             failed: false,
+            again: Vec::new(),
         }
+    }
+
+    /// A block was refused. Where it is above `top`, the LinearFDBTop in force, it is sent again when that was raised: then
+    /// this returns whether SwitchInfo, which was to go last, goes first now.
+    pub(super) fn raise_top_first(&mut self, task: Task, top: Lid) -> Option<bool> {
+        let Task::Block { block, .. } = task else {
+            return None;
+        };
+        let block = usize::from(block);
+        let info = self.change.info.as_ref()?;
+        let is_raised = block <= info.linear_fdb_top().index() / LFT_BLOCK;
+        let is_above = block * LFT_BLOCK > top.index();
+        if self.info_held || !is_raised || !is_above {
+            return None;
+        }
+        self.unsettled = self.unsettled.saturating_sub(1);
+        self.again.push(task);
+        Some(std::mem::take(&mut self.info_last))
     }
 
     /// The SwitchInfo to write.
@@ -63,19 +90,19 @@ impl SwitchPush {
         self.change.info.as_ref()
     }
 
-    /// Whether blocks are to be written on the way to the last tables.
-    pub(super) fn has_waypoint(&self) -> bool {
-        !self.change.first.is_empty()
+    /// The ARInfo to write.
+    pub(super) fn ar_info(&self) -> Option<&ArInfo> {
+        self.change.ar_info.as_ref()
+    }
+
+    /// Whether blocks are to be written for interim tables.
+    pub(super) fn has_interim(&self) -> bool {
+        self.change.has_interim()
     }
 
     /// How many SLtoVLMappingTables are to be written.
     pub(super) fn lanes(&self) -> usize {
         self.change.lanes.len()
-    }
-
-    /// Lets SLtoVLMappingTables be written.
-    pub(super) fn open_lanes(&mut self) {
-        self.lanes_open = true;
     }
 
     /// The lane of each service level from one port to another, as it is to be written.
@@ -84,71 +111,137 @@ impl SwitchPush {
         rows.find(|row| (row.input, row.output) == (input, output))
     }
 
-    fn has_lanes(&self) -> bool {
-        self.lanes_open && self.lanes_sent < self.change.lanes.len()
+    /// How many Sets have to be settled before the phase after `phase` begins: blocks or SLtoVLMappingTables, and with the
+    /// first one SwitchInfo that takes entries above a lowered LinearFDBTop out of use, and ARInfo, which takes the tables of
+    /// another manager out of use.
+    pub(super) fn counted(&self, phase: Phase) -> usize {
+        match phase {
+            Phase::Interim(stage) => {
+                let is_first = stage == 0;
+                let info = is_first && self.change.info.is_some() && !self.info_last;
+                let ar_info = is_first && self.change.ar_info.is_some();
+                let blocks = self.change.interim.get(stage).map_or(0, Vec::len);
+                blocks + usize::from(info) + usize::from(ar_info)
+            }
+            Phase::Lanes => self.lanes(),
+            Phase::Links | Phase::Last => 0,
+        }
     }
 
-    /// How many Sets come before the last tables of any switch: those blocks, and SwitchInfo, which takes entries above a
-    /// lowered LinearFDBTop out of use.
-    pub(super) fn on_the_way(&self) -> usize {
-        let info = self.change.info.is_some() && !self.info_last;
-        self.change.first.len() + usize::from(info)
+    /// Whether the Set of `task` is one of those that [`SwitchPush::counted`] counts, in some phase.
+    pub(super) fn is_counted(&self, task: Task) -> bool {
+        match task {
+            Task::Switch(_) => !self.info_last,
+            Task::Block { interim, .. } => interim.is_some(),
+            _ => true,
+        }
     }
 
-    fn is_info_due(&self, on_the_way: bool) -> bool {
-        let all_written = !on_the_way
-            && !self.failed
-            && self.unsettled == 0
-            && self.blocks_sent == self.change.blocks.len();
+    fn all_sent(&self) -> bool {
+        let mut interim = self.change.interim.iter().zip(&self.interim_sent);
+        interim.all(|(blocks, &sent)| sent == blocks.len())
+            && self.ar_info_sent
+            && self.again.is_empty()
+            && self.lanes_sent == self.change.lanes.len()
+            && self.blocks_sent == self.change.blocks.len()
+    }
+
+    fn is_info_due(&self) -> bool {
+        let all_written = !self.failed && self.unsettled == 0 && self.all_sent();
         self.change.info.is_some() && !self.info_sent && (!self.info_last || all_written)
     }
 
-    /// Whether there is something to send now, while tables on the way are written (`on_the_way`) or after.
-    pub(super) fn has_next(&self, on_the_way: bool) -> bool {
-        let block = if on_the_way {
-            self.first_sent < self.change.first.len() || self.has_lanes()
+    /// The next block or SLtoVLMappingTable of a phase.
+    fn next_part(&self, switch: Guid, phase: Phase) -> Option<Task> {
+        match phase {
+            Phase::Interim(stage) => {
+                let blocks = self.change.interim.get(stage)?;
+                let &block = blocks.get(*self.interim_sent.get(stage)?)?;
+                Some(Task::Block {
+                    switch,
+                    block,
+                    interim: Some(stage),
+                })
+            }
+            Phase::Lanes => {
+                let lanes = self.change.lanes.get(self.lanes_sent)?;
+                Some(Task::Lanes {
+                    switch,
+                    input: lanes.input,
+                    output: lanes.output,
+                })
+            }
+            Phase::Links => None,
+            Phase::Last => {
+                let &block = self.change.blocks.get(self.blocks_sent)?;
+                Some(Task::Block {
+                    switch,
+                    block,
+                    interim: None,
+                })
+            }
+        }
+    }
+
+    fn peek(&self, switch: Guid, phase: Phase) -> Option<Task> {
+        if !self.ar_info_sent {
+            Some(Task::AdaptiveRouting(switch))
+        } else if self.waits_for_lid {
+            None
+        } else if self.is_info_due() {
+            Some(Task::Switch(switch))
+        } else if self.info_last || self.info_held {
+            let again = self.again.last().copied();
+            again.or_else(|| self.next_part(switch, phase))
         } else {
-            self.blocks_sent < self.change.blocks.len()
-        };
-        !self.waits_for_lid
-            && (self.is_info_due(on_the_way) || block && (self.info_last || self.info_held))
+            None
+        }
+    }
+
+    /// Whether there is something to send now, in this phase.
+    pub(super) fn has_next(&self, phase: Phase) -> bool {
+        self.peek(Guid::ZERO, phase).is_some()
     }
 
     /// The next Set.
-    pub(super) fn next(&mut self, switch: Guid, on_the_way: bool) -> Option<Task> {
-        if !self.has_next(on_the_way) {
-            return None;
-        }
-        let task = if self.is_info_due(on_the_way) {
-            self.info_sent = true;
-            Task::Switch(switch)
-        } else if on_the_way && self.first_sent == self.change.first.len() {
-            let lanes = self.change.lanes.get(self.lanes_sent)?;
-            self.lanes_sent += 1;
-            Task::Lanes {
-                switch,
-                input: lanes.input,
-                output: lanes.output,
-            }
-        } else if on_the_way {
-            let &block = self.change.first.get(self.first_sent)?;
-            self.first_sent += 1;
-            Task::Block {
-                switch,
-                block,
-                first: true,
-            }
-        } else {
-            let &block = self.change.blocks.get(self.blocks_sent)?;
-            self.blocks_sent += 1;
-            Task::Block {
-                switch,
-                block,
-                first: false,
-            }
-        };
+    pub(super) fn next(&mut self, switch: Guid, phase: Phase) -> Option<Task> {
+        let task = self.peek(switch, phase)?;
         self.unsettled += 1;
+        if self.again.last() == Some(&task) {
+            self.again.pop();
+            return Some(task);
+        }
+        match task {
+            Task::AdaptiveRouting(_) => self.ar_info_sent = true,
+            Task::Switch(_) => self.info_sent = true,
+            Task::Lanes { .. } => self.lanes_sent += 1,
+            Task::Block {
+                interim: Some(stage),
+                ..
+            } => self.interim_sent[stage] += 1,
+            _ => self.blocks_sent += 1,
+        }
         Some(task)
+    }
+
+    /// Writes nothing more. Returns how much of what [`SwitchPush::counted`] counts in `phase` is not sent for that.
+    pub(super) fn forgo(&mut self, phase: Phase) -> usize {
+        let left = match phase {
+            Phase::Interim(stage) => {
+                let blocks = self.change.interim.get(stage).map_or(0, Vec::len);
+                let sent = self.interim_sent.get(stage).copied().unwrap_or(blocks);
+                blocks - sent + self.again.len()
+            }
+            Phase::Lanes => self.change.lanes.len() - self.lanes_sent,
+            Phase::Links | Phase::Last => 0,
+        };
+        self.again.clear();
+        let sent = self.interim_sent.iter_mut();
+        sent.zip(&self.change.interim)
+            .for_each(|(sent, blocks)| *sent = blocks.len());
+        self.lanes_sent = self.change.lanes.len();
+        self.blocks_sent = self.change.blocks.len();
+        left
     }
 
     /// Port 0 has its LID, or will not get it now.
@@ -170,9 +263,6 @@ impl SwitchPush {
 
     /// Whether the switch forwards as planned.
     pub(super) fn is_programmed(&self) -> bool {
-        let all_sent = self.first_sent == self.change.first.len()
-            && self.lanes_sent == self.change.lanes.len()
-            && self.blocks_sent == self.change.blocks.len();
-        !self.failed && self.unsettled == 0 && self.info_held && all_sent
+        !self.failed && self.unsettled == 0 && self.info_held && self.all_sent()
     }
 }

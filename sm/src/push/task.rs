@@ -4,6 +4,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::header::{AttrId, Status};
 
+use crate::plan::ports::FieldMask;
 use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::MftBlock;
 
@@ -12,14 +13,16 @@ use crate::sweep::mft_image::MftBlock;
 pub enum Task {
     /// SwitchInfo of a switch.
     Switch(Guid),
+    /// ARInfo of a switch, with adaptive routing off.
+    AdaptiveRouting(Guid),
     /// A block of a forwarding table.
     Block {
         /// The switch.
         switch: Guid,
         /// Which block.
         block: u16,
-        /// Write what is held on the way, rather than what is held in the end.
-        first: bool,
+        /// The interim table that it is written for; `None` for the planned one.
+        interim: Option<usize>,
     },
     /// The SLtoVLMappingTable of a switch from one port to another.
     Lanes {
@@ -43,10 +46,29 @@ pub enum Task {
     MulticastTop(Guid),
     /// PortInfo of a port.
     Port(PortKey, Step),
+    /// PortInfo of a port, with PortState Down, so that its link trains again.
+    Bounce(PortKey),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
     /// A block of a port's GUIDInfo.
     Guids(PortKey, u8),
+}
+
+impl Task {
+    /// The node whose agent works on it.
+    pub fn node(&self) -> Guid {
+        match *self {
+            Task::Switch(guid)
+            | Task::AdaptiveRouting(guid)
+            | Task::Block { switch: guid, .. }
+            | Task::Lanes { switch: guid, .. }
+            | Task::Multicast { switch: guid, .. }
+            | Task::MulticastTop(guid) => guid,
+            Task::Port(key, _) | Task::Bounce(key) | Task::PKeys(key, _) | Task::Guids(key, _) => {
+                key.node
+            }
+        }
+    }
 }
 
 /// How far a Set of PortInfo takes a port.
@@ -86,10 +108,14 @@ pub struct Order {
 pub enum Cause {
     /// It was never answered.
     Silence,
+    /// It was not sent: the node left another Set unanswered.
+    NotSent,
     /// It was refused.
     Refused(Status),
     /// It was accepted, and the answer holds something else.
     NotHeld,
+    /// It was accepted, and these fields of PortInfo keep their values, in the answer and in a Get.
+    NotKept(FieldMask),
 }
 
 /// A Set that had no effect.
@@ -104,14 +130,7 @@ pub struct Failure {
 impl Failure {
     /// The node that it was for.
     pub fn node(&self) -> Guid {
-        match self.task {
-            Task::Switch(guid)
-            | Task::Block { switch: guid, .. }
-            | Task::Lanes { switch: guid, .. }
-            | Task::Multicast { switch: guid, .. }
-            | Task::MulticastTop(guid) => guid,
-            Task::Port(key, _) | Task::PKeys(key, _) | Task::Guids(key, _) => key.node,
-        }
+        self.task.node()
     }
 }
 

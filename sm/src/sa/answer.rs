@@ -142,6 +142,14 @@ impl Body {
         Body::Record(data)
     }
 
+    /// The record, where it is one and known.
+    pub(super) fn only<R: Record>(&self) -> Option<R> {
+        match self {
+            Body::Record(data) => R::from_prefix(data).copied(),
+            Body::Search(_) | Body::Table(_) => None,
+        }
+    }
+
     /// The wanted one of the records among `candidates`. Where it is not known after the first [`WORK_PER_PULL`] of them,
     /// the rest is looked at later.
     ///

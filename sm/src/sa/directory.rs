@@ -131,6 +131,8 @@ impl Directory {
             &fabric,
             &plan,
             &ends,
+            // Where a later plan was refused, the proof of this one is of another fabric.
+            snapshot.refused_plan.is_none(),
             previous.map(|previous| &*previous.minima),
         );
         let memberships = Memberships::of(&fabric, &plan, &ends);

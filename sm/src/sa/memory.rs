@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use rsm_ids::Guid;
+use rsm_mad::ids::Gid;
+
 use super::events::{self, SavedSubscription};
 use super::services::{self, SavedService};
 use super::{SavedGroup, View};
@@ -18,6 +21,24 @@ pub struct Remembered {
     pub guids: AliasGuids,
     /// Subscriptions to notices.
     pub subscriptions: Vec<SavedSubscription>,
+}
+
+/// What a request has changed that is acknowledged to whoever made it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touched {
+    /// A port takes part in a group, or no longer does.
+    Membership {
+        /// The group.
+        mgid: Gid,
+        /// The port, by the GID that it takes part by.
+        member: Gid,
+    },
+    /// A service was registered or deleted.
+    Service(services::Id),
+    /// The port with this GUID has other alias GUIDs.
+    AliasGuids(Guid),
+    /// The port with this GUID has subscribed, or unsubscribed.
+    Subscriptions(Guid),
 }
 
 /// What is to be remembered from now on: those parts that have changed, each whole.

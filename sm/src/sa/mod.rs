@@ -33,7 +33,7 @@ use std::time::Duration;
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
 pub use directory::{Directory, EndIx, EndPort};
 pub use latencies::{Latencies, LatencyCounts};
-pub use memory::{Remembered, Unsaved};
+pub use memory::{Remembered, Touched, Unsaved};
 pub use path::NoPath;
 pub use path::between::{PathEnd, PathQuestion, TracedPath};
 use rsm_ids::Guid;
@@ -110,11 +110,13 @@ pub struct Administration {
     told: Option<(Time, u32)>,
     /// When that was last to be remembered.
     saved: Option<Time>,
+    /// What requests have changed since [`Administration::take_touched`].
+    touched: Vec<Touched>,
     statistics: Arc<Statistics>,
 }
 
 impl Administration {
-    /// An administrator that knows nothing yet and asks everybody for patience.
+    /// An administrator that knows nothing yet, and is silent until it does.
     pub fn new(config: Config) -> Administration {
         Administration {
             config,
@@ -128,8 +130,14 @@ impl Administration {
             seen: None,
             told: None,
             saved: None,
+            touched: Vec::new(),
             statistics: Arc::default(),
         }
+    }
+
+    /// Whether requests are answered: this SM is master and has a plan.
+    pub fn is_serving(&self) -> bool {
+        self.standing.in_force().is_some()
     }
 
     /// Answers from `snapshot` from now on. Answers that are being produced stay with what they began with.
@@ -219,6 +227,12 @@ impl Administration {
             self.events.restore(subscriptions, until),
         ];
         left_out.into_iter().sum()
+    }
+
+    /// What the requests have changed that were answered since the last call. Call it after each
+    /// [`Administration::handle`].
+    pub fn take_touched(&mut self) -> Vec<Touched> {
+        std::mem::take(&mut self.touched)
     }
 
     /// What hosts have told, as it is now.

@@ -1,21 +1,25 @@
 //! Requests and what they are answered.
 
+use std::sync::Arc;
+
 use rsm_mad::Time;
+use rsm_mad::ids::Gid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
 use rsm_mad::wire::sa::{
-    CLASS_VERSION, GuidInfoRecord, InformInfo, McMemberRecord, Record as _, SaHeader, SaStatus,
-    ServiceRecord,
+    CLASS_VERSION, GuidInfoRecord, InformInfo, McMemberRecord, Record as _, SaHeader, ServiceRecord,
 };
 
 use super::answer::{self, Answer};
+use super::directory::{Directory, EndIx};
 use super::trust::Trust;
-use super::{Administration, Request, guids, query, services};
+use super::{Administration, Request, Touched, guids, query, services};
 
 impl Administration {
     /// Answers `request`, which arrived at `now`, in bounded time: what takes longer is [open](Answer::is_open), or a table.
-    /// `None` only where the specification has none: for responses, for bytes that are no message of the
-    /// class, and for a wrong SM_Key, which is not to be found out by trying.
+    /// `None` for responses, for bytes that are no message of the class, and for a wrong SM_Key, which is not to be found
+    /// out by trying. `None` as well while this SM is not master or has no plan, and for a LID that the directory does not
+    /// have yet: clients turn any status into an error at once, and ask again where there is silence.
     pub fn handle(&mut self, request: Request<'_>, now: Time) -> Option<Answer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
@@ -30,9 +34,18 @@ impl Administration {
             self.statistics.wrong_key();
             return None;
         };
+        let served = self.standing.in_force().and_then(|directory| {
+            let port = directory.by_lid(request.requester.lid)?;
+            Some((Arc::clone(directory), port))
+        });
+        let Some((directory, port)) = served else {
+            self.statistics.unserved();
+            return None;
+        };
         let mad = header.mad();
         self.statistics.asked(mad.attribute(), mad.method());
-        let answer = match self.answer((header, data), trust, request.requester, now) {
+        let asker = (port, request.requester);
+        let answer = match self.answer(&directory, (header, data), trust, asker, now) {
             Ok(body) => Answer::new(request.requester, header, body),
             Err(status) => Answer::refusal(request.requester, header, status),
         };
@@ -60,9 +73,10 @@ impl Administration {
 
     fn answer(
         &mut self,
+        directory: &Arc<Directory>,
         (header, data): (&SaHeader, &[u8]),
         trust: Trust,
-        requester: RemoteAddress,
+        (requester, address): (EndIx, RemoteAddress),
         now: Time,
     ) -> Result<answer::Body, Status> {
         let mad = header.mad();
@@ -75,15 +89,19 @@ impl Administration {
         if !query::is_attribute(mad.attribute()) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
-        let directory = self.standing.in_force().ok_or(Status::BUSY)?;
-        let address = requester;
-        let requester = directory.by_lid(address.lid).ok_or(SaStatus::REQ_DENIED)?;
         let changes = matches!(mad.method(), Method::SET | Method::DELETE);
         match mad.attribute() {
             McMemberRecord::ID if changes => {
                 let registry = &mut self.multicast;
                 let asked = (header, data);
-                return query::mc_member::change(registry, directory, asked, requester, trust);
+                let body = query::mc_member::change(registry, directory, asked, requester, trust)?;
+                let record = body.only::<McMemberRecord>();
+                self.touched
+                    .extend(record.map(|record| Touched::Membership {
+                        mgid: record.mgid(),
+                        member: Gid::new(directory.prefix(), record.port_gid().guid()),
+                    }));
+                return Ok(body);
             }
             GuidInfoRecord::ID if changes => {
                 let asker = guids::Asker {
@@ -95,7 +113,12 @@ impl Administration {
                 let registry = &mut self.guids;
                 let answer = query::guid_info::change(registry, (header, data), &asker);
                 self.name_ports();
-                return answer;
+                let body = answer?;
+                let port = GuidInfoRecord::from_prefix(data)
+                    .and_then(|record| directory.by_lid(record.lid()))
+                    .map(|port| directory.end(port).guid);
+                self.touched.extend(port.map(Touched::AliasGuids));
+                return Ok(body);
             }
             ServiceRecord::ID if changes => {
                 let asker = services::Asker {
@@ -104,11 +127,24 @@ impl Administration {
                     trust,
                 };
                 let registry = &mut self.services;
-                return query::service::change(registry, (header, data), &asker, now);
+                let body = query::service::change(registry, (header, data), &asker, now)?;
+                let record = body.only::<ServiceRecord>();
+                self.touched.extend(record.map(|record| {
+                    Touched::Service(services::Id {
+                        service: record.service_id(),
+                        gid: record.service_gid(),
+                        p_key: record.service_p_key(),
+                    })
+                }));
+                return Ok(body);
             }
             InformInfo::ID if mad.method() == Method::SET => {
                 let asker = (requester, address);
-                return query::inform_info::change(&mut self.events, directory, data, asker, trust);
+                let events = &mut self.events;
+                let body = query::inform_info::change(events, directory, data, asker, trust)?;
+                let port = directory.end(requester).guid;
+                self.touched.push(Touched::Subscriptions(port));
+                return Ok(body);
             }
             _ => {}
         }

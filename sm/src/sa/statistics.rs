@@ -45,6 +45,7 @@ pub struct Statistics {
     ignored: AtomicU64,
     wrong_keys: AtomicU64,
     unknown_issuers: AtomicU64,
+    unserved: AtomicU64,
 }
 
 /// The counters at one moment. Each is right by itself; together they are not of one moment.
@@ -71,6 +72,9 @@ pub struct Counters {
     pub wrong_keys: u64,
     /// Traps of ports that nobody knows, which nobody is told of.
     pub unknown_issuers: u64,
+    /// Requests that got no answer because this SM is not master, has no plan yet, or does not have the requester's LID
+    /// in its directory yet.
+    pub unserved: u64,
 }
 
 impl Counters {
@@ -107,6 +111,7 @@ impl Default for Statistics {
             ignored: AtomicU64::new(0),
             wrong_keys: AtomicU64::new(0),
             unknown_issuers: AtomicU64::new(0),
+            unserved: AtomicU64::new(0),
         }
     }
 }
@@ -163,6 +168,11 @@ impl Statistics {
         add(&self.unknown_issuers);
     }
 
+    /// A request came that is not answered as yet.
+    pub fn unserved(&self) {
+        add(&self.unserved);
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         let rows = ATTRIBUTES.into_iter().zip(&self.requests);
@@ -187,6 +197,7 @@ impl Statistics {
             ignored: read(&self.ignored),
             wrong_keys: read(&self.wrong_keys),
             unknown_issuers: read(&self.unknown_issuers),
+            unserved: read(&self.unserved),
         }
     }
 }

@@ -18,6 +18,7 @@ mod error;
 mod export;
 mod guard;
 pub mod io;
+pub mod journal;
 mod layout;
 mod lock;
 mod memory;

@@ -2,7 +2,7 @@
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
-    Attribute, CapabilityMask, GuidInfo, LinearForwardingTable, MulticastForwardingTable,
+    ArInfo, Attribute, CapabilityMask, GuidInfo, LinearForwardingTable, MulticastForwardingTable,
     NodeDescription, PKeyTable, PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::Status;
@@ -10,7 +10,8 @@ use rsm_mad::wire::header::Status;
 use super::fault::Fault;
 use super::inventory::{BlockState, Inventory, LFT_BLOCK, NodeRecord, PortKey, SwitchRecord};
 use super::mft_image::{self, Extent, MftBlock};
-use super::{MISSES_TOLERATED, Query, Scope, Sweep, paths, reset};
+use super::{MISSES_TOLERATED, Query, Scope, Sweep, reset};
+use crate::habits::{DeviceKind, Habit};
 
 impl Sweep {
     pub(super) fn on_missing(
@@ -25,7 +26,26 @@ impl Sweep {
             }
             return;
         }
+        if status.is_some()
+            && let Query::Port(key) = query
+        {
+            // Devices without extended speeds refuse the bit of the modifier that stands for them. Whether the kind is known
+            // for that says nothing of how this question was asked: it may have left before.
+            match self.without_extended_speeds.get(&key) {
+                None => {
+                    self.without_extended_speeds.insert(key, false);
+                    self.again(query);
+                    return;
+                }
+                // The refusal of a question that left before the one that was answered.
+                Some(true) => return,
+                Some(false) => {}
+            }
+        }
         let Some(guid) = query.node() else { return };
+        if let Query::AdaptiveRouting(guid) = query {
+            return self.on_ar_info(inventory, guid, None);
+        }
         if status.is_none() {
             self.silent.insert(guid);
         } else if let Query::PKeys(key, _) = query {
@@ -66,7 +86,13 @@ impl Sweep {
                 }
             }
             Query::Switch(guid) => self.on_switch(inventory, guid, SwitchInfo::from_data(data)),
-            Query::Port(key) => self.on_port(inventory, key, PortInfo::from_data(data)),
+            Query::Port(key) => {
+                if let Some(answered) = self.without_extended_speeds.get_mut(&key) {
+                    *answered = true;
+                    learn_refusal(inventory, key);
+                }
+                self.on_port(inventory, key, PortInfo::from_data(data));
+            }
             Query::Table(guid, block) => {
                 if let Some(switch) = inventory
                     .node_mut(guid)
@@ -74,7 +100,7 @@ impl Sweep {
                 {
                     let entries = LinearForwardingTable::from_data(data);
                     self.changed |= !switch.lft.holds(usize::from(block), entries.ports());
-                    switch.lft.store(usize::from(block), entries);
+                    switch.lft.read(usize::from(block), entries);
                 }
             }
             Query::Multicast(guid, at) => {
@@ -96,6 +122,9 @@ impl Sweep {
             Query::Lanes(guid, input, output) => {
                 let mapping = SlToVlMapping::from_data(data);
                 self.on_lanes(inventory, (guid, input, output), mapping);
+            }
+            Query::AdaptiveRouting(guid) => {
+                self.on_ar_info(inventory, guid, Some(*ArInfo::from_data(data)));
             }
             Query::Sm(key) => {
                 if let Some(port) = inventory.port_mut(key) {
@@ -169,6 +198,9 @@ impl Sweep {
             self.ask(Query::Multicast(guid, at));
         }
         self.ask_lanes(inventory, guid, None);
+        if first || audit {
+            self.ask_ar_info(inventory, guid);
+        }
         if port_state_change && !matches!(self.scope, Scope::Full { .. }) {
             self.changed = true;
             self.ask_node(inventory, guid);
@@ -195,11 +227,16 @@ impl Sweep {
             return;
         };
         let before = record.state();
-        let known = record.answered(info);
+        let known = record.answered(key.port, info);
+        inventory.doubts.on_read(key);
+        let Some(record) = inventory.port(key) else {
+            return;
+        };
         self.changed |= record.info != known;
         if key.port == PortNum::ZERO && reset::forgot_lid(known.as_ref(), info) {
             self.on_reset(inventory, key.node);
         }
+        inventory.see_m_key(key, info);
         self.see_p_keys(inventory, key, known.as_ref());
         self.see_guids(inventory, key);
         self.see_lanes(inventory, key);
@@ -220,11 +257,10 @@ impl Sweep {
         }
         if info.port_state() == PortState::Down {
             inventory.faults.heal_port(key);
-            // Should the link come back within this sweep, everything about it is new.
-            self.asked.remove(&Query::Node(Some(key)));
+            self.link_down(key);
             if let Some(peer) = inventory.part(key) {
                 self.changed = true;
-                self.lost(inventory, peer);
+                self.lost(inventory, key, peer);
             }
             return;
         }
@@ -254,25 +290,13 @@ impl Sweep {
             self.ask(Query::Node(Some(key)));
         }
     }
+}
 
-    /// The cable to `peer` is gone: what `peer` last said of itself no longer holds.
-    fn lost(&mut self, inventory: &mut Inventory, peer: PortKey) {
-        let is_switch = inventory.node(peer.node).is_some_and(NodeRecord::is_switch);
-        let is_local = inventory.local == Some(peer);
-        if let Some(port) = inventory.port_mut(peer) {
-            port.sm = None;
-            if !is_switch && !is_local {
-                port.info = None;
-                port.forget_tables();
-            }
-        }
-        if is_switch {
-            // Its own trap may be under way or lost; one question settles it.
-            paths::refresh(inventory);
-            self.again(Query::Port(peer));
-        } else {
-            self.asked.remove(&Query::Port(peer));
-        }
+/// A port answered PortInfo without the bit for extended speeds after it had refused it with the bit.
+fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
+    if let Some(node) = inventory.node(key.node) {
+        let kind = DeviceKind::of(&node.info, key.port);
+        inventory.habits.learn(kind, Habit::RefusesExtendedSpeeds);
     }
 }
 

@@ -7,6 +7,7 @@ use rsm_mad::wire::header::Status;
 
 use super::Query;
 use super::inventory::{Inventory, PortKey};
+use super::m_key::{self, Sign};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Something wrong with one port or node, as the answers had it.
@@ -40,6 +41,8 @@ pub struct Faults {
     ports: BTreeMap<PortKey, Fault>,
     /// Questions that were not answered (`None`), or with an error.
     owed: BTreeMap<Query, Option<Status>>,
+    /// End ports that hold another M_Key.
+    locked: BTreeMap<PortKey, Sign>,
 }
 
 impl Faults {
@@ -85,9 +88,38 @@ impl Faults {
         self.owed.remove(&query);
     }
 
+    /// The end port `port` holds another M_Key.
+    pub(super) fn lock(&mut self, port: PortKey, sign: Sign) {
+        self.locked.insert(port, sign);
+    }
+
+    /// The end port `port` holds no other M_Key.
+    pub(super) fn unlock(&mut self, port: PortKey) {
+        self.locked.remove(&port);
+    }
+
+    pub(super) fn unlock_all(&mut self) {
+        self.locked.clear();
+    }
+
+    /// By what the end port `port` is known to hold another M_Key, if it does.
+    pub fn locked(&self, port: PortKey) -> Option<Sign> {
+        self.locked.get(&port).copied()
+    }
+
+    /// How many end ports hold another M_Key.
+    pub fn count_locked(&self) -> usize {
+        self.locked.len()
+    }
+
+    pub(super) fn all_locked(&self) -> impl Iterator<Item = (PortKey, Sign)> + '_ {
+        self.locked.iter().map(|(&port, &sign)| (port, sign))
+    }
+
     /// The node is gone, and with it what was wrong with it.
     pub fn forget_node(&mut self, node: Guid) {
         self.ports.retain(|port, _| port.node != node);
+        self.locked.retain(|port, _| port.node != node);
         self.forget_owed(|query| query.node() == Some(node));
     }
 
@@ -204,6 +236,16 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
         }
     }
     let nodes = owed.into_iter().map(|(node, list)| {
+        if m_key::shows_node_info_only(inventory, node) {
+            let text = format!(
+                "{} answers NodeInfo and nothing else: it holds an M_Key other than sm.m_key with protection level 2 or 3, or \
+                 its management processor hangs; it is not managed; set sm.m_key to the key of the subnet manager before, or \
+                 reset the device",
+                name(node)
+            );
+            let (kind, subject) = (FindingKind::MKeyMismatch, Subject::Node(node));
+            return Finding::new(kind, subject, Severity::Error, text);
+        }
         let more = list.len().saturating_sub(SHOWN);
         let mut text = format!(
             "{} does not answer {}",
@@ -220,5 +262,25 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
             text,
         )
     });
-    ports.chain(nodes).collect()
+    let known = inventory.suspects.iter().filter(|&&node| {
+        let behind_port =
+            |fault: &Fault| matches!(fault, Fault::Unanswering { known } if *known == Some(node));
+        let faults = &inventory.faults;
+        !faults.ports.values().any(behind_port)
+            && faults.owed().all(|query| query.node() != Some(node))
+    });
+    let suspects = known.map(|&node| {
+        let text = format!(
+            "{} does not answer; paths that do not need it avoid it, and its neighbours are asked whether its links are up",
+            name(node)
+        );
+        Finding::new(
+            FindingKind::Unanswering,
+            Subject::Node(node),
+            Severity::Error,
+            text,
+        )
+    });
+    let keys = m_key::findings(inventory, place);
+    ports.chain(nodes).chain(suspects).chain(keys).collect()
 }

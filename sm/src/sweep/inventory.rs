@@ -4,22 +4,24 @@
 //! the push stage writes into it what Sets were acknowledged with; everything downstream
 //! ([`crate::fabric`], [`crate::plan`], [`crate::diff`]) only reads it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    LinearForwardingTable, NodeDescription, NodeInfo, NodeType, PortInfo, PortState, SmInfo,
-    SwitchInfo,
+    ArInfo, LinearForwardingTable, NodeDescription, NodeInfo, NodeType, PortInfo,
+    PortPhysicalState, PortState, SmInfo, SwitchInfo,
 };
 use rsm_routing::tables::Lft;
 
+use super::doubts::Doubts;
 use super::fault::Faults;
 use super::guids::GuidImage;
 use super::lane_image::LaneImage;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
+use crate::habits::{DeviceHabits, DeviceKind, Habit};
 use crate::plan::guids::AliasGuids;
 
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
@@ -56,6 +58,8 @@ pub enum BlockState {
     Known,
     /// A Set was sent and its answer was lost: either content is possible.
     Dirty,
+    /// The hardware reads these entries back, and may forward by others: only an acknowledged Set makes them known.
+    Distrusted,
 }
 
 /// The forwarding table as the switch holds it.
@@ -67,6 +71,8 @@ pub struct LftImage {
     /// Unread blocks have no path.
     entries: Lft,
     states: Vec<BlockState>,
+    /// See [`LftImage::distrust`].
+    distrusted: bool,
 }
 
 impl LftImage {
@@ -86,6 +92,41 @@ impl LftImage {
     /// Whether block `block` is known to hold exactly what `table` has there.
     pub fn holds_of(&self, table: &Lft, block: usize) -> bool {
         self.state(block) == BlockState::Known && self.entries.block_eq(table, block)
+    }
+
+    /// Records that the hardware reads back `entries` in block `block`.
+    pub fn read(&mut self, block: usize, entries: &LinearForwardingTable) {
+        let is_written = self.state(block) == BlockState::Known;
+        self.store(block, entries);
+        if self.distrusted && !is_written {
+            self.states[block] = BlockState::Distrusted;
+        }
+    }
+
+    /// What is read back does not count from now on: the switch may forward by another table. Blocks that are not written
+    /// from now on count as not held.
+    pub fn distrust(&mut self) {
+        self.distrusted = true;
+        self.replace(BlockState::Known, BlockState::Distrusted);
+    }
+
+    /// Ends [`LftImage::distrust`]. Blocks that were not written since are read again.
+    pub fn trust(&mut self) {
+        self.distrusted = false;
+        self.replace(BlockState::Distrusted, BlockState::Dirty);
+    }
+
+    /// Whether what is read back does not count.
+    pub fn is_distrusted(&self) -> bool {
+        self.distrusted
+    }
+
+    fn replace(&mut self, before: BlockState, now: BlockState) {
+        for state in &mut self.states {
+            if *state == before {
+                *state = now;
+            }
+        }
     }
 
     /// Records that the hardware holds `entries` in block `block`.
@@ -114,12 +155,14 @@ impl LftImage {
     /// Whether everything is known that a switch with this LinearFDBTop forwards by. One whose LinearFDBTop is 0 forwards
     /// nothing.
     pub fn is_complete(&self, top: Lid) -> bool {
-        top == Lid::NONE || self.unknown_blocks(top).next().is_none()
+        let mut blocks = 0..=top.index() / LFT_BLOCK;
+        top == Lid::NONE || blocks.all(|block| self.state(block) == BlockState::Known)
     }
 
-    /// Blocks `0..=top/64` whose content is not known.
+    /// Blocks `0..=top/64` that have to be read for their content to be known.
     pub fn unknown_blocks(&self, top: Lid) -> impl Iterator<Item = usize> + '_ {
-        (0..=top.index() / LFT_BLOCK).filter(|&block| self.state(block) != BlockState::Known)
+        (0..=top.index() / LFT_BLOCK)
+            .filter(|&block| matches!(self.state(block), BlockState::Unknown | BlockState::Dirty))
     }
 
     fn grow(&mut self, block: usize) {
@@ -142,8 +185,12 @@ pub struct SwitchRecord {
     pub lanes: LaneImage,
     /// It accepted a MulticastFDBTop and did not keep it.
     pub forgets_multicast_top: bool,
-    /// It had no LID or another manager when its ports were last read, so that no trap told of what changed since.
-    pub unheard: bool,
+    /// Its ARInfo, where it has that and the manager before may have left tables in it.
+    pub ar_info: Option<ArInfo>,
+    /// It refused to turn adaptive routing off.
+    pub keeps_adaptive_routing: bool,
+    /// Whether its tables count was decided since this manager manages the subnet.
+    pub taken_over: bool,
 }
 
 impl SwitchRecord {
@@ -155,7 +202,9 @@ impl SwitchRecord {
             mft: MftImage::default(),
             lanes: LaneImage::default(),
             forgets_multicast_top: false,
-            unheard: false,
+            ar_info: None,
+            keeps_adaptive_routing: false,
+            taken_over: false,
         }
     }
 }
@@ -180,12 +229,17 @@ pub struct PortRecord {
 }
 
 impl PortRecord {
-    /// Records what the port answered. Returns what it had answered before.
+    /// Records what the port `number` of its node answered. Returns what it had answered before.
     ///
-    /// LocalPortNum says by which port the question came in, not what the port is like; it is left out.
-    pub fn answered(&mut self, info: &PortInfo) -> Option<PortInfo> {
+    /// LocalPortNum says by which port the question came in, not what the port is like; it is left out. A base port 0 has no
+    /// link that could be down, and may state no state: it is Active as long as the switch answers (IBA 18.2.4.1).
+    pub fn answered(&mut self, number: PortNum, info: &PortInfo) -> Option<PortInfo> {
         let mut info = *info;
         info.set_local_port_num(PortNum::ZERO);
+        if number == PortNum::ZERO && info.port_state() == PortState::NoChange {
+            info.set_port_state(PortState::Active)
+                .set_port_physical_state(PortPhysicalState::LinkUp);
+        }
         self.info.replace(info)
     }
 
@@ -280,6 +334,15 @@ pub struct Inventory {
     pub epoch: u32,
     /// What answers were wrong or missing, until an answer says otherwise.
     pub faults: Faults,
+    /// Nodes that may be dead: they left a question unanswered, or several of their cables went down at once, and they have
+    /// answered nothing since. Paths avoid them.
+    pub suspects: BTreeSet<Guid>,
+    /// The M_Key that this subnet manager shows, by [`Inventory::use_m_key`].
+    pub(super) m_key: u64,
+    /// Ports that may not hold what was set, until they are read.
+    pub doubts: Doubts,
+    /// Links that were bounced to get another MTU or number of VLs, by the port that was set to Down; the other end.
+    pub bounced: BTreeMap<PortKey, PortKey>,
     /// The highest multicast LID in use: up to there multicast tables are read of switches that do not say how far
     /// theirs are in use.
     pub multicast_top: Option<Lid>,
@@ -289,6 +352,8 @@ pub struct Inventory {
     pub named: bool,
     /// Whether SLtoVLMappingTables are read: the engine that routes may need them.
     pub reads_lanes: bool,
+    /// What kinds of devices do in their own way.
+    pub habits: DeviceHabits,
 }
 
 impl Inventory {
@@ -326,6 +391,18 @@ impl Inventory {
             .filter_map(|(guid, node)| node.switch.as_ref().map(|switch| (guid, node, switch)))
     }
 
+    /// What only a switch has, to write into.
+    pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut SwitchRecord> {
+        self.nodes.get_mut(&guid)?.switch.as_mut()
+    }
+
+    /// What all switches have, to write into.
+    pub fn switches_mut(&mut self) -> impl Iterator<Item = (&mut SwitchRecord, &[PortRecord])> {
+        self.nodes
+            .values_mut()
+            .filter_map(|node| Some((node.switch.as_mut()?, &node.ports[..])))
+    }
+
     /// How many nodes are known.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -344,6 +421,7 @@ impl Inventory {
     /// Removes a node and the cables to it.
     pub fn remove(&mut self, guid: Guid) -> Option<NodeRecord> {
         let node = self.nodes.remove(&guid)?;
+        self.suspects.remove(&guid);
         for peer in node.ports.iter().filter_map(|port| port.peer) {
             if let Some(port) = self.port_mut(peer)
                 && port.peer.is_some_and(|back| back.node == guid)
@@ -377,6 +455,15 @@ impl Inventory {
             port.peer = None;
         }
         Some(peer)
+    }
+
+    /// Whether PortInfo of a port is asked and set with the bit that says that extended speeds are known (IBA 14.2.5.6): unless
+    /// its kind of device refuses that.
+    pub fn asks_extended_speeds(&self, key: PortKey) -> bool {
+        self.node(key.node).is_none_or(|node| {
+            let kind = DeviceKind::of(&node.info, key.port);
+            !self.habits.has(kind, Habit::RefusesExtendedSpeeds)
+        })
     }
 
     /// The directed path to a port's agent, and a second one where there is one.

@@ -11,15 +11,21 @@
 //! reaches and as long as it is not known, so that a fresh switch costs nothing and a configured one
 //! need not be written again; the same goes for multicast ([`Query::Multicast`]) and MulticastFDBTop.
 //!
+//! A node that leaves questions unanswered, or whose cables go down together, is a suspect: its neighbours are asked, and the
+//! sweep can end without it ([`Sweep::can_leave_out`]).
+//!
 //! The sweep does no I/O: the caller takes questions with [`Sweep::poll_ask`] and brings answers to
 //! [`Sweep::handle`], in whatever order they come.
 
+mod adaptive;
 mod attributes;
+pub mod doubts;
 pub mod fault;
 pub mod guids;
 pub mod inventory;
 pub mod lane_image;
 pub mod lanes;
+pub mod m_key;
 pub mod mft_image;
 mod neighbours;
 pub mod p_keys;
@@ -27,20 +33,23 @@ mod partition;
 mod paths;
 pub mod reach;
 mod reset;
+mod suspicion;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
-    NodeInfo, PKeyTable, PortInfo, SlToVlMapping, SmInfo, SwitchInfo,
+    ArInfo, Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
+    NodeInfo, PKeyTable, PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
 use self::fault::Faults;
-use self::inventory::{Inventory, NodeRecord, PortKey};
+use self::inventory::{Inventory, NodeRecord, PortKey, PortRecord};
 use self::mft_image::MftBlock;
+use self::suspicion::Suspicion;
+pub use self::suspicion::Withdrawal;
 
 /// What is asked in a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +88,8 @@ pub enum Query {
     Guids(PortKey, u8),
     /// The SLtoVLMappingTable of a switch from an input to an output port.
     Lanes(Guid, PortNum, PortNum),
+    /// ARInfo of a switch.
+    AdaptiveRouting(Guid),
 }
 
 impl Query {
@@ -90,11 +101,17 @@ impl Query {
             | Query::Switch(guid)
             | Query::Table(guid, _)
             | Query::Multicast(guid, _)
+            | Query::AdaptiveRouting(guid)
             | Query::Lanes(guid, ..) => Some(guid),
             Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) | Query::Guids(key, _) => {
                 Some(key.node)
             }
         }
+    }
+
+    /// Whether silence says nothing of the node: the attribute is a vendor's, and agents may not know it.
+    pub fn is_optional(self) -> bool {
+        matches!(self, Query::AdaptiveRouting(_))
     }
 
     /// The attribute that answers it.
@@ -110,6 +127,7 @@ impl Query {
             Query::PKeys(..) => PKeyTable::ID,
             Query::Guids(..) => GuidInfo::ID,
             Query::Lanes(..) => SlToVlMapping::ID,
+            Query::AdaptiveRouting(_) => ArInfo::ID,
         }
     }
 
@@ -118,10 +136,11 @@ impl Query {
         match self {
             Query::PKeys(key, block) => partition::modifier(inventory, key, block),
             Query::Guids(_, block) => GuidInfo::modifier(block),
-            Query::Port(key) => PortInfo::modifier(key.port, true),
+            Query::Port(key) => PortInfo::modifier(key.port, inventory.asks_extended_speeds(key)),
             Query::Table(_, block) => u32::from(block),
             Query::Multicast(_, at) => at.modifier(),
             Query::Lanes(_, input, output) => SlToVlMapping::modifier(input, output),
+            Query::AdaptiveRouting(_) => ArInfo::MODIFIER,
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
         }
     }
@@ -189,10 +208,16 @@ pub struct Sweep {
     faults_before: Faults,
     /// Nodes that owed an answer, whether or not they gave others.
     silent: BTreeSet<Guid>,
+    /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended speeds; and whether they have
+    /// answered since.
+    without_extended_speeds: HashMap<PortKey, bool>,
+    suspicion: Suspicion,
     /// Whether anything was reported to be, or was found, different from what was known.
     changed: bool,
     /// Cables asked through so far, for progress.
     answered: usize,
+    /// Questions settled so far, by an answer or by silence.
+    settled: usize,
 }
 
 impl Sweep {
@@ -211,8 +236,11 @@ impl Sweep {
             entered: HashSet::new(),
             faults_before: inventory.faults.clone(),
             silent: BTreeSet::new(),
+            without_extended_speeds: HashMap::new(),
+            suspicion: Suspicion::default(),
             changed: false,
             answered: 0,
+            settled: 0,
         };
         match scope {
             Scope::Full { .. } => {
@@ -258,6 +286,16 @@ impl Sweep {
     /// Nodes that answered so far.
     pub fn answered(&self) -> usize {
         self.answered
+    }
+
+    /// Questions settled so far, by an answer or by silence.
+    pub fn settled(&self) -> usize {
+        self.settled
+    }
+
+    /// Questions that are known so far and not settled.
+    pub fn open(&self) -> usize {
+        self.outstanding + self.probes.len() + self.others.len()
     }
 
     /// Whether anything differed from what was known.
@@ -336,7 +374,9 @@ impl Sweep {
                 None => self.others.pop_front()?,
             };
             self.waiting.remove(&query);
-            if let Some(ask) = self.address(inventory, query) {
+            if let Some(ask) = self.address(inventory, query)
+                && !self.holds_back(inventory, query)
+            {
                 self.outstanding += 1;
                 return Some(ask);
             }
@@ -346,6 +386,13 @@ impl Sweep {
     /// Takes the answer to `query`.
     pub fn handle(&mut self, inventory: &mut Inventory, query: Query, answer: Answer<'_>) {
         self.outstanding = self.outstanding.saturating_sub(1);
+        if let (Some(guid), false) = (query.node(), matches!(answer, Answer::Silence)) {
+            if let Query::Port(key) = query {
+                self.confirmed(key);
+            }
+            self.hear(inventory, guid);
+        }
+        self.settled += 1;
         match (query, answer) {
             (Query::Node(from), Answer::Data(data)) => {
                 self.on_node(inventory, from, NodeInfo::from_data(data))
@@ -364,6 +411,7 @@ impl Sweep {
     /// Returns the nodes dropped. A node that is cabled to a port whose link is up stays, whether or not it
     /// answered.
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
+        self.owe_postponed(inventory);
         self.count_misses(inventory);
         if let Scope::Full { .. } = self.scope {
             for key in self.disproved_cables(inventory) {
@@ -376,6 +424,7 @@ impl Sweep {
             inventory.faults.forget_node(guid);
             self.changed = true;
         }
+        Sweep::owe_one_each(inventory);
         let mut faults = std::mem::take(&mut inventory.faults);
         faults.forget_owed(|query| self.address(inventory, query).is_none());
         inventory.faults = faults;
@@ -465,14 +514,21 @@ impl Sweep {
     fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
         // What has just changed may be on the way by LID; a timer's question can afford to try.
         let lid = match query {
-            Query::Switch(guid) if self.scope == Scope::Light => reach::lid_of(inventory, guid),
+            Query::Switch(guid) if self.scope == Scope::Light => {
+                reach::lid_of(inventory, guid, |_, _, _| true)
+            }
             _ => None,
         };
         let ask = |target, (path, alternate)| Ask {
             lid,
             query,
             attribute: query.attribute(),
-            modifier: query.modifier(inventory),
+            modifier: match query {
+                Query::Port(key) if self.without_extended_speeds.contains_key(&key) => {
+                    PortInfo::modifier(key.port, false)
+                }
+                _ => query.modifier(inventory),
+            },
             target,
             path,
             alternate,
@@ -480,6 +536,10 @@ impl Sweep {
         match query {
             Query::Node(None) => Some(ask(0, (DirectedPath::new(), None))),
             Query::Node(Some(port)) => {
+                let state = inventory.port(port).and_then(PortRecord::state);
+                if state == Some(PortState::Down) {
+                    return None;
+                }
                 let (path, alternate) =
                     self.ways_to(inventory, PortKey::new(port.node, PortNum::ZERO))?;
                 let alternate = alternate.and_then(|way| way.child(port.port).ok());
@@ -494,6 +554,7 @@ impl Sweep {
             | Query::Switch(guid)
             | Query::Table(guid, _)
             | Query::Multicast(guid, _)
+            | Query::AdaptiveRouting(guid)
             | Query::Lanes(guid, ..) => {
                 let node = self.ways_to(inventory, PortKey::new(guid, PortNum::ZERO))?;
                 Some(ask(guid.0, node))

@@ -22,6 +22,7 @@ impl Sweep {
             return;
         };
         inventory.faults.heal_port(from);
+        self.hear(inventory, here.node);
         if here.node.is_zero() {
             inventory.part(from);
             inventory.faults.at_port(from, Fault::ZeroGuid);

@@ -9,16 +9,21 @@ use super::inventory::{BlockState, Inventory, LFT_BLOCK, PortKey};
 const HOPS_MAX: usize = 64;
 
 /// The LID by which the agent of switch `guid` can be asked and can answer: the tables on the way there and back are known to
-/// lead there. An SMP by LID is worked on by its target only, one by a directed route by every switch on the way.
-pub fn lid_of(inventory: &Inventory, guid: Guid) -> Option<Lid> {
+/// lead there, and `stays` says of each entry on them (switch, LID and output port) that it may be relied on. An SMP by LID
+/// is worked on by its target only, one by a directed route by every switch on the way.
+pub fn lid_of(
+    inventory: &Inventory,
+    guid: Guid,
+    stays: impl Fn(Guid, Lid, u8) -> bool,
+) -> Option<Lid> {
     let local = inventory.local?;
     let own = inventory.port(local)?.info.as_ref()?.lid();
     let target = PortKey::new(guid, PortNum::ZERO);
     let lid = inventory.port(target)?.info.as_ref()?.lid();
     let leads = own.is_unicast()
         && lid.is_unicast()
-        && leads_to(inventory, local, lid, target)
-        && leads_to(inventory, target, own, local);
+        && leads_to(inventory, local, lid, target, &stays)
+        && leads_to(inventory, target, own, local, &stays);
     leads.then_some(lid)
 }
 
@@ -48,7 +53,13 @@ pub fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath>
     DirectedPath::from_hops(&entries).ok()
 }
 
-fn leads_to(inventory: &Inventory, from: PortKey, lid: Lid, to: PortKey) -> bool {
+fn leads_to(
+    inventory: &Inventory,
+    from: PortKey,
+    lid: Lid,
+    to: PortKey,
+    stays: impl Fn(Guid, Lid, u8) -> bool,
+) -> bool {
     let mut at = from;
     for _ in 0..HOPS_MAX {
         // Where the packet is now, and by which port it leaves.
@@ -60,7 +71,11 @@ fn leads_to(inventory: &Inventory, from: PortKey, lid: Lid, to: PortKey) -> bool
                 if switch.lft.state(lid.index() / LFT_BLOCK) != BlockState::Known {
                     return false;
                 }
-                PortNum(switch.lft.entries().entry(lid))
+                let entry = switch.lft.entries().entry(lid);
+                if !stays(at.node, lid, entry) {
+                    return false;
+                }
+                PortNum(entry)
             }
             Some(_) => return false,
             None => at.port,

@@ -115,6 +115,18 @@ impl OnceReport {
             .ok_or_else(|| self.missing("/findings"))
     }
 
+    /// The findings that tell of more than a habit of a kind of device: ibsim does not keep some fields of PortInfo, which is
+    /// true of every run.
+    ///
+    /// # Errors
+    ///
+    /// When the list is missing.
+    pub fn findings_but_habits(&self) -> Result<Vec<&Value>, Error> {
+        let is_habit = |finding: &&Value| finding["kind"] == "device-habit";
+        let findings = self.findings()?.iter();
+        Ok(findings.filter(|finding| !is_habit(finding)).collect())
+    }
+
     fn missing(&self, pointer: &str) -> Error {
         Error::Output {
             program: "rsm".into(),

@@ -2,15 +2,21 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rsm::core::convergence::Convergence;
 use rsm::core::snapshot::Snapshot;
-use rsm::core::{Config, Core, Effect, Event, Remembered};
+use rsm::core::{Config, Core, Effect, Event, Mode, Remembered};
 use rsm::plan::groups::GroupSet;
 use rsm::plan::guids::AliasGuids;
+use rsm::push::Foreseen;
+use rsm::sa::Standing;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::wire::attr::Notice;
+use rsm_mad::transport::Datagram;
+use rsm_mad::wire::attr::{Attribute, Notice, SmInfo};
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::smp::Smp;
 use rsm_routing::gdr::hosts::Inventory;
 use rsm_sim::{AttachId, Sim};
 
@@ -43,10 +49,16 @@ pub struct Manager {
     /// A plan that is being computed: its result, and when it is there.
     planning: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
+    /// What the SA beside the core answers from, where a test looks at it.
+    standing: Option<Standing>,
     convergences: Vec<Arc<Convergence>>,
     done: VecDeque<u64>,
     notices: Vec<Notice>,
     declined: Vec<(u64, String)>,
+    /// While it is stopped: what waits in its sockets.
+    paused: Option<VecDeque<Event>>,
+    sets: u64,
+    foreseen: Option<Vec<Foreseen>>,
 }
 
 impl Manager {
@@ -62,10 +74,14 @@ impl Manager {
             gpus: Arc::default(),
             planning: None,
             snapshot: None,
+            standing: None,
             convergences: Vec::new(),
             done: VecDeque::new(),
             notices: Vec::new(),
             declined: Vec::new(),
+            paused: None,
+            sets: 0,
+            foreseen: None,
         }
     }
 
@@ -89,6 +105,7 @@ impl Manager {
         core.handle_deadline(now);
         self.core = Some(core);
         self.snapshot = None;
+        self.standing = self.standing.is_some().then(Standing::default);
         self.convergences.clear();
         self.done.clear();
         self.notices.clear();
@@ -97,7 +114,41 @@ impl Manager {
 
     pub(super) fn kill(&mut self) {
         self.core = None;
+        self.paused = None;
         self.planning = None;
+    }
+
+    /// Stops it where it stands, as SIGSTOP does; what arrives waits.
+    pub(super) fn pause(&mut self) {
+        self.paused = Some(VecDeque::new());
+    }
+
+    /// Lets it go on after `pause`, as the daemon does after SIGCONT.
+    pub(super) fn resume(&mut self, pause: Duration, now: Time) {
+        let Some(waiting) = self.paused.take() else {
+            return;
+        };
+        self.handle(Event::Paused(pause), now);
+        for event in waiting {
+            self.handle(event, now);
+        }
+    }
+
+    /// Sets that it has sent, retries included; SubnSet(SMInfo) changes no hardware and does not count.
+    #[must_use]
+    pub fn sets(&self) -> u64 {
+        self.sets
+    }
+
+    /// What it would set, if it makes a dry run and has planned.
+    #[must_use]
+    pub fn foreseen(&self) -> Option<&[Foreseen]> {
+        self.foreseen.as_deref()
+    }
+
+    /// Whether it manages, rather than to make a dry run.
+    pub(super) fn manages(&self) -> bool {
+        self.config.mode == Mode::Manage
     }
 
     /// Whether it runs.
@@ -133,6 +184,27 @@ impl Manager {
     #[must_use]
     pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         self.snapshot.as_ref()
+    }
+
+    /// Keeps what the SA beside the core answers from, from now on. It takes a directory for every snapshot.
+    pub(super) fn keep_standing(&mut self) {
+        self.standing = Some(Standing::default());
+    }
+
+    /// What the SA beside the core answers from.
+    ///
+    /// # Panics
+    ///
+    /// When it is not kept.
+    #[must_use]
+    pub fn standing(&self) -> &Standing {
+        self.standing.as_ref().expect("it is kept")
+    }
+
+    fn serve(&mut self, snapshot: &Snapshot) {
+        if let Some(last) = &self.standing {
+            self.standing = Some(Standing::of(snapshot, Some(last)));
+        }
     }
 
     /// The convergences of this life, oldest first.
@@ -179,10 +251,14 @@ impl Manager {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.planning.is_none() && self.core.as_ref().is_none_or(Core::is_settled)
+        self.paused.is_some()
+            || self.planning.is_none() && self.core.as_ref().is_none_or(Core::is_settled)
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
+        if self.paused.is_some() {
+            return None;
+        }
         let core = self.core.as_ref()?.next_deadline();
         let planned = self.planning.as_ref().map(|(when, _)| *when);
         [core, planned].into_iter().flatten().min()
@@ -208,13 +284,18 @@ impl Manager {
     }
 
     pub(super) fn handle(&mut self, event: Event, now: Time) {
-        if let Some(core) = &mut self.core {
+        if let Some(waiting) = &mut self.paused {
+            waiting.push_back(event);
+        } else if let Some(core) = &mut self.core {
             core.handle(event, now);
         }
     }
 
     /// Does what is due at `now`.
     pub(super) fn wake(&mut self, now: Time) {
+        if self.paused.is_some() {
+            return;
+        }
         if let Some((_, planned)) = self.planning.take_if(|(when, _)| *when <= now) {
             self.handle(planned, now);
         }
@@ -234,10 +315,14 @@ impl Manager {
         now: Time,
     ) -> usize {
         let mut count = 0;
+        if self.paused.is_some() {
+            return count;
+        }
         while let Some(effect) = self.core.as_mut().and_then(|core| core.poll_effect(now)) {
             count += 1;
             match effect {
                 Effect::Send { datagram, timeout } => {
+                    self.sets += u64::from(is_set(&datagram));
                     if let Some(ledger) = &mut ledger {
                         ledger.enter(sim, self.attach, &datagram);
                     }
@@ -254,7 +339,12 @@ impl Manager {
                     };
                     self.planning = Some((now + settings.planning_time, event));
                 }
-                Effect::Publish(snapshot) => self.snapshot = Some(snapshot),
+                Effect::Serve(forthcoming) => self.serve(&forthcoming.snapshot()),
+                Effect::Publish(snapshot) => {
+                    self.serve(&snapshot);
+                    self.snapshot = Some(snapshot);
+                }
+                Effect::Foreseen(sets) => self.foreseen = Some(sets),
                 Effect::Remember(remembered) => self.remembered = *remembered,
                 Effect::Converged(convergence) => self.convergences.push(convergence),
                 Effect::Done { ticket, .. } => self.done.push_back(ticket),
@@ -264,4 +354,13 @@ impl Manager {
         }
         count
     }
+}
+
+/// Whether a datagram writes hardware.
+fn is_set(datagram: &Datagram) -> bool {
+    let smp = Smp::from_bytes(&datagram.mad);
+    let header = smp.header();
+    header.class().is_subnet_management()
+        && header.method() == Method::SET
+        && header.attribute() != SmInfo::ID
 }

@@ -13,9 +13,6 @@ use rsm_mad::wire::attr::{
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{JournalEntry, Sim};
 
-/// More Sets than take effect between two looks at the journal: a window of requests, twice.
-const JOURNAL: usize = 1 << 16;
-
 /// Violations kept; further ones are of no use.
 const KEPT: usize = 4;
 
@@ -92,8 +89,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(super) fn start(sim: &mut Sim) -> Watch {
-        sim.start_journal(JOURNAL);
+    pub(super) fn start(sim: &Sim) -> Watch {
         let mut watch = Watch {
             switches: Vec::new(),
             tables: Vec::new(),
@@ -138,24 +134,13 @@ impl Watch {
     }
 
     /// Somebody did something to the hardware: cables, power, reboots.
-    pub(super) fn hardware_changed(&mut self, sim: &mut Sim) {
-        self.observe(sim);
+    pub(super) fn hardware_changed(&mut self, sim: &Sim) {
         self.read_all(sim);
         self.look(sim.now(), "the hardware changed");
     }
 
-    /// Replays what was set since the last call.
-    pub(super) fn observe(&mut self, sim: &mut Sim) {
-        let Some(journal) = sim.take_journal() else {
-            return;
-        };
-        assert_eq!(journal.overwritten, 0, "the journal is too small");
-        for entry in journal.entries() {
-            self.replay(sim, entry);
-        }
-    }
-
-    fn replay(&mut self, sim: &Sim, entry: &JournalEntry) {
+    /// Takes a Set that took effect.
+    pub(super) fn replay(&mut self, sim: &Sim, entry: &JournalEntry) {
         let switch = self.switches.binary_search(&entry.node).ok();
         match (entry.attribute, switch) {
             (LinearForwardingTable::ID, Some(switch)) => {

@@ -7,13 +7,14 @@ use rsm::plan::groups::{GroupSet, Members};
 use rsm::plan::guids::AliasGuids;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::transport::Inbound;
-use rsm_mad::wire::attr::SmControl;
+use rsm_mad::transport::{Datagram, Inbound, PortEvent};
+use rsm_mad::wire::attr::{PortState, SmControl};
 use rsm_routing::gdr::hosts::Inventory;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
 
+use super::deliveries::Deliveries;
 use super::expect;
 use super::foreign::ForeignManager;
 use super::ledger::Ledger;
@@ -26,6 +27,9 @@ const IDLE_DEADLINES: usize = 1000;
 /// Longer than any small fabric takes to come up without faults.
 const BRING_UP: Duration = Duration::from_secs(60);
 
+/// More Sets than take effect between two looks at the journal: a window of requests, twice.
+const JOURNAL: usize = 1 << 16;
+
 /// What a world is like, besides its netlist.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -37,6 +41,9 @@ pub struct Settings {
     pub planning_time: Duration,
     /// Whether the host gives requests up by itself, as the kernel does behind umad, and withholds what is late.
     pub kernel_timeouts: bool,
+    /// Whether the host is told at once that its link comes up or goes down; otherwise it has to look, as behind umad without
+    /// the adapter's events: see [`World::look_at_ports`].
+    pub port_events: bool,
     /// What the faults of the hardware are drawn from.
     pub seed: u64,
 }
@@ -48,6 +55,7 @@ impl Default for Settings {
             core: Config::default(),
             planning_time: Duration::from_millis(1),
             kernel_timeouts: true,
+            port_events: true,
             seed: 1,
         }
     }
@@ -67,8 +75,11 @@ pub struct World {
     scheduled: u64,
     now: Time,
     watch: Option<Watch>,
+    deliveries: Option<Deliveries>,
     ledger: Option<Ledger>,
     groups: GroupSet,
+    /// The states of the managers' ports when they were last looked at.
+    port_states: BTreeMap<AttachId, PortState>,
 }
 
 impl World {
@@ -89,8 +100,10 @@ impl World {
             scheduled: 0,
             now: Time::ZERO,
             watch: None,
+            deliveries: None,
             ledger: None,
             groups: GroupSet::default(),
+            port_states: BTreeMap::new(),
         }
     }
 
@@ -213,7 +226,7 @@ impl World {
     /// Starts a subnet manager that was killed.
     pub fn start(&mut self, index: usize, memory: Memory) {
         let manager = &mut self.managers[index];
-        self.sim.set_is_sm(manager.attach, true);
+        self.sim.set_is_sm(manager.attach, manager.manages());
         manager.start(memory, self.now);
     }
 
@@ -222,6 +235,15 @@ impl World {
         let manager = &mut self.managers[index];
         manager.kill();
         self.sim.set_is_sm(manager.attach, false);
+    }
+
+    /// Stops a subnet manager for `pause`, as SIGSTOP and SIGCONT do: its port goes on, and what arrives waits.
+    pub fn pause_for(&mut self, index: usize, pause: Duration) {
+        self.managers[index].pause();
+        self.schedule(pause, move |world| {
+            let now = world.now;
+            world.managers[index].resume(pause, now);
+        });
     }
 
     /// The subnet manager that was added first.
@@ -244,7 +266,26 @@ impl World {
 
     /// Looks at every state on the wire from now on; see [`Watch`].
     pub fn watch(&mut self) {
-        self.watch = Some(Watch::start(&mut self.sim));
+        self.observe();
+        self.sim.start_journal(JOURNAL);
+        self.watch = Some(Watch::start(&self.sim));
+    }
+
+    /// Follows packets to every LID from everywhere from now on; see [`Deliveries`]. What was lost before is forgotten.
+    pub fn follow_deliveries(&mut self) {
+        self.observe();
+        self.sim.start_journal(JOURNAL);
+        self.deliveries = Some(Deliveries::start(&self.sim));
+    }
+
+    /// What became of the packets followed.
+    ///
+    /// # Panics
+    ///
+    /// When none are.
+    #[must_use]
+    pub fn deliveries(&self) -> &Deliveries {
+        self.deliveries.as_ref().expect("packets are followed")
     }
 
     /// What the watch saw.
@@ -255,6 +296,11 @@ impl World {
     #[must_use]
     pub fn watched(&self) -> &Watch {
         self.watch.as_ref().expect("somebody watched")
+    }
+
+    /// Keeps what the SA beside each subnet manager answers from; see [`Manager::standing`].
+    pub fn keep_standing(&mut self) {
+        self.managers.iter_mut().for_each(Manager::keep_standing);
     }
 
     /// Counts requests from now on, by the node that they are for. What was counted before is forgotten.
@@ -300,6 +346,11 @@ impl World {
                 world.start(0, memory);
             }
         });
+    }
+
+    /// Sends a datagram from a port where a subnet manager of another make sits; what comes back is its.
+    pub fn send_from(&mut self, attach: AttachId, datagram: &Datagram) {
+        self.sim.send(attach, datagram, self.now);
     }
 
     /// Gives the first subnet manager a command.
@@ -364,6 +415,33 @@ impl World {
         }
     }
 
+    /// Has every subnet manager's host look at the state of its port, as a transport does that is not told: it sees what
+    /// differs from the last look.
+    pub fn look_at_ports(&mut self) {
+        let clients: Vec<AttachId> = self.managers.iter().map(|one| one.attach).collect();
+        for client in clients {
+            let Some(local) = self.sim.local_port(client) else {
+                continue;
+            };
+            let before = self.port_states.insert(client, local.state);
+            let before = before.unwrap_or(local.state);
+            let is_up = |state| !matches!(state, PortState::Down | PortState::NoChange);
+            let event = match (is_up(before), is_up(local.state)) {
+                (true, false) => PortEvent::Down,
+                (false, true) => PortEvent::Up,
+                (true, true) if before != PortState::Init && local.state == PortState::Init => {
+                    PortEvent::Retrained
+                }
+                _ => continue,
+            };
+            let now = self.now;
+            let manager = self.managers.iter_mut().find(|one| one.attach == client);
+            if let Some(manager) = manager {
+                manager.handle(Event::Inbound(Inbound::Port(event)), now);
+            }
+        }
+    }
+
     /// Lets `duration` pass.
     pub fn run_for(&mut self, duration: Duration) {
         let until = self.now + duration;
@@ -395,6 +473,10 @@ impl World {
 
     /// Runs until `until`, or until `enough`. Returns whether it was enough.
     pub fn run(&mut self, until: Time, enough: impl Fn(&World) -> bool) -> bool {
+        // The test may have done something to the hardware since the last run.
+        if let Some(watch) = &mut self.watch {
+            watch.hardware_changed(&self.sim);
+        }
         let mut idle = 0;
         loop {
             let effects: usize = self
@@ -463,8 +545,9 @@ impl World {
                 break;
             }
             entry.remove()(self);
+            self.observe();
             if let Some(watch) = &mut self.watch {
-                watch.hardware_changed(&mut self.sim);
+                watch.hardware_changed(&self.sim);
             }
         }
         for manager in &mut self.managers {
@@ -472,14 +555,32 @@ impl World {
         }
     }
 
+    /// Replays what was set since the last call.
     fn observe(&mut self) {
-        if let Some(watch) = &mut self.watch {
-            watch.observe(&mut self.sim);
+        if self.watch.is_none() && self.deliveries.is_none() {
+            // The journal, if there is one, is a test's own.
+            return;
+        }
+        let Some(journal) = self.sim.take_journal() else {
+            return;
+        };
+        assert_eq!(journal.overwritten, 0, "the journal is too small");
+        for entry in journal.entries() {
+            if let Some(watch) = &mut self.watch {
+                watch.replay(&self.sim, entry);
+            }
+            if let Some(deliveries) = &mut self.deliveries {
+                deliveries.replay(entry);
+            }
         }
     }
 
     fn deliver(&mut self, client: AttachId, inbound: Inbound) {
         let now = self.now;
+        let of_link = matches!(inbound, Inbound::Port(PortEvent::Up | PortEvent::Down));
+        if of_link && !self.settings.port_events {
+            return;
+        }
         if let Some(foreign) = self.foreign.get_mut(&client) {
             if let Some(reply) = foreign.answer(&inbound) {
                 self.sim.send(client, &reply, now);

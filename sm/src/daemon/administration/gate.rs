@@ -1,6 +1,6 @@
 //! Where messages of subnet administration come in: on the transport's receive thread, which never waits here.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -59,6 +59,8 @@ pub(super) struct Gate {
     /// Where refusals go. Not owned: the port goes when its owner does, although the transport holds this.
     pub(super) port: Arc<OnceLock<Weak<dyn AdministrationPort>>>,
     pub(super) statistics: Arc<Statistics>,
+    /// Whether requests are answered at all. While they are not, those beyond the room get no BUSY either.
+    pub(super) serving: Arc<AtomicBool>,
     pub(super) clock: Clock,
 }
 
@@ -95,6 +97,9 @@ impl Gate {
     }
 
     fn refuse(&self, question: &Question) {
+        if !self.serving.load(Ordering::Relaxed) {
+            return self.statistics.unserved();
+        }
         let port = self.port.get().and_then(Weak::upgrade);
         let answer = refusal(&question.header, Status::BUSY);
         let sent = answer.zip(port).is_some_and(|(answer, port)| {
@@ -223,6 +228,7 @@ mod tests {
             waiting: Arc::default(),
             port,
             statistics: Arc::clone(&statistics),
+            serving: Arc::new(AtomicBool::new(true)),
             clock: Arc::new(|| Time::from_nanos(1)),
         };
         let mut sink = gate.into_sink();

@@ -15,11 +15,12 @@ mod outgoing;
 mod searches;
 mod worker;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::{Mutex, RwLock};
@@ -35,10 +36,10 @@ pub use self::outgoing::outgoing;
 use self::searches::Searches;
 use self::worker::Worker;
 use crate::core::Event;
-use crate::core::snapshot::Snapshot;
+use crate::core::snapshot::{Forthcoming, Snapshot};
 use crate::daemon::compute;
 use crate::publish::Desk;
-use crate::sa::{self, Administration, Standing, Statistics};
+use crate::sa::{self, Administration, Standing, Statistics, Touched};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -49,6 +50,26 @@ pub type CoreSink = Box<dyn Fn(Event) -> bool + Send>;
 /// Where it is told what is to be remembered. Does not wait.
 pub type SaveSink = Box<dyn Fn(sa::Unsaved) + Send>;
 
+/// The longest that an answer waits for the disk: well below the time after which a host asks again, and above what a disk
+/// takes that is busy. Later it goes all the same, for a store that is away never stops the fabric.
+pub const HELD_AT_MOST: Duration = Duration::from_millis(250);
+
+/// Wakes the thread that answers.
+pub type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// Where it is written, before the answer goes, what requests have changed.
+pub trait Journal: Send + Sync {
+    /// Has it written that this was changed, to what `administration` has now, with what others change at the same time.
+    /// Does not wait. Returns what [`Journal::durable`] will come to; `None` where it cannot be written.
+    fn append(&self, touched: &[Touched], administration: &Administration) -> Option<u64>;
+
+    /// How far it has come.
+    fn durable(&self) -> u64;
+
+    /// What is to be called when it has come further.
+    fn on_durable(&self, wake: Wake);
+}
+
 /// What subnet administration has to do with others, beyond the port.
 pub struct Surroundings {
     /// What was kept before.
@@ -57,6 +78,8 @@ pub struct Surroundings {
     pub core: CoreSink,
     /// Who keeps what is to be kept.
     pub save: SaveSink,
+    /// What answers wait for that acknowledge a change; without it they wait for nothing.
+    pub journal: Option<Arc<dyn Journal>>,
 }
 
 /// Subnet administration before its port is open: it has a sink for the transport that opens it.
@@ -66,6 +89,7 @@ pub struct Administrator {
     waiting: Arc<AtomicUsize>,
     port: Arc<OnceLock<Weak<dyn AdministrationPort>>>,
     statistics: Arc<Statistics>,
+    serving: Arc<AtomicBool>,
     clock: Clock,
 }
 
@@ -79,6 +103,7 @@ impl Administrator {
             waiting: Arc::default(),
             port: Arc::default(),
             statistics: Arc::default(),
+            serving: Arc::default(),
             clock,
         }
     }
@@ -90,12 +115,14 @@ impl Administrator {
             waiting: Arc::clone(&self.waiting),
             port: Arc::clone(&self.port),
             statistics: Arc::clone(&self.statistics),
+            serving: Arc::clone(&self.serving),
             clock: Arc::clone(&self.clock),
         };
         gate.into_sink()
     }
 
-    /// Starts to answer, through `port`, and to tell others what concerns them. Everybody is asked for patience until the first snapshot.
+    /// Starts to answer, through `port`, and to tell others what concerns them. Requests get no answer until there is a
+    /// plan to answer from.
     ///
     /// # Errors
     /// The operating system has no thread to give.
@@ -116,6 +143,10 @@ impl Administrator {
         if left_out > 0 {
             tracing::warn!(left_out, "records that were remembered make no sense");
         }
+        if let Some(journal) = &surroundings.journal {
+            let inbox = self.inbox.clone();
+            journal.on_durable(Box::new(move || wake(&inbox)));
+        }
         let (door, visitors) = mpsc::channel(MAX_VISITORS);
         let worker = Worker {
             visitors,
@@ -127,9 +158,12 @@ impl Administrator {
             standing: Arc::clone(&standing),
             closing: Arc::clone(&closing),
             statistics: Arc::clone(&self.statistics),
+            serving: Arc::clone(&self.serving),
             clock: self.clock,
             core: surroundings.core,
             save: surroundings.save,
+            journal: surroundings.journal,
+            held: VecDeque::new(),
             untold: None,
             unnamed: None,
             unregistered: BTreeSet::new(),
@@ -144,14 +178,14 @@ impl Administrator {
             statistics: Arc::clone(&self.statistics),
             standing: Arc::clone(&shown),
         });
-        let (latest, snapshots) = watch::channel(None);
+        let (latest, bases) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .context("cannot start the thread of the directory")?;
         let inbox = self.inbox.clone();
         let directories = Builder::new()
             .name("directory".to_owned())
-            .spawn(move || keep_directory(&runtime, snapshots, (&standing, &shown), &inbox))
+            .spawn(move || keep_directory(&runtime, bases, (&standing, &shown), &inbox))
             .context("cannot start the thread of the directory")?;
         Ok(Administering {
             desk,
@@ -159,6 +193,7 @@ impl Administrator {
             latest,
             closing,
             statistics: self.statistics,
+            serving: self.serving,
             worker,
             directories,
         })
@@ -169,9 +204,10 @@ impl Administrator {
 pub struct Administering {
     desk: Arc<FrontDesk>,
     inbox: SyncSender<Call>,
-    latest: watch::Sender<Option<Arc<Snapshot>>>,
+    latest: watch::Sender<Option<Basis>>,
     closing: Arc<AtomicBool>,
     statistics: Arc<Statistics>,
+    serving: Arc<AtomicBool>,
     worker: JoinHandle<()>,
     directories: JoinHandle<()>,
 }
@@ -179,7 +215,13 @@ pub struct Administering {
 impl Administering {
     /// Answers from `snapshot` soon. Does not wait.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
-        self.latest.send_replace(Some(snapshot));
+        self.latest.send_replace(Some(Basis::Published(snapshot)));
+    }
+
+    /// Answers from what the push that begins will leave soon, until the next snapshot. Does not wait.
+    pub fn serve(&self, forthcoming: Arc<Forthcoming>) {
+        self.latest
+            .send_replace(Some(Basis::Forthcoming(forthcoming)));
     }
 
     /// Tells subscribers what a port has reported. Does not wait; where there is no room it is dropped and counted, as
@@ -188,6 +230,11 @@ impl Administering {
         if self.inbox.try_send(Call::Notice(Box::new(notice))).is_err() {
             self.statistics.dropped();
         }
+    }
+
+    /// Whether requests are answered.
+    pub fn is_serving(&self) -> bool {
+        self.serving.load(Ordering::Relaxed)
     }
 
     /// What it does, for as long as it does it.
@@ -222,6 +269,22 @@ impl Administering {
     }
 }
 
+/// What a directory is made of.
+#[derive(Clone)]
+enum Basis {
+    Published(Arc<Snapshot>),
+    Forthcoming(Arc<Forthcoming>),
+}
+
+impl Basis {
+    fn standing(&self, last: Option<&Standing>) -> Standing {
+        match self {
+            Basis::Published(snapshot) => Standing::of(snapshot, last),
+            Basis::Forthcoming(forthcoming) => Standing::of(&forthcoming.snapshot(), last),
+        }
+    }
+}
+
 /// Lets the thread look around. Where the inbox is full it is awake.
 fn wake(inbox: &SyncSender<Call>) {
     let _ = inbox.try_send(Call::Wake);
@@ -231,18 +294,18 @@ fn wake(inbox: &SyncSender<Call>) {
 /// milliseconds for a large subnet, in which others are to be answered.
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
-    mut snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
+    mut bases: watch::Receiver<Option<Basis>>,
     (standing, shown): (&Mutex<Option<Standing>>, &RwLock<Standing>),
     inbox: &SyncSender<Call>,
 ) {
     compute::step_back();
     let mut last = None;
-    while runtime.block_on(snapshots.changed()).is_ok() {
-        let snapshot: Option<Arc<Snapshot>> = snapshots.borrow_and_update().clone();
-        let Some(snapshot) = snapshot else {
+    while runtime.block_on(bases.changed()).is_ok() {
+        let basis: Option<Basis> = bases.borrow_and_update().clone();
+        let Some(basis) = basis else {
             continue;
         };
-        let made = Standing::of(&snapshot, last.as_ref());
+        let made = basis.standing(last.as_ref());
         last = Some(made.clone());
         *shown.write() = made.clone();
         *standing.lock() = Some(made);

@@ -1,6 +1,6 @@
 //! The thread that answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -19,7 +19,7 @@ use super::desk::Visitor;
 use super::gate::{Arrival, Call, refusal};
 use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
-use super::{Clock, CoreSink, SaveSink};
+use super::{Clock, CoreSink, HELD_AT_MOST, Journal, SaveSink};
 use crate::core::Event;
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
@@ -43,11 +43,17 @@ pub(super) struct Worker {
     pub(super) standing: Arc<Mutex<Option<Standing>>>,
     pub(super) closing: Arc<AtomicBool>,
     pub(super) statistics: Arc<Statistics>,
+    /// Whether requests are answered at all, for the gate.
+    pub(super) serving: Arc<AtomicBool>,
     pub(super) clock: Clock,
     /// Where it is told who takes part in multicast.
     pub(super) core: CoreSink,
     /// Where it is told what is to be remembered.
     pub(super) save: SaveSink,
+    /// Where it is written what was changed.
+    pub(super) journal: Option<Arc<dyn Journal>>,
+    /// Answers that wait for that, in the order of their numbers.
+    pub(super) held: VecDeque<Held>,
     /// Who wants to know what hosts have told.
     pub(super) visitors: mpsc::Receiver<Visitor>,
     /// What the core had no room for.
@@ -56,6 +62,20 @@ pub(super) struct Worker {
     pub(super) unnamed: Option<Arc<AliasGuids>>,
     /// Who is to register anew, and the core was not told for want of room.
     pub(super) unregistered: BTreeSet<Guid>,
+}
+
+/// How many answers wait for the disk at once: those to a whole subnet. Beyond it they do not wait.
+const MAX_HELD: usize = 1 << 16;
+
+/// An answer that acknowledges what is being written.
+pub(super) struct Held {
+    /// What the journal has to come to.
+    number: u64,
+    answer: Answer,
+    /// When the question came.
+    at: Time,
+    /// Until when it waits at most.
+    until: Time,
 }
 
 /// How long it takes until the core is told again what it had no room for.
@@ -68,11 +88,14 @@ impl Worker {
             let standing = self.standing.lock().take();
             if let Some(standing) = standing {
                 self.administration.stand(standing);
+                let serving = self.administration.is_serving();
+                self.serving.store(serving, Ordering::Relaxed);
             }
             let now = (self.clock)();
             self.administration.handle_deadline(now);
             self.messenger.handle_deadline(now);
             self.deliver(now);
+            self.release((self.clock)());
             if let Some((answer, at)) = self.searches.go_on(&mut self.administration) {
                 self.send(answer, at);
             }
@@ -102,6 +125,9 @@ impl Worker {
                 return;
             }
         }
+        self.release(Time::MAX);
+        // What cannot be sent any more is asked again.
+        let _ = self.messenger.transmit(usize::MAX, (self.clock)());
         // What would have waited for its time is remembered now.
         if let Some(unsaved) = self.administration.poll_save(Time::MAX) {
             (self.save)(unsaved);
@@ -145,6 +171,7 @@ impl Worker {
             self.messenger.next_deadline(),
             self.administration.next_deadline(),
             again,
+            self.held.front().map(|held| held.until),
         ];
         let deadline = deadlines.into_iter().flatten().min();
         deadline.map_or(LONGEST_SLEEP, |deadline| {
@@ -215,7 +242,11 @@ impl Worker {
                 Delivery::Unanswered { tid } => self.administration.unanswered(tid),
                 Delivery::TooLong { header, remote } => {
                     let header = SaHeader::split(&header).map(|(header, _)| *header);
-                    self.refuse(header, remote, SaStatus::NO_RESOURCES);
+                    if self.administration.is_serving() {
+                        self.refuse(header, remote, SaStatus::NO_RESOURCES);
+                    } else {
+                        self.statistics.unserved();
+                    }
                 }
             }
         }
@@ -230,7 +261,7 @@ impl Worker {
             return;
         };
         if !answer.is_open() {
-            return self.send(answer, at);
+            return self.hold(answer, at);
         }
         match self.searches.take(answer, at) {
             Taken::InTurn | Taken::Again => {}
@@ -238,6 +269,36 @@ impl Worker {
                 self.statistics.busy();
                 self.refuse(Some(*answer.header()), answer.remote, Status::BUSY);
             }
+        }
+    }
+
+    /// Sends an answer; one that acknowledges a change waits until that is on the disk.
+    fn hold(&mut self, answer: Answer, at: Time) {
+        let touched = self.administration.take_touched();
+        let journal = self.journal.as_ref().filter(|_| !touched.is_empty());
+        let number = journal.and_then(|journal| journal.append(&touched, &self.administration));
+        match number {
+            Some(number) if self.held.len() < MAX_HELD => self.held.push_back(Held {
+                number,
+                answer,
+                at,
+                until: (self.clock)() + HELD_AT_MOST,
+            }),
+            _ => self.send(answer, at),
+        }
+    }
+
+    /// Sends the answers that have waited for long enough.
+    fn release(&mut self, now: Time) {
+        let Some(journal) = &self.journal else {
+            return;
+        };
+        let durable = journal.durable();
+        while let Some(first) = self.held.front()
+            && (first.number <= durable || first.until <= now)
+            && let Some(held) = self.held.pop_front()
+        {
+            self.send(held.answer, held.at);
         }
     }
 

@@ -8,7 +8,8 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, Rate};
 
 use super::table::{self, Rows};
-use crate::sa::mcast::{Group, Parameters, SavedGroup, SavedMember, View};
+use crate::sa::mcast::{Group, Member, Parameters, SavedGroup, SavedMember, View};
+use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
 /// The table of groups: by MGID.
@@ -42,16 +43,44 @@ pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSe
     let mut members = Rows::new();
     for group in view.groups() {
         let (key, value) = encode_group(group);
-        for member in group.members.values() {
-            let key = [&key[..], &member.gid.0.to_be_bytes()].concat();
-            let mut value = member.port.0.to_be_bytes().to_vec();
-            value.extend([member.state.0, u8::from(member.proxy)]);
-            members.insert(key, value);
-        }
+        members.extend(
+            (group.members.values()).map(|member| (member_key(&key, member.gid), encode(member))),
+        );
         groups.insert(key, value);
     }
     table::replace(persisted, GROUPS, &groups, changes);
     table::replace(persisted, MEMBERS, &members, changes);
+}
+
+/// The rows of a group and of one that takes part in it, or no longer does.
+pub(super) fn rows(view: &View, mgid: Gid, member: Gid) -> Vec<RowChange> {
+    let Some(group) = view.group(mgid) else {
+        let mgid = mgid.0.to_be_bytes().to_vec();
+        let gone = [
+            table::clear(GROUPS, mgid.clone()),
+            table::clear(MEMBERS, mgid),
+        ];
+        return gone.into_iter().flatten().collect();
+    };
+    let (key, value) = encode_group(group);
+    let member_key = member_key(&key, member);
+    let row = match group.members.get(&member.guid()) {
+        Some(member) => table::set(MEMBERS, member_key, encode(member)),
+        None => table::clear(MEMBERS, member_key),
+    };
+    let rows = [table::set(GROUPS, key, value), row];
+    rows.into_iter().flatten().collect()
+}
+
+fn member_key(group: &[u8], member: Gid) -> Vec<u8> {
+    [group, &member.0.to_be_bytes()].concat()
+}
+
+/// In the order of [`decode_member`].
+fn encode(member: &Member) -> Vec<u8> {
+    let mut value = member.port.0.to_be_bytes().to_vec();
+    value.extend([member.state.0, u8::from(member.proxy)]);
+    value
 }
 
 /// Numbers big-endian, in the order of [`decode_group`].

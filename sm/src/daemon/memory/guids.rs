@@ -4,6 +4,7 @@ use rsm_ids::Guid;
 
 use super::table::{self, Rows};
 use crate::plan::guids::AliasGuids;
+use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
 /// The table of alias GUIDs.
@@ -21,13 +22,25 @@ pub(super) fn remembered(persisted: &Persisted) -> AliasGuids {
 /// Adds what has to be written so that `persisted` has these names.
 pub(super) fn changes(persisted: &Persisted, guids: &AliasGuids, changes: &mut ChangeSet) {
     let rows = guids.by_port.iter().flat_map(|(port, names)| {
-        names.iter().map(|(&index, alias)| {
-            let key = [&port.0.to_be_bytes()[..], &[index]].concat();
-            (key, alias.0.to_be_bytes().to_vec())
-        })
+        names
+            .iter()
+            .map(|(&index, alias)| (key(*port, index), alias.0.to_be_bytes().to_vec()))
     });
     let rows: Rows = rows.collect();
     table::replace(persisted, GUIDS, &rows, changes);
+}
+
+/// The rows of all names of a port.
+pub(super) fn rows(guids: &AliasGuids, port: Guid) -> Vec<RowChange> {
+    let names = guids.by_port.get(&port).into_iter().flatten();
+    let rows = names
+        .map(|(&index, alias)| table::set(GUIDS, key(port, index), alias.0.to_be_bytes().to_vec()));
+    let gone = table::clear(GUIDS, port.0.to_be_bytes().to_vec());
+    std::iter::once(gone).chain(rows).flatten().collect()
+}
+
+fn key(port: Guid, index: u8) -> Vec<u8> {
+    [&port.0.to_be_bytes()[..], &[index]].concat()
 }
 
 fn decode(key: &[u8], value: &[u8]) -> Option<(Guid, u8, Guid)> {

@@ -3,6 +3,8 @@
 //! Commits are made on a thread of their own, so that no convergence waits for a disk. Of several that wait, only the
 //! last is made: each one is whole.
 
+mod acknowledged;
+mod cabling;
 mod groups;
 mod guids;
 mod seats;
@@ -13,26 +15,45 @@ mod table;
 use std::path::Path;
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use self::acknowledged::Acknowledged;
+use super::administration;
+
 use super::clock::Clock;
+use super::findings::{DaemonFindings, Part};
 use crate::core::Remembered;
-use crate::diff::{DeviceKind, NotKept, PortRole};
+use crate::diff::NotKept;
+use crate::habits::{DeviceHabits, DeviceKind, PortRole};
 use crate::plan::lids::Claim;
 use crate::plan::ports::FieldMask;
+use crate::publish::Clock as UnixClock;
 use crate::sa;
-use crate::store::{ChangeSet, LidClaim, MemoryStore, Namespace, Persisted, SledStore, Store};
+use crate::store::io::Disk;
+use crate::store::journal::Journal;
+use crate::store::{
+    ChangeSet, LidClaim, MemoryStore, Namespace, Persisted, SledStore, Store, StoreError,
+};
 
 /// The table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
+/// The table of what kinds of devices do in their own way.
+const HABITS: &str = "device-habits";
+
+/// How long after a commit that failed it is made again, at first and at most.
+const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// What is to be kept and is not yet, as far as it was said.
 #[derive(Default)]
 struct Latest {
     remembered: Option<Box<Remembered>>,
     administration: sa::Unsaved,
+    /// How far the journal had come when `administration` was said.
+    journaled: Option<u64>,
 }
 
 /// Where it waits for the store's thread, which is woken up for it.
@@ -46,6 +67,7 @@ struct Mailbox {
 pub(super) struct Keeper {
     mailbox: Mailbox,
     thread: std::thread::JoinHandle<()>,
+    journal: Option<(Arc<Acknowledged>, std::thread::JoinHandle<()>)>,
 }
 
 /// What was kept before.
@@ -57,7 +79,11 @@ pub(super) struct Kept {
 }
 
 /// Opens the store in `dir` (`None`: nothing survives), and says what was remembered.
-pub(super) fn open(dir: Option<&Path>, clock: Clock) -> anyhow::Result<(Keeper, Kept)> {
+pub(super) fn open(
+    dir: Option<&Path>,
+    clock: Clock,
+    findings: DaemonFindings,
+) -> anyhow::Result<(Keeper, Kept)> {
     let mut store: Box<dyn Store> = match dir {
         Some(dir) => Box::new(
             SledStore::open(dir)
@@ -65,7 +91,21 @@ pub(super) fn open(dir: Option<&Path>, clock: Clock) -> anyhow::Result<(Keeper, 
         ),
         None => Box::new(MemoryStore::default()),
     };
-    let (persisted, report) = store.load().context("cannot read what was remembered")?;
+    let (mut persisted, report) = store.load().context("cannot read what was remembered")?;
+    let mut owed = ChangeSet::new();
+    let journal = match dir {
+        Some(dir) => {
+            let opened = Journal::open(dir, Disk::new());
+            let (journal, entries) = opened
+                .with_context(|| format!("cannot use the state directory {}", dir.display()))?;
+            let last = entries.last().map_or(0, |entry| entry.number);
+            owed = acknowledged::replay(&persisted, entries);
+            persisted.apply(&owed);
+            let last = last.max(acknowledged::covered(&persisted));
+            Some(Acknowledged::start(journal, last, clock, findings.clone())?)
+        }
+        None => None,
+    };
     if report.is_alarming() {
         tracing::warn!(report = %report, "the store was damaged");
     } else {
@@ -73,7 +113,7 @@ pub(super) fn open(dir: Option<&Path>, clock: Clock) -> anyhow::Result<(Keeper, 
     }
     let mut core = remembered(&persisted);
     // Where nothing is known of before, or not all of it, hosts may have registered with who is no more.
-    core.reregister = persisted.claims.is_empty() || report.is_alarming();
+    core.reregister = persisted.claims.is_empty() || report.may_lack_records();
     let kept = Kept {
         core,
         administration: sa::Remembered {
@@ -89,11 +129,25 @@ pub(super) fn open(dir: Option<&Path>, clock: Clock) -> anyhow::Result<(Keeper, 
         .name("store".to_owned())
         .spawn({
             let latest = latest.clone();
-            move || keep(store, persisted, &latest, rung, clock)
+            let journal = journal.as_ref().map(|(journal, _)| journal.clone());
+            let keeping = Keeping {
+                store,
+                persisted,
+                owed,
+                journal,
+                clock,
+                findings,
+            };
+            move || keeping.run(&latest, rung)
         })
         .context("cannot start the thread of the store")?;
     let mailbox = Mailbox { latest, bell };
-    Ok((Keeper { mailbox, thread }, kept))
+    let keeper = Keeper {
+        mailbox,
+        thread,
+        journal,
+    };
+    Ok((keeper, kept))
 }
 
 impl Mailbox {
@@ -114,7 +168,21 @@ impl Keeper {
     /// well.
     pub(super) fn administration_sink(&self) -> Box<dyn Fn(sa::Unsaved) + Send> {
         let mailbox = self.mailbox.clone();
-        Box::new(move |unsaved| mailbox.put(|latest| latest.administration.update(unsaved)))
+        let journal = self.journal.as_ref().map(|(journal, _)| journal.clone());
+        Box::new(move |unsaved| {
+            // It is the thread that appends which says this, so that what was appended is in it.
+            let journaled = journal.as_ref().map(|journal| journal.last());
+            mailbox.put(|latest| {
+                latest.administration.update(unsaved);
+                latest.journaled = journaled.or(latest.journaled);
+            });
+        })
+    }
+
+    /// What answers wait for that acknowledge something; nothing where nothing survives.
+    pub(super) fn journal(&self) -> Option<Arc<dyn administration::Journal>> {
+        let (journal, _) = self.journal.as_ref()?;
+        Some(journal.clone())
     }
 
     /// Waits until everything is on the disk, and closes the store.
@@ -123,49 +191,103 @@ impl Keeper {
         if self.thread.join().is_err() {
             tracing::error!("the thread of the store panicked");
         }
+        if let Some((journal, thread)) = self.journal {
+            journal.close();
+            if thread.join().is_err() {
+                tracing::error!("the thread of the journal panicked");
+            }
+        }
     }
 }
 
-fn keep(
-    mut store: Box<dyn Store>,
-    mut persisted: Persisted,
-    mailbox: &Mutex<Latest>,
-    mut rung: watch::Receiver<()>,
+/// What the thread of the store has.
+struct Keeping {
+    store: Box<dyn Store>,
+    /// What is or will be on the disk.
+    persisted: Persisted,
+    /// What of it is not on the disk as yet: what could not be written is written with what comes next.
+    owed: ChangeSet,
+    journal: Option<Arc<Acknowledged>>,
     clock: Clock,
-) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let Ok(runtime) = runtime else {
-        tracing::error!("the thread of the store cannot wait; nothing is remembered");
-        return;
-    };
-    // What is not on the disk as yet: what could not be written is written with what comes next.
-    let mut owed = ChangeSet::new();
-    loop {
-        // An error says that the sender is gone; what it sent last is still to be read.
-        let open = runtime.block_on(rung.changed()).is_ok();
-        // Views are not held while the disk is waited for: whoever changes what they show would have to copy it.
-        let latest = std::mem::take(&mut *mailbox.lock());
-        let changes = changes_to(&persisted, latest, &clock);
-        persisted.apply(&changes);
-        owed.merge(changes);
-        if !owed.is_empty() {
-            match store.commit(&owed) {
-                Ok(()) => owed = ChangeSet::new(),
-                Err(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
+    findings: DaemonFindings,
+}
+
+impl Keeping {
+    fn run(mut self, mailbox: &Mutex<Latest>, mut rung: watch::Receiver<()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        let Ok(runtime) = runtime else {
+            tracing::error!("the thread of the store cannot wait; nothing is remembered");
+            return;
+        };
+        let mut pause = self.commit(COMMIT_AGAIN.0);
+        loop {
+            // An error says that the sender is gone; what it sent last is still to be read.
+            let open = match pause {
+                Some(pause) => {
+                    let rung = async { tokio::time::timeout(pause, rung.changed()).await };
+                    match runtime.block_on(rung) {
+                        Ok(rung) => rung.is_ok(),
+                        // Nothing else is to be kept: what is owed is tried again.
+                        Err(_elapsed) => true,
+                    }
                 }
+                None => runtime.block_on(rung.changed()).is_ok(),
+            };
+            // Views are not held while the disk is waited for: whoever changes what they show would have to copy it.
+            let latest = std::mem::take(&mut *mailbox.lock());
+            self.take(latest);
+            pause = self.commit(pause.unwrap_or(COMMIT_AGAIN.0));
+            if !open {
+                break;
             }
         }
-        if !open {
-            break;
+        if let Err(error) = self.store.close() {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "cannot close the store"
+            );
         }
     }
-    if let Err(error) = store.close() {
-        tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "cannot close the store"
-        );
+
+    fn take(&mut self, latest: Latest) {
+        let journaled = latest.journaled;
+        let mut changes = changes_to(&self.persisted, latest, &self.clock);
+        if let Some(journaled) = journaled
+            && journaled > acknowledged::covered(&self.persisted)
+        {
+            acknowledged::cover(journaled, &mut changes);
+        }
+        self.persisted.apply(&changes);
+        self.owed.merge(changes);
     }
+
+    /// Writes what is owed. Returns after what pause that is to be tried again, where it failed; it was `pause` before.
+    fn commit(&mut self, pause: Duration) -> Option<Duration> {
+        if !self.owed.is_empty() {
+            if let Err(error) = self.store.commit(&self.owed) {
+                self.findings.fail(Part::Store, unwritten(&error));
+                return Some((pause * 2).min(COMMIT_AGAIN.1));
+            }
+            self.owed = ChangeSet::new();
+            self.findings.clear(Part::Store);
+        }
+        if let Some(journal) = &self.journal {
+            journal.cover(acknowledged::covered(&self.persisted));
+        }
+        None
+    }
+}
+
+/// What the operator is told of a commit that failed.
+fn unwritten(error: &StoreError) -> String {
+    let cause = std::error::Error::source(error);
+    let error = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
+    format!(
+        "the store cannot be written ({error}): LIDs and registrations since then are forgotten by a restart, traffic goes \
+         on; make room in the state folder, or mount it writable"
+    )
 }
 
 fn remembered(persisted: &Persisted) -> Remembered {
@@ -181,24 +303,20 @@ fn remembered(persisted: &Persisted) -> Remembered {
         })
         .collect();
     let mut not_kept = NotKept::default();
-    let records = namespace().and_then(|namespace| persisted.records.get(&namespace));
-    for (key, value) in records.into_iter().flatten() {
-        match (decode_kind(key), decode_fields(value)) {
-            (Some(kind), Some(fields)) => {
-                not_kept.learn(kind, fields);
-            }
-            _ => tracing::warn!(
-                ?key,
-                ?value,
-                "a record of {NOT_KEPT} is not readable; left out"
-            ),
-        }
+    for (kind, bits) in by_kind(persisted, NOT_KEPT) {
+        not_kept.learn(kind, FieldMask(bits));
+    }
+    let mut habits = DeviceHabits::default();
+    for (kind, bits) in by_kind(persisted, HABITS) {
+        habits.restore(kind, bits);
     }
     Remembered {
         claims,
         seats: Arc::new(seats::remembered(persisted)),
         gpus: Arc::default(),
+        cabling: cabling::remembered(persisted),
         not_kept,
+        habits,
         generation: persisted.plan_generation,
         reregister: false,
     }
@@ -209,9 +327,10 @@ fn changes_to(persisted: &Persisted, latest: Latest, clock: &Clock) -> ChangeSet
     let Latest {
         remembered,
         administration,
+        journaled: _,
     } = latest;
     let mut changes = match remembered {
-        Some(remembered) => changes(persisted, &remembered),
+        Some(remembered) => changes(persisted, &remembered, clock),
         None => ChangeSet::new(),
     };
     if let Some(groups) = administration.groups {
@@ -230,7 +349,7 @@ fn changes_to(persisted: &Persisted, latest: Latest, clock: &Clock) -> ChangeSet
 }
 
 /// What has to be written so that `persisted` becomes `remembered`.
-fn changes(persisted: &Persisted, remembered: &Remembered) -> ChangeSet {
+fn changes(persisted: &Persisted, remembered: &Remembered, clock: &impl UnixClock) -> ChangeSet {
     let mut changes = ChangeSet::new();
     for (&guid, claim) in &remembered.claims {
         let same = persisted
@@ -249,25 +368,53 @@ fn changes(persisted: &Persisted, remembered: &Remembered) -> ChangeSet {
         }
     }
     seats::changes(persisted, &remembered.seats, &mut changes);
-    if let Some(namespace) = namespace() {
-        let known = persisted.records.get(&namespace);
-        for (kind, fields) in remembered.not_kept.iter() {
-            let (key, value) = (encode_kind(kind), fields.0.to_be_bytes());
-            let same =
-                known.is_some_and(|known| known.get(&key[..]).is_some_and(|v| v[..] == value));
-            if !same && let Err(error) = changes.set_record(&namespace, &key, &value) {
-                tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
-            }
-        }
-    }
+    cabling::changes(persisted, &remembered.cabling, clock, &mut changes);
+    let not_kept = remembered.not_kept.iter();
+    let not_kept = not_kept.map(|(kind, fields)| (kind, fields.0));
+    keep_by_kind(persisted, NOT_KEPT, not_kept, &mut changes);
+    keep_by_kind(persisted, HABITS, remembered.habits.bits(), &mut changes);
     if !changes.is_empty() {
         changes.set_plan_generation(remembered.generation);
     }
     changes
 }
 
-fn namespace() -> Option<Namespace> {
-    Namespace::new(NOT_KEPT).ok()
+/// What a table holds of kinds of devices, as bits.
+fn by_kind(persisted: &Persisted, table: &str) -> Vec<(DeviceKind, u32)> {
+    let namespace = Namespace::new(table).ok();
+    let records = namespace.and_then(|namespace| persisted.records.get(&namespace));
+    let mut kinds = Vec::new();
+    for (key, value) in records.into_iter().flatten() {
+        match (decode_kind(key), decode_bits(value)) {
+            (Some(kind), Some(bits)) => kinds.push((kind, bits)),
+            _ => tracing::warn!(
+                ?key,
+                ?value,
+                "a record of {table} is not readable; left out"
+            ),
+        }
+    }
+    kinds
+}
+
+/// What has to be written so that a table holds these bits of kinds of devices. Kinds that are not among them are removed.
+fn keep_by_kind(
+    persisted: &Persisted,
+    table: &str,
+    kinds: impl Iterator<Item = (DeviceKind, u32)>,
+    changes: &mut ChangeSet,
+) {
+    let Ok(namespace) = Namespace::new(table) else {
+        return;
+    };
+    let known = persisted.records.get(&namespace);
+    for (kind, bits) in kinds {
+        let (key, value) = (encode_kind(kind), bits.to_be_bytes());
+        let same = known.is_some_and(|known| known.get(&key[..]).is_some_and(|v| v[..] == value));
+        if !same && let Err(error) = changes.set_record(&namespace, &key, &value) {
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
+        }
+    }
 }
 
 /// Vendor, device, revision, role: big-endian, 11 bytes.
@@ -300,15 +447,20 @@ fn decode_kind(key: &[u8]) -> Option<DeviceKind> {
     })
 }
 
-fn decode_fields(value: &[u8]) -> Option<FieldMask> {
-    Some(FieldMask(u32::from_be_bytes(value.try_into().ok()?)))
+fn decode_bits(value: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(value.try_into().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use rsm_ids::{Guid, Lid, Lmc};
 
+    use super::administration::Journal as _;
     use super::*;
+    use crate::store::LoadReport;
+    use crate::store::io::Operation;
 
     #[test]
     fn what_was_remembered_comes_back() {
@@ -328,15 +480,154 @@ mod tests {
             role: PortRole::External,
         };
         before.not_kept.learn(kind, FieldMask(0x81));
+        before.habits.restore(kind, 1);
         let mut persisted = Persisted::default();
-        persisted.apply(&changes(&persisted, &before));
+        persisted.apply(&changes(&persisted, &before, &Clock::start()));
         let after = remembered(&persisted);
         assert_eq!(after.claims, before.claims);
         assert_eq!(after.not_kept, before.not_kept);
+        assert_eq!(after.habits, before.habits);
         assert_eq!(after.generation, 7);
         assert!(
-            changes(&persisted, &after).is_empty(),
+            changes(&persisted, &after, &Clock::start()).is_empty(),
             "nothing is written twice"
         );
+    }
+
+    fn claimed() -> Remembered {
+        let mut remembered = Remembered::default();
+        let claim = Claim {
+            base: Lid(8),
+            lmc: Lmc::from_bits(0),
+        };
+        remembered.claims.insert(Guid(1), claim);
+        remembered
+    }
+
+    #[test]
+    fn a_damaged_side_file_alone_has_no_host_register_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let findings = DaemonFindings::new();
+        let open = || open(Some(dir.path()), Clock::start(), findings.clone()).unwrap();
+        let (keeper, kept) = open();
+        assert!(kept.core.reregister, "nothing is known of before");
+        keeper.keep(Box::new(claimed()));
+        keeper.close();
+        std::fs::write(dir.path().join("store.meta"), "rsm-store schema=1 gen").unwrap();
+        let (keeper, kept) = open();
+        assert_eq!(kept.core.claims, claimed().claims);
+        assert!(!kept.core.reregister);
+        keeper.close();
+        // Where the database is gone as well, only what is essential comes back.
+        std::fs::remove_dir_all(dir.path().join("db")).unwrap();
+        let (keeper, kept) = open();
+        assert_eq!(kept.core.claims, claimed().claims);
+        assert!(kept.core.reregister);
+        keeper.close();
+    }
+
+    /// A store on a disk that is full for a while.
+    struct Flaky {
+        inner: MemoryStore,
+        full: Arc<AtomicBool>,
+        kept: Arc<Mutex<Persisted>>,
+    }
+
+    impl Store for Flaky {
+        fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+            self.inner.load()
+        }
+
+        fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
+            if self.full.load(Ordering::Relaxed) {
+                return Err(StoreError::Io {
+                    operation: Operation::Write,
+                    path: "export.jsonl".into(),
+                    source: std::io::ErrorKind::StorageFull.into(),
+                });
+            }
+            self.inner.commit(changes)?;
+            self.kept.lock().apply(changes);
+            Ok(())
+        }
+
+        fn close(&mut self) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    /// Waits until it holds.
+    fn until(holds: impl Fn() -> bool) {
+        for _ in 0..2000 {
+            if holds() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it never came to that");
+    }
+
+    #[test]
+    fn a_failed_commit_is_a_finding_until_it_was_made_again() {
+        let (full, kept) = (Arc::new(AtomicBool::new(true)), Arc::default());
+        let findings = DaemonFindings::new();
+        let keeping = Keeping {
+            store: Box::new(Flaky {
+                inner: MemoryStore::default(),
+                full: full.clone(),
+                kept: Arc::clone(&kept),
+            }),
+            persisted: Persisted::default(),
+            owed: ChangeSet::new(),
+            journal: None,
+            clock: Clock::start(),
+            findings: findings.clone(),
+        };
+        let (bell, rung) = watch::channel(());
+        let mailbox = Mailbox {
+            latest: Arc::default(),
+            bell,
+        };
+        let latest = mailbox.latest.clone();
+        let thread = std::thread::spawn(move || keeping.run(&latest, rung));
+        mailbox.put(|latest| latest.remembered = Some(Box::new(claimed())));
+        until(|| !findings.all().is_empty());
+        assert!(findings.all()[0].text.contains("export.jsonl"));
+        // Nothing else is to be kept; it is tried again all the same.
+        full.store(false, Ordering::Relaxed);
+        until(|| findings.all().is_empty());
+        assert!(kept.lock().claims.contains_key(&Guid(1)));
+        drop(mailbox);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_durable_is_on_the_disk_and_goes_when_the_store_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = || Journal::open(dir.path(), Disk::new()).unwrap();
+        let (journal, _) = read();
+        let findings = DaemonFindings::new();
+        let started = Acknowledged::start(journal, 40, Clock::start(), findings.clone());
+        let (journal, thread) = started.unwrap();
+        let rung = Arc::new(AtomicBool::new(false));
+        journal.on_durable({
+            let rung = rung.clone();
+            Box::new(move || rung.store(true, Ordering::Relaxed))
+        });
+        let sa = sa::Administration::new(sa::Config { sm_key: 0 });
+        let touched = sa::Touched::AliasGuids(Guid(9));
+        assert_eq!(journal.append(&[touched], &sa), Some(41));
+        assert_eq!(journal.append(&[touched, touched], &sa), Some(42));
+        until(|| journal.durable() == 42 && rung.load(Ordering::Relaxed));
+        let (_, entries) = read();
+        let numbers: Vec<u64> = entries.iter().map(|entry| entry.number).collect();
+        assert_eq!(numbers, [41, 42]);
+        assert_eq!(entries[1].rows.len(), 2);
+        journal.cover(42);
+        until(|| read().1.is_empty());
+        journal.close();
+        thread.join().unwrap();
+        assert_eq!(journal.append(&[touched], &sa), None);
+        assert_eq!(findings.all(), []);
     }
 }

@@ -9,7 +9,8 @@ use rsm_mad::wire::sa::{Record as _, ServiceRecord};
 
 use super::table::{self, Rows};
 use crate::publish::Clock;
-use crate::sa::services::{Id, SavedService, View};
+use crate::sa::services::{Id, SavedService, Service, View};
+use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
 /// The table of services.
@@ -33,16 +34,30 @@ pub(super) fn changes(
     clock: &dyn Clock,
     changes: &mut ChangeSet,
 ) {
-    let rows = view.services().map(|service| {
-        let until = service.until.map_or(NEVER, |until| clock.unix_ms(until));
-        let mut value = service.record.as_bytes().to_vec();
-        for number in [service.port.0, service.owner.0, until] {
-            value.extend(number.to_be_bytes());
-        }
-        (key(&service.id()), value)
-    });
+    let rows = view
+        .services()
+        .map(|service| (key(&service.id()), encode(service, clock)));
     let rows: Rows = rows.collect();
     table::replace(persisted, SERVICES, &rows, changes);
+}
+
+/// The row of a service, or that there is none.
+pub(super) fn row(view: &View, id: &Id, clock: &dyn Clock) -> Vec<RowChange> {
+    let row = match view.get(id) {
+        Some(service) => table::set(SERVICES, key(id), encode(service, clock)),
+        None => table::clear(SERVICES, key(id)),
+    };
+    row.into_iter().collect()
+}
+
+/// In the order of [`decode`].
+fn encode(service: &Service, clock: &dyn Clock) -> Vec<u8> {
+    let until = service.until.map_or(NEVER, |until| clock.unix_ms(until));
+    let mut value = service.record.as_bytes().to_vec();
+    for number in [service.port.0, service.owner.0, until] {
+        value.extend(number.to_be_bytes());
+    }
+    value
 }
 
 fn key(id: &Id) -> Vec<u8> {

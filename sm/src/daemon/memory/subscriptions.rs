@@ -6,7 +6,8 @@ use rsm_mad::transport::{Grh, RemoteAddress};
 use rsm_mad::wire::sa::{InformInfo, Record as _};
 
 use super::table::{self, Rows};
-use crate::sa::events::{SavedSubscription, View};
+use crate::sa::events::{SavedSubscription, SubscriptionId, View};
+use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
 /// The table of subscriptions.
@@ -25,6 +26,20 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
 pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSet) {
     let rows: Rows = view.save().map(|saved| encode(&saved)).collect();
     table::replace(persisted, SUBSCRIPTIONS, &rows, changes);
+}
+
+/// The rows of all subscriptions of a port.
+pub(super) fn rows(view: &View, port: Guid) -> Vec<RowChange> {
+    let before = SubscriptionId { port, number: 0 };
+    let saved = view
+        .save_not_before(before)
+        .take_while(|saved| saved.port == port);
+    let rows = saved.map(|saved| {
+        let (key, value) = encode(&saved);
+        table::set(SUBSCRIPTIONS, key, value)
+    });
+    let gone = table::clear(SUBSCRIPTIONS, port.0.to_be_bytes().to_vec());
+    std::iter::once(gone).chain(rows).flatten().collect()
 }
 
 /// Numbers big-endian, in the order of [`decode`]. What is not there is zero.

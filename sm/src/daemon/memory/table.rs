@@ -2,10 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Namespace, Persisted};
 
 /// What a table is to hold: values by key.
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A row of the table `name` that is written.
+pub(super) fn set(name: &'static str, key: Vec<u8>, value: Vec<u8>) -> Option<RowChange> {
+    let table = Namespace::new(name).ok()?;
+    Some(RowChange::Set { table, key, value })
+}
+
+/// Rows of the table `name` that are removed: those whose keys begin with `prefix`.
+pub(super) fn clear(name: &'static str, prefix: Vec<u8>) -> Option<RowChange> {
+    let table = Namespace::new(name).ok()?;
+    Some(RowChange::Clear { table, prefix })
+}
 
 /// The rows of the table `name`, decoded. What cannot be read is left out, and said.
 pub(super) fn read<T>(

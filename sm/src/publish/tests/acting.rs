@@ -1,9 +1,10 @@
 //! Requests to the core and to the simulation.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use rsm_api::model::{SimulationAction, SubnetState};
+use rsm_api::model::{Activity, SimulationAction, Stage, SubnetState};
 use rsm_api::{Control, ControlError, LookupError, Simulation, SimulationError, Subnet};
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::attr::PortState;
@@ -14,7 +15,7 @@ use tokio::sync::mpsc;
 use super::world::*;
 use crate::core::role::{Other, Role};
 use crate::core::snapshot::Snapshot;
-use crate::core::{Command, Event};
+use crate::core::{self, Command, Event, Progress};
 use crate::publish::{Controller, MAX_WAITING, Simulator};
 use crate::sweep::inventory::PortKey;
 
@@ -59,6 +60,46 @@ async fn a_caller_that_leaves_is_forgotten() {
         assert_eq!(controller.waiting(), 1);
     }
     assert_eq!(controller.waiting(), 0);
+    // The core is told as well.
+    let withdrawn = events.try_recv();
+    assert!(matches!(
+        withdrawn,
+        Ok(Event::Command(Command::Withdraw { .. }))
+    ));
+}
+
+#[tokio::test]
+async fn callers_can_learn_what_they_wait_for() {
+    let world = World::up();
+    let (sender, _events) = mpsc::channel(4);
+    let controller = Controller::new(sender, world.view.clone());
+    assert_eq!(controller.activity(), Activity::default());
+    let asked = controller.resweep(false);
+    tokio::pin!(asked);
+    let waits =
+        std::future::poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending()));
+    assert!(waits.await);
+    let now = world.view.now();
+    controller.show(Progress {
+        activity: core::Activity::Pushing { done: 40 },
+        cause: "trap 128".to_owned(),
+        since: Some(now),
+        nodes: 6,
+        outstanding: 14,
+        next: "requested".to_owned(),
+        not_before: Some(now + Duration::from_secs(2)),
+    });
+    let expected = Activity {
+        stage: Stage::Pushing,
+        cause: "trap 128".to_owned(),
+        running: Duration::ZERO,
+        nodes: 6,
+        outstanding: 14,
+        sets_acknowledged: 40,
+        next: "requested, in 2.0 s".to_owned(),
+        callers: 1,
+    };
+    assert_eq!(controller.activity(), expected);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod administration;
 mod changes;
 mod desk;
 mod ledgers;
+mod missing;
 mod multicast;
 mod partitions;
 mod reading;

@@ -30,6 +30,7 @@ fn the_report_has_what_scripts_read() {
         "lids",
         "ports_active",
         "ports_not_active",
+        "unreachable_pairs",
         "engine",
         "smps",
         "timing_ms",

@@ -7,12 +7,14 @@ use rsm_api::Subnet;
 use rsm_api::model::{Selector, SubnetState};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SmState;
+use rsm_routing::verify::Report;
 
 use super::world::*;
 use crate::core::role::{Other, Role};
 use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::plan::{PlanError, RefusedPlan};
 use crate::sweep::inventory::PortKey;
 
 fn standby() -> Role {
@@ -115,6 +117,40 @@ fn a_port_that_is_not_active_leaves_the_subnet_degraded() {
     assert_eq!(status.state, SubnetState::Degraded);
     assert_eq!(status.state_reason, "1 port is not Active");
     assert_eq!(status.inventory.ports_not_active, 1);
+}
+
+#[test]
+fn a_refused_plan_shows_what_the_routes_in_force_do_now() {
+    let mut snapshot = World::up().snapshot();
+    let error = || PlanError::NoLocalLid;
+    snapshot.refused_plan = Some(Arc::new(RefusedPlan {
+        error: error(),
+        in_force: Some(Report {
+            reachable_pairs: 40,
+            unreachable_pairs: 7,
+            disconnected_pairs: 2,
+            ..Report::default()
+        }),
+    }));
+    let view = blank_view();
+    view.replace(Arc::new(snapshot.clone()));
+    let status = view.status();
+    assert_eq!(status.state, SubnetState::Degraded);
+    assert!(status.state_reason.contains("9 pairs"), "{status:?}");
+    let verification = status.verification.unwrap();
+    assert_eq!(
+        (verification.reachable_pairs, verification.unreachable_pairs),
+        (40, 9)
+    );
+    // Where nothing is known, nothing is shown: not the proof of the plan before.
+    snapshot.refused_plan = Some(Arc::new(RefusedPlan {
+        error: error(),
+        in_force: None,
+    }));
+    view.replace(Arc::new(snapshot));
+    let status = view.status();
+    assert_eq!(status.state, SubnetState::Degraded);
+    assert_eq!(status.verification, None);
 }
 
 #[test]

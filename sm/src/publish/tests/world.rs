@@ -190,7 +190,11 @@ impl World {
                     convergence,
                 } => self.done.push((ticket, convergence)),
                 Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
-                Effect::Remember(_) | Effect::Converged(_) | Effect::Notice(_) => {}
+                Effect::Remember(_)
+                | Effect::Converged(_)
+                | Effect::Notice(_)
+                | Effect::Serve(_)
+                | Effect::Foreseen(_) => {}
             }
         }
     }

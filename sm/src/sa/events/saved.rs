@@ -31,14 +31,26 @@ pub struct SavedSubscription {
 impl View {
     /// All subscriptions, to be remembered.
     pub fn save(&self) -> impl ExactSizeIterator<Item = SavedSubscription> {
-        self.iter().map(|(id, subscription)| SavedSubscription {
-            port: id.port,
-            number: id.number,
-            gid: subscription.gid,
-            address: subscription.address,
-            trusted: subscription.trusted,
-            info: subscription.info,
-        })
+        self.iter().map(save)
+    }
+
+    /// Those from `first` on, in the order of their ports and numbers.
+    pub fn save_not_before(
+        &self,
+        first: SubscriptionId,
+    ) -> impl Iterator<Item = SavedSubscription> {
+        self.not_before(first).map(save)
+    }
+}
+
+fn save((id, subscription): (SubscriptionId, &Subscription)) -> SavedSubscription {
+    SavedSubscription {
+        port: id.port,
+        number: id.number,
+        gid: subscription.gid,
+        address: subscription.address,
+        trusted: subscription.trusted,
+        info: subscription.info,
     }
 }
 

@@ -20,6 +20,15 @@ impl View {
         self.0.iter().map(|(&id, subscription)| (id, subscription))
     }
 
+    /// Those from `first` on, in the same order.
+    pub fn not_before(
+        &self,
+        first: SubscriptionId,
+    ) -> impl Iterator<Item = (SubscriptionId, &Subscription)> {
+        let rest = self.0.range(first..);
+        rest.map(|(&id, subscription)| (id, subscription))
+    }
+
     /// Those behind `last`, in the same order; all where there is none.
     pub fn behind(
         &self,

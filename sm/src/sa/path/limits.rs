@@ -38,12 +38,11 @@ impl Limits {
         Limits::new(mtu, info)
     }
 
-    /// What a switch's port 0 can take: it has no link, and so no neighbour.
+    /// What a switch's port 0 can take: it has no link, and so no neighbour. A base port 0 may state no MTU; then the links
+    /// before it are the limit.
     pub(in crate::sa) fn of_port0(info: &PortInfo) -> Limits {
-        Limits::new(
-            Some(info.mtu_cap()).filter(|mtu| mtu.bytes().is_some()),
-            info,
-        )
+        let stated = Some(info.mtu_cap()).filter(|mtu| mtu.bytes().is_some());
+        Limits::new(Some(stated.unwrap_or(Limits::NONE.mtu())), info)
     }
 
     fn new(mtu: Option<Mtu>, info: &PortInfo) -> Limits {
@@ -101,6 +100,7 @@ mod tests {
     fn a_link_is_as_good_as_its_port_says() {
         let mut info = PortInfo::default();
         assert_eq!(Limits::of_link(&info), Limits::LEAST);
+        assert_eq!(Limits::of_port0(&info).mtu(), Mtu::Bytes4096);
         info.set_neighbor_mtu(Mtu::Bytes2048)
             .set_mtu_cap(Mtu::Bytes4096)
             .set_link_width_active(LinkWidth::X4)

@@ -88,11 +88,12 @@ impl Entry {
 
 impl Minima {
     /// The paths along the tables of `plan`, over the links of `fabric`. Columns of `previous` are kept where neither tables
-    /// nor links have changed.
+    /// nor links have changed. `is_proved` says that the proof of `plan` holds for `fabric`.
     pub(in crate::sa) fn new(
         fabric: &Fabric,
         plan: &Arc<Plan>,
         ends: &[EndPort],
+        is_proved: bool,
         previous: Option<&Minima>,
     ) -> Minima {
         let topology = &plan.topology;
@@ -113,8 +114,10 @@ impl Minima {
                 .map(|end| Attachment::of(fabric, topology, end))
                 .collect(),
             links,
-            hosts_proved: plan.report.loop_free && plan.report.unreachable_pairs == 0,
-            switches_proved: plan.report.loop_free && plan.report.switch_pairs.unreachable == 0,
+            hosts_proved: is_proved && plan.report.loop_free && plan.report.unreachable_pairs == 0,
+            switches_proved: is_proved
+                && plan.report.loop_free
+                && plan.report.switch_pairs.unreachable == 0,
             columns,
         }
     }

@@ -7,7 +7,7 @@ use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::*;
 
 use super::world::{SM_KEY, SMALL, World, planned};
-use crate::core::role::Role;
+use crate::core::role::{Other, Role};
 use crate::sa::{Administration, Config, Counters, Request, WORK_PER_PULL};
 
 const ALL: ComponentMask = ComponentMask::NONE;
@@ -288,8 +288,15 @@ fn this_manager_and_what_it_can_do() {
 
     let can = world.get(ALL, &ClassPortInfo::default()).unwrap();
     assert_eq!(can.class_version(), CLASS_VERSION);
-    let multi_path = SaCapabilityMask::MULTI_PATH;
-    assert!(can.capability_mask().contains(multi_path));
+    let kept = SaCapabilityMask::MULTI_PATH | SaCapabilityMask::UD_MULTICAST;
+    assert!(can.capability_mask().contains(kept));
+    let kept = SaCapabilityMask2::SEND_ONLY_FULL_MEMBER | SaCapabilityMask2::ALIAS_GUIDS;
+    assert!(can.capability_mask2().contains(kept));
+    let not_kept = SaCapabilityMask2::QOS.0
+        | SaCapabilityMask2::HIERARCHY.0
+        | SaCapabilityMask2::REVERSE_PATH_P_KEY.0
+        | SaCapabilityMask2::MULTICAST_SERVICE_RECORD.0;
+    assert_eq!(can.capability_mask2().0 & not_kept, 0);
 }
 
 #[test]
@@ -326,26 +333,57 @@ fn what_is_not_done_is_said() {
 }
 
 #[test]
-fn strangers_are_denied_and_everybody_waits_for_the_first_plan() {
+fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
     let mut world = World::new(SMALL);
     let mad = SaMad::request(Method::GET_TABLE, Tid(1), ALL, &NodeRecord::default());
     let request = |lid| Request {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(lid, 0),
     };
-    let answer = world.sa.handle(request(Lid(0x1000)), Time::ZERO).unwrap();
-    assert_eq!(answer.status(), SaStatus::REQ_DENIED);
+    // Clients turn BUSY and ERR_REQ_DENIED into an error at once, and ask again where there is silence.
+    assert!(world.sa.handle(request(Lid(0x1000)), Time::ZERO).is_none());
+    assert_eq!(world.sa.counters().unserved, 1);
 
     let lid = world.hosts()[0];
     let mut early = Administration::new(Config { sm_key: SM_KEY });
-    assert_eq!(
-        early.handle(request(lid), Time::ZERO).unwrap().status(),
-        Status::BUSY
-    );
-    world.snapshot.role = Role::Discovering;
+    assert!(early.handle(request(lid), Time::ZERO).is_none());
+    assert!(!early.is_serving());
+    for role in [Role::Discovering, standby(&world), Role::NotActive] {
+        world.snapshot.role = role;
+        world.sa.replace(&world.snapshot);
+        assert!(!world.sa.is_serving());
+        assert!(world.sa.handle(request(lid), Time::ZERO).is_none());
+        // Not even what is refused for its form.
+        let mut unknown = mad;
+        unknown.header.mad_mut().set_class_version(1);
+        let unknown = Request {
+            bytes: unknown.as_bytes(),
+            requester: RemoteAddress::gsi(lid, 0),
+        };
+        assert!(world.sa.handle(unknown, Time::ZERO).is_none());
+    }
+    assert_eq!(world.sa.counters().unserved, 7);
+    assert!(world.sa.counters().answers.is_empty());
+
+    world.snapshot.role = Role::Master;
     world.sa.replace(&world.snapshot);
     let answer = world.sa.handle(request(lid), Time::ZERO).unwrap();
-    assert_eq!(answer.status(), Status::BUSY);
+    assert_eq!(answer.status(), Status::OK);
+}
+
+/// Another subnet manager is master, at the second host.
+fn standby(world: &World) -> Role {
+    let (at, port) = world.fabric().end_ports().last().unwrap();
+    let master = Other {
+        port: world.fabric().key(at),
+        guid: port.guid,
+        lid: port.lid(),
+        priority: 15,
+        state: SmState::Master,
+        sm_key: 0,
+        name: "other".to_owned(),
+    };
+    Role::Standby { master }
 }
 
 #[test]

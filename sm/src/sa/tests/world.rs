@@ -91,6 +91,8 @@ impl World {
             converging: false,
             fabric: Arc::new(fabric),
             plan: Some(Arc::new(plan)),
+            refused_plan: None,
+            expected: Arc::default(),
             findings: Arc::new([]),
             history: Arc::new([]),
             stats: ClientStats::default(),

@@ -1,0 +1,40 @@
+//! A dry run: everything up to the difference, which is listed instead of set.
+
+use std::sync::Arc;
+
+use rsm_mad::Time;
+use rsm_mad::wire::attr::PortInfo;
+
+use super::convergence::Pushed;
+use super::event::Effect;
+use super::{Core, Mode};
+use crate::diff::Changes;
+use crate::fabric::{Fabric, PortRef};
+use crate::plan::Plan;
+use crate::push::rehearse;
+
+impl Core {
+    /// The model of what the sweep found. A dry run plans as if this manager ran where the master does, so that MasterSMLID,
+    /// which every takeover changes, does not hide what else would be changed.
+    pub(super) fn model(&self) -> Fabric {
+        let mut fabric = Fabric::build(&self.inventory);
+        if self.config.mode == Mode::DryRun {
+            fabric.local = self.masters_port(&fabric).or(fabric.local);
+        }
+        fabric
+    }
+
+    /// The port of the manager that wrote the own port last, if it is known.
+    fn masters_port(&self, fabric: &Fabric) -> Option<PortRef> {
+        let lid = self.local_port().as_ref().map(PortInfo::master_sm_lid)?;
+        let holder = self.inventory.by_lid(lid).filter(|_| lid.is_unicast())?;
+        fabric.find_port(holder)
+    }
+
+    /// Lists what would be set, and ends the pass.
+    pub(super) fn foresee(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
+        let sets = rehearse(plan, changes, &self.inventory);
+        self.effects.push_back(Effect::Foreseen(sets));
+        self.conclude(Pushed::default(), &[], now);
+    }
+}

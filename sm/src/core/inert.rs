@@ -1,0 +1,49 @@
+//! Links that are up and do not become Active: they are left out of the routes until they do.
+//!
+//! A link is Active before a table leads to it. One that cannot be made Active, because an end refuses or does not answer,
+//! would hold back every table that was planned to use it. So the routes are planned without it; its ports are brought up
+//! all the same, as often as other repairs, and once it is Active the routes are planned with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Core;
+use crate::push::Push;
+use crate::sweep::inventory::{Inventory, PortKey};
+
+impl Core {
+    /// Leaves links out of the routes that a push could not make Active, and takes those in again that are.
+    pub(super) fn note_unopened(&mut self, push: &Push) {
+        let known = self.inert.len();
+        self.inert.extend(push.unopened());
+        let found = self.inert.len() > known;
+        let before = self.inert.len();
+        let out = self.kept_out();
+        if self.inert.len() < before {
+            self.work
+                .plan_again("links that routes were kept off became Active, or went");
+        } else if found {
+            self.work
+                .plan_again("routes are kept off links that do not become Active");
+        }
+        self.damped = Arc::new(out);
+    }
+
+    /// The links that routes are kept off: they flap, or do not become Active.
+    pub(super) fn kept_out(&mut self) -> BTreeSet<PortKey> {
+        let inventory = &self.inventory;
+        self.inert.retain(|&port| is_up_and_idle(inventory, port));
+        let mut out = self.damping.suppressed();
+        out.extend(&self.inert);
+        out
+    }
+}
+
+fn is_up_and_idle(inventory: &Inventory, port: PortKey) -> bool {
+    let peer = inventory.port(port).and_then(|record| record.peer);
+    let ends = [Some(port), peer].map(|end| end.and_then(|end| inventory.port(end)));
+    let [Some(one), Some(other)] = ends else {
+        return false;
+    };
+    one.is_up() && other.is_up() && !(one.is_active() && other.is_active())
+}

@@ -1,0 +1,488 @@
+//! Whether this subnet manager is still the master, asked when something says that another may have taken over.
+//!
+//! ```text
+//!          it did not run for a while,
+//!          MasterSMLID of another, an order by another master
+//! Master ──────────────────────────────────────────────────▶ Master, in doubt ──no other master──▶ Master
+//!                                                              sets nothing │
+//!                                                                           │ another master
+//!                                                                           ▼
+//!                                                       Standby, HANDOVER, or Master: role::decide
+//! ```
+//!
+//! A master in doubt takes back every Set, sent or not, and asks its own port, whose MasterSMLID names the manager that wrote
+//! it last, and every port behind which a subnet manager shows itself (IsSM). After a pause any other master has taken the
+//! subnet over: this manager stands by, and has a weaker successor look at it, which then hands over (IBA 14.4.1, trap 144).
+//! Sweeps and plans go on meanwhile; they change no hardware.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::client::{Failure, Priority, Request, Response};
+use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SmInfo, SmState};
+use rsm_mad::wire::header::AttrId;
+
+use super::role::{self, Other, Role, Verdict};
+use super::stage::Stage;
+use super::{Context, Core, Mode, routes};
+use crate::sweep::Query;
+use crate::sweep::inventory::{Inventory, PortKey};
+
+/// How long a master waits before it asks again, when not even its own port has answered.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Why this subnet manager may no longer be the only master.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Doubt {
+    /// Something shows another master, while this one was there all the time: precedence decides.
+    Rival,
+    /// It did not run for a while: another master has taken over.
+    Paused,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Question {
+    /// PortInfo of the own port.
+    OwnPort(PortKey),
+    /// SMInfo of the manager behind a port.
+    Manager(PortKey),
+    /// SMInfo of the manager at a LID, which the own port's MasterSMLID or another's shows.
+    Lid(Lid),
+}
+
+/// Something showed that another manager acts as master.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspicion {
+    /// At which LID, where that is known.
+    pub(super) lid: Option<Lid>,
+}
+
+/// The questions and what was answered so far.
+#[derive(Debug)]
+pub(super) struct Inquiry {
+    doubt: Doubt,
+    /// Questions without an answer.
+    waiting: usize,
+    /// Ports whose manager has answered.
+    heard: BTreeSet<PortKey>,
+    /// Another manager says that it is master, at a LID that no known port has.
+    unknown_master: Option<Lid>,
+    /// Another manager has written the own port since it was last read.
+    overwritten: bool,
+    own_port_silent: bool,
+    /// When everything is asked again, because the own port did not answer.
+    again_at: Option<Time>,
+}
+
+impl Inquiry {
+    /// When [`Core::inquire_again`] has something to do.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.again_at
+    }
+}
+
+/// The ports behind which a subnet manager shows itself, or has answered, in their order; not the own one.
+pub(super) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortKey> + '_ {
+    inventory.nodes().flat_map(move |(guid, node)| {
+        let end_ports = if node.is_switch() {
+            0..1
+        } else {
+            1..node.ports.len()
+        };
+        end_ports
+            .filter(|&number| {
+                let port = &node.ports[number];
+                let shows =
+                    |info: &PortInfo| info.capability_mask().contains(CapabilityMask::IS_SM);
+                port.sm.is_some() || port.info.as_ref().is_some_and(shows)
+            })
+            .map(move |number| PortKey::new(guid, PortNum(number as u8)))
+            .filter(move |&key| inventory.local != Some(key))
+    })
+}
+
+impl Core {
+    /// Whether hardware may be written now: as the undoubted master only.
+    pub(super) fn may_set(&self) -> bool {
+        self.config.mode == Mode::Manage
+            && self.role == Role::Master
+            && self.election.inquiry.is_none()
+    }
+
+    /// This process did not run until now, for so long that another manager may have declared it gone.
+    ///
+    /// Silence across a pause says nothing: requests that were out are sent anew, and Sets are not.
+    pub(super) fn on_pause(&mut self) {
+        self.halt_push();
+        match self.role {
+            Role::NotActive => {}
+            Role::Discovering => {
+                self.drop_stage();
+                self.work
+                    .sweep_everything(true, "this process did not run for a while");
+            }
+            Role::Standby { .. } => {
+                self.drop_stage();
+                self.work.poll_master();
+            }
+            Role::Master => {
+                if matches!(self.stage, Stage::HandingOver(_)) {
+                    self.drop_stage();
+                }
+                let questions = self
+                    .client
+                    .withdraw(|context| matches!(context, Context::Sweep(_)));
+                for question in questions {
+                    self.submit(question.request);
+                }
+                self.inquire(Doubt::Paused, None);
+            }
+        }
+    }
+
+    /// Takes an answer of a sweep that may show that another manager has written a port that followed this one.
+    pub(super) fn suspect_another_master(&mut self, query: Query, data: &[u8; 64]) {
+        let Query::Port(key) = query else { return };
+        let Some(own) = self.local_port().map(|info| info.lid()) else {
+            return;
+        };
+        let known = self.inventory.port(key).and_then(|port| port.info.as_ref());
+        let followed = known.is_some_and(|info| info.master_sm_lid() == own);
+        let master = PortInfo::from_data(data).master_sm_lid();
+        if followed && master != own && master.is_unicast() {
+            self.election.suspicion = Some(Suspicion { lid: Some(master) });
+        }
+    }
+
+    /// Begins an inquiry where something shows another master, and ends one whose answers say enough.
+    pub(super) fn settle_doubts(&mut self, now: Time) {
+        if let Some(suspicion) = self.election.suspicion.take()
+            && self.role == Role::Master
+            && self.election.inquiry.is_none()
+            && !matches!(self.stage, Stage::HandingOver(_))
+        {
+            self.inquire(Doubt::Rival, suspicion.lid);
+        }
+        self.weigh(now);
+    }
+
+    /// Asks everything that tells of another master; what was asked before does not count any more.
+    fn inquire(&mut self, doubt: Doubt, lid: Option<Lid>) {
+        let Some(local) = self.inventory.local else {
+            return;
+        };
+        self.halt_push();
+        self.drop_inquiry();
+        let mut questions: Vec<Question> = vec![Question::OwnPort(local)];
+        questions.extend(manager_ports(&self.inventory).map(Question::Manager));
+        questions.extend(lid.map(Question::Lid));
+        self.election.inquiry = Some(Box::new(Inquiry {
+            doubt,
+            waiting: 0,
+            heard: BTreeSet::new(),
+            unknown_master: None,
+            overwritten: false,
+            own_port_silent: false,
+            again_at: None,
+        }));
+        for question in questions {
+            self.ask_urgently(question);
+        }
+    }
+
+    fn ask_urgently(&mut self, question: Question) {
+        let (key, attribute, modifier): (_, AttrId, _) = match question {
+            Question::OwnPort(key) => {
+                (Some(key), PortInfo::ID, PortInfo::modifier(key.port, false))
+            }
+            Question::Manager(key) => (Some(key), SmInfo::ID, 0),
+            Question::Lid(_) => (None, SmInfo::ID, 0),
+        };
+        let (target, ways) = match (question, key) {
+            (Question::Lid(lid), _) => (u64::from(lid.0), lid.into()),
+            (_, Some(key)) => {
+                let Some((path, alternate)) = self.inventory.way_to(key) else {
+                    return;
+                };
+                (key.node.0, routes(None, path, alternate))
+            }
+            (_, None) => return,
+        };
+        if let Some(inquiry) = &mut self.election.inquiry {
+            inquiry.waiting += 1;
+        }
+        self.submit(Request {
+            m_key: self.config.policy.ports.m_key,
+            priority: Priority::Urgent,
+            ..Request::get(
+                target,
+                ways,
+                attribute,
+                modifier,
+                Context::Inquiry(question),
+            )
+        });
+    }
+
+    /// Takes the answer to `question`, or that there is none.
+    pub(super) fn on_inquiry(&mut self, question: Question, outcome: &Result<Response, Failure>) {
+        let Some(inquiry) = &mut self.election.inquiry else {
+            return;
+        };
+        inquiry.waiting = inquiry.waiting.saturating_sub(1);
+        let data = outcome
+            .as_ref()
+            .ok()
+            .filter(|response| response.status.is_ok())
+            .map(|response| &response.data);
+        match (question, data) {
+            (Question::OwnPort(key), Some(data)) => {
+                self.on_own_port(key, PortInfo::from_data(data))
+            }
+            (Question::OwnPort(_), None) => inquiry.own_port_silent = true,
+            (Question::Manager(key), data) => self.on_manager(key, data.map(SmInfo::from_data)),
+            (Question::Lid(lid), Some(data)) => self.on_manager_at(lid, SmInfo::from_data(data)),
+            (Question::Lid(_), None) => {}
+        }
+    }
+
+    /// The own port names its master.
+    fn on_own_port(&mut self, key: PortKey, info: &PortInfo) {
+        let known = self.inventory.port(key).and_then(|port| port.info);
+        let Some(known) = known else { return };
+        let master = info.master_sm_lid();
+        let follows_another = master.is_unicast() && master != info.lid() && master != known.lid();
+        let is_changed = (known.master_sm_lid(), known.m_key(), known.lid())
+            != (master, info.m_key(), info.lid());
+        if let Some(inquiry) = &mut self.election.inquiry {
+            inquiry.overwritten |= is_changed;
+        }
+        if follows_another {
+            self.ask_urgently(Question::Lid(master));
+        }
+    }
+
+    /// The manager behind a port says what it is, or nothing.
+    fn on_manager(&mut self, key: PortKey, info: Option<&SmInfo>) {
+        if let Some(port) = self.inventory.port_mut(key) {
+            port.sm = info.copied();
+        }
+        if let Some(inquiry) = &mut self.election.inquiry
+            && info.is_some()
+        {
+            inquiry.heard.insert(key);
+        }
+    }
+
+    fn on_manager_at(&mut self, lid: Lid, info: &SmInfo) {
+        let is_other = info.guid() != self.own_guid();
+        match self.inventory.by_lid(lid) {
+            Some(key) if self.inventory.local != Some(key) => self.on_manager(key, Some(info)),
+            // LIDs were given anew: a discovery finds out where it is.
+            _ if is_other && info.sm_state() == SmState::Master => {
+                if let Some(inquiry) = &mut self.election.inquiry {
+                    inquiry.unknown_master = Some(lid);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Decides as soon as the answers say enough: the first other master is enough, silence has to be waited for.
+    fn weigh(&mut self, now: Time) {
+        let Some(inquiry) = &self.election.inquiry else {
+            return;
+        };
+        let mut others = role::others(&self.inventory);
+        others.retain(|other| inquiry.heard.contains(&other.port));
+        let shows_master = inquiry.unknown_master.is_some() || others.iter().any(Other::is_master);
+        if !shows_master && (inquiry.waiting > 0 || inquiry.again_at.is_some()) {
+            return;
+        }
+        if !shows_master && inquiry.own_port_silent {
+            // Nothing can be said, and nothing could be set.
+            if let Some(inquiry) = &mut self.election.inquiry {
+                inquiry.again_at = Some(now + ASK_AGAIN);
+            }
+            return;
+        }
+        let (doubt, unknown, overwritten) =
+            (inquiry.doubt, inquiry.unknown_master, inquiry.overwritten);
+        self.drop_inquiry();
+        let rival = others
+            .iter()
+            .filter(|other| other.is_master())
+            .max_by_key(|other| other.precedence())
+            .cloned();
+        match (doubt, rival, unknown) {
+            (Doubt::Paused, Some(successor), _) => self.step_down(successor, now),
+            (_, None, Some(lid)) => self.discover_again(lid, now),
+            (Doubt::Rival, Some(_), _) => self.face_rivals(&others, now),
+            (_, None, None) => self.remain_master(overwritten),
+        }
+    }
+
+    /// Another master is there, and this one was all the time: precedence decides.
+    fn face_rivals(&mut self, others: &[Other], now: Time) {
+        let identity = self.config.identity;
+        let verdict = role::decide(&self.role, others, identity, self.own_guid(), None);
+        match verdict {
+            Verdict::HandOver(heir) => {
+                self.drop_stage();
+                if !self.hand_over(heir.clone(), now) && heir.is_master() {
+                    self.step_down(heir, now);
+                }
+            }
+            Verdict::Be(Role::Standby { master }) => self.step_down(master, now),
+            Verdict::Be(_) => {
+                self.warn_rivals(others.to_vec(), None);
+                self.remain_master(true);
+            }
+        }
+    }
+
+    /// Leaves the subnet to another master.
+    fn step_down(&mut self, master: Other, now: Time) {
+        self.drop_stage();
+        self.drop_trial("another subnet manager is master now");
+        self.draw_attention(&master);
+        self.stand_by(master, now);
+    }
+
+    /// Another manager is master at a LID that no known port has.
+    fn discover_again(&mut self, lid: Lid, now: Time) {
+        self.drop_stage();
+        self.role = Role::Discovering;
+        self.work.sweep_everything(
+            true,
+            format!("another subnet manager is master at LID {lid}"),
+        );
+        self.publish(now);
+    }
+
+    /// No other master is there, or this one has precedence. Where another wrote meanwhile, everything is read again.
+    fn remain_master(&mut self, overwritten: bool) {
+        if overwritten {
+            self.election.unsure.clear();
+            self.work
+                .sweep_everything(true, "another subnet manager wrote the subnet");
+        } else if self.unfinished {
+            let cause = "the push was halted until no other master was found";
+            for device in std::mem::take(&mut self.election.unsure) {
+                self.work.look_at(device, cause);
+            }
+            self.work.plan_again(cause);
+        }
+    }
+
+    /// Has weaker masters look at this one, so that they hand over, and remembers them for the operator.
+    pub(super) fn warn_rivals(&mut self, others: Vec<Other>, predecessor: Option<Guid>) {
+        let mut rivals = others;
+        rivals.retain(|other| other.is_master() && Some(other.guid) != predecessor);
+        for rival in &rivals {
+            self.draw_attention(rival);
+        }
+        self.election.rivals = rivals;
+    }
+
+    /// Other masters over which this one has precedence.
+    pub(super) fn rivals(&self) -> impl Iterator<Item = &Other> {
+        let is_master = self.role == Role::Master;
+        self.election.rivals.iter().filter(move |_| is_master)
+    }
+
+    /// Asks again if that is due.
+    pub(super) fn inquire_again(&mut self, now: Time) {
+        let due = self
+            .election
+            .inquiry
+            .as_ref()
+            .filter(|inquiry| inquiry.again_at.is_some_and(|when| when <= now))
+            .map(|inquiry| inquiry.doubt);
+        if let Some(doubt) = due {
+            self.inquire(doubt, None);
+        }
+    }
+
+    /// Ends the inquiry without a verdict: what it was to find out is settled.
+    pub(super) fn drop_inquiry(&mut self) {
+        if self.election.inquiry.take().is_some() {
+            self.client
+                .withdraw(|context| matches!(context, Context::Inquiry(_)));
+        }
+    }
+
+    /// Takes back every Set of a push under way, those that wait for an answer included; the push ends at once.
+    fn halt_push(&mut self) {
+        let Stage::Pushing(push) = &mut self.stage else {
+            return;
+        };
+        push.stop();
+        let sets = self
+            .client
+            .withdraw(|context| matches!(context, Context::Push(_)));
+        for set in sets {
+            let Context::Push(task) = set.request.context else {
+                continue;
+            };
+            if set.attempts == 0 {
+                push.taken_back(1);
+            } else {
+                push.abandon(&mut self.inventory, task);
+                self.election.unsure.insert(Guid(set.request.target));
+            }
+        }
+    }
+
+    /// Drops what is under way, and its questions.
+    fn drop_stage(&mut self) {
+        self.halt_push();
+        if matches!(self.stage, Stage::Pushing(_)) {
+            self.unfinished = true;
+        }
+        self.client
+            .withdraw(|context| matches!(context, Context::Sweep(_) | Context::HandOver));
+        self.stage = Stage::Idle;
+        self.meter.discard();
+    }
+
+    /// Asks managers that show themselves and did not answer before, beside the sweep, which does not wait for them.
+    pub(super) fn ask_silent_managers(&mut self) {
+        let silent: Vec<PortKey> = manager_ports(&self.inventory)
+            .filter(|&key| {
+                self.inventory
+                    .port(key)
+                    .is_some_and(|port| port.sm.is_none())
+            })
+            .collect();
+        for key in silent {
+            if let Some((path, alternate)) = self.inventory.way_to(key) {
+                self.submit(Request::get(
+                    key.node.0,
+                    routes(None, path, alternate),
+                    SmInfo::ID,
+                    0,
+                    Context::Manager(key),
+                ));
+            }
+        }
+    }
+
+    /// A manager that was silent has answered.
+    pub(super) fn on_silent_manager(&mut self, key: PortKey, outcome: &Result<Response, Failure>) {
+        let Ok(response) = outcome else { return };
+        if !response.status.is_ok() {
+            return;
+        }
+        let info = *SmInfo::from_data(&response.data);
+        if let Some(port) = self.inventory.port_mut(key) {
+            port.sm = Some(info);
+        }
+        if info.sm_state() == SmState::Master {
+            self.election.suspicion = Some(Suspicion { lid: None });
+        }
+    }
+}

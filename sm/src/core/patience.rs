@@ -1,0 +1,155 @@
+//! What is not waited for: answers that only silent nodes owe while there is something else to do.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::client::ClientConfig;
+
+use super::stage::Stage;
+use super::{Context, Core};
+use crate::sweep::{Answer, Query, Withdrawal};
+
+/// Attempts of a Set that a node leaves unanswered before a push that something urgent waits for goes on without the node.
+const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
+
+/// As [`ATTEMPTS_OF_URGENT_PUSH`], of a push that was stopped: what it did not get done is part of the next difference.
+const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
+
+/// A question left unanswered more often than this share of them, in thousandths, would be by losses alone is the node's doing.
+const CHANCE_PERMILLE: u32 = 10;
+
+/// How many unanswered attempts in a row losses explain: with so many lost of a thousand, more are rarer than
+/// [`CHANCE_PERMILLE`].
+fn explained_by_losses(loss_permille: u32) -> u8 {
+    let mut explained = 0;
+    let mut chance = loss_permille.min(1000);
+    while chance > CHANCE_PERMILLE && explained < ClientConfig::MAX_RETRIES {
+        explained += 1;
+        chance = chance * loss_permille / 1000;
+    }
+    explained
+}
+
+impl Core {
+    /// Tells the sweep under way of questions that are not answered in time, and takes back what it does not want asked.
+    pub(super) fn heed_silence(&mut self, now: Time) {
+        let timeouts = self.client.stats().timeouts;
+        let has_waited = std::mem::replace(&mut self.timeouts_seen, timeouts) != timeouts;
+        let Stage::Sweeping(sweep) = &mut self.stage else {
+            return;
+        };
+        // Before the first plan nothing waits for what a silent node owes, and how much is lost is not known yet.
+        if has_waited && self.plan.is_some() {
+            let explained = explained_by_losses(self.client.stats().loss_permille);
+            for (context, attempts) in self.client.pending_requests() {
+                let attempts = attempts.saturating_sub(explained);
+                if let (Context::Sweep(query), 1..) = (*context, attempts) {
+                    sweep.on_overdue(&mut self.inventory, query, attempts);
+                }
+            }
+        }
+        while let Some(withdrawal) = sweep.next_withdrawal() {
+            let mut taken = Vec::new();
+            let mut covers = |context: &Context| match *context {
+                Context::Sweep(query) if withdrawal.covers(query) => {
+                    taken.push(query);
+                    true
+                }
+                _ => false,
+            };
+            if let Withdrawal::Unsent(_) = withdrawal {
+                self.client.cancel_queued(&mut covers);
+                taken.into_iter().for_each(|query| sweep.postpone(query));
+            } else {
+                self.client.withdraw(&mut covers);
+                taken.into_iter().for_each(|query| sweep.withdrawn(query));
+            }
+        }
+        if sweep.take_suspicion() {
+            self.suspicion_shown = true;
+            self.publish(now);
+        }
+    }
+
+    /// Goes on without the answers that are still out, if only silent nodes owe them and there is something to go on with.
+    /// Returns whether any was given up.
+    pub(super) fn leave_silent_nodes_out(&mut self) -> bool {
+        let urgent = self.work.is_urgent();
+        let Stage::Sweeping(sweep) = &mut self.stage else {
+            return false;
+        };
+        let is_left_out = |context: &Context| match *context {
+            Context::Sweep(query) => sweep.is_overdue(query),
+            _ => true,
+        };
+        let none_is_needed = sweep.can_leave_out(urgent)
+            && self
+                .client
+                .pending_requests()
+                .all(|(context, _)| is_left_out(context));
+        if !none_is_needed {
+            return false;
+        }
+        let mut queries: Vec<Query> = Vec::new();
+        self.client.withdraw(|context| match *context {
+            Context::Sweep(query) => {
+                queries.push(query);
+                true
+            }
+            _ => false,
+        });
+        for &query in &queries {
+            sweep.handle(&mut self.inventory, query, Answer::Silence);
+        }
+        !queries.is_empty()
+    }
+
+    /// Has a push that something urgent waits for go on without the nodes that do not answer. Returns whether there are any.
+    pub(super) fn abandon_silent_nodes(&mut self) -> bool {
+        let Stage::Pushing(push) = &mut self.stage else {
+            return false;
+        };
+        let enough = if push.was_stopped() {
+            ATTEMPTS_OF_STOPPED_PUSH
+        } else {
+            ATTEMPTS_OF_URGENT_PUSH
+        };
+        let explained = explained_by_losses(self.client.stats().loss_permille);
+        let enough = enough.saturating_add(explained);
+        let pending = self.client.pending_requests();
+        let silent: BTreeSet<Guid> = pending
+            .filter(|&(_, attempts)| attempts >= enough)
+            .filter_map(|(context, _)| match context {
+                Context::Push(task) => Some(task.node()),
+                _ => None,
+            })
+            .collect();
+        if silent.is_empty() {
+            return false;
+        }
+        let withdrawn = self.client.withdraw(
+            |context| matches!(context, Context::Push(task) if silent.contains(&task.node())),
+        );
+        for &node in &silent {
+            push.give_up_on(node);
+        }
+        for request in withdrawn {
+            if let Context::Push(task) = request.request.context {
+                push.abandon(&mut self.inventory, task);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_explain_the_more_silence_the_more_is_lost() {
+        let explained = [0, 10, 50, 200, 500, 1000].map(explained_by_losses);
+        assert_eq!(explained, [0, 0, 1, 2, 6, ClientConfig::MAX_RETRIES]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Whether tables count that the manager before left in switches.
+//!
+//! What a switch reads back is what it forwards by, so that a restart or a takeover finds nothing to write. The exception
+//! is a switch that another manager has forward by other tables: under adaptive routing packets leave by the ports of
+//! groups, and the LinearForwardingTable may be one that the switch holds and does not use.
+
+use rsm_ids::Lid;
+
+use super::Core;
+use crate::config::Takeover;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::sweep::inventory::{PortRecord, SwitchRecord};
+
+impl Core {
+    /// This manager begins to manage the subnet: the manager before may have turned adaptive routing on since the switches
+    /// were met.
+    pub(super) fn begin_takeover(&mut self) {
+        for (switch, _) in self.inventory.switches_mut() {
+            switch.lft.trust();
+            switch.keeps_adaptive_routing = false;
+            switch.taken_over = false;
+        }
+    }
+
+    /// Decides for each switch whether its tables count, after a sweep of the master.
+    pub(super) fn judge_tables(&mut self) {
+        let local = self.inventory.local;
+        let local = local.and_then(|local| self.inventory.port(local)?.info.as_ref());
+        let own_lid = local.map_or(Lid::NONE, |info| info.lid());
+        // With nothing remembered, the tables of whatever manager ran at this port are not known to be this one's.
+        let remembers = self.generation > 0;
+        let takeover = self.config.takeover;
+        for (switch, ports) in self.inventory.switches_mut() {
+            let is_new = !std::mem::replace(&mut switch.taken_over, true);
+            let is_foreign = is_new && is_foreign(ports, own_lid, remembers);
+            if !switch.lft.is_distrusted() && distrusts(takeover, switch, is_foreign) {
+                switch.lft.distrust();
+            }
+        }
+    }
+
+    /// An operator wants every block written, whatever is read back.
+    pub(super) fn distrust_all_tables(&mut self) {
+        for (switch, _) in self.inventory.switches_mut() {
+            switch.lft.distrust();
+            switch.keeps_adaptive_routing = false;
+        }
+    }
+
+    /// Switches whose packets may take other ways than the routes in force.
+    pub(super) fn findings_of_takeover(&self) -> impl Iterator<Item = Finding> + '_ {
+        let switches = self.inventory.switches();
+        let adaptive = switches.filter(|(_, _, switch)| {
+            let decided = switch.taken_over || switch.keeps_adaptive_routing;
+            decided && switch.ar_info.is_some_and(|info| info.uses_groups())
+        });
+        adaptive.filter_map(|(guid, node, switch)| {
+            let why = if switch.keeps_adaptive_routing {
+                "it refuses to turn that off; do so on the switch, or restart it"
+            } else if !switch.lft.is_distrusted() {
+                "sm.takeover = \"trust\" leaves that as it is; `rsmctl sweep --rewrite` ends it"
+            } else {
+                return None;
+            };
+            let text = format!(
+                "{} routes adaptively (ARInfo), as another subnet manager left it: packets may take ways that are not those in force and that no proof covers; {why}",
+                node.name()
+            );
+            let (kind, subject) = (FindingKind::AdaptiveRouting, Subject::Node(guid));
+            Some(Finding::new(kind, subject, Severity::Warning, text))
+        })
+    }
+}
+
+/// Whether another manager was the last to manage a switch: MasterSMLID of its port 0 says where that was.
+fn is_foreign(ports: &[PortRecord], own_lid: Lid, remembers: bool) -> bool {
+    let info = ports.first().and_then(|port| port.info.as_ref());
+    let last = info.map_or(Lid::NONE, |info| info.master_sm_lid());
+    last != Lid::NONE && (last != own_lid || !remembers)
+}
+
+fn distrusts(takeover: Takeover, switch: &SwitchRecord, is_foreign: bool) -> bool {
+    let uses_groups = switch.ar_info.is_some_and(|info| info.uses_groups());
+    match takeover {
+        Takeover::Auto => uses_groups,
+        Takeover::Rewrite => uses_groups || is_foreign,
+        Takeover::Trust => false,
+    }
+}

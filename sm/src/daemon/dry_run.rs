@@ -1,0 +1,158 @@
+//! `rsm --dry-run`: a subnet is read and planned for, and what would be set is reported.
+//!
+//! Only Gets leave: no IsSM bit, no SMInfo, no answer to traps, no subnet administration, nothing in the store. So it
+//! runs beside a master without that one noticing more than a few questions.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use rsm_mad::transport::{Datagram, Sinks};
+use rsm_mad::wire::header::{MadHeader, Method};
+use tokio::sync::mpsc;
+
+use super::attachment::{self, FabricSpec, Line, Presence};
+use super::clock::Clock;
+use super::findings::DaemonFindings;
+use super::{EVENTS_AT_ONCE, INBOX, ONCE_REPAIRS, compute, settings, sink, sleep_until};
+use crate::config::Config;
+use crate::core::{Core, Effect, Event, Mode, Remembered};
+use crate::findings::FindingKind;
+use crate::plan;
+use crate::publish::dry_run::DryRunReport;
+use crate::push::Foreseen;
+
+/// What a dry run is told.
+pub struct DryRunOptions {
+    /// The fabric to read.
+    pub fabric: FabricSpec,
+    /// What is planned by, with the command line applied.
+    pub config: Config,
+    /// Write all datagrams to this file.
+    pub trace: Option<PathBuf>,
+    /// Accept routes that can deadlock.
+    pub accept_credit_loops: bool,
+}
+
+/// Reads the subnet once and says what rsm would set.
+///
+/// # Errors
+/// The port cannot be used, the local port does not answer, or no plan can be made.
+pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
+    compute::give_way();
+    let clock = Clock::start();
+    let mut config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
+    config.mode = Mode::DryRun;
+    let (inbox, mut events) = mpsc::channel(INBOX);
+    let sinks = Sinks {
+        others: sink(inbox),
+        administration: None,
+    };
+    let trace = options.trace.as_deref();
+    // The trace is the only part of the daemon that a dry run has; what it reports is logged.
+    let findings = DaemonFindings::new();
+    let now = move || clock.now();
+    let (mut line, _simulated) = attachment::open(
+        &options.fabric,
+        trace,
+        now,
+        sinks,
+        &findings,
+        Presence::Observer,
+    )
+    .with_context(|| format!("cannot attach to {}", options.fabric))?;
+    let mut core = Core::new(config, Remembered::default());
+    core.handle_deadline(clock.now());
+    let report = loop {
+        let mut sets = None;
+        while let Some(effect) = core.poll_effect(clock.now()) {
+            match effect {
+                Effect::Send { datagram, timeout } => {
+                    ask(&mut line, &datagram, timeout, &mut core, clock)?;
+                }
+                Effect::Plan(job) => {
+                    let generation = job.generation;
+                    let work = move || compute::run(|| plan::plan(&job));
+                    let outcome = tokio::task::spawn_blocking(work).await?;
+                    let planned = Event::Planned {
+                        generation,
+                        outcome,
+                    };
+                    core.handle(planned, clock.now());
+                }
+                Effect::Foreseen(foreseen) => sets = Some(foreseen),
+                Effect::Converged(_) => break,
+                _ => {}
+            }
+        }
+        if let Some(report) = finished(&core, sets, clock)? {
+            break report;
+        }
+        let deadline = clock.instant(core.next_deadline());
+        let mut batch = Vec::new();
+        tokio::select! {
+            biased;
+            _ = events.recv_many(&mut batch, EVENTS_AT_ONCE) => {
+                for event in batch {
+                    core.handle(event, clock.now());
+                }
+            }
+            () = sleep_until(deadline) => core.handle_deadline(clock.now()),
+        }
+    };
+    line.finish();
+    Ok(report)
+}
+
+/// Sends a Get. The core of a dry run makes nothing else; were it to, nothing is sent.
+fn ask(
+    line: &mut Line,
+    datagram: &Datagram,
+    timeout: std::time::Duration,
+    core: &mut Core,
+    clock: Clock,
+) -> anyhow::Result<()> {
+    let header = MadHeader::of(&datagram.mad);
+    anyhow::ensure!(
+        header.method() == Method::GET,
+        "a dry run was about to send {header:?}"
+    );
+    if let Err(error) = line.transport().send(datagram, timeout) {
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            "a datagram was not sent"
+        );
+        core.send_failed(datagram, clock.now());
+    }
+    Ok(())
+}
+
+/// The report, once the core has planned.
+fn finished(
+    core: &Core,
+    sets: Option<Vec<Foreseen>>,
+    clock: Clock,
+) -> anyhow::Result<Option<DryRunReport>> {
+    if let Some(sets) = sets {
+        let snapshot = core.snapshot(clock.now());
+        let report = DryRunReport::of(&sets, core.inventory(), &snapshot);
+        return Ok(Some(report));
+    }
+    let refused = |kind| {
+        matches!(
+            kind,
+            FindingKind::RoutingRefused | FindingKind::LidSpaceExhausted
+        )
+    };
+    let is_over = core.history().next().is_some();
+    let is_hopeless = core.repairs() >= ONCE_REPAIRS;
+    if !is_over && !is_hopeless {
+        return Ok(None);
+    }
+    let snapshot = core.snapshot(clock.now());
+    let findings = snapshot.findings.iter();
+    let reasons: Vec<&str> = findings
+        .filter(|finding| is_hopeless || refused(finding.kind))
+        .map(|finding| finding.text.as_str())
+        .collect();
+    anyhow::bail!("no plan can be made: {}", reasons.join("; "))
+}

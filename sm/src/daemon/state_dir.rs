@@ -1,0 +1,130 @@
+//! Whether the state folder can be written: a full disk or a file system gone read-only is told of before the next commit
+//! needs it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::findings::{DaemonFindings, Part};
+
+/// Time between two checks of a folder: a check is one small file, and an operator learns of a full disk within this time.
+pub(super) const CHECK_EVERY: Duration = Duration::from_secs(10);
+
+/// What a check writes. One block of usual file systems, so that a full disk refuses it.
+const CHECKED_BYTES: usize = 4096;
+
+/// The file that a check writes and removes.
+const CHECK_FILE: &str = ".rsm-write-check";
+
+/// Checks the state folder on a thread of its own, for a disk that hangs must hold up nothing else.
+pub(super) struct StateDir {
+    running: Option<(mpsc::Sender<()>, std::thread::JoinHandle<()>)>,
+}
+
+impl StateDir {
+    /// Checks `dir` now and every [`CHECK_EVERY`]; without a folder there is nothing to check.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn start(dir: Option<&Path>, findings: DaemonFindings) -> anyhow::Result<StateDir> {
+        let Some(dir) = dir.map(PathBuf::from) else {
+            return Ok(StateDir { running: None });
+        };
+        let (stop, stopped) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("state-dir".to_owned())
+            .spawn(move || {
+                loop {
+                    report(&dir, &findings);
+                    if stopped.recv_timeout(CHECK_EVERY) != Err(RecvTimeoutError::Timeout) {
+                        break;
+                    }
+                }
+            })
+            .context("cannot start the thread that checks the state folder")?;
+        Ok(StateDir {
+            running: Some((stop, thread)),
+        })
+    }
+
+    /// Ends the checks.
+    pub(super) fn finish(self) {
+        if let Some((stop, thread)) = self.running {
+            drop(stop);
+            if thread.join().is_err() {
+                tracing::error!("the thread that checks the state folder panicked");
+            }
+        }
+    }
+}
+
+fn report(dir: &Path, findings: &DaemonFindings) {
+    match check(dir) {
+        Ok(()) => findings.clear(Part::StateDir),
+        Err(error) => findings.fail(
+            Part::StateDir,
+            format!(
+                "the state folder {} cannot be written ({error}): LIDs and registrations from now on are forgotten by a \
+                 restart, traffic goes on; make room there, or mount it writable",
+                dir.display()
+            ),
+        ),
+    }
+}
+
+/// Writes a small file to `dir`, and removes it.
+///
+/// # Errors
+/// The file system's, for instance that it is full or read-only.
+pub(super) fn check(dir: &Path) -> io::Result<()> {
+    let path = dir.join(CHECK_FILE);
+    let written = (|| {
+        let mut file = File::create(&path)?;
+        file.write_all(&[0; CHECKED_BYTES])?;
+        // Some file systems look for room only then.
+        file.sync_all()
+    })();
+    match (written, fs::remove_file(&path)) {
+        (Ok(()), removed) => removed,
+        // Where it could not be written there may be nothing to remove.
+        (Err(error), _) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_gone_is_a_finding_until_it_is_back() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("state");
+        let findings = DaemonFindings::new();
+        report(&dir, &findings);
+        let [finding] = &findings.all()[..] else {
+            panic!("one finding");
+        };
+        assert!(finding.text.contains("state"), "{}", finding.text);
+        fs::create_dir(&dir).unwrap();
+        report(&dir, &findings);
+        assert_eq!(findings.all(), []);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "nothing is left");
+    }
+
+    #[test]
+    fn a_full_disk_fails_the_check() {
+        // Every write to it fails as on a full disk.
+        let full = Path::new("/dev/full");
+        if !full.exists() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(full, dir.path().join(CHECK_FILE)).unwrap();
+        let error = check(dir.path()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -1,0 +1,35 @@
+//! Links that have to go down for a moment, because MTU and VLs do not change while they carry data.
+
+use std::collections::BTreeMap;
+
+use crate::plan::ports::LinkMismatch;
+use crate::sweep::inventory::{Inventory, PortKey};
+
+/// The end of a link that is set to Down: the one that is nearer to the subnet manager, so that the answer gets through.
+/// `None` for the link that the manager itself is behind, and for one that has been bounced in vain.
+fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
+    let peer = inventory.port(key)?.peer?;
+    if inventory.local.is_some_and(|own| own == key || own == peer) {
+        return None;
+    }
+    let distance = |key: PortKey| Some((inventory.node(key.node)?.path.hops().len(), key));
+    let (near, far) = if distance(key)? <= distance(peer)? {
+        (key, peer)
+    } else {
+        (peer, key)
+    };
+    (inventory.bounced.get(&near) != Some(&far)).then_some((near, far))
+}
+
+/// The link to be bounced next: its near and its far end. One at a time, and none before the last one carries data again.
+pub fn next(
+    inventory: &Inventory,
+    mismatches: &BTreeMap<PortKey, LinkMismatch>,
+) -> Option<(PortKey, PortKey)> {
+    let is_active = |key: &PortKey| inventory.port(*key).is_some_and(|port| port.is_active());
+    let mut bounced = inventory.bounced.iter();
+    if bounced.any(|(near, far)| !is_active(near) || !is_active(far)) {
+        return None;
+    }
+    mismatches.keys().find_map(|&key| near_end(inventory, key))
+}

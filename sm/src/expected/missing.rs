@@ -1,0 +1,363 @@
+//! What is missing, grouped as it fails: a switch with all its cables and the hosts behind it is one thing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{NodeType, PortState};
+
+use super::{Expected, LostAt, LostPort};
+use crate::fabric::Fabric;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::sweep::inventory::PortKey;
+
+/// How many missing things are findings of their own; the rest are one finding. A dead rack of switches fits.
+const FINDINGS: usize = 64;
+
+/// What kind of thing is missing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum MissingKind {
+    /// A switch, with its cables and the hosts behind it.
+    Switch,
+    /// Cables between switches that are there.
+    Cable,
+    /// A channel adapter or router.
+    Host,
+    /// Cables of a host that is there.
+    HostCable,
+}
+
+/// One thing that is missing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Missing {
+    /// Its key: the port for a single cable, port 0 of the node for anything else.
+    pub key: PortKey,
+    /// What it is.
+    pub kind: MissingKind,
+    /// The name of the node.
+    pub name: String,
+    /// When it went; of several cables the first.
+    pub at: LostAt,
+    /// The state of its (first) port before.
+    pub state: PortState,
+    /// Its cables: the end at the node, and the other end.
+    pub cables: Vec<(PortKey, PortKey)>,
+    /// The names of the nodes at the other ends, in the same order.
+    pub peers: Vec<String>,
+    /// How many hosts are missing because they hang off it.
+    pub hosts_behind: usize,
+    /// How many ways of packets were led elsewhere, where that was counted.
+    pub moved: Option<u64>,
+    /// What redundancy is left, for the operator; empty where none was lost.
+    pub left: String,
+}
+
+/// Links to other switches that a switch has, and had.
+#[derive(Clone, Copy)]
+struct Links {
+    up: usize,
+    expected: usize,
+}
+
+impl Expected {
+    /// What is missing, ascending by key.
+    pub fn missing(&self, fabric: &Fabric) -> Vec<Missing> {
+        let behind = self.hosts_behind();
+        let of_nodes = self
+            .nodes
+            .iter()
+            .filter(|(guid, _)| !behind.contains_key(guid));
+        let mut missing: Vec<Missing> = of_nodes
+            .map(|(&guid, _)| self.missing_node(fabric, guid, &behind))
+            .collect();
+        let groups = self.cables_by_node(fabric);
+        missing.extend(
+            groups
+                .into_iter()
+                .map(|(node, cables)| self.missing_cables(fabric, node, cables)),
+        );
+        missing.sort_by_key(|missing| missing.key);
+        missing
+    }
+
+    /// Missing hosts whose every missing cable leads to a missing switch, with (the first) such switch.
+    fn hosts_behind(&self) -> BTreeMap<Guid, Guid> {
+        let is_lost_switch = |guid: &Guid| {
+            let node = self.nodes.get(guid);
+            node.is_some_and(|node| node.kind == NodeType::Switch)
+        };
+        let mut behind = BTreeMap::new();
+        for (&guid, node) in &self.nodes {
+            if node.kind == NodeType::Switch {
+                continue;
+            }
+            let mut peers = self.ports_of(guid).map(|(_, port)| port.peer.node);
+            let first = self.ports_of(guid).next().map(|(_, port)| port.peer.node);
+            if let Some(first) = first
+                && peers.all(|peer| is_lost_switch(&peer))
+            {
+                behind.insert(guid, first);
+            }
+        }
+        behind
+    }
+
+    fn missing_node(&self, fabric: &Fabric, guid: Guid, behind: &BTreeMap<Guid, Guid>) -> Missing {
+        let node = &self.nodes[&guid];
+        let is_switch = node.kind == NodeType::Switch;
+        let cables: Vec<(PortKey, PortKey)> = self
+            .ports_of(guid)
+            .filter(|(_, port)| behind.get(&port.peer.node) != Some(&guid))
+            .map(|(key, port)| (key, port.peer))
+            .collect();
+        let (kind, left) = match (is_switch, self.worst_neighbour(fabric, &cables)) {
+            (true, Some((name, Links { up, expected }))) => (
+                MissingKind::Switch,
+                format!(
+                    "of its neighbours {name} has the fewest links to switches left, {up} of {expected}"
+                ),
+            ),
+            (true, None) => (MissingKind::Switch, String::new()),
+            (false, _) => (MissingKind::Host, String::new()),
+        };
+        Missing {
+            kind,
+            at: node.at,
+            hosts_behind: behind.values().filter(|&&switch| switch == guid).count(),
+            left,
+            ..self.described(fabric, PortKey::new(guid, PortNum::ZERO), cables)
+        }
+    }
+
+    /// Missing cables between nodes that are there, each by the end at whose node more are missing.
+    fn cables_by_node(&self, fabric: &Fabric) -> BTreeMap<Guid, Vec<(PortKey, PortKey)>> {
+        let mut cables = BTreeSet::new();
+        let mut count: BTreeMap<Guid, usize> = BTreeMap::new();
+        for (&key, port) in &self.ports {
+            let is_whole = [key, port.peer]
+                .iter()
+                .all(|end| !self.nodes.contains_key(&end.node) && fabric.find(end.node).is_some());
+            if is_whole && cables.insert((key.min(port.peer), key.max(port.peer))) {
+                *count.entry(key.node).or_default() += 1;
+                *count.entry(port.peer.node).or_default() += 1;
+            }
+        }
+        let mut groups: BTreeMap<Guid, Vec<(PortKey, PortKey)>> = BTreeMap::new();
+        for (a, b) in cables {
+            let is_host = |end: PortKey| !self.is_switch(fabric, end.node);
+            // The cable of a host is the host's.
+            let (near, far) = match (is_host(a), is_host(b)) {
+                (true, false) => (a, b),
+                (false, true) => (b, a),
+                _ if count[&b.node] > count[&a.node] => (b, a),
+                _ => (a, b),
+            };
+            groups.entry(near.node).or_default().push((near, far));
+        }
+        groups
+    }
+
+    fn missing_cables(
+        &self,
+        fabric: &Fabric,
+        node: Guid,
+        cables: Vec<(PortKey, PortKey)>,
+    ) -> Missing {
+        let key = match cables[..] {
+            [(near, _)] => near,
+            _ => PortKey::new(node, PortNum::ZERO),
+        };
+        let (kind, left) = if self.is_switch(fabric, node) {
+            let Links { up, expected } = self.links_of(fabric, node);
+            let name = self.name(fabric, node);
+            let mut left = format!("{name} has {up} of {expected} links to switches left");
+            if let Some((name, Links { up, expected })) = self.worst_neighbour(fabric, &cables) {
+                left.push_str(&format!(", {name} {up} of {expected}"));
+            }
+            (MissingKind::Cable, left)
+        } else {
+            (MissingKind::HostCable, String::new())
+        };
+        Missing {
+            kind,
+            left,
+            ..self.described(fabric, key, cables)
+        }
+    }
+
+    /// What is the same for nodes and cables.
+    fn described(&self, fabric: &Fabric, key: PortKey, cables: Vec<(PortKey, PortKey)>) -> Missing {
+        let ends = cables.iter().flat_map(|(near, far)| [near, far]);
+        let ports: Vec<LostPort> = ends
+            .filter_map(|end| self.ports.get(end).copied())
+            .collect();
+        Missing {
+            key,
+            kind: MissingKind::Host,
+            name: self.name(fabric, key.node),
+            at: ports
+                .iter()
+                .map(|port| port.at)
+                .min()
+                .unwrap_or(LostAt::Unknown),
+            state: ports.first().map_or(PortState::Down, |port| port.state),
+            peers: cables
+                .iter()
+                .map(|(_, far)| self.name(fabric, far.node))
+                .collect(),
+            hosts_behind: 0,
+            moved: ports.iter().filter_map(|port| port.moved).max(),
+            left: String::new(),
+            cables,
+        }
+    }
+
+    /// The switch at a far end that has the smallest share of its links left.
+    fn worst_neighbour(
+        &self,
+        fabric: &Fabric,
+        cables: &[(PortKey, PortKey)],
+    ) -> Option<(String, Links)> {
+        let far: BTreeSet<Guid> = cables.iter().map(|(_, far)| far.node).collect();
+        let there = far
+            .into_iter()
+            .filter(|&guid| fabric.find(guid).is_some() && self.is_switch(fabric, guid));
+        let worst = there
+            .map(|guid| (guid, self.links_of(fabric, guid)))
+            .min_by(|(_, a), (_, b)| (a.up * b.expected).cmp(&(b.up * a.expected)));
+        worst.map(|(guid, links)| (self.name(fabric, guid), links))
+    }
+
+    fn links_of(&self, fabric: &Fabric, switch: Guid) -> Links {
+        let node = fabric.find(switch).map(|ix| fabric.node(ix));
+        let ports = node.into_iter().flat_map(|node| &node.ports);
+        let up = ports
+            .filter(|port| port.up)
+            .filter_map(|port| port.peer)
+            .filter(|peer| fabric.node(peer.node).kind() == NodeType::Switch)
+            .count();
+        let lost = self.ports_of(switch);
+        let lost = lost.filter(|(_, port)| self.is_switch(fabric, port.peer.node));
+        Links {
+            up,
+            expected: up + lost.count(),
+        }
+    }
+
+    fn is_switch(&self, fabric: &Fabric, guid: Guid) -> bool {
+        let here = fabric.find(guid).map(|ix| fabric.node(ix).kind());
+        let kind = here.or_else(|| Some(self.nodes.get(&guid)?.kind));
+        kind == Some(NodeType::Switch)
+    }
+
+    fn name(&self, fabric: &Fabric, guid: Guid) -> String {
+        match (fabric.find(guid), self.nodes.get(&guid)) {
+            (Some(ix), _) => fabric.node(ix).name(),
+            (None, Some(node)) if !node.description.is_empty() => node.description.clone(),
+            _ => guid.to_string(),
+        }
+    }
+
+    /// A port as people name it: `leaf-03 port 7`.
+    pub fn port_name(&self, fabric: &Fabric, port: PortKey) -> String {
+        format!("{} port {}", self.name(fabric, port.node), port.port)
+    }
+
+    /// The findings about what is missing; the first [`FINDINGS`], and one about the rest.
+    pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
+        let mut missing = self.missing(fabric);
+        missing.sort_by_key(|missing| (missing.kind, missing.key));
+        let rest = missing.len().saturating_sub(FINDINGS);
+        let mut findings: Vec<Finding> = missing
+            .iter()
+            .take(FINDINGS)
+            .map(Missing::finding)
+            .collect();
+        if rest > 0 || self.dropped > 0 {
+            let mut text = format!(
+                "{rest} more nodes and cables are missing: rsmctl expect lists what was there before"
+            );
+            if self.dropped > 0 {
+                let dropped = self.dropped;
+                text.push_str(&format!("; {dropped} were too many to be remembered"));
+            }
+            let (kind, severity) = (FindingKind::CableMissing, Severity::Warning);
+            findings.push(Finding::new(kind, Subject::Subnet, severity, text));
+        }
+        findings
+    }
+}
+
+impl Missing {
+    /// Where the thing was: `leaf-03 port 7 and 3 more`.
+    pub fn place(&self) -> String {
+        let first = self.cables.first().zip(self.peers.first());
+        let Some(((_, far), name)) = first else {
+            return "a place that is not known".to_owned();
+        };
+        let place = format!("{name} port {}", far.port);
+        match self.cables.len() - 1 {
+            0 => place,
+            more => format!("{place} and {more} more"),
+        }
+    }
+
+    fn finding(&self) -> Finding {
+        let name = &self.name;
+        let (kind, severity, what) = match self.kind {
+            MissingKind::Switch => (
+                FindingKind::SwitchMissing,
+                Severity::Warning,
+                format!("the switch {name} is gone, was at {}", self.place()),
+            ),
+            MissingKind::Host => (
+                FindingKind::HostMissing,
+                Severity::Info,
+                format!("the host {name} is gone, was at {}", self.place()),
+            ),
+            MissingKind::Cable => (FindingKind::CableMissing, Severity::Warning, self.cable()),
+            MissingKind::HostCable => (FindingKind::CableMissing, Severity::Info, self.cable()),
+        };
+        let mut text = what;
+        if self.at == LostAt::Unknown {
+            text.push_str(", not seen since rsm started");
+        }
+        let mut costs = Vec::new();
+        if self.hosts_behind > 0 {
+            costs.push(format!("{} hosts went with it", self.hosts_behind));
+        }
+        costs.extend(Some(self.left.clone()).filter(|left| !left.is_empty()));
+        costs.extend(self.moved.map(|ways| format!("{ways} routes were moved")));
+        if !costs.is_empty() {
+            text.push_str(&format!(": {}", costs.join("; ")));
+        }
+        let named = match self.key.port {
+            PortNum::ZERO => self.key.node.to_string(),
+            _ => self.key.to_string(),
+        };
+        text.push_str(&format!(
+            "; if it is gone for good: rsmctl expect --accept {named}"
+        ));
+        let subject = match self.key.port {
+            PortNum::ZERO => Subject::Node(self.key.node),
+            _ => Subject::Port(self.key),
+        };
+        Finding::new(kind, subject, severity, text)
+    }
+
+    fn cable(&self) -> String {
+        let name = &self.name;
+        match self.cables[..] {
+            [(near, _)] => format!(
+                "the cable from {name} port {} to {} is gone, was {}",
+                near.port,
+                self.place(),
+                self.state
+            ),
+            _ => format!(
+                "{} cables of {name} are gone, to {}",
+                self.cables.len(),
+                self.place()
+            ),
+        }
+    }
+}

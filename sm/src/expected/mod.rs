@@ -1,0 +1,319 @@
+//! The expected fabric: what was cabled while both ends answered, and is not there now.
+//!
+//! What is there is the present [`Fabric`]. [`Expected`] holds only what is missing from it, port by port, so that a
+//! convergence changes as much of it as the fabric changed, and a snapshot shares it. A missing port is expected until it is
+//! cabled again, or an operator [accepts](Expected::accept) that it is gone for good.
+
+mod missing;
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::attr::{NodeType, PortState};
+
+pub use self::missing::{Missing, MissingKind};
+use crate::fabric::{Delta, Fabric, Node, Port};
+use crate::sweep::inventory::PortKey;
+
+/// How many ports can be missing at once: more than a fabric that uses up the LID space has (45,056 hosts under 64-port
+/// switches have 180,000). What is beyond is not expected, and counted.
+pub const MAX_LOST_PORTS: usize = 1 << 18;
+
+/// How many nodes can be missing at once: as many as can have LIDs.
+pub const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
+
+/// When something went.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LostAt {
+    /// While no subnet manager that remembers was running.
+    Unknown,
+    /// In an earlier run, in milliseconds since the Unix epoch.
+    Unix(u64),
+    /// In this run.
+    Run(Time),
+}
+
+/// A port that was cabled and is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LostPort {
+    /// The other end of the cable that was there.
+    pub peer: PortKey,
+    /// When it was no longer there.
+    pub at: LostAt,
+    /// The port's state before.
+    pub state: PortState,
+    /// How many ways of packets, from a switch to a LID, the next plan led elsewhere; `None` where that was not counted.
+    pub moved: Option<u64>,
+}
+
+/// A node that was there and is not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LostNode {
+    /// Switch, channel adapter or router.
+    pub kind: NodeType,
+    /// Its description.
+    pub description: String,
+    /// When it was no longer there.
+    pub at: LostAt,
+    /// Its ports that held LIDs, with what they were addressed by.
+    pub ends: Vec<LostEnd>,
+}
+
+/// An end port of a node that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LostEnd {
+    /// Its number.
+    pub port: PortNum,
+    /// Its GUID.
+    pub guid: Guid,
+    /// The LID that it held; [`Lid::NONE`] where it held none.
+    pub lid: Lid,
+}
+
+/// What an operator gives up for good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accept {
+    /// Everything that is missing now.
+    All,
+    /// A node that is gone, or what is missing at one that is there.
+    Node(Guid),
+    /// The cable of a port.
+    Port(PortKey),
+}
+
+/// What is missing from the present fabric.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Expected {
+    ports: BTreeMap<PortKey, LostPort>,
+    nodes: BTreeMap<Guid, LostNode>,
+    /// Ports and nodes that there was no room for.
+    dropped: u64,
+}
+
+/// What a run leaves to the next one: a cable of either is expected.
+#[derive(Clone, Default, Debug)]
+pub struct Cabling {
+    /// What was there at its end.
+    pub fabric: Arc<Fabric>,
+    /// What was missing.
+    pub missing: Arc<Expected>,
+}
+
+impl Cabling {
+    /// Everything as missing, before the first sweep: what that finds no longer is.
+    pub fn recalled(&self) -> Expected {
+        let mut expected = Expected::default();
+        for node in &self.fabric.nodes {
+            expected.lose_node(node.guid, LostNode::of(node, LostAt::Unknown));
+        }
+        for (a, b) in self.fabric.links() {
+            for (here, there) in [(a, b), (b, a)] {
+                let port = LostPort {
+                    peer: self.fabric.key(there),
+                    at: LostAt::Unknown,
+                    state: self.fabric.port(here).state(),
+                    moved: None,
+                };
+                expected.lose_port(self.fabric.key(here), port);
+            }
+        }
+        for (&guid, node) in &self.missing.nodes {
+            expected.lose_node(guid, node.clone());
+        }
+        for (&key, &port) in &self.missing.ports {
+            expected.lose_port(key, port);
+        }
+        // Times of the run that ended mean nothing in the next one.
+        let forget = |at: &mut LostAt| {
+            if let LostAt::Run(_) = at {
+                *at = LostAt::Unknown;
+            }
+        };
+        expected
+            .ports
+            .values_mut()
+            .for_each(|port| forget(&mut port.at));
+        expected
+            .nodes
+            .values_mut()
+            .for_each(|node| forget(&mut node.at));
+        expected
+    }
+}
+
+impl LostNode {
+    /// What is kept of `node`.
+    pub fn of(node: &Node, at: LostAt) -> LostNode {
+        let ends = node.end_ports();
+        LostNode {
+            kind: node.kind(),
+            description: node.description.clone(),
+            at,
+            ends: ends
+                .map(|(port, record)| LostEnd {
+                    port,
+                    guid: record.guid,
+                    lid: Port::lid(record),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// All ports of a node.
+fn ports_of(node: Guid) -> RangeInclusive<PortKey> {
+    PortKey::new(node, PortNum::ZERO)..=PortKey::new(node, PortNum(u8::MAX))
+}
+
+impl Expected {
+    /// Whether nothing is missing.
+    pub fn is_empty(&self) -> bool {
+        self.ports.is_empty() && self.nodes.is_empty() && self.dropped == 0
+    }
+
+    /// Ports that are missing their cable, ascending.
+    pub fn ports(&self) -> impl Iterator<Item = (PortKey, &LostPort)> {
+        self.ports.iter().map(|(&key, port)| (key, port))
+    }
+
+    /// Nodes that are missing, ascending.
+    pub fn nodes(&self) -> impl Iterator<Item = (Guid, &LostNode)> {
+        self.nodes.iter().map(|(&guid, node)| (guid, node))
+    }
+
+    /// Missing cables of a node, whether it is there or not, ascending by its port.
+    pub fn ports_of(&self, node: Guid) -> impl Iterator<Item = (PortKey, &LostPort)> {
+        self.ports
+            .range(ports_of(node))
+            .map(|(&key, port)| (key, port))
+    }
+
+    /// The port, if its cable is missing.
+    pub fn port(&self, key: PortKey) -> Option<&LostPort> {
+        self.ports.get(&key)
+    }
+
+    /// The node, if it is missing.
+    pub fn node(&self, guid: Guid) -> Option<&LostNode> {
+        self.nodes.get(&guid)
+    }
+
+    /// Records that a node is missing.
+    pub fn lose_node(&mut self, guid: Guid, node: LostNode) {
+        if self.nodes.len() < MAX_LOST_NODES || self.nodes.contains_key(&guid) {
+            self.nodes.insert(guid, node);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Records that a port is missing its cable.
+    pub fn lose_port(&mut self, key: PortKey, port: LostPort) {
+        if self.ports.len() < MAX_LOST_PORTS || self.ports.contains_key(&key) {
+            self.ports.insert(key, port);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Takes in, at `now`, the difference between two fabrics.
+    pub fn update(&mut self, delta: &Delta, old: &Fabric, new: &Fabric, now: Time) {
+        let at = LostAt::Run(now);
+        for &guid in &delta.nodes_vanished {
+            if let Some(ix) = old.find(guid) {
+                self.lose_node(guid, LostNode::of(old.node(ix), at));
+            }
+        }
+        for &(a, b) in &delta.links_vanished {
+            for (here, peer) in [(a, b), (b, a)] {
+                let state = old
+                    .find_port(here)
+                    .map_or(PortState::Down, |at| old.port(at).state());
+                let moved = None;
+                let port = LostPort {
+                    peer,
+                    at,
+                    state,
+                    moved,
+                };
+                self.lose_port(here, port);
+            }
+        }
+        for guid in &delta.nodes_appeared {
+            self.nodes.remove(guid);
+        }
+        for &(a, b) in &delta.links_appeared {
+            self.find(a, new);
+            self.find(b, new);
+        }
+    }
+
+    /// A port is cabled. A host's port that was moved to another switch port is not missed where it was; a switch port that
+    /// another cable is in leaves the one that was in it expected at its other end.
+    fn find(&mut self, key: PortKey, new: &Fabric) {
+        let Some(lost) = self.ports.remove(&key) else {
+            return;
+        };
+        let is_switch = new
+            .find(key.node)
+            .is_some_and(|ix| new.node(ix).kind() == NodeType::Switch);
+        if !is_switch {
+            self.ports
+                .remove_entry_if(&lost.peer, |other| other.peer == key);
+        }
+    }
+
+    /// Whether a cable that went at `at` is missing.
+    pub fn has_lost_at(&self, at: Time) -> bool {
+        self.ports.values().any(|port| port.at == LostAt::Run(at))
+    }
+
+    /// Records that the plan after the losses at `at` led `ways` elsewhere.
+    pub fn note_moved(&mut self, at: Time, ways: u64) {
+        let fresh = self
+            .ports
+            .values_mut()
+            .filter(|port| port.at == LostAt::Run(at));
+        fresh.for_each(|port| port.moved = Some(ways));
+    }
+
+    /// Expects no longer what `accept` names. Returns how many nodes and ports that were.
+    pub fn accept(&mut self, accept: Accept) -> usize {
+        let before = self.ports.len() + self.nodes.len();
+        match accept {
+            Accept::All => *self = Expected::default(),
+            Accept::Node(guid) => {
+                self.nodes.remove(&guid);
+                let ports: Vec<PortKey> = self.ports_of(guid).map(|(key, _)| key).collect();
+                for key in ports {
+                    self.accept_port(key);
+                }
+            }
+            Accept::Port(key) => self.accept_port(key),
+        }
+        before - self.ports.len() - self.nodes.len()
+    }
+
+    fn accept_port(&mut self, key: PortKey) {
+        if let Some(lost) = self.ports.remove(&key) {
+            self.ports
+                .remove_entry_if(&lost.peer, |other| other.peer == key);
+        }
+    }
+}
+
+/// Removal of an entry that a condition holds for.
+trait RemoveIf {
+    fn remove_entry_if(&mut self, key: &PortKey, condition: impl FnOnce(&LostPort) -> bool);
+}
+
+impl RemoveIf for BTreeMap<PortKey, LostPort> {
+    fn remove_entry_if(&mut self, key: &PortKey, condition: impl FnOnce(&LostPort) -> bool) {
+        if self.get(key).is_some_and(condition) {
+            self.remove(key);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What the routes in force are worth while no plan is found for the fabric as it is.
+
+use std::collections::BTreeSet;
+
+use rsm_routing::verify::{Report, verify};
+
+use super::{Job, PlanError, lids, topology, transition};
+
+/// A plan that was not made, and what the switches do with packets meanwhile.
+#[derive(Debug)]
+pub struct RefusedPlan {
+    /// Why there is no plan.
+    pub error: PlanError,
+    /// What the tables that switches hold do on the fabric that the plan was for; `None` where that fabric cannot be made a
+    /// switch graph, so that nothing is known.
+    pub in_force: Option<Report>,
+}
+
+impl RefusedPlan {
+    pub(super) fn new(job: &Job, error: PlanError) -> RefusedPlan {
+        RefusedPlan {
+            error,
+            in_force: follow(job),
+        }
+    }
+
+    /// Pairs of ports whose packets do not arrive now, for want of entries or of cables; `None` where that is not known.
+    pub fn cut_off_pairs(&self) -> Option<u64> {
+        let report = self.in_force.as_ref()?;
+        Some(report.unreachable_pairs + report.disconnected_pairs)
+    }
+
+    /// Why there is no plan, with all causes.
+    pub fn with_causes(&self) -> String {
+        self.error.with_causes()
+    }
+
+    /// How far the routes in force fit the fabric, as the end of a sentence about them.
+    pub fn fit(&self) -> String {
+        match self.cut_off_pairs() {
+            Some(0) => "all pairs of ports still reach each other by them".to_owned(),
+            Some(pairs) => {
+                format!("they no longer fit the fabric: {pairs} pairs of ports are cut off")
+            }
+            None => {
+                "they no longer fit the fabric: how many pairs are cut off is not known".to_owned()
+            }
+        }
+    }
+}
+
+/// Follows the tables that switches hold over the fabric of `job`, over all links that carry packets: as long as a whole
+/// proof takes.
+fn follow(job: &Job) -> Option<Report> {
+    let lids = lids::assign(&job.fabric, &job.claims, &job.policy);
+    let topology = topology::build(&job.fabric, &lids, &BTreeSet::new()).ok()?;
+    let held = transition::tables(&topology, &job.hardware);
+    Some(verify(&topology, &held))
+}

@@ -1,0 +1,121 @@
+//! What was there before and is missing, as it is shown and looked up.
+
+use rsm_api::model::{Missing, MissingKind, PortState, Selector};
+use rsm_api::{LookupError, timestamp};
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::attr;
+
+use super::lens::api_key;
+use crate::core::snapshot::Snapshot;
+use crate::expected::{self, LostAt, LostEnd};
+
+/// A node that is not there any more, with what it was called.
+pub(super) struct Gone {
+    guid: Guid,
+    description: String,
+    ends: Vec<LostEnd>,
+    place: String,
+    until: String,
+}
+
+impl Gone {
+    /// The node, with the port where `selector` names one of this node's.
+    pub(super) fn named(&self, selector: &Selector) -> Option<(Guid, Option<PortNum>)> {
+        let end = |is_it: &dyn Fn(&LostEnd) -> bool| {
+            let end = self.ends.iter().find(|end| is_it(end))?;
+            Some((self.guid, Some(end.port)))
+        };
+        match selector {
+            Selector::Guid { guid, port } if *guid == self.guid => Some((self.guid, *port)),
+            Selector::Guid { guid, port: None } => end(&|end| end.guid == *guid),
+            Selector::Guid { .. } => None,
+            Selector::Lid(lid) => end(&|end| end.lid == *lid && *lid != Lid::NONE),
+            Selector::Gid(gid) => end(&|end| end.guid == gid.guid()),
+            Selector::Description(text) if *text == self.description => Some((self.guid, None)),
+            Selector::Description(text) => {
+                let (name, port) = Selector::split_port(text)?;
+                (name == self.description).then_some((self.guid, Some(port)))
+            }
+        }
+    }
+
+    /// What is told of it instead of what was asked.
+    pub(super) fn error(&self, selector: &Selector) -> LookupError {
+        LookupError::Gone {
+            selector: selector.to_string(),
+            place: self.place.clone(),
+            until: self.until.clone(),
+        }
+    }
+}
+
+/// Every node that is missing. `unix_ms` says what a time of this run is in the world.
+pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Gone> {
+    let (expected, fabric) = (&snapshot.expected, &snapshot.fabric);
+    let nodes = expected
+        .nodes()
+        .filter(|(guid, _)| fabric.find(*guid).is_none());
+    nodes
+        .map(|(guid, node)| {
+            let first = expected.ports_of(guid).next();
+            Gone {
+                guid,
+                description: node.description.clone(),
+                ends: node.ends.clone(),
+                place: first.map_or_else(
+                    || "a place that is not known".to_owned(),
+                    |(_, port)| expected.port_name(fabric, port.peer),
+                ),
+                until: lost_unix_ms(node.at, unix_ms)
+                    .map_or_else(|| "before this start of rsm".to_owned(), timestamp),
+            }
+        })
+        .collect()
+}
+
+/// Everything that is missing, by ascending key.
+pub(super) fn shown(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Missing> {
+    let missing = snapshot.expected.missing(&snapshot.fabric);
+    let shown = missing.into_iter().map(|missing| Missing {
+        key: api_key(missing.key),
+        kind: kind(missing.kind),
+        place: missing.place(),
+        lost_unix_ms: lost_unix_ms(missing.at, unix_ms),
+        last_state: state(missing.state),
+        cables: missing.cables.len() as u64,
+        hosts_behind: missing.hosts_behind as u64,
+        moved_routes: missing.moved,
+        name: missing.name,
+        left: missing.left,
+    });
+    shown.collect()
+}
+
+fn lost_unix_ms(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> Option<u64> {
+    match at {
+        LostAt::Unknown => None,
+        LostAt::Unix(unix_ms) => Some(unix_ms),
+        LostAt::Run(at) => Some(unix_ms(at)),
+    }
+}
+
+fn kind(kind: expected::MissingKind) -> MissingKind {
+    match kind {
+        expected::MissingKind::Switch => MissingKind::Switch,
+        expected::MissingKind::Cable => MissingKind::Cable,
+        expected::MissingKind::Host => MissingKind::Host,
+        expected::MissingKind::HostCable => MissingKind::HostCable,
+    }
+}
+
+fn state(state: attr::PortState) -> PortState {
+    match state {
+        attr::PortState::Init => PortState::Init,
+        attr::PortState::Armed => PortState::Armed,
+        attr::PortState::Active => PortState::Active,
+        attr::PortState::Down | attr::PortState::NoChange | attr::PortState::Unknown(_) => {
+            PortState::Down
+        }
+    }
+}

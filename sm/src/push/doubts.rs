@@ -1,0 +1,69 @@
+//! Answers to Sets of PortInfo that leave open whether the port holds what was set.
+
+use rsm_mad::wire::attr::{Attribute, PortInfo};
+use rsm_mad::wire::header::Status;
+
+use super::{Cause, Failure, Push, Step, Task};
+use crate::diff::NotKept;
+use crate::habits::DeviceKind;
+use crate::plan::ports::FieldMask;
+use crate::sweep::inventory::{Inventory, PortKey};
+
+impl Push {
+    /// The answer to a Set showed other values of `fields` than were set. That is a failure, or a habit of its kind of
+    /// device, where the port was read after an earlier Set; otherwise it is read when this push is done.
+    pub(super) fn fields_open(
+        &mut self,
+        not_kept: &mut NotKept,
+        key: PortKey,
+        kind: DeviceKind,
+        fields: FieldMask,
+        read: bool,
+    ) {
+        let essential = fields.and(FieldMask::ESSENTIAL);
+        if !read {
+            self.doubted |= !essential.is_empty();
+            return;
+        }
+        self.learned |= not_kept.learn(kind, fields);
+        if !essential.is_empty() {
+            self.failures.push(Failure {
+                task: Task::Port(key, Step::Configure),
+                cause: Cause::NotKept(essential),
+            });
+        }
+    }
+
+    /// A port refused a state, which it may have taken by itself: from Armed to Active with the first packet (IBA 7.2.7), or
+    /// by an attempt whose answer was lost. It is read, unless that has been done after an earlier refusal.
+    pub(super) fn state_refused(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        step: Step,
+        status: Status,
+    ) {
+        let order = self.write_port(inventory, Task::Port(key, step));
+        let asked = order.map_or_else(PortInfo::default, |order| *PortInfo::from_data(&order.data));
+        self.state_open(inventory, key, step, asked, Cause::Refused(status));
+    }
+
+    /// A port does not say that it took the state it was told. It is read; where that was done before, `cause` is why it
+    /// failed.
+    pub(super) fn state_open(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        step: Step,
+        asked: PortInfo,
+        cause: Cause,
+    ) {
+        let fields = FieldMask::default();
+        if inventory.doubts.raise(key, fields, asked, None) {
+            self.failed(inventory, Task::Port(key, step), cause);
+        } else {
+            self.doubt(key);
+            self.consider_others_after(inventory, key);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Links that become Active before a table leads to them.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::PortNum;
+
+use super::Push;
+use super::phases::Phase;
+use super::ports::PortPush;
+use crate::plan::Plan;
+use crate::sweep::inventory::{Inventory, PortKey};
+
+/// The links of `plan` that are to become Active first and are not: one end, and the other.
+pub(super) fn awaited(plan: &Plan, inventory: &Inventory) -> BTreeMap<PortKey, PortKey> {
+    let ports = plan.transition.awaited.iter();
+    let links = ports.filter_map(|&port| Some((port, inventory.port(port)?.peer?)));
+    links
+        .filter(|&(port, peer)| port < peer && !is_active(inventory, port, peer))
+        .collect()
+}
+
+fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
+    [port, peer]
+        .iter()
+        .all(|&end| inventory.port(end).is_some_and(|port| port.is_active()))
+}
+
+impl Push {
+    /// Whether the switch at the end `end` of a link lets it become Active. Where tables wait for the link, it has to be in use
+    /// or to hold all of its tables; else it has to forward as planned.
+    pub(super) fn lets_open(&self, end: PortKey) -> bool {
+        if !self.plan.transition.awaited.contains(&end) {
+            return self.is_programmed(end.node);
+        }
+        let zero = PortKey::new(end.node, PortNum::ZERO);
+        let has_lid = !self.ports.get(&zero).is_some_and(PortPush::awaits_info);
+        let is_dark = self.plan.transition.dark.contains(&end.node);
+        // What is taken out first could close a loop over the link; a push without phases takes nothing out.
+        let is_cut = self.phases.passed() >= self.plan.transition.cuts || self.phases.is_last();
+        has_lid
+            && is_cut
+            && self.phases.are_lanes_held()
+            && (!is_dark || self.is_programmed(end.node))
+    }
+
+    /// A port was read: its link may be Active at both ends now.
+    pub(super) fn link_settled(&mut self, inventory: &Inventory, key: PortKey) {
+        let peer = self.ports.get(&key).and_then(PortPush::peer);
+        let Some(peer) = peer.filter(|&peer| is_active(inventory, key, peer)) else {
+            return;
+        };
+        if self.awaited.remove(&key.min(peer)).is_some() && self.phases.current() == Phase::Links {
+            self.phases.unmet -= 1;
+            self.advance(inventory);
+        }
+    }
+
+    /// Ends the push where nothing is on its way, nothing can be sent, and a phase is not settled all the same: what a Set
+    /// that failed should have made possible does not come. Links that cannot become Active because of that are told.
+    pub(super) fn end_if_stuck(&mut self) {
+        if self.stopped || self.outstanding > 0 || self.phases.is_last() {
+            return;
+        }
+        if self.phases.current() == Phase::Links {
+            self.unopened.extend(self.awaited.keys());
+        }
+        self.stop();
+    }
+}

@@ -1,0 +1,75 @@
+//! Sets that some devices refuse although the specification allows them, and how they take them.
+
+use rsm_ids::{Guid, PortNum};
+
+use super::{Push, Task};
+use crate::habits::{DeviceKind, Habit};
+use crate::sweep::inventory::{Inventory, PortKey};
+
+/// Whether the device of a port is of a kind that is known to refuse that.
+pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: Habit) -> bool {
+    kind_of(inventory, key).is_some_and(|kind| inventory.habits.has(kind, habit))
+}
+
+fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
+    let node = inventory.node(key.node)?;
+    Some(DeviceKind::of(&node.info, key.port))
+}
+
+impl Push {
+    /// A port refused to be armed together with its settings. Returns whether they are tried apart.
+    pub(super) fn goes_apart(&mut self, inventory: &Inventory, key: PortKey) -> bool {
+        let info = inventory.port(key).and_then(|record| record.info.as_ref());
+        let port = self.ports.get_mut(&key);
+        let apart = info
+            .zip(port)
+            .is_some_and(|(info, port)| port.set_apart(info));
+        if apart {
+            self.consider(inventory, key);
+        }
+        apart
+    }
+
+    /// A port that refused both together was armed after its settings: so will others of its kind be.
+    pub(super) fn armed_apart(&mut self, inventory: &mut Inventory, kind: DeviceKind) {
+        let habit = Habit::RefusesStateWithSettings;
+        if !inventory.habits.learn(kind, habit) {
+            return;
+        }
+        for (&key, port) in &mut self.ports {
+            if kind_of(inventory, key) == Some(kind) {
+                port.go_apart();
+            }
+        }
+    }
+
+    /// A switch refused a block. Returns whether it is written again when LinearFDBTop, which it is above, was raised.
+    pub(super) fn raises_top_first(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        task: Task,
+    ) -> bool {
+        let record = inventory.node(guid).and_then(|node| node.switch.as_ref());
+        let top = record.map(|switch| switch.info.linear_fdb_top());
+        let is_before_last = !self.phases.is_last();
+        let switch = self.switches.get_mut(&guid);
+        let raised = top
+            .zip(switch)
+            .and_then(|(top, switch)| switch.raise_top_first(task, top));
+        let Some(raised) = raised else {
+            return false;
+        };
+        if raised && is_before_last {
+            // SwitchInfo is now among what the next phase waits for.
+            self.phases.unmet += 1;
+        }
+        if let Some(kind) = kind_of(inventory, PortKey::new(guid, PortNum::ZERO)) {
+            inventory.habits.learn(kind, Habit::RefusesBlocksAboveTop);
+        }
+        if !self.stopped {
+            self.give_turn(guid);
+        }
+        true
+    }
+}

@@ -1,0 +1,123 @@
+//! The Sets of a push in their order, listed instead of sent.
+
+use std::sync::Arc;
+
+use rsm_mad::wire::attr::{
+    Attribute, LinkDownDefault, LinkSpeed, LinkWidth, MulticastForwardingTable, PKey, PKeyTable,
+    PortInfo, PortPhysicalState, PortState, SwitchInfo,
+};
+
+use super::{Order, Push, Task};
+use crate::diff::{Changes, NotKept};
+use crate::plan::Plan;
+use crate::sweep::Answer;
+use crate::sweep::inventory::{BlockState, Inventory};
+
+/// One Set that was not sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreseen {
+    /// The Set.
+    pub order: Order,
+    /// What the device would hold before it, the Sets listed earlier carried out; `None` where that is not known.
+    pub before: Option<[u8; 64]>,
+    /// What it would hold afterwards: fields that the Set marks "no change" keep their value.
+    pub after: [u8; 64],
+}
+
+/// Lists the Sets that lead from `inventory` to `plan`, in the order in which they would leave if each were carried out at
+/// once.
+pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec<Foreseen> {
+    let mut inventory = inventory.clone();
+    let mut not_kept = NotKept::default();
+    let mut push = Push::start(plan, changes, &inventory);
+    let mut sets = Vec::new();
+    while let Some(order) = push.poll_order(&mut inventory) {
+        let before = held(&inventory, order.task);
+        let after = carried_out(order.task, before.as_ref(), order.data);
+        push.handle(
+            &mut inventory,
+            &mut not_kept,
+            order.task,
+            Answer::Data(&after),
+        );
+        sets.push(Foreseen {
+            order,
+            before,
+            after,
+        });
+    }
+    sets
+}
+
+/// What a device holds where the Set of `task` writes, as far as it was read.
+fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
+    let switch = |guid| inventory.node(guid)?.switch.as_ref();
+    match task {
+        Task::Switch(guid) | Task::MulticastTop(guid) => Some(*switch(guid)?.info.as_data()),
+        Task::Block {
+            switch: guid,
+            block,
+            ..
+        } => {
+            let table = &switch(guid)?.lft;
+            let block = usize::from(block);
+            (table.state(block) == BlockState::Known).then(|| *table.entries().block(block))
+        }
+        Task::Multicast {
+            switch: guid, at, ..
+        } => {
+            let image = &switch(guid)?.mft;
+            let mut table = MulticastForwardingTable::default();
+            table.set_masks(image.block(at));
+            (image.state(at) == BlockState::Known).then(|| *table.as_data())
+        }
+        Task::Port(key, _) | Task::Bounce(key) => {
+            Some(*inventory.port(key)?.info.as_ref()?.as_data())
+        }
+        Task::PKeys(key, block) => {
+            let image = inventory.port(key)?.p_keys.as_deref()?;
+            let first = usize::from(block) * PKeyTable::ENTRIES;
+            let mut keys = [PKey::INVALID; PKeyTable::ENTRIES];
+            for (index, key) in keys.iter_mut().enumerate() {
+                *key = image.key(first + index);
+            }
+            let mut table = PKeyTable::default();
+            table.set_p_keys(keys);
+            (image.state(block) == BlockState::Known).then(|| *table.as_data())
+        }
+        _ => None,
+    }
+}
+
+/// What a device that carries out the Set of `task` holds then, and answers.
+fn carried_out(task: Task, before: Option<&[u8; 64]>, data: [u8; 64]) -> [u8; 64] {
+    match (task, before) {
+        (Task::Switch(_) | Task::MulticastTop(_), _) => {
+            let mut info = *SwitchInfo::from_data(&data);
+            // Written as 1 it is cleared (IBA 14.2.5.4).
+            info.set_port_state_change(false);
+            *info.as_data()
+        }
+        (Task::Port(..) | Task::Bounce(_), Some(before)) => {
+            let (mut info, before) = (*PortInfo::from_data(&data), PortInfo::from_data(before));
+            info.set_client_reregister(false);
+            if info.port_state() == PortState::NoChange {
+                info.set_port_state(before.port_state());
+            }
+            if info.port_physical_state() == PortPhysicalState::NoChange {
+                info.set_port_physical_state(before.port_physical_state());
+            }
+            if info.link_down_default_state() == LinkDownDefault::NoChange {
+                info.set_link_down_default_state(before.link_down_default_state());
+            }
+            if info.link_width_enabled() == LinkWidth(0) {
+                info.set_link_width_enabled(before.link_width_enabled());
+            }
+            if info.link_speed_enabled() == LinkSpeed(0) {
+                info.set_link_speed_enabled(before.link_speed_enabled());
+            }
+            *info.as_data()
+        }
+        _ => data,
+    }
+}

@@ -1,0 +1,390 @@
+//! What was acknowledged to hosts and is not in the database yet.
+//!
+//! A commit of the database compares whole tables and flushes several files: too slow to wait for with every answer. Rows
+//! that change are appended here first, many at once, and flushed; the answers go then. The database follows, and with
+//! each commit says how far it has come: what it has is dropped here.
+//!
+//! ```text
+//! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows; one file is written while the other waits to
+//!                        be covered by a commit
+//! ```
+//!
+//! Reading ends at the first entry that is not whole: a process may die while it writes.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::io::{Disk, Operation};
+use super::{Checksum, Namespace, StoreError};
+
+/// The file that is written is changed when it is as long as this and the other one is empty.
+const FILE_SOFT: u64 = 1 << 20;
+
+/// A file never gets longer: some 200,000 joins, more than the database is behind by unless it fails for good.
+const FILE_MAX: u64 = 32 << 20;
+
+/// Length, checksum and number of an entry.
+const HEADER: usize = 4 + 8 + 8;
+
+const SET: u8 = 1;
+const CLEAR: u8 = 2;
+
+/// A change of a table of generic records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RowChange {
+    /// A record is written.
+    Set {
+        /// The table.
+        table: Namespace,
+        /// Its key.
+        key: Vec<u8>,
+        /// Its value.
+        value: Vec<u8>,
+    },
+    /// All records go whose keys begin like this; a whole key is one record, for the keys of a table are of one length.
+    Clear {
+        /// The table.
+        table: Namespace,
+        /// How the keys begin.
+        prefix: Vec<u8>,
+    },
+}
+
+/// Changes that were made together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Entries are numbered one after the other over the store's whole life.
+    pub number: u64,
+    /// The changes in their order.
+    pub rows: Vec<RowChange>,
+}
+
+/// Appends an entry to `out`, as it is on the disk.
+pub fn encode(number: u64, rows: &[RowChange], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend([0; HEADER]);
+    for row in rows {
+        let (operation, table, key, value) = match row {
+            RowChange::Set { table, key, value } => (SET, table, key, &value[..]),
+            RowChange::Clear { table, prefix } => (CLEAR, table, prefix, &[][..]),
+        };
+        let name = table.as_str().as_bytes();
+        // A namespace has at most 32 bytes, a key 256, a value 64 KiB.
+        out.extend([operation, name.len() as u8]);
+        out.extend((key.len() as u16).to_be_bytes());
+        out.extend((value.len() as u32).to_be_bytes());
+        for part in [name, key, value] {
+            out.extend(part);
+        }
+    }
+    let length = (out.len() - start - HEADER) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    out[start + 12..start + HEADER].copy_from_slice(&number.to_be_bytes());
+    let sum = Checksum::of(&out[start + 12..]);
+    out[start + 4..start + 12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Takes the first entry off `bytes`; `None` where it is not whole.
+fn decode(bytes: &mut &[u8]) -> Option<Entry> {
+    let mut rest = *bytes;
+    let length = u32::from_be_bytes(take(&mut rest)?);
+    let sum = u64::from_be_bytes(take(&mut rest)?);
+    let (covered, after) = rest.split_at_checked(8 + usize::try_from(length).ok()?)?;
+    if Checksum::of(covered) != sum {
+        return None;
+    }
+    let mut rest = covered;
+    let number = u64::from_be_bytes(take(&mut rest)?);
+    let mut rows = Vec::new();
+    while !rest.is_empty() {
+        let [operation, name] = take(&mut rest)?;
+        let key = usize::from(u16::from_be_bytes(take(&mut rest)?));
+        let value = usize::try_from(u32::from_be_bytes(take(&mut rest)?)).ok()?;
+        let (name, after) = rest.split_at_checked(usize::from(name))?;
+        let (key, after) = after.split_at_checked(key)?;
+        let (value, after) = after.split_at_checked(value)?;
+        rest = after;
+        let table = Namespace::new(std::str::from_utf8(name).ok()?).ok()?;
+        rows.push(match operation {
+            SET => RowChange::Set {
+                table,
+                key: key.to_vec(),
+                value: value.to_vec(),
+            },
+            CLEAR => RowChange::Clear {
+                table,
+                prefix: key.to_vec(),
+            },
+            _ => return None,
+        });
+    }
+    *bytes = after;
+    Some(Entry { number, rows })
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*first)
+}
+
+/// One of the two files.
+#[derive(Debug)]
+struct Half {
+    path: PathBuf,
+    file: File,
+    /// How much of it is whole.
+    bytes: u64,
+    /// The number of its last entry; 0: none.
+    last: u64,
+}
+
+/// The journal of a state directory, whose lock the store holds.
+#[derive(Debug)]
+pub struct Journal {
+    disk: Disk,
+    halves: [Half; 2],
+    current: usize,
+}
+
+impl Journal {
+    /// Opens the journal in `dir`. Returns the entries in it as well, in their order; those that the database has are among
+    /// them until [`Journal::covered`] drops them.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn open(dir: &Path, disk: Disk) -> Result<(Journal, Vec<Entry>), StoreError> {
+        let mut entries = Vec::new();
+        let mut half = |name: &str| {
+            let path = dir.join(name);
+            let bytes = disk.read(&path)?.unwrap_or_default();
+            let mut rest = &bytes[..];
+            let mut last = 0;
+            while let Some(entry) = decode(&mut rest) {
+                last = entry.number;
+                entries.push(entry);
+            }
+            let whole = (bytes.len() - rest.len()) as u64;
+            if !rest.is_empty() {
+                tracing::info!(
+                    path = %path.display(),
+                    bytes = rest.len(),
+                    "an entry that was being written when rsm ended is left out"
+                );
+            }
+            let file = disk.run(Operation::Write, &path, || {
+                let mut options = OpenOptions::new();
+                let mut file = options
+                    .create(true)
+                    .truncate(false)
+                    .write(true)
+                    .open(&path)?;
+                file.set_len(whole)?;
+                file.seek(SeekFrom::Start(whole))?;
+                Ok(file)
+            })?;
+            Ok::<Half, StoreError>(Half {
+                path,
+                file,
+                bytes: whole,
+                last,
+            })
+        };
+        let halves = [half("journal.0")?, half("journal.1")?];
+        disk.sync(dir)?;
+        entries.sort_by_key(|entry| entry.number);
+        let current = usize::from(halves[1].last > halves[0].last);
+        let journal = Journal {
+            disk,
+            halves,
+            current,
+        };
+        Ok((journal, entries))
+    }
+
+    /// Appends encoded entries, the last of which is number `last`; they are on the disk when it returns.
+    ///
+    /// # Errors
+    /// The file system's, or that the journal is full. The journal ends where it did before.
+    pub fn append(&mut self, entries: &[u8], last: u64) -> Result<(), StoreError> {
+        let other = 1 - self.current;
+        if self.halves[self.current].bytes >= FILE_SOFT && self.halves[other].bytes == 0 {
+            self.current = other;
+        }
+        let half = &mut self.halves[self.current];
+        let bytes = half.bytes + entries.len() as u64;
+        let written = self.disk.run(Operation::Write, &half.path, || {
+            if bytes > FILE_MAX {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            half.file.write_all(entries)
+        });
+        let written = written.and_then(|()| {
+            let path = &half.path;
+            self.disk
+                .run(Operation::Sync, path, || half.file.sync_data())
+        });
+        match written {
+            Ok(()) => {
+                (half.bytes, half.last) = (bytes, last);
+                Ok(())
+            }
+            Err(error) => {
+                // Should this fail too, the next start stops reading where the entry is not whole.
+                let _ = half.cut(half.bytes);
+                Err(error)
+            }
+        }
+    }
+
+    /// The database has everything up to entry `number`: files without anything later are emptied.
+    ///
+    /// # Errors
+    /// The file system's; the entries are still there then, and change nothing when they are read again.
+    pub fn covered(&mut self, number: u64) -> Result<(), StoreError> {
+        for half in &mut self.halves {
+            if half.bytes > 0 && half.last <= number {
+                let path = half.path.clone();
+                self.disk.run(Operation::Write, &path, || half.cut(0))?;
+                half.last = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Half {
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)?;
+        self.file.seek(SeekFrom::Start(bytes))?;
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    fn entry(number: u64) -> Entry {
+        let table = Namespace::new("members").unwrap();
+        let key = number.to_be_bytes().to_vec();
+        let set = RowChange::Set {
+            table: table.clone(),
+            key: key.clone(),
+            value: vec![7; number as usize % 50],
+        };
+        let clear = RowChange::Clear { table, prefix: key };
+        Entry {
+            number,
+            rows: vec![set, clear],
+        }
+    }
+
+    fn append(journal: &mut Journal, numbers: impl IntoIterator<Item = u64>) {
+        let mut bytes = Vec::new();
+        let mut last = 0;
+        for number in numbers {
+            encode(number, &entry(number).rows, &mut bytes);
+            last = number;
+        }
+        journal.append(&bytes, last).unwrap();
+    }
+
+    fn read(dir: &Path) -> Vec<u64> {
+        let (_, entries) = Journal::open(dir, Disk::new()).unwrap();
+        for found in &entries {
+            assert_eq!(*found, entry(found.number));
+        }
+        entries.iter().map(|entry| entry.number).collect()
+    }
+
+    #[test]
+    fn entries_come_back_in_order_until_they_are_covered() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, entries) = Journal::open(dir.path(), Disk::new()).unwrap();
+        assert_eq!(entries, []);
+        append(&mut journal, 1..=3);
+        append(&mut journal, [4]);
+        assert_eq!(read(dir.path()), [1, 2, 3, 4]);
+        // The last one is not covered, and with it none of its file is dropped.
+        journal.covered(3).unwrap();
+        assert_eq!(read(dir.path()), [1, 2, 3, 4]);
+        journal.covered(4).unwrap();
+        append(&mut journal, [5]);
+        drop(journal);
+        assert_eq!(read(dir.path()), [5]);
+    }
+
+    #[test]
+    fn an_entry_that_is_not_whole_ends_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(dir.path(), Disk::new()).unwrap();
+        append(&mut journal, 1..=2);
+        drop(journal);
+        let path = dir.path().join("journal.0");
+        let whole = std::fs::read(&path).unwrap();
+        let mut first = Vec::new();
+        encode(1, &entry(1).rows, &mut first);
+        for cut in 0..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let expected: &[u64] = if cut < first.len() { &[] } else { &[1] };
+            assert_eq!(read(dir.path()), expected, "cut at {cut}");
+        }
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 0x10;
+            std::fs::write(&path, &changed).unwrap();
+            let expected: &[u64] = if at < first.len() { &[] } else { &[1] };
+            assert_eq!(read(dir.path()), expected, "changed at {at}");
+        }
+        // What is written next follows what was whole.
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let (mut journal, _) = Journal::open(dir.path(), Disk::new()).unwrap();
+        append(&mut journal, [2]);
+        assert_eq!(read(dir.path()), [1, 2]);
+    }
+
+    #[test]
+    fn a_long_file_is_left_for_the_other_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(dir.path(), Disk::new()).unwrap();
+        let mut number = 0;
+        while journal.current == 0 {
+            append(&mut journal, number + 1..=number + 500);
+            number += 500;
+        }
+        let first = journal.halves[0].last;
+        assert_eq!(number, first + 500);
+        journal.covered(first).unwrap();
+        assert_eq!(read(dir.path()), Vec::from_iter(first + 1..=number));
+    }
+
+    #[test]
+    fn a_failed_append_leaves_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let full = Arc::new(AtomicBool::new(false));
+        let disk = Disk::with_fault({
+            let full = full.clone();
+            Arc::new(move |operation, _| {
+                if operation == Operation::Sync && full.load(Ordering::Relaxed) {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                Ok(())
+            })
+        });
+        let (mut journal, _) = Journal::open(dir.path(), disk).unwrap();
+        append(&mut journal, [1]);
+        full.store(true, Ordering::Relaxed);
+        let mut bytes = Vec::new();
+        encode(2, &entry(2).rows, &mut bytes);
+        assert!(journal.append(&bytes, 2).is_err());
+        full.store(false, Ordering::Relaxed);
+        append(&mut journal, [3]);
+        assert_eq!(read(dir.path()), [1, 3]);
+    }
+}

@@ -1,0 +1,267 @@
+//! Whether a packet of any host arrives at any LID, after every single Set.
+//!
+//! A Set of a forwarding table can only cost packets that pass the switch it goes to, and only those to the LIDs whose
+//! entries it changes. As long as a packet that is at that switch arrives, so do all; where it does not, packets are followed
+//! from each switch that hosts hang off. So this is a probe of all pairs at every moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, PortState, SwitchInfo};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::{JournalEntry, Sim};
+
+/// Losses kept in words; further ones are counted.
+const KEPT: usize = 24;
+
+/// Entries in a block of a forwarding table.
+const BLOCK: usize = 64;
+
+/// More switches than any path of the fabrics under test has.
+const HOPS_MAX: usize = 64;
+
+#[derive(Clone)]
+struct Switch {
+    entries: Vec<u8>,
+    top: u16,
+    /// By port number; port 0 too, whose state does not count.
+    ports: Vec<Port>,
+    /// By LID, of a switch with hosts: whether a packet that is here arrived at first.
+    arrives: Vec<bool>,
+}
+
+#[derive(Clone, Copy)]
+struct Port {
+    state: PortState,
+    peer: Option<(Guid, PortNum)>,
+}
+
+/// Follows packets through the tables and links of a fabric as Sets change them. Links that go down are not followed:
+/// start anew after that.
+pub struct Deliveries {
+    switches: BTreeMap<Guid, Switch>,
+    hosts: BTreeMap<(Guid, PortNum), PortState>,
+    /// Switches that hosts hang off.
+    leaves: Vec<Guid>,
+    /// The node that holds each LID.
+    holders: BTreeMap<Lid, Guid>,
+    followed: u64,
+    /// Leaf and LID of packets that were lost: to hosts, and to switches.
+    lost: [BTreeSet<(Guid, Lid)>; 2],
+    words: Vec<String>,
+}
+
+impl Deliveries {
+    pub(super) fn start(sim: &Sim) -> Deliveries {
+        let state = |port: (Guid, PortNum)| {
+            let info = sim.port_info(port.0, port.1).expect("it is a port");
+            info.port_state()
+        };
+        let switch = |guid| {
+            let ports = sim.num_ports(guid).expect("it is a switch");
+            Switch {
+                entries: sim.lft(guid).expect("it is a switch").to_vec(),
+                top: sim
+                    .switch_info(guid)
+                    .expect("it is a switch")
+                    .linear_fdb_top()
+                    .0,
+                ports: (0..=ports)
+                    .map(|number| Port {
+                        state: state((guid, PortNum(number))),
+                        peer: sim.peer(guid, PortNum(number)).ok().flatten(),
+                    })
+                    .collect(),
+                arrives: Vec::new(),
+            }
+        };
+        let switches = sim.nodes().filter(|&(_, kind)| kind == NodeKind::Switch);
+        let mut holders = BTreeMap::new();
+        for (guid, port) in sim.end_ports() {
+            let info = sim.port_info(guid, port).expect("it is a port");
+            let lids = info.lid().0..info.lid().0.saturating_add(info.lmc().lids());
+            holders.extend(
+                lids.map(|lid| (Lid(lid), guid))
+                    .filter(|(lid, _)| lid.is_unicast()),
+            );
+        }
+        let hosts = sim
+            .nodes()
+            .filter(|&(_, kind)| kind != NodeKind::Switch)
+            .map(|(guid, _)| guid)
+            .collect::<BTreeSet<_>>();
+        let ends = sim.end_ports().filter(|(guid, _)| hosts.contains(guid));
+        let leaves = ends.filter_map(|(guid, port)| Some(sim.peer(guid, port).ok()??.0));
+        let leaves: BTreeSet<Guid> = leaves.filter(|peer| !hosts.contains(peer)).collect();
+        let mut deliveries = Deliveries {
+            leaves: leaves.into_iter().collect(),
+            switches: switches.map(|(guid, _)| (guid, switch(guid))).collect(),
+            hosts: sim
+                .end_ports()
+                .filter(|(_, port)| *port != PortNum::ZERO)
+                .map(|port| (port, state(port)))
+                .collect(),
+            holders,
+            followed: 0,
+            lost: Default::default(),
+            words: Vec::new(),
+        };
+        let guids = deliveries.leaves.clone();
+        let last = deliveries
+            .holders
+            .keys()
+            .last()
+            .map_or(0, |lid| lid.index());
+        for guid in guids {
+            let arrives = (0..=last)
+                .map(|lid| deliveries.arrives(guid, Lid(lid as u16)).is_ok())
+                .collect();
+            if let Some(switch) = deliveries.switches.get_mut(&guid) {
+                switch.arrives = arrives;
+            }
+        }
+        deliveries
+    }
+
+    /// How many packets were followed.
+    #[must_use]
+    pub fn followed(&self) -> u64 {
+        self.followed
+    }
+
+    /// # Panics
+    ///
+    /// When a packet from a host to a host was lost that had arrived before.
+    pub fn assert_nothing_lost_to_hosts(&self) {
+        let lost = self.lost[0].len();
+        assert_eq!(lost, 0, "packets were lost: {:#?}", self.words);
+    }
+
+    /// # Panics
+    ///
+    /// When a packet from a host, to a host or a switch, was lost that had arrived before.
+    pub fn assert_nothing_lost(&self) {
+        let lost = self.lost[0].len() + self.lost[1].len();
+        assert_eq!(lost, 0, "packets were lost: {:#?}", self.words);
+    }
+
+    pub(super) fn replay(&mut self, entry: &JournalEntry) {
+        match entry.attribute {
+            LinearForwardingTable::ID => {
+                let Some(switch) = self.switches.get_mut(&entry.node) else {
+                    return;
+                };
+                let first = entry.modifier as usize * BLOCK;
+                if switch.entries.len() < first + BLOCK {
+                    switch.entries.resize(first + BLOCK, 255);
+                }
+                let held = &mut switch.entries[first..][..BLOCK];
+                let changed: Vec<usize> = (0..BLOCK)
+                    .filter(|&offset| held[offset] != entry.data[offset])
+                    .map(|offset| first + offset)
+                    .collect();
+                held.copy_from_slice(&entry.data);
+                self.follow(entry, changed);
+            }
+            SwitchInfo::ID => {
+                let top = SwitchInfo::from_data(&entry.data).linear_fdb_top().0;
+                let Some(switch) = self.switches.get_mut(&entry.node) else {
+                    return;
+                };
+                let before = std::mem::replace(&mut switch.top, top);
+                let changed = usize::from(before.min(top)) + 1..=usize::from(before.max(top));
+                self.follow(entry, changed.collect());
+            }
+            PortInfo::ID => {
+                let state = PortInfo::from_data(&entry.data).port_state();
+                if !matches!(state, PortState::Armed | PortState::Active) {
+                    return;
+                }
+                let set = entry.modifier as u8;
+                match self.switches.get_mut(&entry.node) {
+                    Some(switch) => switch.ports[usize::from(set)].state = state,
+                    None => {
+                        self.hosts.insert((entry.node, entry.port), state);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Follows a packet to each LID from the switch that `entry` changed.
+    fn follow(&mut self, entry: &JournalEntry, lids: Vec<usize>) {
+        for lid in lids {
+            // Tables are indexed by LID.
+            let lid = Lid(lid as u16);
+            if !self.holders.contains_key(&lid) {
+                continue;
+            }
+            self.followed += 1;
+            if self.arrives(entry.node, lid).is_ok() {
+                continue;
+            }
+            for leaf in self.leaves.clone() {
+                self.follow_from(leaf, entry, lid);
+            }
+        }
+    }
+
+    fn follow_from(&mut self, leaf: Guid, entry: &JournalEntry, lid: Lid) {
+        let Err(why) = self.arrives(leaf, lid) else {
+            return;
+        };
+        let arrived = self.switches[&leaf].arrives[lid.index()];
+        let to_switch = usize::from(self.switches.contains_key(&self.holders[&lid]));
+        if arrived && self.lost[to_switch].insert((leaf, lid)) && self.words.len() < KEPT {
+            self.words.push(format!(
+                "at {:?}, {} was written: from {leaf} to LID {lid}: {why}",
+                entry.time, entry.node
+            ));
+        }
+    }
+
+    fn arrives(&self, from: Guid, lid: Lid) -> Result<(), String> {
+        let holder = self.holders.get(&lid).ok_or("nobody holds it")?;
+        let mut at = from;
+        for _ in 0..HOPS_MAX {
+            let switch = &self.switches[&at];
+            let exit = match switch.entries.get(lid.index()) {
+                Some(&exit) if lid.0 <= switch.top && exit != 255 => exit,
+                _ => return Err(format!("{at} has no entry")),
+            };
+            if exit == 0 {
+                return if at == *holder {
+                    Ok(())
+                } else {
+                    Err(format!("{at} takes it for its own"))
+                };
+            }
+            let port = switch.ports.get(usize::from(exit));
+            let port = port.ok_or_else(|| format!("{at} has no port {exit}"))?;
+            let peer = port
+                .peer
+                .ok_or_else(|| format!("{at} has no cable at port {exit}"))?;
+            let far = match self.switches.get(&peer.0) {
+                Some(switch) => switch.ports[peer.1.index()].state,
+                None => self.hosts.get(&peer).copied().unwrap_or(PortState::Down),
+            };
+            if port.state != PortState::Active
+                || !matches!(far, PortState::Armed | PortState::Active)
+            {
+                return Err(format!(
+                    "{at} port {exit} is {:?}, its peer {far:?}",
+                    port.state
+                ));
+            }
+            if peer.0 == *holder && !self.switches.contains_key(&peer.0) {
+                return Ok(());
+            }
+            if !self.switches.contains_key(&peer.0) {
+                return Err(format!("{} takes no packets for others", peer.0));
+            }
+            at = peer.0;
+        }
+        Err(format!("it goes round at {at}"))
+    }
+}

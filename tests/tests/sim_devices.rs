@@ -1,0 +1,205 @@
+//! Devices that do things in their own way are managed like any other, and what they do is known afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::core::Command;
+use rsm::plan::policy::Policy;
+use rsm::sweep::inventory::PortKey;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{PortState, Speed};
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::{Devices, Habit};
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const TREE: &str = "fat-tree:k=4,levels=2";
+const LIMIT: Duration = Duration::from_secs(120);
+const M_KEY: u64 = 0x1234_5678_9abc_def0;
+
+fn settings(devices: &str) -> Settings {
+    let mut settings = Settings::default();
+    settings.sim.devices = Devices::parse(devices).unwrap();
+    settings
+}
+
+fn nodes(world: &World, kind: NodeKind) -> Vec<Guid> {
+    let nodes = world.sim.nodes().filter(|(_, other)| *other == kind);
+    nodes.map(|(guid, _)| guid).collect()
+}
+
+/// Lets the subnet manager look at everything anew.
+fn resweep(world: &mut World) {
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 0,
+    });
+    world.settle(LIMIT);
+}
+
+fn habits(world: &World) -> usize {
+    let findings = world.manager().findings();
+    assert!(
+        findings.iter().all(|(code, _)| *code == "device-habit"),
+        "{findings:?}"
+    );
+    findings.len()
+}
+
+#[test]
+fn port_that_refuses_extended_speeds_becomes_active_and_is_remembered() {
+    let mut world = World::generated(TREE, Settings::default());
+    let host = *nodes(&world, NodeKind::Ca).last().unwrap();
+    world
+        .sim
+        .set_personality(host, Habit::NoExtendedSpeeds.into())
+        .unwrap();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(habits(&world), 1);
+
+    let asked = |world: &World| world.requests().of(host, Method::GET, AttrId::PORT_INFO);
+    world.count_requests();
+    resweep(&mut world);
+    assert_eq!(asked(&world), 1, "its kind is known");
+    world.kill(0);
+    world.start(0, Memory::Kept);
+    world.count_requests();
+    world.settle(LIMIT);
+    assert_eq!(asked(&world), 1, "its kind is remembered");
+    assert_eq!(habits(&world), 1);
+    expect::assert_up(&world);
+}
+
+#[test]
+fn fabric_without_extended_speeds_comes_up_and_is_not_written_twice() {
+    let mut world = World::generated(TREE, settings("no-extended-speeds"));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    // Ports of adapters, port 0 and external ports of switches.
+    assert_eq!(habits(&world), 3);
+    world.count_requests();
+    resweep(&mut world);
+    assert_eq!(world.requests().count(Method::SET), 0);
+}
+
+#[test]
+fn polite_fabric_has_no_habits_and_its_ports_are_asked_once() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    world.count_requests();
+    resweep(&mut world);
+    for host in nodes(&world, NodeKind::Ca) {
+        assert_eq!(world.requests().of(host, Method::GET, AttrId::PORT_INFO), 1);
+    }
+}
+
+/// A leaf loses an uplink, and while that is worked on, one of its hosts comes back: the switch tells of the first change alone.
+#[test]
+fn change_between_reading_and_clearing_port_state_change_is_found() {
+    for step in 0..60 {
+        let mut settings = settings("trap-on-first-change");
+        settings.sim.link_training = Duration::from_micros(10);
+        let mut world = World::brought_up(TREE, settings);
+        let host = *nodes(&world, NodeKind::Ca).last().unwrap();
+        let (leaf, _) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
+        let ports = 1..=world.sim.num_ports(leaf).unwrap();
+        let uplink = ports
+            .map(PortNum)
+            .find(|&port| {
+                let peer = world.sim.peer(leaf, port).unwrap();
+                peer.is_some_and(|(peer, _)| world.sim.switch_info(peer).is_ok())
+            })
+            .unwrap();
+        world.sim.unlink(host, PortNum(1)).unwrap();
+        world.settle(LIMIT);
+        world.sim.unlink(leaf, uplink).unwrap();
+        world.schedule(Duration::from_micros(50) * step, move |world| {
+            world.sim.relink(host, PortNum(1)).unwrap();
+        });
+        world.run_for(Duration::from_millis(10));
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        // The uplink stays away.
+        let findings = world.manager().findings();
+        let codes: Vec<_> = findings.iter().map(|(code, _)| *code).collect();
+        assert_eq!(codes, ["cable-missing"], "{findings:?}");
+    }
+}
+
+#[test]
+fn trap_is_repressed_with_the_m_key() {
+    let mut settings = settings("checks-repress");
+    let mut policy = Policy::default();
+    policy.ports.m_key = M_KEY;
+    settings.core.policy = Arc::new(policy);
+    let mut world = World::brought_up(TREE, settings);
+    let host = *nodes(&world, NodeKind::Ca).last().unwrap();
+    let before = world.sim.counters().traps;
+    world.sim.set_description(host, b"renamed").unwrap();
+    world.settle(LIMIT);
+    assert_eq!(world.sim.counters().traps - before, 1);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn trap_of_the_own_node_from_lid_0_is_repressed_and_has_an_issuer() {
+    let mut world = World::brought_up(TREE, settings("own-trap-from-lid-0"));
+    let (own, port) = world.manager().local(&world.sim).unwrap();
+    let lid = world.sim.port_info(own, port).unwrap().lid();
+    let before = world.sim.counters().traps;
+    world.sim.set_description(own, b"renamed").unwrap();
+    world.settle(LIMIT);
+    assert_eq!(world.sim.counters().traps - before, 1);
+    let notice = world.manager().notices().last().unwrap();
+    assert_eq!(notice.issuer_lid(), lid);
+    let known = world.manager().core().inventory().node(own).unwrap();
+    assert_eq!(known.name(), "renamed");
+}
+
+#[test]
+fn values_of_real_devices_are_no_finding_and_no_difference() {
+    for devices in [
+        "unmanaged",
+        "managed",
+        "unmanaged+four-vls",
+        "two-vls",
+        "connectx-7",
+        "aggregation",
+        "legacy-speed-4+blank-base-port-0",
+    ] {
+        let mut world = World::brought_up(&format!("{TREE},speed=NDR"), settings(devices));
+        world.count_requests();
+        resweep(&mut world);
+        assert_eq!(world.requests().count(Method::SET), 0, "{devices}");
+        expect::assert_no_findings(&world);
+        let inventory = world.manager().core().inventory();
+        for (guid, node) in inventory.nodes() {
+            for (number, port) in node.external_ports().filter(|(_, port)| port.is_up()) {
+                let info = port.info.as_ref().unwrap();
+                let speed = info.effective_speed();
+                assert_eq!(speed, Some(Speed::Ndr), "{devices}: {guid} port {number}");
+            }
+        }
+        for switch in nodes(&world, NodeKind::Switch) {
+            let port0 = inventory.port(PortKey::new(switch, PortNum::ZERO)).unwrap();
+            assert_eq!(port0.state(), Some(PortState::Active), "{devices}");
+        }
+    }
+}
+
+/// VLCap 2 or 3 opposite 4: each link uses what both ends have.
+#[test]
+fn ports_with_different_vls_use_what_both_have() {
+    let mut world = World::generated(TREE, Settings::default());
+    let host = *nodes(&world, NodeKind::Ca).last().unwrap();
+    world
+        .sim
+        .set_personality(host, Habit::TwoVls.into())
+        .unwrap();
+    world.bring_up();
+    let (leaf, port) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
+    for (guid, port) in [(host, PortNum(1)), (leaf, port)] {
+        let info = world.sim.port_info(guid, port).unwrap();
+        assert_eq!(info.operational_vls().data_vls(), Some(2));
+    }
+}

@@ -1,0 +1,132 @@
+//! What would be set is listed, and nothing is set.
+
+use std::time::Duration;
+
+use rsm::core::{Config, Mode};
+use rsm::push::{Foreseen, Task};
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{Datagram, RemoteAddress};
+use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, SmState};
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::smp::{Smp, SmpRequest};
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const TREE: &str = "fat-tree:k=4,levels=2";
+
+fn dry() -> Config {
+    Config {
+        mode: Mode::DryRun,
+        ..Config::default()
+    }
+}
+
+fn nodes(world: &World, wanted: NodeKind) -> Vec<Guid> {
+    let nodes = world.sim.nodes();
+    nodes
+        .filter(|&(_, kind)| kind == wanted)
+        .map(|(guid, _)| guid)
+        .collect()
+}
+
+/// What a dry run at the last host lists now.
+fn dry_run(world: &mut World) -> Vec<Foreseen> {
+    let host = *nodes(world, NodeKind::Ca).last().expect("there are hosts");
+    let index = world.add_manager_with(host, PortNum(1), dry());
+    world.run_for(Duration::from_secs(1));
+    let manager = &world.managers()[index];
+    assert_eq!(manager.sets(), 0);
+    let sets = manager.foreseen().expect("it has planned").to_vec();
+    world.kill(index);
+    sets
+}
+
+fn count(sets: &[Foreseen], matches: impl Fn(Task) -> bool) -> u64 {
+    sets.iter().filter(|set| matches(set.order.task)).count() as u64
+}
+
+#[test]
+fn on_a_fresh_fabric_a_dry_run_lists_what_a_manager_sets_and_sets_nothing() {
+    let netlist = generate(TREE).unwrap();
+    let settings = Settings {
+        core: dry(),
+        ..Settings::default()
+    };
+    let mut world = World::generated(TREE, settings);
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.sim.counters().sets(), 0);
+    let listed = world.manager().foreseen().expect("it has planned").to_vec();
+
+    let mut managed = World::new(&netlist, Settings::default());
+    let (host, port) = rsm_tests::virtual_time::first_host(&netlist);
+    managed.add_manager(host, port);
+    managed.settle(LIMIT);
+    expect::assert_up(&managed);
+    let sets = expect::sets(&managed.sim.counters());
+    let blocks = count(&listed, |task| matches!(task, Task::Block { .. }));
+    assert_eq!(Some(&blocks), sets.get(&LinearForwardingTable::ID));
+    let total: u64 = sets.values().sum();
+    assert_eq!(listed.len() as u64, total, "{sets:?}");
+}
+
+#[test]
+fn beside_a_master_whose_tables_are_as_planned_a_dry_run_lists_nothing() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let before = world.manager().convergences().len();
+    let sets = world.sim.counters().sets();
+    assert!(dry_run(&mut world).is_empty());
+    assert_eq!(world.sim.counters().sets(), sets);
+    assert_eq!(
+        world.manager().convergences().len(),
+        before,
+        "the master has nothing to do for it"
+    );
+}
+
+#[test]
+fn an_entry_changed_by_hand_is_the_only_set_listed() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switch = *nodes(&world, NodeKind::Switch).last().unwrap();
+    let host = nodes(&world, NodeKind::Ca)[1];
+    let lid = world.sim.port_info(host, PortNum(1)).unwrap().lid();
+    let before = world.sim.lft(switch).unwrap().to_vec();
+    let mut broken = [255; 64];
+    broken.copy_from_slice(&before[..64]);
+    broken[lid.index()] = 255;
+    write_block(&mut world, host, switch, broken);
+
+    let sets = dry_run(&mut world);
+    assert_eq!(sets.len(), 1, "{sets:?}");
+    let set = &sets[0];
+    assert!(
+        matches!(set.order.task, Task::Block { switch: written, block: 0, .. } if written == switch)
+    );
+    assert_eq!(set.before, Some(broken));
+    assert_eq!(set.after[..], before[..64]);
+}
+
+/// Sets block 0 of a switch's table, as an operator would by hand.
+fn write_block(world: &mut World, host: Guid, switch: Guid, entries: [u8; 64]) {
+    let lid: Lid = world.sim.port_info(switch, PortNum::ZERO).unwrap().lid();
+    let hand = ForeignManager::new(host, 0, SmState::NotActive);
+    let hand = world.add_foreign(host, PortNum(1), hand);
+    let smp = Smp::lid_routed(&SmpRequest {
+        method: Method::SET,
+        attribute: LinearForwardingTable::ID,
+        modifier: 0,
+        tid: Tid(7),
+        m_key: 0,
+        data: entries,
+    });
+    let set = Datagram {
+        mad: *smp.as_bytes(),
+        remote: RemoteAddress::smi(lid),
+    };
+    world.send_from(hand, &set);
+    world.run_for(Duration::from_millis(1));
+    world.remove_foreign(hand);
+    assert_eq!(world.sim.lft(switch).unwrap()[..64], entries);
+}

@@ -1,0 +1,254 @@
+//! Two subnet managers, one of which does not run for a while.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use rsm::core::role::{Identity, Role};
+use rsm::core::{Activity, Config};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::SmState;
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const TREE: &str = "fat-tree:k=4,levels=2";
+/// Long enough for a standby to declare the master gone: its poll, and all attempts of it.
+const PAUSE: Duration = Duration::from_secs(10);
+const SM_KEY: u64 = 0x11;
+
+fn config(priority: u8) -> Config {
+    Config {
+        identity: Identity {
+            priority,
+            sm_key: SM_KEY,
+        },
+        ..Config::default()
+    }
+}
+
+fn last_host(world: &World) -> Guid {
+    let hosts = world.sim.nodes().filter(|&(_, kind)| kind == NodeKind::Ca);
+    hosts.last().expect("there are hosts").0
+}
+
+/// A subnet with two managers that has come to rest: the first of `priorities` at the first host.
+fn two_managers(priorities: [u8; 2]) -> World {
+    let settings = Settings {
+        core: config(priorities[0]),
+        ..Settings::default()
+    };
+    let mut world = World::brought_up(TREE, settings);
+    let guid = last_host(&world);
+    world.add_manager_with(guid, PortNum(1), config(priorities[1]));
+    world.run_for(LIMIT);
+    assert_eq!(masters(&world).len(), 1);
+    world
+}
+
+fn is_master(world: &World, index: usize) -> bool {
+    *world.managers()[index].core().role() == Role::Master
+}
+
+/// The managers that are master, as they see it themselves.
+fn masters(world: &World) -> Vec<usize> {
+    (0..world.managers().len())
+        .filter(|&index| is_master(world, index))
+        .collect()
+}
+
+/// Cables between switches, by one of their ends.
+fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
+    let is_switch = |guid: Guid| {
+        world
+            .sim
+            .nodes()
+            .any(|(node, kind)| node == guid && kind == NodeKind::Switch)
+    };
+    let reach = expect::reach(world, &[]);
+    let links = reach.links.iter();
+    links
+        .filter(|(a, b)| is_switch(a.0) && is_switch(b.0))
+        .map(|&(a, _)| a)
+        .collect()
+}
+
+/// Takes a cable away at once, before the watch's eyes.
+fn unplug(world: &mut World, (node, port): (Guid, PortNum)) {
+    world.schedule(Duration::ZERO, move |world| {
+        world.sim.unlink(node, port).expect("it is cabled");
+    });
+}
+
+/// Takes a cable away after `delay`, and puts it back 300 ms later.
+fn toggle(world: &mut World, (node, port): (Guid, PortNum), delay: Duration) {
+    world.schedule(delay, move |world| {
+        world.sim.unlink(node, port).expect("it is cabled");
+    });
+    world.schedule(delay + Duration::from_millis(300), move |world| {
+        world.sim.relink(node, port).expect("it was unplugged");
+    });
+}
+
+/// Runs for `duration`. Fails when `deposed` sets anything while the other one is master.
+fn run_watched(world: &mut World, deposed: usize, duration: Duration) {
+    let other = 1 - deposed;
+    let seen = Cell::new(world.managers()[deposed].sets());
+    let until = world.now() + duration;
+    let violated = world.run(until, |world| {
+        let sets = world.managers()[deposed].sets();
+        let sent = sets > seen.replace(sets);
+        sent && is_master(world, other)
+    });
+    assert!(
+        !violated,
+        "manager {deposed} sets while {other} is master, at {:?}",
+        world.now()
+    );
+}
+
+fn stop_and_continue_with_links_toggling(priorities: [u8; 2], rounds: u32) {
+    let mut world = two_managers(priorities);
+    let trunks = trunks(&world);
+    for round in 0..rounds {
+        let deposed = masters(&world)[0];
+        // Now and then a push is under way when it stops, or a link changes at the moment at which it goes on.
+        let jitter = Duration::from_micros(u64::from(round) * 137 % 4000);
+        let toggles = [Duration::ZERO, PAUSE / 2, PAUSE - jitter];
+        for (turn, delay) in toggles.into_iter().enumerate() {
+            let trunk = trunks[(round as usize * 3 + turn) % trunks.len()];
+            toggle(&mut world, trunk, delay);
+        }
+        world.schedule(jitter, move |world| world.pause_for(deposed, PAUSE));
+        world.run_for(PAUSE + jitter - Duration::from_nanos(1));
+        let successor = 1 - deposed;
+        assert!(is_master(&world, successor), "round {round}: no successor");
+        run_watched(&mut world, deposed, Duration::from_secs(1));
+        assert_eq!(masters(&world).len(), 1, "round {round}");
+        run_watched(&mut world, deposed, Duration::from_secs(9));
+        assert_eq!(masters(&world).len(), 1, "round {round}");
+        assert!(
+            priorities[0] == priorities[1]
+                || is_master(&world, usize::from(priorities[1] > priorities[0])),
+            "round {round}: the one with precedence is master in the end"
+        );
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+    }
+    world.watched().assert_harmless();
+}
+
+#[test]
+fn a_stronger_master_stopped_for_ten_seconds_sets_nothing_until_it_is_handed_the_subnet() {
+    stop_and_continue_with_links_toggling([7, 5], 25);
+}
+
+#[test]
+fn a_master_of_equal_priority_stopped_for_ten_seconds_sets_nothing_while_another_is_master() {
+    stop_and_continue_with_links_toggling([5, 5], 25);
+}
+
+#[test]
+fn a_master_stopped_within_a_push_sends_nothing_of_it_afterwards() {
+    for after_us in [0, 50, 200, 1000] {
+        let mut world = two_managers([7, 5]);
+        let trunk = trunks(&world)[0];
+        unplug(&mut world, trunk);
+        let until = world.now() + LIMIT;
+        let pushes =
+            |world: &World| matches!(world.manager().core().activity(), Activity::Pushing { .. });
+        assert!(world.run(until, pushes), "the lost link is written");
+        world.run_for(Duration::from_micros(after_us));
+        world.pause_for(0, PAUSE);
+        world.run_for(PAUSE - Duration::from_nanos(1));
+        assert!(is_master(&world, 1));
+        run_watched(&mut world, 0, Duration::from_secs(10));
+        assert_eq!(masters(&world), [0]);
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+    }
+}
+
+#[test]
+fn a_pause_without_a_successor_delays_the_push_and_loses_nothing() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let trunk = trunks(&world)[0];
+    unplug(&mut world, trunk);
+    let until = world.now() + LIMIT;
+    let pushes =
+        |world: &World| matches!(world.manager().core().activity(), Activity::Pushing { .. });
+    assert!(world.run(until, pushes), "the lost link is written");
+    world.pause_for(0, PAUSE);
+    world.run_for(PAUSE + Duration::from_secs(1));
+    assert_eq!(masters(&world), [0]);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    // The cable is away, and nothing else is wrong.
+    let findings = world.manager().findings();
+    assert!(
+        findings.iter().all(|(code, _)| *code == "cable-missing"),
+        "{findings:?}"
+    );
+    world.watched().assert_harmless();
+}
+
+#[test]
+fn a_standby_that_was_stopped_does_not_take_over_from_a_master_that_answers() {
+    let mut world = two_managers([7, 5]);
+    // At every phase of its poll.
+    for phase_ms in (0..2000).step_by(97) {
+        world.run_for(Duration::from_millis(phase_ms));
+        world.pause_for(1, PAUSE);
+        world.run_for(PAUSE - Duration::from_nanos(1));
+        run_watched(&mut world, 1, Duration::from_secs(5));
+        assert_eq!(masters(&world), [0], "phase {phase_ms} ms");
+    }
+}
+
+#[test]
+fn a_successor_that_started_during_the_pause_is_found_through_the_own_port() {
+    for priorities in [[7, 5], [5, 7]] {
+        let settings = Settings {
+            core: config(priorities[0]),
+            ..Settings::default()
+        };
+        let mut world = World::brought_up(TREE, settings);
+        let guid = last_host(&world);
+        world.pause_for(0, PAUSE);
+        world.schedule(PAUSE / 2, move |world| {
+            world.add_manager_with(guid, PortNum(1), config(priorities[1]));
+        });
+        world.run_for(PAUSE - Duration::from_nanos(1));
+        assert!(is_master(&world, 1));
+        run_watched(&mut world, 0, Duration::from_secs(1));
+        assert_eq!(masters(&world).len(), 1);
+        run_watched(&mut world, 0, LIMIT);
+        let stronger = usize::from(priorities[1] > priorities[0]);
+        assert_eq!(masters(&world), [stronger]);
+        expect::assert_up(&world);
+    }
+}
+
+#[test]
+fn a_weaker_master_is_a_finding_until_it_is_gone() {
+    let settings = Settings {
+        core: config(5),
+        ..Settings::default()
+    };
+    let mut world = World::brought_up(TREE, settings);
+    let guid = last_host(&world);
+    let rival = ForeignManager {
+        sm_key: SM_KEY,
+        ..ForeignManager::new(guid, 3, SmState::Master)
+    };
+    let rival = world.add_foreign(guid, PortNum(1), rival);
+    world.run_for(LIMIT);
+    assert_eq!(masters(&world), [0]);
+    assert_eq!(
+        world.manager().findings(),
+        [("other-master", guid.to_string())]
+    );
+    world.foreign_mut(rival).state = SmState::Standby;
+    world.run_for(LIMIT);
+    assert_eq!(masters(&world), [0]);
+    assert_eq!(world.manager().findings(), []);
+}

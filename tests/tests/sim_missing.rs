@@ -1,0 +1,192 @@
+//! What was there and is not: a finding until it is back or accepted as gone.
+
+use std::time::Duration;
+
+use rsm::core::Command;
+use rsm::expected::{Accept, LostAt};
+use rsm::findings::{Finding, Severity};
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Eight leaves with two hosts each, two ways up from each leaf.
+const TREE: &str = "fat-tree:k=4,levels=3";
+
+type End = (Guid, PortNum);
+
+fn is_switch(world: &World, guid: Guid) -> bool {
+    let mut nodes = world.sim.nodes();
+    nodes.any(|(other, kind)| other == guid && kind == NodeKind::Switch)
+}
+
+/// Hosts other than the manager's, with the leaf ports that they are at.
+fn hosts(world: &World) -> Vec<(End, End)> {
+    let own = world.manager().local(&world.sim).expect("it has a port");
+    let links = expect::reach(world, &[]).links.into_iter();
+    let links = links.filter(|&(a, b)| a != own && b != own);
+    links
+        .filter_map(
+            |(a, b)| match (is_switch(world, a.0), is_switch(world, b.0)) {
+                (true, false) => Some((b, a)),
+                (false, true) => Some((a, b)),
+                _ => None,
+            },
+        )
+        .collect()
+}
+
+/// A leaf that the manager's host is not at.
+fn leaf(world: &World) -> Guid {
+    let own = world.manager().local(&world.sim).expect("it has a port");
+    let own = world.sim.peer(own.0, own.1).expect("it is there");
+    let own = own.expect("it is cabled").0;
+    let mut leaves = hosts(world).into_iter().map(|(_, leaf)| leaf.0);
+    leaves.find(|&leaf| leaf != own).expect("there are more")
+}
+
+/// The first port of a leaf that leads to another switch.
+fn uplink(world: &World, leaf: Guid) -> PortNum {
+    let ports = (1..=world.sim.num_ports(leaf).expect("it is there")).map(PortNum);
+    let mut up = ports.filter(|&port| {
+        let peer = world.sim.peer(leaf, port).expect("it is there");
+        peer.is_some_and(|peer| is_switch(world, peer.0))
+    });
+    up.next().expect("it has links up")
+}
+
+fn missing(world: &World) -> Vec<Finding> {
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let findings = snapshot.findings.iter().cloned();
+    findings
+        .filter(|finding| finding.kind.code().ends_with("-missing"))
+        .collect()
+}
+
+fn assert_one(world: &World, kind: &str, severity: Severity, parts: &[&str]) {
+    let found = missing(world);
+    let [finding] = &found[..] else {
+        panic!("one finding: {found:?}");
+    };
+    assert_eq!((finding.kind.code(), finding.severity), (kind, severity));
+    for part in parts {
+        assert!(finding.text.contains(part), "{part}: {}", finding.text);
+    }
+}
+
+fn pass(world: &mut World) {
+    world.run_for(LIMIT);
+    world.settle(LIMIT);
+}
+
+#[test]
+fn a_lost_cable_is_a_finding_until_it_is_back() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let leaf = leaf(&world);
+    let port = uplink(&world, leaf);
+    world.sim.unlink(leaf, port).expect("it is cabled");
+    pass(&mut world);
+    let parts = [" 1 of 2", "was Active", "routes were moved"];
+    assert_one(&world, "cable-missing", Severity::Warning, &parts);
+    world.sim.relink(leaf, port).expect("it was cabled");
+    pass(&mut world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn a_dead_switch_and_the_hosts_behind_it_are_one_finding() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let leaf = leaf(&world);
+    world.sim.power_off(leaf).expect("it is there");
+    pass(&mut world);
+    let parts = [
+        "2 hosts went with it",
+        "fewest links to switches left, 3 of 4",
+    ];
+    assert_one(&world, "switch-missing", Severity::Warning, &parts);
+    world.sim.power_on(leaf).expect("it is there");
+    pass(&mut world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn a_host_that_is_off_is_one_piece_of_information() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let (host, _) = hosts(&world)[0];
+    world.sim.power_off(host.0).expect("it is there");
+    pass(&mut world);
+    assert_one(&world, "host-missing", Severity::Info, &["was at "]);
+}
+
+#[test]
+fn what_is_accepted_is_missed_no_more_until_it_was_back() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let [(one, _), (other, other_leaf), ..] = hosts(&world)[..] else {
+        panic!("two hosts");
+    };
+    for (host, _) in [one, other] {
+        world.sim.power_off(host).expect("it is there");
+    }
+    pass(&mut world);
+    assert_eq!(missing(&world).len(), 2);
+    world.command(Command::Accept(Accept::Node(one.0)));
+    world.settle(LIMIT);
+    assert_one(&world, "host-missing", Severity::Info, &[]);
+    world.command(Command::Accept(Accept::Port(
+        rsm::sweep::inventory::PortKey::new(other_leaf.0, other_leaf.1),
+    )));
+    world.command(Command::Accept(Accept::Node(other.0)));
+    world.settle(LIMIT);
+    expect::assert_no_findings(&world);
+    world.sim.power_on(one.0).expect("it is there");
+    pass(&mut world);
+    expect::assert_no_findings(&world);
+    world.sim.power_off(one.0).expect("it is there");
+    pass(&mut world);
+    assert_one(&world, "host-missing", Severity::Info, &[]);
+}
+
+#[test]
+fn a_restart_remembers_what_is_missing_and_sees_what_went_meanwhile() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let [(before, _), (meanwhile, _), ..] = hosts(&world)[..] else {
+        panic!("two hosts");
+    };
+    world.sim.power_off(before.0).expect("it is there");
+    pass(&mut world);
+    world.kill(0);
+    world.sim.power_off(meanwhile.0).expect("it is there");
+    world.start(0, Memory::Kept);
+    pass(&mut world);
+    assert_eq!(missing(&world).len(), 2);
+    let snapshot = world.manager().snapshot().expect("it is up");
+    for (host, _) in [before, meanwhile] {
+        let node = snapshot.expected.node(host).expect("it is missing");
+        assert_eq!(node.at, LostAt::Unknown, "the clock is another one");
+    }
+    for (host, _) in [before, meanwhile] {
+        world.sim.power_on(host).expect("it is there");
+    }
+    pass(&mut world);
+    expect::assert_no_findings(&world);
+    assert!(
+        world
+            .manager()
+            .snapshot()
+            .expect("it is up")
+            .expected
+            .is_empty()
+    );
+}
+
+#[test]
+fn hosts_that_changed_places_are_not_missing() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let hosts = hosts(&world);
+    let (first, last) = (hosts[0].0, hosts[hosts.len() - 1].0);
+    world.sim.swap_cables(first, last).expect("both are cabled");
+    pass(&mut world);
+    assert_eq!(missing(&world), []);
+    expect::assert_up(&world);
+}

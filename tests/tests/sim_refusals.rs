@@ -1,0 +1,310 @@
+//! Devices that take Sets in their own way: they refuse some, and show old values in answers to others.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::core::{Command, Config};
+use rsm::diff::NotKept;
+use rsm::plan::policy::{Policy, PortPolicy};
+use rsm_ids::{Guid, Lmc, PortNum};
+use rsm_mad::wire::attr::{Attribute, PortInfo, PortState};
+use rsm_mad::wire::header::Method;
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::{Devices, Habit, Personality, PortField, PortFields};
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+const SPEC: &str = "fat-tree:k=4,levels=3";
+
+/// Enough LIDs for several blocks of forwarding tables.
+const LARGE: &str = "fat-tree:k=8,levels=3";
+
+fn settings(personality: Personality, policy: Policy) -> Settings {
+    let mut settings = Settings::default();
+    settings.sim.devices = Devices::Alike(personality);
+    settings.core.policy = Arc::new(policy);
+    settings
+}
+
+/// Settings that change every field with a name at some port.
+fn policy_of_all_fields() -> Policy {
+    Policy {
+        lmc: Lmc::new(1).expect("it is in range"),
+        lmc_enhanced_port0: true,
+        ports: PortPolicy {
+            m_key: 0x1234,
+            m_key_protect: 1,
+            m_key_lease_s: 60,
+            sm_sl: 1,
+            ..PortPolicy::default()
+        },
+        ..Policy::default()
+    }
+}
+
+/// Brings the subnet up. Returns the codes of all findings that were published meanwhile, and the most repairs in a row.
+fn bring_up(world: &mut World) -> (BTreeSet<&'static str>, u32) {
+    let codes = RefCell::new(BTreeSet::new());
+    let repairs = Cell::new(0);
+    let until = world.now() + LIMIT;
+    let quiet = world.run(until, |world| {
+        let findings = world.manager().findings();
+        codes
+            .borrow_mut()
+            .extend(findings.into_iter().map(|(code, _)| code));
+        repairs.set(repairs.get().max(world.manager().core().repairs()));
+        world.is_quiet()
+    });
+    assert!(quiet, "findings {:?}", world.manager().findings());
+    (codes.into_inner(), repairs.get())
+}
+
+/// How many Sets were refused so far.
+fn refused(world: &World) -> u64 {
+    let reached: u64 = expect::sets(&world.sim.counters()).values().sum();
+    let nodes = world.sim.nodes();
+    let in_effect: u64 = nodes
+        .map(|(guid, _)| world.sim.sets_at(guid).unwrap())
+        .sum();
+    reached - in_effect
+}
+
+fn switches(world: &World) -> Vec<Guid> {
+    let nodes = world.sim.nodes();
+    nodes
+        .filter(|&(_, kind)| kind == NodeKind::Switch)
+        .map(|(guid, _)| guid)
+        .collect()
+}
+
+fn last_host(world: &World) -> (Guid, PortNum) {
+    let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
+    hosts.last().expect("there are hosts")
+}
+
+/// Restarts all switches while no manager runs, and starts one that remembers its predecessor's.
+fn restart_on_blank_switches(world: &mut World) {
+    world.kill(0);
+    for switch in switches(world) {
+        world.sim.reboot(switch).unwrap();
+    }
+    world.run_for(Duration::from_secs(30));
+    world.start(0, Memory::Kept);
+    bring_up(world);
+}
+
+#[test]
+fn ports_that_activate_by_themselves_are_read_and_no_fault() {
+    let settings = settings(Habit::SelfActivating.into(), Policy::default());
+    let mut world = World::generated(LARGE, settings);
+    let (findings, repairs) = bring_up(&mut world);
+    assert!(refused(&world) > 0, "Set(Active) came too late somewhere");
+    assert_eq!((findings, repairs), (BTreeSet::new(), 0));
+    expect::assert_up(&world);
+}
+
+#[test]
+fn blocks_above_linear_fdb_top_are_refused_to_none_that_is_known_to_refuse_them() {
+    let settings = settings(Habit::LftUpToTop.into(), Policy::default());
+    let mut world = World::generated(LARGE, settings);
+    world.watch();
+    let (findings, repairs) = bring_up(&mut world);
+    assert_eq!((findings, repairs), (["device-habit"].into(), 0));
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+    let before = refused(&world);
+    let switches = switches(&world).len() as u64;
+    let in_flight = u64::from(world.manager().core().plan().unwrap().blocks() as u32);
+    assert!(before > 0 && before <= switches * in_flight, "{before}");
+    restart_on_blank_switches(&mut world);
+    assert_eq!(refused(&world), before, "it is remembered");
+    expect::assert_up(&world);
+    let findings = world.manager().findings();
+    assert!(findings.iter().all(|(code, _)| *code == "device-habit"));
+}
+
+#[test]
+fn settings_go_before_the_state_where_both_together_are_refused() {
+    let settings = settings(Habit::ArmsAlone.into(), Policy::default());
+    let mut world = World::generated(SPEC, settings);
+    let (findings, repairs) = bring_up(&mut world);
+    assert_eq!((findings, repairs), (["device-habit"].into(), 0));
+    expect::assert_up(&world);
+    let before = refused(&world);
+    let ports = 2 * expect::reach(&world, &[]).links.len() as u64;
+    assert!(before > 0 && before <= ports, "{before} of {ports} ports");
+    restart_on_blank_switches(&mut world);
+    assert_eq!(refused(&world), before, "it is remembered");
+    expect::assert_up(&world);
+}
+
+/// Both habits, and ports that activate by themselves, under loss.
+#[test]
+fn devices_that_refuse_come_up_under_loss() {
+    let personality = Habit::ArmsAlone | Habit::LftUpToTop | Habit::SelfActivating;
+    for seed in 0..5 {
+        let settings = Settings {
+            seed,
+            ..settings(personality, Policy::default())
+        };
+        let mut world = World::generated(SPEC, settings);
+        world.schedule_loss(Duration::ZERO, Duration::from_secs(3), 0.2);
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        let findings = world.manager().findings();
+        assert!(findings.iter().all(|(code, _)| *code == "device-habit"));
+    }
+}
+
+#[test]
+fn old_values_in_answers_converge_and_are_no_habit() {
+    for &field in PortField::ALL {
+        let fields = PortFields::of(field);
+        for personality in [
+            Personality::shows_old_once(fields),
+            Personality::shows_old_always(fields),
+        ] {
+            let settings = settings(personality, policy_of_all_fields());
+            let mut world = World::generated(SPEC, settings);
+            let (findings, _) = bring_up(&mut world);
+            assert_eq!(findings, BTreeSet::new(), "{}", field.name());
+            expect::assert_up(&world);
+            let learned = &world.manager().remembered().not_kept;
+            assert_eq!(learned, &NotKept::default(), "{}", field.name());
+        }
+    }
+}
+
+#[test]
+fn essential_fields_that_a_device_never_keeps_are_a_finding_and_no_storm() {
+    for field in [
+        PortField::Lid,
+        PortField::Lmc,
+        PortField::MasterSmLid,
+        PortField::MKey,
+    ] {
+        let settings = settings(Personality::POLITE, policy_of_all_fields());
+        let mut world = World::generated(SPEC, settings);
+        let (host, port) = last_host(&world);
+        let drops = Personality::drops(PortFields::of(field));
+        world.sim.set_personality(host, drops).unwrap();
+        world.count_requests();
+        world.run_for(Duration::from_secs(300));
+        let name = field.name();
+        let finding = ("set-failed", format!("{host}:{port}"));
+        assert_eq!(world.manager().findings(), [finding], "{name}");
+        let sets = world.requests().of(host, Method::SET, PortInfo::ID);
+        assert!(sets < 30, "{name}: {sets} Sets in five minutes");
+        let learned = &world.manager().remembered().not_kept;
+        assert_eq!(learned, &NotKept::default(), "{name}");
+        expect::assert_up_without(&world, &[host]);
+    }
+}
+
+#[test]
+fn harmless_fields_that_a_device_never_keeps_become_its_habit() {
+    let drops = Personality::drops(PortFields::of(PortField::ErrorThresholds));
+    let mut world = World::generated(SPEC, settings(drops, Policy::default()));
+    world.count_requests();
+    let (findings, _) = bring_up(&mut world);
+    assert_eq!(findings, ["device-habit"].into());
+    expect::assert_up(&world);
+    let ports = 2 * expect::reach(&world, &[]).links.len() + switches(&world).len();
+    let sets = world.requests().count(Method::SET);
+    world.count_requests();
+    let full = true;
+    world.command(Command::Resweep { full, ticket: 1 });
+    world.settle(LIMIT);
+    assert_eq!(world.requests().count(Method::SET), 0, "of {sets} before");
+    assert!(ports > 0 && world.manager().remembered().not_kept != NotKept::default());
+}
+
+/// An MTU that a device does not keep is said of the link that it limits; to bounce the link helps once or not at all.
+#[test]
+fn mtu_that_a_device_never_keeps_is_a_finding_and_bounced_once() {
+    for bounce in [false, true] {
+        let policy = Policy {
+            ports: PortPolicy {
+                bounce,
+                ..PortPolicy::default()
+            },
+            ..Policy::default()
+        };
+        let mut world = World::generated(SPEC, settings(Personality::POLITE, policy));
+        let (host, port) = last_host(&world);
+        let drops = Personality::drops(PortFields::of(PortField::Mtu));
+        world.sim.set_personality(host, drops).unwrap();
+        world.count_requests();
+        bring_up(&mut world);
+        world.run_for(Duration::from_secs(120));
+        let finding = ("link-mismatch", format!("{host}:{port}"));
+        assert_eq!(world.manager().findings(), [finding], "bounce {bounce}");
+        let sets = world.requests().of(host, Method::SET, PortInfo::ID);
+        assert_eq!(sets, if bounce { 4 } else { 2 });
+        expect::assert_up(&world);
+    }
+}
+
+fn reload(world: &mut World, ports: PortPolicy) {
+    let config = Config {
+        policy: Arc::new(Policy {
+            ports,
+            ..Policy::default()
+        }),
+        ..Config::default()
+    };
+    world.command(Command::Reload(Box::new(config)));
+}
+
+#[test]
+fn changed_number_of_vls_is_a_finding_until_links_are_bounced_one_by_one() {
+    let fewer = PortPolicy {
+        max_operational_vls: 1,
+        ..PortPolicy::default()
+    };
+    let mut world = World::brought_up("ring:4", Settings::default());
+    let links = expect::reach(&world, &[]).links;
+    let sets = expect::sets(&world.sim.counters());
+    reload(&mut world, fewer.clone());
+    world.settle(LIMIT);
+    assert_eq!(expect::sets(&world.sim.counters()), sets, "nothing is set");
+    let findings = world.manager().findings();
+    assert!(findings.iter().all(|(code, _)| *code == "link-mismatch"));
+    assert_eq!(findings.len(), 2 * links.len());
+
+    let bounce = true;
+    reload(&mut world, PortPolicy { bounce, ..fewer });
+    let most_down = Cell::new(0);
+    let until = world.now() + LIMIT;
+    world.run(until, |world| {
+        let is_down = |&(guid, port): &(Guid, PortNum)| {
+            let info = world.sim.port_info(guid, port).unwrap();
+            info.port_state() != PortState::Active
+        };
+        let down = links.iter().filter(|(a, b)| is_down(a) || is_down(b));
+        most_down.set(most_down.get().max(down.count()));
+        false
+    });
+    assert_eq!(most_down.get(), 1, "one at a time");
+    expect::assert_up(&world);
+    // The link that the manager itself is behind stays up.
+    let findings = world.manager().findings();
+    assert_eq!(findings.len(), 2, "{findings:?}");
+}
+
+#[test]
+fn polite_devices_cost_not_one_smp_more() {
+    let mut world = World::generated(LARGE, Settings::default());
+    world.count_requests();
+    bring_up(&mut world);
+    let requests = world.requests();
+    let counts = [Method::GET, Method::SET].map(|method| requests.count(method));
+    assert_eq!(counts, [GETS, SETS]);
+}
+
+/// What it took to bring [`LARGE`] up before devices were expected to refuse anything.
+const GETS: u64 = 1811;
+const SETS: u64 = 2016;

@@ -1,0 +1,231 @@
+//! Switches that another manager left with adaptive routing on: what they read back is not what they forward by.
+
+use std::time::Duration;
+
+use rsm::config::Takeover;
+use rsm::core::{Command, Config};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{ArInfo, Attribute, LinearForwardingTable};
+use rsm_mad::wire::header::Method;
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::LinearWrites;
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Switches of a kind that has ARInfo.
+const SPEC: &str = "fat-tree:k=4,levels=3,speed=hdr";
+
+fn brought_up(takeover: Takeover) -> World {
+    let settings = Settings {
+        core: Config {
+            takeover,
+            ..Config::default()
+        },
+        ..Settings::default()
+    };
+    World::brought_up(SPEC, settings)
+}
+
+fn switches(world: &World) -> Vec<Guid> {
+    let nodes = world.sim.nodes();
+    nodes
+        .filter(|&(_, kind)| kind == NodeKind::Switch)
+        .map(|(guid, _)| guid)
+        .collect()
+}
+
+/// Has every switch forward adaptively by tables that do not know the last host, while it reads back the right ones.
+fn route_adaptively(world: &mut World, writes: LinearWrites) {
+    let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
+    let (host, port) = hosts.last().expect("there are hosts");
+    let lid = world.sim.port_info(host, port).unwrap().lid();
+    for switch in switches(world) {
+        let mut entries = world.sim.lft(switch).unwrap().to_vec();
+        entries[lid.index()] = 255;
+        world
+            .sim
+            .set_adaptive_routing(switch, entries, writes)
+            .unwrap();
+    }
+}
+
+fn delivers_everywhere(world: &World) -> bool {
+    let reach = expect::reach(world, &[]);
+    expect::unreachable(&world.sim, &reach, 0).is_empty()
+}
+
+/// Starts a manager that remembers nothing in place of the one that ran, and counts what it sends.
+fn take_over(world: &mut World) {
+    world.kill(0);
+    world.run_for(Duration::from_secs(3));
+    world.count_requests();
+    world.start(0, Memory::Lost);
+    world.settle(LIMIT);
+}
+
+fn blocks_written(world: &World, switch: Guid) -> u64 {
+    let requests = world.requests();
+    requests.of(switch, Method::SET, LinearForwardingTable::ID)
+}
+
+fn blocks_planned(world: &World) -> u64 {
+    world.manager().core().plan().expect("planned").blocks() as u64
+}
+
+#[test]
+fn tables_behind_adaptive_routing_are_written_and_adaptive_routing_ends() {
+    for writes in [LinearWrites::TakeEffect, LinearWrites::Wait] {
+        let mut world = brought_up(Takeover::Auto);
+        route_adaptively(&mut world, writes);
+        assert!(
+            !delivers_everywhere(&world),
+            "the tables in force are stale"
+        );
+        take_over(&mut world);
+        expect::assert_up(&world);
+        expect::assert_no_findings(&world);
+        for switch in switches(&world) {
+            assert!(!world.sim.routes_adaptively(switch).unwrap());
+            assert_eq!(blocks_written(&world, switch), blocks_planned(&world));
+            let requests = world.requests();
+            assert_eq!(requests.of(switch, Method::GET, ArInfo::ID), 1);
+            assert_eq!(requests.of(switch, Method::SET, ArInfo::ID), 1);
+        }
+        take_over(&mut world);
+        assert_eq!(world.requests().count(Method::SET), 0, "{writes:?}: once");
+    }
+}
+
+#[test]
+fn trust_leaves_adaptive_routing_and_says_so_until_a_rewrite_is_requested() {
+    let mut world = brought_up(Takeover::Trust);
+    route_adaptively(&mut world, LinearWrites::Wait);
+    take_over(&mut world);
+    assert_eq!(world.requests().count(Method::SET), 0);
+    assert!(!delivers_everywhere(&world));
+    let findings = world.manager().findings();
+    assert_eq!(findings.len(), switches(&world).len(), "{findings:?}");
+    assert!(findings.iter().all(|(code, _)| *code == "adaptive-routing"));
+
+    world.command(Command::Rewrite { ticket: 7 });
+    world.settle(LIMIT);
+    assert_eq!(world.manager().done().back(), Some(&7));
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn switch_that_keeps_adaptive_routing_is_told_once_and_named() {
+    let mut world = brought_up(Takeover::Auto);
+    route_adaptively(&mut world, LinearWrites::TakeEffect);
+    for switch in switches(&world) {
+        world.sim.lock_adaptive_routing(switch).unwrap();
+    }
+    take_over(&mut world);
+    world.run_for(Duration::from_secs(300));
+    expect::assert_up(&world);
+    for switch in switches(&world) {
+        let requests = world.requests();
+        assert_eq!(requests.of(switch, Method::SET, ArInfo::ID), 1);
+        assert_eq!(blocks_written(&world, switch), blocks_planned(&world));
+        let finding = ("adaptive-routing", switch.to_string());
+        assert!(world.manager().findings().contains(&finding));
+    }
+}
+
+/// Tables that cannot be read at the takeover, and are later, count no more than the others.
+#[test]
+fn tables_behind_adaptive_routing_are_written_in_spite_of_loss() {
+    for seed in 0..10 {
+        let settings = Settings {
+            seed,
+            ..Settings::default()
+        };
+        let mut world = World::brought_up(SPEC, settings);
+        route_adaptively(&mut world, LinearWrites::TakeEffect);
+        world.kill(0);
+        world.start(0, Memory::Lost);
+        world.schedule_loss(Duration::ZERO, Duration::from_secs(5), 0.4);
+        world.settle(LIMIT * 5);
+        expect::assert_up(&world);
+        expect::assert_no_findings(&world);
+    }
+}
+
+#[test]
+fn ar_info_is_asked_once_at_a_takeover_of_switches_that_have_it_and_never_at_bring_up() {
+    for (spec, asked) in [(SPEC, 1), ("fat-tree:k=4,levels=3,speed=qdr", 0)] {
+        let mut world = World::generated(spec, Settings::default());
+        world.count_requests();
+        world.settle(LIMIT);
+        world.run_for(Duration::from_secs(60));
+        let bring_up = world.requests();
+        assert!(bring_up.nodes(Method::GET, ArInfo::ID).is_empty());
+        take_over(&mut world);
+        world.run_for(Duration::from_secs(60));
+        for switch in switches(&world) {
+            let requests = world.requests();
+            assert_eq!(requests.of(switch, Method::GET, ArInfo::ID), asked);
+        }
+        assert_eq!(world.requests().count(Method::SET), 0);
+        expect::assert_no_findings(&world);
+    }
+}
+
+/// Tables of another manager that read back right count, so that a takeover finds nothing to write.
+#[test]
+fn tables_of_another_manager_are_written_anew_only_where_the_operator_says_so() {
+    for (takeover, written) in [
+        (Takeover::Auto, false),
+        (Takeover::Trust, false),
+        (Takeover::Rewrite, true),
+    ] {
+        let mut world = World::brought_up(SPEC, Settings::default());
+        world.kill(0);
+        let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
+        let (host, port): (Guid, PortNum) = hosts.last().expect("there are hosts");
+        world.count_requests();
+        let config = Config {
+            takeover,
+            ..Config::default()
+        };
+        let other = world.add_manager_with(host, port, config);
+        world.settle(LIMIT);
+        let plan = world.managers()[other].core().plan().expect("planned");
+        let blocks = if written { plan.blocks() as u64 } else { 0 };
+        for switch in switches(&world) {
+            assert_eq!(blocks_written(&world, switch), blocks, "{takeover:?}");
+        }
+        assert!(delivers_everywhere(&world));
+        assert_eq!(world.managers()[other].findings(), Vec::new());
+    }
+}
+
+#[test]
+fn requested_rewrite_writes_every_block_once_and_nothing_else() {
+    let mut world = World::brought_up(SPEC, Settings::default());
+    world.watch();
+    world.count_requests();
+    world.command(Command::Rewrite { ticket: 1 });
+    world.settle(LIMIT);
+    assert_eq!(world.manager().done().back(), Some(&1));
+    let sets = world.requests().attributes(Method::SET);
+    assert_eq!(sets, [LinearForwardingTable::ID].into());
+    for switch in switches(&world) {
+        assert_eq!(blocks_written(&world, switch), blocks_planned(&world));
+    }
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+    world.count_requests();
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 2,
+    });
+    world.settle(LIMIT);
+    assert_eq!(
+        world.requests().count(Method::SET),
+        0,
+        "written tables count"
+    );
+}
