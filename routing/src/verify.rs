@@ -15,7 +15,7 @@ mod tally;
 mod transition;
 mod walk;
 
-pub use along::{IdleLinks, Stages, stages_along, stages_along_opening};
+pub use along::{IdleLinks, LinkEnd, Stages, stages_along, stages_along_opening};
 pub use check::{Verified, mixture_is_acyclic, verify, verify_on_lanes, verify_whole};
 pub use delta::{Candidate, Changed, Standing, Untold, verify_changes};
 pub use dependencies::Dependencies;

@@ -7,13 +7,14 @@ mod random;
 
 use common::{pgft, without_switches};
 use proptest::prelude::*;
-use rsm_ids::Lid;
+use rsm_ids::{Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{
-    IdleLinks, Stages, mixture_is_acyclic, stages, stages_along, stages_along_opening, verify,
+    IdleLinks, LinkEnd, Stages, mixture_is_acyclic, stages, stages_along, stages_along_opening,
+    verify,
 };
 
 fn routed(kind: EngineKind, topology: &Topology, earlier: Option<&Ranking>) -> Routing {
@@ -205,6 +206,91 @@ fn path(topology: &Topology, tables: &Tables, from: SwitchIdx, lid: Lid) -> Opti
     Some(passed)
 }
 
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    /// Xorshift, 64 bits.
+    fn below(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below as u64) as usize
+    }
+}
+
+/// The way to new tables while links become Active as soon as they may, in all of its prefixes.
+fn assert_safe_opening(
+    topology: &Topology,
+    old: &Tables,
+    new: &Routing,
+    end: impl Fn(SwitchIdx, PortNum) -> LinkEnd,
+    seed: u64,
+) {
+    let orientation = Orientation::of(topology, new.ranking.as_ref().unwrap()).unwrap();
+    let is_above = |high: SwitchIdx, low: SwitchIdx| orientation.is_above(high, low);
+    if !rsm_routing::verify::Dependencies::of(topology, &new.tables).follows(is_above) {
+        return;
+    }
+    let idle = IdleLinks::of(topology, &end);
+    let Some(stages) = stages_along_opening(topology, is_above, &idle, old, &new.tables) else {
+        return;
+    };
+    let mut random = Random(seed | 1);
+    let cuts = usize::from(stages.has_cut);
+    let (mut now, mut began_sound) = (old.clone(), true);
+    for (number, stage) in stages.tables.iter().enumerate() {
+        let mut writes: Vec<(usize, usize)> = (0..stage.lfts.len())
+            .flat_map(|switch| (0..stage.lfts[switch].blocks()).map(move |block| (switch, block)))
+            .filter(|&(switch, block)| !stage.lfts[switch].block_eq(&now.lfts[switch], block))
+            .collect();
+        // Switch by switch, so that some of them hold all of it while others hold nothing.
+        let turns: Vec<usize> = topology.indices().map(|_| random.below(1 << 20)).collect();
+        writes.sort_by_key(|&(switch, _)| turns[switch]);
+        for at in 0..=writes.len() {
+            if let Some((switch, block)) = at.checked_sub(1).map(|last| writes[last]) {
+                now.lfts[switch].set_block(block, stage.lfts[switch].block(block));
+            }
+            let held_to = |switch: SwitchIdx| {
+                let of_stage = writes[at..].iter().all(|&(left, _)| left != switch.index());
+                number > cuts || number == cuts && of_stage
+            };
+            let lets_open = |switch: SwitchIdx| {
+                if !stages.links_first {
+                    return now.lft(switch) == new.tables.lft(switch);
+                }
+                let is_dark = idle.is_dark(switch);
+                let waits = is_dark && (!held_to(switch) || stages.dark_last && number <= cuts);
+                number >= cuts && !waits
+            };
+            let closed: Vec<_> = topology
+                .cables()
+                .iter()
+                .filter(|cable| {
+                    let ends = [cable.a, cable.b]
+                        .map(|(guid, port)| (topology.switch_by_guid(guid).unwrap(), port));
+                    let least = ends.iter().map(|&(switch, port)| end(switch, port)).min();
+                    let opens = ends.iter().all(|&(switch, _)| lets_open(switch));
+                    // Links with both ends Armed may be Active by themselves at any time.
+                    least == Some(LinkEnd::Closed) && !opens
+                })
+                .map(|cable| cable.a)
+                .collect();
+            let open = topology.without_cables(&closed);
+            let report = verify(&open, &now);
+            let is_sound = report.loop_free && report.credit_loop_free;
+            if number == 0 && at == 0 {
+                began_sound = is_sound;
+            }
+            // A circle that was there lasts until it is cut.
+            let is_excused = !began_sound && number < cuts;
+            let told = (&report.witnesses, number, at);
+            assert!(is_sound || is_excused, "{told:?}");
+        }
+    }
+    assert_eq!(now, new.tables);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
@@ -231,5 +317,57 @@ proptest! {
         assert_safe_way((&whole, &first), (&broken, &during), seed);
         let after = routed(kind, &whole, during.ranking.as_ref());
         assert_safe_way((&broken, &during), (&whole, &after), seed);
+    }
+
+    #[test]
+    fn links_become_active_while_tables_come(
+        plan in random::any_fabric(),
+        idle in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+        dark in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
+        armed in any::<u64>(),
+        seed in any::<u64>(),
+        tree in any::<bool>(),
+    ) {
+        let kind = if tree { EngineKind::FabricTree } else { EngineKind::UpDn };
+        let whole = plan.build();
+        let cables = whole.cables();
+        prop_assume!(!cables.is_empty());
+        let first = routed(kind, &whole, None);
+        let dark: Vec<_> = dark
+            .iter()
+            .map(|dark| whole.switch(SwitchIdx(dark.index(whole.switch_count()) as u32)).guid)
+            .collect();
+        let back: Vec<_> = cables
+            .iter()
+            .enumerate()
+            .filter(|&(number, cable)| {
+                let chosen = idle.iter().any(|idle| idle.index(cables.len()) == number);
+                chosen || dark.contains(&cable.a.0) || dark.contains(&cable.b.0)
+            })
+            .map(|(number, cable)| (*cable, armed >> (number % 64) & 3 == 0))
+            .collect();
+        let ends: Vec<_> = back.iter().map(|(cable, _)| cable.a).collect();
+        let broken = whole.without_cables(&ends);
+        let during = routed(kind, &broken, first.ranking.as_ref());
+        // Those that were cut off hold what they held before, or what another ranking gave them.
+        let other = routed(EngineKind::UpDn, &whole, None);
+        let mut old = held(&broken, &during.tables, &whole);
+        for (number, guid) in dark.iter().enumerate() {
+            let switch = whole.switch_by_guid(*guid).unwrap();
+            let left = if number % 2 == 0 { &first } else { &other };
+            old.lfts[switch.index()] = left.tables.lft(switch).clone();
+        }
+        let end = |switch: SwitchIdx, port: PortNum| {
+            let here = (whole.switch(switch).guid, port);
+            let link = back.iter().find(|(cable, _)| cable.a == here || cable.b == here);
+            match link {
+                Some((_, true)) => LinkEnd::Armed,
+                Some((_, false)) => LinkEnd::Closed,
+                None => LinkEnd::Active,
+            }
+        };
+        let after = routed(kind, &whole, during.ranking.as_ref());
+        assert_safe_opening(&whole, &old, &after, end, seed);
+        assert_safe_opening(&whole, &old, &first, end, seed);
     }
 }

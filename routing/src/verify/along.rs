@@ -29,37 +29,49 @@ use rsm_ids::{Lid, PortNum};
 use crate::tables::{BLOCK_LIDS, Lft, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
-/// Links between switches that are up and carry no packets yet: they are not Active at both ends.
+/// How far a port that a link between switches ends at is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LinkEnd {
+    /// It takes no packets.
+    Closed,
+    /// It is Armed: it sends no packets, and there are devices that take it to Active by themselves.
+    Armed,
+    /// It is Active.
+    Active,
+}
+
+/// Links between switches that are up and not Active at both ends: no entry should lead to them yet.
 ///
 /// They become Active once the first stage is held everywhere, and before the second one begins.
 #[derive(Clone, Default, Debug)]
 pub struct IdleLinks {
     /// By switch, the output ports that lead to such a link; empty where there is none.
     ports: Vec<FixedBitSet>,
-    /// Switches that have no other links to switches: no packet passes them.
+    /// Switches all of whose links to switches have a closed end: no packet passes them.
     dark: FixedBitSet,
 }
 
 impl IdleLinks {
-    /// Those links of `topology` that `is_idle` says of one of their ends.
-    pub fn of(topology: &Topology, is_idle: impl Fn(SwitchIdx, PortNum) -> bool) -> IdleLinks {
+    /// Those links of `topology` of which `end` says that one end is not Active.
+    pub fn of(topology: &Topology, end: impl Fn(SwitchIdx, PortNum) -> LinkEnd) -> IdleLinks {
         let mut idle = IdleLinks {
             ports: vec![FixedBitSet::new(); topology.switch_count()],
             dark: FixedBitSet::with_capacity(topology.switch_count()),
         };
         for switch in topology.indices() {
-            let (mut links, mut idle_ports) = (0, Vec::new());
+            let (mut links, mut closed, mut idle_ports) = (0, 0, Vec::new());
             for (number, used) in (0u8..=255).zip(topology.port_uses(switch)) {
                 let PortUse::Link { peer, peer_port } = *used else {
                     continue;
                 };
                 links += 1;
-                if is_idle(switch, PortNum(number)) || is_idle(peer, peer_port) {
+                let least = end(switch, PortNum(number)).min(end(peer, peer_port));
+                closed += usize::from(least == LinkEnd::Closed);
+                if least < LinkEnd::Active {
                     idle_ports.push(usize::from(number));
                 }
             }
-            idle.dark
-                .set(switch.index(), links > 0 && links == idle_ports.len());
+            idle.dark.set(switch.index(), links > 0 && links == closed);
             idle.ports[switch.index()].extend(idle_ports);
         }
         idle
@@ -71,7 +83,7 @@ impl IdleLinks {
         ports.is_some_and(|ports| ports.contains(port.index()))
     }
 
-    /// Whether no packet passes the switch, because all of its links to switches are such.
+    /// Whether no packet passes the switch, because all of its links to switches have a closed end.
     pub fn is_dark(&self, switch: SwitchIdx) -> bool {
         self.dark.contains(switch.index())
     }
@@ -116,6 +128,9 @@ pub struct Stages {
     /// The first of them is what is in force without the entries by which packets turn up after going down. It takes nothing
     /// else away, and adds nothing.
     pub has_cut: bool,
+    /// Links of dark switches must not become Active before the stage that idle links wait for is held everywhere. Else
+    /// they may as soon as the dark ones among the switches at their ends hold that.
+    pub dark_last: bool,
 }
 
 /// As [`stages`](super::stages), for tables that follow one order: no packet goes up after it went down. Takes as long as
@@ -137,7 +152,7 @@ pub fn stages_along(
 /// As [`stages_along`], while some links of `topology` carry no packets yet: an entry that packets pass leads to such a link
 /// from the second stage on.
 ///
-/// A switch without other links gets all of its entries in the first stage. Should some entry that stays until a later one
+/// A dark switch gets all of its entries in the first stage. Should some entry that stays until a later one
 /// make that a path that goes up after it went down, no link is taken to be idle, and none may become Active before both of
 /// its ends hold the last stage.
 ///
@@ -157,6 +172,7 @@ pub fn stages_along_opening(
             tables: vec![new.clone()],
             links_first: true,
             has_cut: false,
+            dark_last: false,
         });
     }
     let directions = Directions::of(topology, is_above);
@@ -273,6 +289,14 @@ struct Late {
     stage: u8,
 }
 
+/// The entries that wait.
+#[derive(Default)]
+struct Waiting {
+    late: Vec<Late>,
+    /// See [`Stages::dark_last`].
+    dark_last: bool,
+}
+
 /// Why there are no stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Conflict {
@@ -336,8 +360,8 @@ impl Way<'_> {
     /// The stages from what is in force, which follows the order where it changes; `blocks` has by block the switches in which
     /// it changes.
     fn stages(&self, blocks: &[Vec<SwitchIdx>]) -> Option<Stages> {
-        match self.late(blocks) {
-            Ok(late) => Some(self.tables(late, true)),
+        match self.waiting(blocks) {
+            Ok(waiting) => Some(self.tables(waiting, true)),
             Err(Conflict::Order | Conflict::Circle) => None,
             Err(Conflict::Dark) => {
                 let idle = IdleLinks::default();
@@ -345,15 +369,17 @@ impl Way<'_> {
                     idle: &idle,
                     ..*self
                 };
-                let late = way.late(blocks).ok();
-                late.map(|late| way.tables(late, false))
+                let waiting = way.waiting(blocks).ok();
+                waiting.map(|waiting| way.tables(waiting, false))
             }
         }
     }
 
     /// The tables of all stages, given the entries that wait.
-    fn tables(&self, late: Vec<Late>, links_first: bool) -> Stages {
+    fn tables(&self, Waiting { late, dark_last }: Waiting, links_first: bool) -> Stages {
         let last = late.iter().map(|late| late.stage).max().unwrap_or(0);
+        // With one stage there is no moment between it and what comes after it.
+        let last = last.max(u8::from(dark_last));
         let mut tables = vec![self.new.clone(); usize::from(last) + 1];
         for Late { switch, lid, stage } in late {
             let entry = self.before(switch, lid);
@@ -365,15 +391,16 @@ impl Way<'_> {
             tables,
             links_first,
             has_cut: false,
+            dark_last,
         }
     }
 
     /// All entries that wait; `blocks` has by block the switches in which it changes.
-    fn late(&self, blocks: &[Vec<SwitchIdx>]) -> Result<Vec<Late>, Conflict> {
-        let found: Vec<Result<Vec<Late>, Conflict>> = blocks
+    fn waiting(&self, blocks: &[Vec<SwitchIdx>]) -> Result<Waiting, Conflict> {
+        let found: Vec<Result<Waiting, Conflict>> = blocks
             .par_iter()
             .enumerate()
-            .map(|(block, switches)| self.late_of(block, switches))
+            .map(|(block, switches)| self.waiting_in(block, switches))
             .collect();
         // Which conflict is told does not depend on the order that blocks are looked at in.
         let conflicts = found.iter().filter_map(|found| found.as_ref().err());
@@ -383,15 +410,20 @@ impl Way<'_> {
         {
             return Err(Conflict::Order);
         }
-        let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(found.into_iter().flatten().collect())
+        let mut all = Waiting::default();
+        for found in found {
+            let Waiting { late, dark_last } = found?;
+            all.late.extend(late);
+            all.dark_last |= dark_last;
+        }
+        Ok(all)
     }
 
     /// The entries of a block that wait, by LID and switch; `changed` are the switches in which the block changes.
-    fn late_of(&self, block: usize, changed: &[SwitchIdx]) -> Result<Vec<Late>, Conflict> {
-        let mut late = Vec::new();
+    fn waiting_in(&self, block: usize, changed: &[SwitchIdx]) -> Result<Waiting, Conflict> {
+        let mut waiting = Waiting::default();
         if changed.is_empty() {
-            return Ok(late);
+            return Ok(waiting);
         }
         let senders = self.senders(block, changed);
         let mut column = Column::new(self);
@@ -401,9 +433,10 @@ impl Way<'_> {
                 Err(Conflict::Circle | Conflict::Dark) => column.stages(changed, false)?,
                 found => found?,
             };
-            late.extend(found);
+            waiting.late.extend(found);
+            waiting.dark_last |= column.dark_last;
         }
-        Ok(late)
+        Ok(waiting)
     }
 
     /// Who can send down to a switch that goes up, one by what it was and the other by what it will be: those in which the block
@@ -478,6 +511,8 @@ struct Column<'a> {
     marks: Memo<Mark>,
     /// Packets that arrive are to go on arriving.
     keeps_delivering: bool,
+    /// The new entry of a dark switch must not meet the old one of another that packets pass.
+    dark_last: bool,
 }
 
 impl<'a> Column<'a> {
@@ -490,6 +525,7 @@ impl<'a> Column<'a> {
             arrives: Memo::new(switches),
             marks: Memo::new(switches),
             keeps_delivering: true,
+            dark_last: false,
         }
     }
 
@@ -522,6 +558,7 @@ impl<'a> Column<'a> {
         keeps_delivering: bool,
     ) -> Result<Vec<Late>, Conflict> {
         self.keeps_delivering = keeps_delivering;
+        self.dark_last = false;
         self.marks.clear();
         let mut late = Vec::new();
         for &switch in changed {
@@ -544,10 +581,11 @@ impl<'a> Column<'a> {
         }
         let mut stage = self.after_pairs(switch)?;
         if self.way.idle.is_dark(switch) {
-            // Its links become Active after the first stage, and find everything in place.
+            // Its links can become Active after the first stage, and find everything in place.
             if stage > 1 {
                 return Err(Conflict::Dark);
             }
+            self.dark_last |= stage == 1;
             stage = 0;
         } else {
             let after = self.way.after(switch, self.lid);
@@ -570,18 +608,28 @@ impl<'a> Column<'a> {
                 while let Some(&(fed, sender)) = self.feeders.get(at)
                     && fed == switch
                 {
-                    stage = stage.max(later(self.stage(sender)?)?);
+                    stage = stage.max(self.after_one(switch, sender)?);
                     at += 1;
                 }
             }
             Direction::Down(receiver)
                 if directions.is_up(receiver, self.way.before(receiver, self.lid)) =>
             {
-                stage = later(self.stage(receiver)?)?;
+                stage = self.after_one(switch, receiver)?;
             }
             Direction::Down(_) | Direction::Nowhere | Direction::End => {}
         }
         Ok(stage)
+    }
+
+    /// The stage after the entry of `other`, which must not be in force together with the new one of `switch`.
+    fn after_one(&mut self, switch: SwitchIdx, other: SwitchIdx) -> Result<u8, Conflict> {
+        let idle = self.way.idle;
+        if idle.is_dark(switch) && idle.is_dark(other) {
+            // Both hold all of their entries before a link between them becomes Active.
+            return Ok(0);
+        }
+        later(self.stage(other)?)
     }
 
     /// The stage after all entries and links that packets need which the new entry of `switch` leads on.

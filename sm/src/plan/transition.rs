@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortNum};
-use rsm_mad::wire::attr::{NodeType, PortState};
+use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
 use rsm_routing::engine::Routing;
 use rsm_routing::lanes::Lanes;
 use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{
-    Dependencies, IdleLinks, masks_follow, mixture_is_sound, stages, stages_along_opening,
+    Dependencies, IdleLinks, LinkEnd, masks_follow, mixture_is_sound, stages, stages_along_opening,
 };
 
 use super::multicast::masks_by_mlid;
@@ -81,6 +81,9 @@ pub struct Transition {
     pub dark: Arc<BTreeSet<Guid>>,
     /// How many interim tables, 0 or 1, only take entries out of what is held; before that no such link becomes Active.
     pub cuts: usize,
+    /// Links of `dark` switches become Active only after the interim tables that `awaited` says are held everywhere. Else
+    /// they may as soon as the dark ones among the switches at their ends hold theirs.
+    pub dark_last: bool,
     /// Interim tables discard packets, SMPs by LID too, that old and planned ones pass on.
     pub discards: bool,
 }
@@ -172,6 +175,7 @@ pub(super) fn route(
                 awaited,
                 dark,
                 cuts: usize::from(stages.has_cut),
+                dark_last: stages.dark_last,
                 discards: stages.has_cut,
             },
             follows: !stages.has_cut,
@@ -199,6 +203,7 @@ fn opening(
         awaited,
         dark,
         cuts: 0,
+        dark_last: false,
         discards: false,
     }
 }
@@ -210,7 +215,15 @@ fn idle_links(fabric: &Fabric, topology: &Topology) -> IdleLinks {
     IdleLinks::of(topology, |switch, port| {
         let node = nodes[switch.index()].map(|node| fabric.node(node));
         let port = node.and_then(|node| node.ports.get(port.index()));
-        port.is_none_or(|port| port.state() != PortState::Active)
+        match port
+            .and_then(|port| port.info.as_ref())
+            .map(PortInfo::port_state)
+        {
+            Some(PortState::Active) => LinkEnd::Active,
+            // A port that never answered may be in any state.
+            Some(PortState::Armed) | None => LinkEnd::Armed,
+            Some(_) => LinkEnd::Closed,
+        }
     })
 }
 

@@ -3,7 +3,7 @@
 use rsm_ids::{Guid, PortNum};
 
 use super::phases::{Phase, Phases};
-use super::ports::PortPush;
+use super::ports::{Link, PortPush};
 use super::tables::SwitchPush;
 use super::{Push, Task};
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -170,10 +170,14 @@ impl Push {
             return;
         };
         let peer = port.peer();
-        let open = [Some(key), peer]
-            .into_iter()
-            .flatten()
-            .all(|end| self.lets_open(end) && self.holds_p_keys(end));
+        let mut ends = [Some(key), peer].into_iter().flatten();
+        let link = if !ends.clone().all(|end| self.lets_arm(end)) {
+            Link::Waits
+        } else if ends.all(|end| self.lets_open(end) && self.holds_p_keys(end)) {
+            Link::Opens
+        } else {
+            Link::Arms
+        };
         let waits_for_peer = peer
             .and_then(|peer| self.ports.get(&peer))
             .is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled());
@@ -194,7 +198,7 @@ impl Push {
             self.ready
                 .extend(blocks.into_iter().map(|block| Task::PKeys(key, block)));
         }
-        if let Some(step) = port.due(info, peer_state, open) {
+        if let Some(step) = port.due(info, peer_state, link) {
             port.sent();
             self.ready.push_back(Task::Port(key, step));
         }

@@ -29,18 +29,28 @@ impl Push {
     /// Whether the switch at the end `end` of a link lets it become Active. Where tables wait for the link, it has to be in use
     /// or to hold all of its tables; else it has to forward as planned.
     pub(super) fn lets_open(&self, end: PortKey) -> bool {
-        if !self.plan.transition.awaited.contains(&end) {
+        let transition = &self.plan.transition;
+        if !transition.awaited.contains(&end) {
             return self.is_programmed(end.node);
         }
         let zero = PortKey::new(end.node, PortNum::ZERO);
         let has_lid = !self.ports.get(&zero).is_some_and(PortPush::awaits_info);
-        let is_dark = self.plan.transition.dark.contains(&end.node);
+        let has_passed = |phases: usize| self.phases.passed() >= phases || self.phases.is_last();
+        let lets_dark_open = || {
+            let is_held = !transition.dark_last || has_passed(transition.cuts + 1);
+            is_held && self.is_programmed(end.node)
+        };
         // What is taken out first could close a loop over the link; a push without phases takes nothing out.
-        let is_cut = self.phases.passed() >= self.plan.transition.cuts || self.phases.is_last();
         has_lid
-            && is_cut
+            && has_passed(transition.cuts)
             && self.phases.are_lanes_held()
-            && (!is_dark || self.is_programmed(end.node))
+            && (!transition.dark.contains(&end.node) || lets_dark_open())
+    }
+
+    /// Whether a port at `end` of a link may be armed. There are devices that go on to Active by themselves, so that links that
+    /// have to wait are not armed either.
+    pub(super) fn lets_arm(&self, end: PortKey) -> bool {
+        !self.plan.transition.awaited.contains(&end) || self.lets_open(end)
     }
 
     /// A port was read: its link may be Active at both ends now.

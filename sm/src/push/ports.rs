@@ -9,6 +9,17 @@ use crate::diff::{PortChange, heeds};
 use crate::plan::ports::FieldMask;
 use crate::sweep::inventory::PortKey;
 
+/// How far the link at a port may go now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Link {
+    /// Its state stays as it is.
+    Waits,
+    /// Its ends may be armed.
+    Arms,
+    /// It may carry data: the switches at both ends let it, and both ports hold their keys.
+    Opens,
+}
+
 /// The writing of one port.
 #[derive(Debug)]
 pub(super) struct PortPush {
@@ -86,9 +97,8 @@ impl PortPush {
         !settings.differing(info, self.change.ignored).is_empty()
     }
 
-    /// What the port needs next, given what it last said, its peer's state, and whether its link may carry data: the switches at
-    /// both ends forward as planned, and both ports hold their keys.
-    pub(super) fn due(&self, info: &PortInfo, peer: Option<PortState>, open: bool) -> Option<Step> {
+    /// What the port needs next, given what it last said, its peer's state, and how far its link may go.
+    pub(super) fn due(&self, info: &PortInfo, peer: Option<PortState>, link: Link) -> Option<Step> {
         if self.on_its_way || self.given_up {
             return None;
         }
@@ -97,11 +107,13 @@ impl PortPush {
             PortState::Init if self.change.activate && self.apart && differs => {
                 Some(Step::Configure)
             }
-            PortState::Init if self.change.activate => Some(Step::Arm),
+            PortState::Init if self.change.activate && link != Link::Waits => Some(Step::Arm),
+            // Its settings go with its state.
+            PortState::Init if self.change.activate => None,
             // Both ends must be Armed at least: what an Active end sends to one in Init is lost (IBA 7.2.7).
             PortState::Armed
                 if self.change.activate
-                    && open
+                    && link == Link::Opens
                     && matches!(peer, Some(PortState::Armed | PortState::Active)) =>
             {
                 Some(Step::Activate)

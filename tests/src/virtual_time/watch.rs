@@ -275,13 +275,30 @@ impl Watch {
         if self.credit_loops.len() < KEPT
             && let Some(cycle) = self.credit_loop()
         {
-            let channels: Vec<String> = cycle
-                .iter()
-                .map(|&(switch, port)| format!("{}:{port}", self.switches[switch]))
+            let ends = cycle.iter().zip(cycle.iter().cycle().skip(1));
+            let channels: Vec<String> = ends
+                .map(|(&from, &to)| {
+                    let lid = self.lid_between(from, to);
+                    format!("{}:{} by {lid:#x}", self.switches[from.0], from.1)
+                })
                 .collect();
             self.credit_loops
                 .push(format!("at {at:?}, {what}: {}", channels.join(" -> ")));
         }
+    }
+
+    /// A LID whose packets leave by the first of two exits and then by the second one; 0 where there is none.
+    fn lid_between(&self, from: (usize, u8), to: (usize, u8)) -> usize {
+        let leaves = |exit: (usize, u8), lid: usize| {
+            let masks = self.tables[exit.0].exits(lid as u16);
+            let by_mask = masks[usize::from(exit.1 / 64)] >> (exit.1 % 64) & 1 == 1;
+            self.tables[exit.0].exit(lid) == Some(exit.1) || by_mask
+        };
+        let unicast = 1..self.tables[from.0].entries.len();
+        let multicast = self.tables[from.0].masks.keys().copied().map(usize::from);
+        let mut lids = unicast.chain(multicast);
+        lids.find(|&lid| leaves(from, lid) && leaves(to, lid))
+            .unwrap_or(0)
     }
 
     /// A circle of directed links between switches each of which can wait for the next, with packets for any LID,
