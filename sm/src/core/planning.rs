@@ -20,6 +20,7 @@ impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
         let job = self.job_on_hardware(now);
         self.note_trial();
+        self.work.planned();
         self.work.regrouped();
         self.begin_planning(job);
     }

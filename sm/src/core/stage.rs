@@ -233,8 +233,11 @@ impl Core {
             .plan
             .as_ref()
             .is_some_and(|plan| Arc::ptr_eq(&plan.policy, &self.config.policy));
-        let quiet =
-            delta.is_empty() && same_links && plan_holds && !self.first_sweep.is_provisional();
+        let quiet = delta.is_empty()
+            && same_links
+            && plan_holds
+            && !self.work.wants_plan()
+            && !self.first_sweep.is_provisional();
         match sweep.scope() {
             _ if !quiet => self.start_plan(now),
             Scope::Light | Scope::Targets

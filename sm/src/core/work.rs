@@ -244,6 +244,16 @@ impl Work {
         self.plan || self.repair || self.everything.is_some() || !self.switches.is_empty()
     }
 
+    /// Whether the plan is to be made anew, also where a sweep that goes first finds nothing new.
+    pub fn wants_plan(&self) -> bool {
+        self.plan
+    }
+
+    /// A plan is being made of all that is known.
+    pub fn planned(&mut self) {
+        (self.plan, self.rebalance) = (false, false);
+    }
+
     /// Takes the next thing to be done. What it covers does not wait any longer.
     pub fn take(&mut self) -> Option<Next> {
         if self.not_before.is_some() {
@@ -254,8 +264,7 @@ impl Work {
             self.ports.clear();
             self.unread.clear();
             self.later.clear();
-            (self.lightly, self.master, self.plan, self.repair) = (false, false, false, false);
-            self.rebalance = false;
+            (self.lightly, self.master, self.repair, self.rebalance) = (false, false, false, false);
             return Some(Next::Everything { audit });
         }
         if self.repair
@@ -263,7 +272,7 @@ impl Work {
             || !self.ports.is_empty()
             || !self.unread.is_empty()
         {
-            (self.plan, self.master, self.rebalance) = (false, false, false);
+            (self.master, self.rebalance) = (false, false);
             return Some(Next::Targets {
                 switches: std::mem::take(&mut self.switches),
                 ports: std::mem::take(&mut self.ports),
@@ -271,8 +280,8 @@ impl Work {
                 repair: std::mem::take(&mut self.repair),
             });
         }
-        if std::mem::take(&mut self.plan) {
-            self.rebalance = false;
+        if self.wants_plan() {
+            self.planned();
             return Some(Next::Plan);
         }
         if std::mem::take(&mut self.groups) {

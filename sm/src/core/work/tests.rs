@@ -24,12 +24,28 @@ fn everything_covers_the_rest() {
     work.look_at(SWITCH, "trap");
     work.look_at_port(PORT);
     work.read_again([PORT]);
-    work.plan_again("damping");
     work.sweep_lightly();
     work.sweep_everything(false, "requested");
     work.sweep_everything(true, "requested");
     assert_eq!(work.take(), Some(Next::Everything { audit: true }));
     assert_eq!(work.take(), None);
+    assert!(work.is_empty());
+}
+
+/// A sweep that finds nothing new makes no plan, and what the plan was wanted for is not in its findings.
+#[test]
+fn a_sweep_does_not_cover_a_plan_that_is_wanted() {
+    let mut work = Work::default();
+    work.plan_again("a flapping link is quiet");
+    work.sweep_everything(false, "requested");
+    assert_eq!(work.take(), Some(Next::Everything { audit: false }));
+    work.look_at(SWITCH, "trap");
+    assert_eq!(work.take(), targets(&[SWITCH], &[], &[], false));
+    assert!(work.wants_plan());
+    work.planned();
+    assert_eq!(work.take(), None);
+    work.plan_again("a flapping link is quiet");
+    assert_eq!(work.take(), Some(Next::Plan));
     assert!(work.is_empty());
 }
 
