@@ -374,9 +374,12 @@ impl Sweep {
                 None => self.others.pop_front()?,
             };
             self.waiting.remove(&query);
-            if let Some(ask) = self.address(inventory, query)
-                && !self.holds_back(inventory, query)
-            {
+            let Some(ask) = self.address(inventory, query) else {
+                // Should a way to the node turn up, it is asked after all.
+                self.asked.remove(&query);
+                continue;
+            };
+            if !self.holds_back(inventory, query) {
                 self.outstanding += 1;
                 return Some(ask);
             }

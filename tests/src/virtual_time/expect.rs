@@ -206,6 +206,27 @@ pub fn assert_up_without(world: &World, without: &[Guid]) {
     }
 }
 
+/// Whether the port that a finding calls `GUID:PORT` has another MTU or number of lanes than both ends of its link can have.
+///
+/// # Panics
+///
+/// When there is no such port, or no cable in it.
+#[must_use]
+pub fn is_link_mismatched(sim: &Sim, subject: &str) -> bool {
+    let port = subject.split_once(':').and_then(|(guid, port)| {
+        let port = port.parse().ok()?;
+        Some((guid.parse::<Guid>().ok()?, PortNum(port)))
+    });
+    let (guid, number) = port.expect("the finding names a port");
+    let here = sim.port_info(guid, number).expect("it is there");
+    let peer = sim.peer(guid, number).expect("it is there");
+    let (peer, peer_number) = peer.expect("it has a link");
+    let there = sim.port_info(peer, peer_number).expect("it is there");
+    let mtu = here.mtu_cap().code().min(there.mtu_cap().code());
+    let lanes = here.vl_cap().code().min(there.vl_cap().code());
+    (here.neighbor_mtu().code(), here.operational_vls().code()) != (mtu, lanes)
+}
+
 /// Sets that reached agents, by attribute; what was not set at all is left out.
 #[must_use]
 pub fn sets(counters: &Counters) -> BTreeMap<AttrId, u64> {
