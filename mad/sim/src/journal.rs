@@ -12,6 +12,8 @@ use rsm_mad::wire::smp::SMP_DATA_LEN;
 pub struct JournalEntry {
     /// When.
     pub time: Time,
+    /// When it was sent. One that a slow device held back can take effect after others that were sent later.
+    pub sent: Time,
     /// The node whose agent took it.
     pub node: Guid,
     /// The port it came in by; 0 at a switch.

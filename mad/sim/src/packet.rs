@@ -1,6 +1,7 @@
 //! Packets under way.
 
 use rsm_ids::Lid;
+use rsm_mad::Time;
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Class, MadHeader, Method};
@@ -25,6 +26,8 @@ pub(crate) struct Packet {
     pub(crate) sl: u8,
     /// The P_Key of what is no SMP.
     pub(crate) p_key: PKey,
+    /// When a client sent it, if one did.
+    pub(crate) sent: Time,
     /// Whether it has not left the node it starts from.
     pub(crate) origin: bool,
     /// Whether it answers a request that never left this node, whatever LIDs it has.
@@ -42,6 +45,7 @@ impl Packet {
             epoch: 0,
             sl: 0,
             p_key: PKey::DEFAULT_FULL,
+            sent: Time::ZERO,
             origin: true,
             home: false,
         }

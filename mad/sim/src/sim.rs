@@ -131,6 +131,7 @@ impl Sim {
         };
         let mut packet = Packet::new(datagram.mad);
         packet.at = port;
+        packet.sent = now.max(self.now);
         if !packet.is_directed() {
             let base = self.fabric.port(port).info.lid();
             packet.dlid = datagram.remote.lid;

@@ -312,6 +312,7 @@ impl Sim {
             let smp = packet.smp();
             journal.push(JournalEntry {
                 time: self.now,
+                sent: packet.sent,
                 node: self.fabric.node(node_index).guid,
                 port: PortNum(self.fabric.port(address).number),
                 attribute: smp.header().attribute(),

@@ -150,8 +150,8 @@ impl Settings {
     }
 
     /// `current` with the settings applied, ready to be sent: everything else keeps its value or is marked
-    /// "no change" where the specification has such a mark (IBA 14.2.5.6).
-    pub fn apply(&self, current: &PortInfo) -> PortInfo {
+    /// "no change" where the specification has such a mark (IBA 14.2.5.6). So do the fields in `left_out`.
+    pub fn apply(&self, current: &PortInfo, left_out: FieldMask) -> PortInfo {
         let mut info = *current;
         let open = matches!(info.port_state(), PortState::Init | PortState::Down);
         info.set_port_state(PortState::NoChange);
@@ -160,8 +160,9 @@ impl Settings {
         info.set_link_width_enabled(LinkWidth(0));
         info.set_link_speed_enabled(LinkSpeed(0));
         info.set_client_reregister(false);
-        for (field, value) in FIELDS.iter().zip(&self.values) {
+        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
             if let Some(value) = value
+                && left_out.0 & 1 << bit == 0
                 && (open || !field.before_active)
             {
                 (field.set)(&mut info, *value);

@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::{Cause, Failure, Order, Push, Task};
-use crate::plan::ports::Settings;
+use crate::plan::ports::{FieldMask, Settings};
 use crate::sweep::inventory::{Inventory, NodeRecord};
 use crate::sweep::{p_keys as image, reach};
 
@@ -140,7 +140,8 @@ impl Push {
                 (key, PortInfo::ID, modifier, data)
             }
             Task::Bounce(key) => {
-                let mut info = Settings::default().apply(inventory.port(key)?.info.as_ref()?);
+                let mut info = Settings::default()
+                    .apply(inventory.port(key)?.info.as_ref()?, FieldMask::default());
                 info.set_port_state(PortState::Down);
                 let modifier = PortInfo::modifier(key.port, true);
                 (key, PortInfo::ID, modifier, *info.as_data())

@@ -139,7 +139,12 @@ impl PortPush {
 
     /// The content of the Set for `step`, on top of what the port last said.
     pub(super) fn content(&self, current: &PortInfo, step: Step) -> PortInfo {
-        let mut info = self.change.settings.apply(current);
+        // Where settings go alone, those that the device does not keep would be settings once more.
+        let left_out = match step {
+            Step::Arm | Step::Activate if self.apart => self.change.ignored,
+            _ => FieldMask::default(),
+        };
+        let mut info = self.change.settings.apply(current, left_out);
         if self.configured && step == Step::Activate {
             // The port may have answered with old values; to send those would take back what it was set to.
             self.change.settings.repeat(&mut info);

@@ -3,7 +3,7 @@
 //! The fabric's journal of Sets that took effect is replayed entry by entry, so that states which lasted only until
 //! the next Set are seen as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::Time;
@@ -83,6 +83,11 @@ pub struct Watch {
     /// By switch and port: the switch that an Active link leads to, and its port there.
     links: Vec<Vec<Option<(usize, u8)>>>,
     lids: BTreeMap<(Guid, PortNum), (Lid, Lmc)>,
+    /// By switch and block of its table: when the latest of the Sets that took effect was sent.
+    latest: BTreeMap<(usize, usize), Time>,
+    /// Blocks in which such a Set was overwritten by one that was sent before it: a slow device on the way held that back, and
+    /// whoever repeats Sets by other routes cannot know. What such a block says is not judged.
+    overtaken: BTreeSet<(usize, usize)>,
     states: u64,
     credit_loops: Vec<String>,
     moved: Vec<Moved>,
@@ -95,6 +100,8 @@ impl Watch {
             tables: Vec::new(),
             links: Vec::new(),
             lids: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            overtaken: BTreeSet::new(),
             states: 0,
             credit_loops: Vec::new(),
             moved: Vec::new(),
@@ -149,7 +156,18 @@ impl Watch {
                 if entries.len() < first + BLOCK {
                     entries.resize(first + BLOCK, 255);
                 }
-                if entries[first..][..BLOCK] != entry.data {
+                let is_news = entries[first..][..BLOCK] != entry.data;
+                let block = (switch, entry.modifier as usize);
+                let latest = self.latest.entry(block).or_insert(entry.sent);
+                if entry.sent < *latest {
+                    if is_news {
+                        self.overtaken.insert(block);
+                    }
+                } else {
+                    *latest = entry.sent;
+                    self.overtaken.remove(&block);
+                }
+                if is_news {
                     entries[first..][..BLOCK].copy_from_slice(&entry.data);
                     self.look(
                         entry.time,
@@ -342,6 +360,9 @@ impl Watch {
 
     fn hop(&self, switch: usize, lid: usize) -> Option<(u8, usize)> {
         let exit = self.tables[switch].exit(lid)?;
+        if self.overtaken.contains(&(switch, lid / BLOCK)) {
+            return None;
+        }
         let next = *self.links[switch].get(usize::from(exit))?;
         next.map(|(next, _)| (exit, next))
     }
