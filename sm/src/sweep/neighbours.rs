@@ -155,17 +155,18 @@ impl Sweep {
         let switch = info.node_type() == NodeType::Switch;
         // The state of the far end; of a switch that a full sweep meets all ports are asked anyway.
         self.ask(Query::Port(here));
-        if !matches!(self.scope, Scope::Full { .. }) {
-            // A node whose link came (back) may have been reset, or exchanged: see whether it still is what it was. What it
-            // said earlier in this sweep was before that.
-            let sign = match switch {
-                true => Query::Switch(here.node),
-                false => Query::Description(here.node),
-            };
-            match joined {
-                true => self.ask(sign),
-                false => self.again(sign),
-            }
+        // A node whose link came (back) may have been reset, or exchanged: see whether it still is what it was. What it said
+        // earlier in this sweep was before that.
+        let is_full = matches!(self.scope, Scope::Full { .. });
+        let is_reported = self.targets.contains_key(&from.node);
+        let sign = match switch {
+            true => Query::Switch(here.node),
+            false => Query::Description(here.node),
+        };
+        if is_reported && (is_full || !joined) {
+            self.again(sign);
+        } else if !is_full {
+            self.ask(sign);
         }
     }
 
