@@ -90,6 +90,14 @@ impl Meter {
         });
     }
 
+    /// The pass under way also does what `cause` asked for.
+    pub(super) fn join(&mut self, cause: &str) {
+        if let Some(running) = self.running.as_mut().filter(|_| !cause.is_empty()) {
+            running.cause.push_str("; ");
+            running.cause.push_str(cause);
+        }
+    }
+
     /// What set off the pass under way, and when it began.
     pub(super) fn running(&self) -> Option<(&str, Time)> {
         let running = self.running.as_ref()?;

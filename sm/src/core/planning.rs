@@ -20,7 +20,13 @@ impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
         let job = self.job_on_hardware(now);
         self.note_trial();
-        self.work.planned();
+        if self.work.wants_plan() {
+            self.work.planned();
+            if !self.work.is_due() {
+                // Nothing else waits that they could be the causes of.
+                self.meter.join(&self.work.take_cause());
+            }
+        }
         self.work.regrouped();
         self.begin_planning(job);
     }
