@@ -360,6 +360,98 @@ fn fault_elsewhere_does_not_wait_for_a_silent_host() {
     }
 }
 
+/// Its links are up and its tables forward, and nothing is answered: what is planned for it cannot be written.
+#[test]
+fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
+    for (hung, what) in [
+        (far_spine as fn(&World) -> Vec<Guid>, "core"),
+        (other_leaf, "leaf"),
+        (own_spines, "spine of the own pod"),
+    ] {
+        for pause in [0, 30, 1_000, 30_000] {
+            let mut world = World::brought_up(THREE_LEVELS, Settings::default());
+            let hung = hung(&world)[0];
+            world.sim.set_silence(hung, Silence::Everything).unwrap();
+            world.run_for(Duration::from_millis(pause));
+            let leaf = switches(&world, true)
+                .into_iter()
+                .find(|&leaf| leaf != hung && leaf != own_leaf(&world))
+                .unwrap();
+            let uplink = (1..=world.sim.num_ports(leaf).unwrap())
+                .map(PortNum)
+                .find(|&port| {
+                    let peer = world.sim.peer(leaf, port).unwrap();
+                    peer.is_some_and(|(peer, _)| is_switch(&world, peer) && peer != hung)
+                })
+                .unwrap();
+            let pairs = pairs(&world, &[]);
+            let began = world.now();
+            world.sim.unlink(leaf, uplink).unwrap();
+            assert!(!arrive(&world, &pairs), "the cable is in use");
+            while !arrive(&world, &pairs) {
+                world.run_for(Duration::from_millis(1));
+                assert!(world.now().since(began) < LIMIT);
+            }
+            let took = world.now().since(began);
+            println!("{what}, {pause} ms later: {took:?}");
+            assert!(
+                took <= Duration::from_secs(1),
+                "{what}, {pause} ms later: {took:?}"
+            );
+            world.sim.set_silence(hung, Silence::None).unwrap();
+            world.settle(LIMIT);
+            expect::assert_up(&world);
+            world.watched().assert_harmless();
+        }
+    }
+}
+
+/// A cable comes back, so that tables are written in stages, to the hung switch too; then another one goes.
+#[test]
+fn fault_elsewhere_does_not_wait_for_the_stages_of_a_hung_switch() {
+    let hung = [far_spine, other_leaf, own_spines] as [fn(&World) -> Vec<Guid>; 3];
+    let pauses = [1, 5, 30, 300, 3_000];
+    for (hung, pause) in hung
+        .into_iter()
+        .flat_map(|hung| pauses.map(|pause| (hung, pause)))
+    {
+        let mut world = World::brought_up(THREE_LEVELS, Settings::default());
+        let hung = hung(&world)[0];
+        let uplinks = |world: &World, leaf: Guid| -> Vec<PortNum> {
+            let ports = (1..=world.sim.num_ports(leaf).unwrap()).map(PortNum);
+            let leads_up = |&port: &PortNum| {
+                let peer = world.sim.peer(leaf, port).unwrap();
+                peer.is_some_and(|(peer, _)| is_switch(world, peer))
+            };
+            ports.filter(leads_up).collect()
+        };
+        let leaves = switches(&world, true);
+        let [one, other] = [leaves[3], leaves[9]];
+        let (back, gone) = (uplinks(&world, one)[0], uplinks(&world, other)[1]);
+        world.sim.unlink(one, back).unwrap();
+        world.settle(LIMIT);
+        let pairs = pairs(&world, &[]);
+        world.sim.set_silence(hung, Silence::Everything).unwrap();
+        world.sim.relink(one, back).unwrap();
+        // The link trains, and is noticed.
+        world.run_for(Duration::from_millis(20 + pause));
+        let began = world.now();
+        world.sim.unlink(other, gone).unwrap();
+        assert!(!arrive(&world, &pairs), "the cable is in use");
+        while !arrive(&world, &pairs) {
+            world.run_for(Duration::from_millis(1));
+            assert!(world.now().since(began) < LIMIT);
+        }
+        let took = world.now().since(began);
+        println!("{pause} ms later: {took:?}");
+        assert!(took <= Duration::from_secs(1), "{pause} ms later: {took:?}");
+        world.sim.set_silence(hung, Silence::None).unwrap();
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        world.watched().assert_harmless();
+    }
+}
+
 /// The LID of a host's first port.
 fn lid_of(world: &World, host: Guid) -> Lid {
     world.sim.port_info(host, PortNum(1)).unwrap().lid()

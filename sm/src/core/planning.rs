@@ -39,6 +39,9 @@ impl Core {
                 switch: guid,
                 entries: switch.lft.entries().clone(),
                 complete: switch.lft.is_complete(switch.info.linear_fdb_top()),
+                sent: switch.lft.sent().collect(),
+                is_mute: self.inventory.suspects.contains(&guid)
+                    || switch.lft.sent().next().is_some(),
             })
             .collect();
         Job {

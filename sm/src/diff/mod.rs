@@ -172,7 +172,7 @@ pub fn diff(
 ) -> Changes {
     let mut changes = Changes::default();
     for (guid, node, record) in inventory.switches() {
-        let Some(table) = plan.table(guid) else {
+        let Some(table) = plan.last_table(guid) else {
             continue;
         };
         let mut change = SwitchChange::default();
@@ -180,6 +180,9 @@ pub fn diff(
         if needs_switch_info(&record.info, &wanted) {
             change.info = Some(wanted);
         }
+        // A switch that does not answer takes no part in them.
+        let is_mute = plan.transition.mute.contains(&guid);
+        let interim = if is_mute { &[] } else { interim };
         change.interim = vec![Vec::new(); interim.len()];
         let interim: Vec<&Lft> = interim
             .iter()

@@ -10,6 +10,7 @@ mod lanes;
 pub mod lids;
 pub mod lint;
 pub mod multicast;
+mod mute;
 pub mod order;
 pub mod partitions;
 pub mod policy;
@@ -109,6 +110,8 @@ impl Job {
                 switch: switch.guid,
                 entries: lft.clone(),
                 complete: true,
+                sent: Vec::new(),
+                is_mute: false,
             });
         Job {
             generation: plan.generation + 1,
@@ -206,6 +209,15 @@ impl Plan {
     /// The table of the switch with this GUID.
     pub fn table(&self, guid: Guid) -> Option<&Lft> {
         self.table_of(&self.routing.tables, guid)
+    }
+
+    /// The table that the switch with this GUID is to hold at the end of a push: [`Plan::table`], but where that waits for
+    /// switches that do not answer.
+    pub fn last_table(&self, guid: Guid) -> Option<&Lft> {
+        match &self.transition.instead {
+            Some(tables) if !self.transition.mute.contains(&guid) => self.table_of(tables, guid),
+            _ => self.table(guid),
+        }
     }
 
     /// The interim table that the switch with this GUID is to hold in stage `stage` on the way to [`Plan::table`].

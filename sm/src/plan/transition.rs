@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
 use rsm_routing::engine::Routing;
 use rsm_routing::lanes::Lanes;
@@ -15,6 +15,7 @@ use rsm_routing::verify::{
 };
 
 use super::multicast::masks_by_mlid;
+use super::mute;
 use super::{Job, Plan};
 use crate::fabric::{Fabric, NodeIx, Port};
 use crate::sweep::inventory::PortKey;
@@ -26,8 +27,12 @@ pub struct Held {
     pub switch: Guid,
     /// Its entries by LID; what is not known reads 255.
     pub entries: Lft,
-    /// Whether every entry up to LinearFDBTop is known.
+    /// Whether every entry up to LinearFDBTop is known, but for what `sent` says.
     pub complete: bool,
+    /// Entries that it may hold instead: they were sent, and no answer came.
+    pub sent: Vec<(Lid, u8)>,
+    /// Whether it answers nothing.
+    pub is_mute: bool,
 }
 
 /// The tables of the switches of `topology`; empty for those of which nothing is known.
@@ -86,6 +91,10 @@ pub struct Transition {
     pub dark_last: bool,
     /// Interim tables discard packets, SMPs by LID too, that old and planned ones pass on.
     pub discards: bool,
+    /// Switches that do not answer: nothing is written to them, and nobody waits for them.
+    pub mute: Arc<BTreeSet<Guid>>,
+    /// What the others hold in place of the planned tables as long as these switches do not hold theirs.
+    pub instead: Option<Arc<Tables>>,
 }
 
 impl Transition {
@@ -160,10 +169,15 @@ pub(super) fn route(
     }
     let along = orientation.and_then(|orientation| {
         let is_above = |high, low| orientation.is_above(high, low);
-        stages_along_opening(topology, is_above, &idle, &old, planned)
+        let around = mute::around(topology, is_above, held, (&old, planned));
+        let reached = around.as_ref().map_or(planned, |around| &around.reached);
+        let stages = stages_along_opening(topology, is_above, &idle, &old, reached)?;
+        Some((stages, around))
     });
-    if let Some(mut stages) = along {
+    if let Some((mut stages, around)) = along {
         stages.tables.pop();
+        let around = around.unwrap_or_default();
+        let instead = around.has_cut.then(|| Arc::new(around.reached));
         let (awaited, dark) = if stages.links_first {
             named((routes, topology), &idle)
         } else {
@@ -176,7 +190,9 @@ pub(super) fn route(
                 dark,
                 cuts: usize::from(stages.has_cut),
                 dark_last: stages.dark_last,
-                discards: stages.has_cut,
+                discards: stages.has_cut || around.has_cut,
+                mute: Arc::new(around.mute),
+                instead,
             },
             follows: !stages.has_cut,
         };
@@ -203,8 +219,7 @@ fn opening(
         awaited,
         dark,
         cuts: 0,
-        dark_last: false,
-        discards: false,
+        ..Transition::default()
     }
 }
 
@@ -282,6 +297,10 @@ pub(super) fn with_multicast(
     let old = tables(topology, &job.hardware);
     if old == *planned {
         return None;
+    }
+    if !plan.transition.mute.is_empty() {
+        // What switches that do not answer let go of cannot be waited for.
+        return Some(Transition::discarding(&old, planned));
     }
     let needs = needs.unwrap_or_else(|| Dependencies::of(topology, planned));
     let mut held_masks = Some(&held);

@@ -191,13 +191,18 @@ impl Push {
             Task::Switch(guid) | Task::AdaptiveRouting(guid) => {
                 self.table_settled(inventory, task, guid, true);
             }
-            Task::Block { switch, block, .. } => {
+            Task::Block {
+                switch,
+                block,
+                interim,
+            } => {
                 if cause == Cause::Silence
+                    && let Some(sent) = self.wanted(switch, block, interim)
                     && let Some(record) = inventory
                         .node_mut(switch)
                         .and_then(|node| node.switch.as_mut())
                 {
-                    record.lft.mark_dirty(usize::from(block));
+                    record.lft.mark_sent(usize::from(block), &sent);
                 }
                 self.table_settled(inventory, task, switch, true);
             }

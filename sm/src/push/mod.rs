@@ -79,7 +79,7 @@ pub struct Push {
     unread: BTreeSet<PortKey>,
     /// See [`Push::reregistered`].
     reregistered: BTreeSet<Guid>,
-    /// Nodes that left a Set unanswered: nothing more is sent to them.
+    /// Nodes that left a Set unanswered, and those that the plan takes for mute: nothing is sent to them.
     silent: BTreeSet<Guid>,
     /// Whether a port has to be read to know whether it holds what was set.
     doubted: bool,
@@ -96,8 +96,9 @@ impl Push {
                 .count(),
             ..Progress::default()
         };
+        let mute = plan.transition.mute.clone();
         let mut push = Push {
-            plan,
+            plan: plan.clone(),
             switches: changes
                 .switches
                 .into_iter()
@@ -107,11 +108,20 @@ impl Push {
                     let zero = PortKey::new(guid, PortNum::ZERO);
                     let sets_lid = changes.ports.get(&zero).is_some_and(|change| change.info);
                     let top_first = refuses(inventory, zero, Habit::RefusesBlocksAboveTop);
-                    (guid, SwitchPush::new(change, held, sets_lid, top_first))
+                    let switch = SwitchPush::new(change, held, sets_lid, top_first);
+                    let is_mute = mute.contains(&guid);
+                    (
+                        guid,
+                        if is_mute {
+                            switch.coming_last()
+                        } else {
+                            switch
+                        },
+                    )
                 })
                 .collect(),
             ports: BTreeMap::new(),
-            multicast: MulticastPush::new(changes.multicast),
+            multicast: MulticastPush::new(changes.multicast, &mute),
             guids: changes.guids,
             guids_queued: BTreeSet::new(),
             turn: VecDeque::new(),
@@ -127,7 +137,7 @@ impl Push {
             learned: false,
             unread: BTreeSet::new(),
             reregistered: BTreeSet::new(),
-            silent: BTreeSet::new(),
+            silent: BTreeSet::clone(&mute),
             doubted: false,
         };
         push.awaited = links::awaited(&push.plan, inventory);

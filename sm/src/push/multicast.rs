@@ -48,7 +48,14 @@ pub(super) struct Allowed {
 }
 
 impl MulticastPush {
-    pub(super) fn new(changes: BTreeMap<Guid, MulticastChange>) -> MulticastPush {
+    /// `mute` do not answer: what they do not let go of nobody else gains.
+    pub(super) fn new(
+        mut changes: BTreeMap<Guid, MulticastChange>,
+        mute: &BTreeSet<Guid>,
+    ) -> MulticastPush {
+        let left_out = mute.iter().filter_map(|guid| changes.remove(guid));
+        let withheld = left_out.flat_map(|change| change.first).map(|at| at.block);
+        let withheld: BTreeSet<u16> = withheld.collect();
         let unmet = changes.values().map(|change| change.first.len()).sum();
         let switch = |change| SwitchPush {
             change,
@@ -66,7 +73,7 @@ impl MulticastPush {
                 .collect(),
             turn: VecDeque::new(),
             unmet,
-            withheld: BTreeSet::new(),
+            withheld,
             stopped: false,
         };
         push.give_turns();

@@ -99,7 +99,7 @@ impl Push {
     /// its answer's way.
     fn lid_of(&self, inventory: &Inventory, guid: Guid) -> Option<Lid> {
         reach::lid_of(inventory, guid, |switch, lid, entry| {
-            let planned = || self.plan.table(switch);
+            let planned = || self.plan.last_table(switch);
             !self.plan.transition.discards || planned().is_none_or(|lft| lft.entry(lid) == entry)
         })
     }
@@ -113,7 +113,7 @@ impl Push {
     ) -> Option<[u8; 64]> {
         let table = match interim {
             Some(stage) => self.plan.interim_table(stage, switch)?,
-            None => self.plan.table(switch)?,
+            None => self.plan.last_table(switch)?,
         };
         Some(*table.block(usize::from(block)))
     }

@@ -21,6 +21,8 @@ pub(super) struct SwitchPush {
     info_sent: bool,
     info_held: bool,
     ar_info_sent: bool,
+    /// It takes part in the last phase alone.
+    comes_last: bool,
     /// Port 0 is to get its LID first.
     waits_for_lid: bool,
     /// Whether the switch has its place among those whose turn comes.
@@ -52,6 +54,7 @@ impl SwitchPush {
             && !top_first;
         SwitchPush {
             info_last: raised,
+            comes_last: false,
             waits_for_lid: raised && sets_lid,
             info_held: change.info.is_none(),
             ar_info_sent: change.ar_info.is_none(),
@@ -64,6 +67,14 @@ impl SwitchPush {
             unsettled: 0,
             failed: false,
             again: Vec::new(),
+        }
+    }
+
+    /// The same for a switch that nobody waits for.
+    pub(super) fn coming_last(self) -> SwitchPush {
+        SwitchPush {
+            comes_last: true,
+            ..self
         }
     }
 
@@ -116,6 +127,7 @@ impl SwitchPush {
     /// another manager out of use.
     pub(super) fn counted(&self, phase: Phase) -> usize {
         match phase {
+            _ if self.comes_last => 0,
             Phase::Interim(stage) => {
                 let is_first = stage == 0;
                 let info = is_first && self.change.info.is_some() && !self.info_last;
@@ -184,7 +196,9 @@ impl SwitchPush {
     }
 
     fn peek(&self, switch: Guid, phase: Phase) -> Option<Task> {
-        if !self.ar_info_sent {
+        if self.comes_last && phase != Phase::Last {
+            None
+        } else if !self.ar_info_sent {
             Some(Task::AdaptiveRouting(switch))
         } else if self.waits_for_lid {
             None

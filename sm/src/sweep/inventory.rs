@@ -71,6 +71,8 @@ pub struct LftImage {
     /// Unread blocks have no path.
     entries: Lft,
     states: Vec<BlockState>,
+    /// By block that is dirty by nothing but Sets that were not answered: the entries that differ in what was sent.
+    sent: BTreeMap<usize, BTreeSet<(Lid, u8)>>,
     /// See [`LftImage::distrust`].
     distrusted: bool,
 }
@@ -134,12 +136,31 @@ impl LftImage {
         self.grow(block);
         self.entries.set_block(block, entries.ports());
         self.states[block] = BlockState::Known;
+        self.sent.remove(&block);
     }
 
-    /// Records that block `block` may hold anything between its old and a new content.
-    pub fn mark_dirty(&mut self, block: usize) {
+    /// Records that block `block` may hold what it did or `sent`: a Set of that was not answered.
+    pub fn mark_sent(&mut self, block: usize, sent: &[u8; LFT_BLOCK]) {
         self.grow(block);
+        if self.states[block] == BlockState::Known {
+            self.sent.insert(block, BTreeSet::new());
+        }
         self.states[block] = BlockState::Dirty;
+        if let Some(entries) = self.sent.get_mut(&block) {
+            let lids = (block * LFT_BLOCK..).map(|lid| Lid(lid as u16));
+            let held = self.entries.block(block);
+            let pairs = lids.zip(sent).zip(held);
+            entries.extend(
+                pairs
+                    .filter(|((_, sent), held)| sent != held)
+                    .map(|((lid, &sent), _)| (lid, sent)),
+            );
+        }
+    }
+
+    /// Entries that the switch may hold in place of those of [`LftImage::entries`].
+    pub fn sent(&self) -> impl Iterator<Item = (Lid, u8)> + '_ {
+        self.sent.values().flatten().copied()
     }
 
     /// Forgets everything: the switch was reset.
@@ -152,11 +173,13 @@ impl LftImage {
         &self.entries
     }
 
-    /// Whether everything is known that a switch with this LinearFDBTop forwards by. One whose LinearFDBTop is 0 forwards
+    /// Whether everything is known that a switch with this LinearFDBTop forwards by, but for [`LftImage::sent`]. One whose LinearFDBTop is 0 forwards
     /// nothing.
     pub fn is_complete(&self, top: Lid) -> bool {
         let mut blocks = 0..=top.index() / LFT_BLOCK;
-        top == Lid::NONE || blocks.all(|block| self.state(block) == BlockState::Known)
+        let is_told =
+            |block| self.state(block) == BlockState::Known || self.sent.contains_key(&block);
+        top == Lid::NONE || blocks.all(is_told)
     }
 
     /// Blocks `0..=top/64` that have to be read for their content to be known.

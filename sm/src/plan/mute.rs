@@ -1,0 +1,92 @@
+//! Switches that answer nothing while their links are up and their tables forward: what is planned for them cannot be
+//! written, and everybody else's tables do not wait for it.
+//!
+//! Such a switch keeps what it holds, or one of the tables that were last sent to it. Everybody else gets what is planned, but
+//! for the entries that close a way up after a way down with what the switch may hold: those are taken out until it
+//! holds what is planned for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_routing::tables::{Lft, NO_PATH, Tables};
+use rsm_routing::topology::{SwitchIdx, Topology};
+
+use super::transition::Held;
+
+/// What tables come to without the switches that do not answer.
+#[derive(Default)]
+pub(super) struct Around {
+    /// Those switches.
+    pub(super) mute: BTreeSet<Guid>,
+    /// What everybody holds: those switches what they do, the others what is planned, where that can be.
+    pub(super) reached: Tables,
+    /// Whether something planned for others has to wait for them.
+    pub(super) has_cut: bool,
+}
+
+/// `None` where every switch answers. `old` and `planned` have the switches of `topology` in its order; `planned` follows the
+/// order that `is_above` tells.
+pub(super) fn around(
+    topology: &Topology,
+    is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
+    held: &[Held],
+    (old, planned): (&Tables, &Tables),
+) -> Option<Around> {
+    let mute: BTreeMap<SwitchIdx, &Held> = held
+        .iter()
+        .filter(|held| held.is_mute)
+        .filter_map(|held| Some((topology.switch_by_guid(held.switch)?, held)))
+        .collect();
+    if mute.is_empty() {
+        return None;
+    }
+    let mut reached = planned.clone();
+    for &switch in mute.keys() {
+        reached.lfts[switch.index()] = old.lft(switch).clone();
+    }
+    let mut cuts: Vec<(SwitchIdx, Lid)> = Vec::new();
+    for (&switch, held) in &mute {
+        let above: Vec<SwitchIdx> = topology
+            .groups(switch)
+            .map(|group| group.neighbour)
+            .filter(|&neighbour| is_above(neighbour, switch) && !mute.contains_key(&neighbour))
+            .collect();
+        let next =
+            |from: SwitchIdx, entry: u8| topology.peer(from, PortNum(entry)).map(|(to, _)| to);
+        let goes_up =
+            |from: SwitchIdx, entry: u8| next(from, entry).is_some_and(|to| is_above(to, from));
+        for (lid, exit) in unplanned(old.lft(switch), planned.lft(switch), held) {
+            match next(switch, exit) {
+                Some(to) if is_above(to, switch) => {
+                    let senders = above.iter().filter(|&&sender| {
+                        next(sender, reached.lft(sender).entry(lid)) == Some(switch)
+                    });
+                    cuts.extend(senders.map(|&sender| (sender, lid)));
+                }
+                Some(to) if !mute.contains_key(&to) && goes_up(to, reached.lft(to).entry(lid)) => {
+                    cuts.push((to, lid));
+                }
+                _ => {}
+            }
+        }
+    }
+    for &(switch, lid) in &cuts {
+        reached.lfts[switch.index()].set_entry(lid, NO_PATH);
+    }
+    Some(Around {
+        mute: mute.into_values().map(|held| held.switch).collect(),
+        reached,
+        has_cut: !cuts.is_empty(),
+    })
+}
+
+/// The entries that a switch may have and is not to have.
+fn unplanned<'a>(
+    old: &'a Lft,
+    planned: &'a Lft,
+    held: &'a Held,
+) -> impl Iterator<Item = (Lid, u8)> + 'a {
+    let old = old.differing(planned).map(|lid| (lid, old.entry(lid)));
+    let sent = held.sent.iter().copied();
+    old.chain(sent.filter(|&(lid, exit)| planned.entry(lid) != exit))
+}
