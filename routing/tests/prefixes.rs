@@ -110,7 +110,7 @@ fn assert_safe_way(
     let follows = rsm_routing::verify::Dependencies::of(after, &new.tables).follows(is_above);
     let idle = IdleLinks::default();
     let along = follows
-        .then(|| stages_along_opening(after, is_above, &idle, &old_tables, &new.tables))
+        .then(|| stages_along_opening(after, is_above, &idle, &[], &old_tables, &new.tables))
         .flatten();
     let keeps_delivering = along.as_ref().is_some_and(|stages| !stages.has_cut);
     let stages = match along {
@@ -233,7 +233,8 @@ fn assert_safe_opening(
         return;
     }
     let idle = IdleLinks::of(topology, &end);
-    let Some(stages) = stages_along_opening(topology, is_above, &idle, old, &new.tables) else {
+    let Some(stages) = stages_along_opening(topology, is_above, &idle, &[], old, &new.tables)
+    else {
         return;
     };
     let mut random = Random(seed | 1);

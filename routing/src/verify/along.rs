@@ -145,7 +145,7 @@ pub fn stages_along(
     new: &Tables,
 ) -> Option<Vec<Tables>> {
     let idle = IdleLinks::default();
-    let stages = stages_along_opening(topology, is_above, &idle, old, new)?;
+    let stages = stages_along_opening(topology, is_above, &idle, &[], old, new)?;
     (!stages.has_cut).then_some(stages.tables)
 }
 
@@ -157,13 +157,15 @@ pub fn stages_along(
 /// its ends hold the last stage.
 ///
 /// What is in force may follow another order, in whole or in part: then the entries by which packets turn up after going down
-/// are taken out before the first stage, and the packets that pass those are lost until their way is written anew.
+/// are taken out before the first stage, and the packets that pass those are lost until their way is written anew. Nothing is
+/// taken out of the tables of switches that are `fixed`: in their place goes what packets turn up by.
 ///
 /// `None` when the entries wait for each other, which they do not where `new` follows the order.
 pub fn stages_along_opening(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
     idle: &IdleLinks,
+    fixed: &[SwitchIdx],
     old: &Tables,
     new: &Tables,
 ) -> Option<Stages> {
@@ -188,7 +190,13 @@ pub fn stages_along_opening(
         return way.stages(&blocks);
     }
     let mut cut = old.clone();
-    for (switch, lid) in turns {
+    for (sender, lid) in turns {
+        let mut switch = sender;
+        if fixed.contains(&sender)
+            && let Direction::Down(receiver) = directions.get(sender, way.before(sender, lid))
+        {
+            switch = receiver;
+        }
         cut.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
     let way = Way { old: &cut, ..way };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rsm_ids::Guid;
 use rsm_mad::Time;
 
 use super::Core;
@@ -40,8 +41,7 @@ impl Core {
                 entries: switch.lft.entries().clone(),
                 complete: switch.lft.is_complete(switch.info.linear_fdb_top()),
                 sent: switch.lft.sent().collect(),
-                is_mute: self.inventory.suspects.contains(&guid)
-                    || switch.lft.sent().next().is_some(),
+                is_suspect: self.inventory.suspects.contains(&guid),
             })
             .collect();
         Job {
@@ -52,6 +52,24 @@ impl Core {
             hardware,
             ..self.job(now)
         }
+    }
+
+    /// Whether the tables of some switches wait for others that have answered since.
+    pub(super) fn is_held_up_by_nobody(&self) -> bool {
+        let transition = self.plan.as_ref().map(|plan| &plan.transition);
+        transition.is_some_and(|transition| {
+            transition.instead.is_some() && !transition.mute.iter().any(|&guid| self.is_mute(guid))
+        })
+    }
+
+    /// Whether a switch answers nothing, or left a Set of its tables unanswered.
+    fn is_mute(&self, guid: Guid) -> bool {
+        let switch = self
+            .inventory
+            .node(guid)
+            .and_then(|node| node.switch.as_ref());
+        self.inventory.suspects.contains(&guid)
+            || switch.is_some_and(|switch| switch.lft.sent().next().is_some())
     }
 
     /// Plans multicast anew, if there is a plan whose routes it can be planned on. Without one, or while another subnet

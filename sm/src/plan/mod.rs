@@ -111,7 +111,7 @@ impl Job {
                 entries: lft.clone(),
                 complete: true,
                 sent: Vec::new(),
-                is_mute: false,
+                is_suspect: false,
             });
         Job {
             generation: plan.generation + 1,

@@ -18,6 +18,8 @@ use super::transition::Held;
 pub(super) struct Around {
     /// Those switches.
     pub(super) mute: BTreeSet<Guid>,
+    /// Those of them that may be written to afterwards: they are no suspects, and no neighbour of theirs is mute.
+    pub(super) tried: BTreeSet<Guid>,
     /// What everybody holds: those switches what they do, the others what is planned, where that can be.
     pub(super) reached: Tables,
     /// Whether something planned for others has to wait for them.
@@ -34,7 +36,7 @@ pub(super) fn around(
 ) -> Option<Around> {
     let mute: BTreeMap<SwitchIdx, &Held> = held
         .iter()
-        .filter(|held| held.is_mute)
+        .filter(|held| held.is_suspect || !held.sent.is_empty())
         .filter_map(|held| Some((topology.switch_by_guid(held.switch)?, held)))
         .collect();
     if mute.is_empty() {
@@ -73,8 +75,13 @@ pub(super) fn around(
     for &(switch, lid) in &cuts {
         reached.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
+    let tried = mute.iter().filter(|&(&switch, held)| {
+        let mut neighbours = topology.groups(switch).map(|group| group.neighbour);
+        !held.is_suspect && !neighbours.any(|neighbour| mute.contains_key(&neighbour))
+    });
     Some(Around {
-        mute: mute.into_values().map(|held| held.switch).collect(),
+        tried: tried.map(|(_, held)| held.switch).collect(),
+        mute: mute.values().map(|held| held.switch).collect(),
         reached,
         has_cut: !cuts.is_empty(),
     })

@@ -31,8 +31,8 @@ pub struct Held {
     pub complete: bool,
     /// Entries that it may hold instead: they were sent, and no answer came.
     pub sent: Vec<(Lid, u8)>,
-    /// Whether it answers nothing.
-    pub is_mute: bool,
+    /// Whether it answers nothing at present.
+    pub is_suspect: bool,
 }
 
 /// The tables of the switches of `topology`; empty for those of which nothing is known.
@@ -91,8 +91,11 @@ pub struct Transition {
     pub dark_last: bool,
     /// Interim tables discard packets, SMPs by LID too, that old and planned ones pass on.
     pub discards: bool,
-    /// Switches that do not answer: nothing is written to them, and nobody waits for them.
+    /// Switches that do not answer. They are written to, if at all, when all others hold what they are to hold in the end,
+    /// which is the last of the interim tables then.
     pub mute: Arc<BTreeSet<Guid>>,
+    /// Those of them that are written to: nothing but a Set of their tables was not answered.
+    pub tried: Arc<BTreeSet<Guid>>,
     /// What the others hold in place of the planned tables as long as these switches do not hold theirs.
     pub instead: Option<Arc<Tables>>,
 }
@@ -171,11 +174,18 @@ pub(super) fn route(
         let is_above = |high, low| orientation.is_above(high, low);
         let around = mute::around(topology, is_above, held, (&old, planned));
         let reached = around.as_ref().map_or(planned, |around| &around.reached);
-        let stages = stages_along_opening(topology, is_above, &idle, &old, reached)?;
+        let fixed: Vec<SwitchIdx> = around
+            .iter()
+            .flat_map(|around| &around.mute)
+            .filter_map(|&guid| topology.switch_by_guid(guid))
+            .collect();
+        let stages = stages_along_opening(topology, is_above, &idle, &fixed, &old, reached)?;
         Some((stages, around))
     });
     if let Some((mut stages, around)) = along {
-        stages.tables.pop();
+        if around.is_none() {
+            stages.tables.pop();
+        }
         let around = around.unwrap_or_default();
         let instead = around.has_cut.then(|| Arc::new(around.reached));
         let (awaited, dark) = if stages.links_first {
@@ -192,6 +202,7 @@ pub(super) fn route(
                 dark_last: stages.dark_last,
                 discards: stages.has_cut || around.has_cut,
                 mute: Arc::new(around.mute),
+                tried: Arc::new(around.tried),
                 instead,
             },
             follows: !stages.has_cut,

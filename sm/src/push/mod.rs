@@ -79,7 +79,7 @@ pub struct Push {
     unread: BTreeSet<PortKey>,
     /// See [`Push::reregistered`].
     reregistered: BTreeSet<Guid>,
-    /// Nodes that left a Set unanswered, and those that the plan takes for mute: nothing is sent to them.
+    /// Nodes that left a Set unanswered, and mute ones that are not tried: nothing is sent to them.
     silent: BTreeSet<Guid>,
     /// Whether a port has to be read to know whether it holds what was set.
     doubted: bool,
@@ -137,7 +137,7 @@ impl Push {
             learned: false,
             unread: BTreeSet::new(),
             reregistered: BTreeSet::new(),
-            silent: BTreeSet::clone(&mute),
+            silent: mute.difference(&plan.transition.tried).copied().collect(),
             doubted: false,
         };
         push.awaited = links::awaited(&push.plan, inventory);
