@@ -40,7 +40,7 @@ impl Core {
                 switch: guid,
                 entries: switch.lft.entries().clone(),
                 complete: switch.lft.is_complete(switch.info.linear_fdb_top()),
-                sent: switch.lft.sent().collect(),
+                sent: switch.lft.sent(switch.info.linear_fdb_top()).collect(),
                 is_suspect: self.inventory.suspects.contains(&guid),
             })
             .collect();
@@ -54,12 +54,10 @@ impl Core {
         }
     }
 
-    /// Whether the tables of some switches wait for others that have answered since.
-    pub(super) fn is_held_up_by_nobody(&self) -> bool {
-        let transition = self.plan.as_ref().map(|plan| &plan.transition);
-        transition.is_some_and(|transition| {
-            transition.instead.is_some() && !transition.mute.iter().any(|&guid| self.is_mute(guid))
-        })
+    /// Whether the plan in force leaves a switch out that answers by now.
+    pub(super) fn has_heard_a_mute(&self) -> bool {
+        let plan = self.plan.as_ref();
+        plan.is_some_and(|plan| plan.transition.mute.iter().any(|&guid| !self.is_mute(guid)))
     }
 
     /// Whether a switch answers nothing, or left a Set of its tables unanswered.
@@ -69,7 +67,10 @@ impl Core {
             .node(guid)
             .and_then(|node| node.switch.as_ref());
         self.inventory.suspects.contains(&guid)
-            || switch.is_some_and(|switch| switch.lft.sent().next().is_some())
+            || switch.is_some_and(|switch| {
+                let top = switch.info.linear_fdb_top();
+                switch.lft.sent(top).next().is_some()
+            })
     }
 
     /// Plans multicast anew, if there is a plan whose routes it can be planned on. Without one, or while another subnet

@@ -237,7 +237,7 @@ impl Core {
             && same_links
             && plan_holds
             && !self.work.wants_plan()
-            && !self.is_held_up_by_nobody()
+            && !self.has_heard_a_mute()
             && !self.first_sweep.is_provisional();
         match sweep.scope() {
             _ if !quiet => self.start_plan(now),

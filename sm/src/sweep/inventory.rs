@@ -158,9 +158,10 @@ impl LftImage {
         }
     }
 
-    /// Entries that the switch may hold in place of those of [`LftImage::entries`].
-    pub fn sent(&self) -> impl Iterator<Item = (Lid, u8)> + '_ {
-        self.sent.values().flatten().copied()
+    /// Entries that the switch may forward by, up to its LinearFDBTop, in place of those of [`LftImage::entries`].
+    pub fn sent(&self, top: Lid) -> impl Iterator<Item = (Lid, u8)> + '_ {
+        let entries = self.sent.values().flatten().copied();
+        entries.filter(move |&(lid, _)| lid <= top)
     }
 
     /// Forgets everything: the switch was reset.

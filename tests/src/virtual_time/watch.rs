@@ -110,6 +110,12 @@ impl Watch {
         watch
     }
 
+    /// Whether some switch holds a block that is older than one it was sent later.
+    #[must_use]
+    pub fn was_overtaken(&self) -> bool {
+        !self.overtaken.is_empty()
+    }
+
     /// How many states were looked at.
     #[must_use]
     pub fn states(&self) -> u64 {
