@@ -38,16 +38,22 @@ fn held(before: &Topology, tables: &Tables, after: &Topology) -> Tables {
     Tables { lfts }
 }
 
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    /// Xorshift, 64 bits.
+    fn below(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below as u64) as usize
+    }
+}
+
 /// Writes the blocks of every stage in a random order, and looks at the fabric now and then.
 fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
-    let mut random = seed | 1;
-    let mut next = move |below: usize| {
-        // Xorshift, 64 bits.
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random % below as u64) as usize
-    };
+    let mut random = Random(seed | 1);
     let mut now = old.clone();
     for stage in stages {
         let mut writes: Vec<(usize, usize)> = (0..stage.lfts.len())
@@ -55,7 +61,7 @@ fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
             .filter(|&(switch, block)| !stage.lfts[switch].block_eq(&now.lfts[switch], block))
             .collect();
         for place in (1..writes.len()).rev() {
-            writes.swap(place, next(place + 1));
+            writes.swap(place, random.below(place + 1));
         }
         let every = writes.len() / 4 + 1;
         for (count, (switch, block)) in writes.into_iter().enumerate() {
@@ -72,17 +78,14 @@ fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
 
 /// Whatever switches hold of two stages that follow each other, packets that arrived at first arrive.
 fn assert_delivery_kept(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
-    let mut random = seed | 1;
+    let mut random = Random(seed | 1);
     let mut before = old;
     for stage in stages {
         for _ in 0..4 {
             let mut mixed = before.clone();
             for (lft, next) in mixed.lfts.iter_mut().zip(&stage.lfts) {
                 for lid in lft.clone().differing(next) {
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
-                    if random.is_multiple_of(2) {
+                    if random.below(2) == 0 {
                         lft.set_entry(lid, next.entry(lid));
                     }
                 }
@@ -204,19 +207,6 @@ fn path(topology: &Topology, tables: &Tables, from: SwitchIdx, lid: Lid) -> Opti
         assert!(passed.len() <= topology.switch_count());
     }
     Some(passed)
-}
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    /// Xorshift, 64 bits.
-    fn below(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below as u64) as usize
-    }
 }
 
 /// The way to new tables while links become Active as soon as they may, in all of its prefixes.

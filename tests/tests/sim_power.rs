@@ -155,6 +155,25 @@ fn arrive(world: &World, pairs: &[(End, Lid)]) -> bool {
         .all(|&(from, to)| world.sim.probe(from, to, 0).unwrap().is_delivered())
 }
 
+/// The ports of a leaf that lead to switches, with these.
+fn uplinks(world: &World, leaf: Guid) -> Vec<(PortNum, Guid)> {
+    let ports = (1..=world.sim.num_ports(leaf).unwrap()).map(PortNum);
+    let peers = ports.filter_map(|port| Some((port, world.sim.peer(leaf, port).unwrap()?.0)));
+    peers.filter(|&(_, peer)| is_switch(world, peer)).collect()
+}
+
+/// Pulls a cable that `pairs` use. Returns how long until the packets of all of them arrive.
+fn outage(world: &mut World, cable: End, pairs: &[(End, Lid)]) -> Duration {
+    let began = world.now();
+    world.sim.unlink(cable.0, cable.1).unwrap();
+    assert!(!arrive(world, pairs), "the cable is in use");
+    while !arrive(world, pairs) {
+        world.run_for(Duration::from_millis(1));
+        assert!(world.now().since(began) < LIMIT);
+    }
+    world.now().since(began)
+}
+
 /// Takes the power of what `choose` says, and looks at what happens until all is quiet.
 fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reaction {
     let mut world = World::generated(spec, Settings::default());
@@ -337,15 +356,8 @@ fn fault_elsewhere_does_not_wait_for_a_silent_host() {
             .collect();
         world.sim.relink(leaf, port).unwrap();
         world.run_for(Duration::from_millis(pause));
-        let began = world.now();
         let (uplink, _) = cable(&world, true);
-        world.sim.unlink(leaf, uplink).unwrap();
-        assert!(!arrive(&world, &pairs), "the cable is in use");
-        while !arrive(&world, &pairs) {
-            world.run_for(Duration::from_millis(1));
-            assert!(world.now().since(began) < LIMIT);
-        }
-        let took = world.now().since(began);
+        let took = outage(&mut world, (leaf, uplink), &pairs);
         println!("{pause} ms later: {took:?}");
         assert!(
             took <= Duration::from_millis(100),
@@ -377,22 +389,10 @@ fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
                 .into_iter()
                 .find(|&leaf| leaf != hung && leaf != own_leaf(&world))
                 .unwrap();
-            let uplink = (1..=world.sim.num_ports(leaf).unwrap())
-                .map(PortNum)
-                .find(|&port| {
-                    let peer = world.sim.peer(leaf, port).unwrap();
-                    peer.is_some_and(|(peer, _)| is_switch(&world, peer) && peer != hung)
-                })
-                .unwrap();
+            let mut uplinks = uplinks(&world, leaf).into_iter();
+            let (uplink, _) = uplinks.find(|&(_, peer)| peer != hung).unwrap();
             let pairs = pairs(&world, &[]);
-            let began = world.now();
-            world.sim.unlink(leaf, uplink).unwrap();
-            assert!(!arrive(&world, &pairs), "the cable is in use");
-            while !arrive(&world, &pairs) {
-                world.run_for(Duration::from_millis(1));
-                assert!(world.now().since(began) < LIMIT);
-            }
-            let took = world.now().since(began);
+            let took = outage(&mut world, (leaf, uplink), &pairs);
             println!("{what}, {pause} ms later: {took:?}");
             assert!(
                 took <= Duration::from_secs(1),
@@ -417,17 +417,9 @@ fn fault_elsewhere_does_not_wait_for_the_stages_of_a_hung_switch() {
     {
         let mut world = World::brought_up(THREE_LEVELS, Settings::default());
         let hung = hung(&world)[0];
-        let uplinks = |world: &World, leaf: Guid| -> Vec<PortNum> {
-            let ports = (1..=world.sim.num_ports(leaf).unwrap()).map(PortNum);
-            let leads_up = |&port: &PortNum| {
-                let peer = world.sim.peer(leaf, port).unwrap();
-                peer.is_some_and(|(peer, _)| is_switch(world, peer))
-            };
-            ports.filter(leads_up).collect()
-        };
         let leaves = switches(&world, true);
         let [one, other] = [leaves[3], leaves[9]];
-        let (back, gone) = (uplinks(&world, one)[0], uplinks(&world, other)[1]);
+        let (back, gone) = (uplinks(&world, one)[0].0, uplinks(&world, other)[1].0);
         world.sim.unlink(one, back).unwrap();
         world.settle(LIMIT);
         let pairs = pairs(&world, &[]);
@@ -435,14 +427,7 @@ fn fault_elsewhere_does_not_wait_for_the_stages_of_a_hung_switch() {
         world.sim.relink(one, back).unwrap();
         // The link trains, and is noticed.
         world.run_for(Duration::from_millis(20 + pause));
-        let began = world.now();
-        world.sim.unlink(other, gone).unwrap();
-        assert!(!arrive(&world, &pairs), "the cable is in use");
-        while !arrive(&world, &pairs) {
-            world.run_for(Duration::from_millis(1));
-            assert!(world.now().since(began) < LIMIT);
-        }
-        let took = world.now().since(began);
+        let took = outage(&mut world, (other, gone), &pairs);
         println!("{pause} ms later: {took:?}");
         assert!(took <= Duration::from_secs(1), "{pause} ms later: {took:?}");
         world.sim.set_silence(hung, Silence::None).unwrap();
