@@ -13,7 +13,7 @@ pub enum LookupError {
         /// The name.
         selector: String,
     },
-    /// What has this name was there, and is not any more.
+    /// A node had this name until the subnet manager lost it.
     #[error("`{selector}` is not there any more: it was at {place} until {until}")]
     Gone {
         /// The name.

@@ -46,7 +46,7 @@ pub const MAX_REQUESTS_PER_CONNECTION: usize = 64;
 /// pipes. rsm holds about thirty; its store doubles some of them while it is opened after a crash.
 pub const RESERVED_DESCRIPTORS: u64 = 128;
 
-/// Connections at once to the Unix socket and over TCP. Each has its own, so that clients over TCP, whom nobody knows,
+/// Connections at once to the Unix socket and over TCP. Each has its own, so that unknown clients over TCP
 /// never shut out the administrator at the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {

@@ -5,7 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/routing/common.rs"]
 mod common;
 mod stopwatch;
 

@@ -8,10 +8,12 @@
 //! destination, its *leaf*; destinations with the same leaf share the path to it.
 
 mod builder;
+mod follow;
 mod from_netlist;
 mod view;
 
 pub use builder::{SwitchKey, TopologyBuilder, TopologyError};
+pub use follow::{CableEnd, EndPart, SwitchPart};
 pub use view::{Component, Group};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
@@ -105,6 +107,9 @@ pub struct Cable {
     /// The other end; of the same switch where the cable is a loop-back.
     pub b: (Guid, PortNum),
 }
+
+/// The highest number a switch port can have: 255 in a forwarding table means "discard".
+const LAST_PORT: u8 = 254;
 
 /// No switch, destination or port group: a hole in an index table.
 const NONE: u32 = u32::MAX;

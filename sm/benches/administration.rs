@@ -69,13 +69,14 @@ fn settled(spec: &str) -> Snapshot {
     let Outcome::Plan(plan) = plan::plan(&job) else {
         unreachable!("a generated tree can be routed");
     };
-    for (&at, claim) in &plan.lids.lids {
-        let port = &mut fabric.nodes[at.node.0 as usize].ports[at.port.index()];
+    for (&port, claim) in &plan.lids.lids {
+        let at = fabric.find_port(port).expect("the plan is for this fabric");
+        let port = fabric.port_mut(at);
         if let Some(info) = &mut port.info {
             info.set_lid(claim.base).set_lmc(claim.lmc);
         }
     }
-    for port in fabric.nodes.iter_mut().flat_map(|node| &mut node.ports) {
+    for port in fabric.nodes_mut().flat_map(|node| &mut node.ports) {
         if let Some(info) = &mut port.info {
             info.set_neighbor_mtu(Mtu::Bytes4096);
         }
@@ -233,7 +234,7 @@ fn measure(spec: &str) {
 
 /// Halves the MTU of every third port of a switch.
 fn mix(fabric: &mut Fabric) {
-    let switches = fabric.nodes.iter_mut().filter(|node| node.is_switch());
+    let switches = fabric.nodes_mut().filter(|node| node.is_switch());
     for port in switches.flat_map(|node| node.ports.iter_mut().step_by(3)) {
         if let Some(info) = &mut port.info {
             info.set_neighbor_mtu(Mtu::Bytes2048);

@@ -22,3 +22,4 @@ pub mod sa;
 pub mod store;
 pub mod sweep;
 pub mod whatif;
+pub mod whole;

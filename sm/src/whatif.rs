@@ -121,10 +121,7 @@ pub fn what_if(plan: &Arc<Plan>, loss: Loss) -> Result<Consequence, WhatIfError>
 
 /// The cables that go, each from the end that is named or of the node that goes.
 fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIfError> {
-    let cable = |at: PortRef| {
-        let peer = fabric.port(at).peer?;
-        Some((fabric.key(at), fabric.key(peer)))
-    };
+    let cable = |at: PortRef| Some((fabric.key(at), fabric.port(at).peer?));
     match loss {
         Loss::Cable(port) => {
             let at = fabric.find_port(port);
@@ -168,7 +165,7 @@ fn kept_out(plan: &Plan) -> BTreeSet<PortKey> {
 }
 
 fn cut_off(plan: &Plan, fabric: &Fabric) -> Vec<PortKey> {
-    let keys = plan.lids.lids.keys().map(|&at| plan.fabric.key(at));
+    let keys = plan.lids.lids.keys().copied();
     keys.filter(|&key| {
         // A host whose cable went is no longer found; a switch is as long as one of its cables is left.
         let found = fabric.find_port(key);

@@ -1,7 +1,7 @@
 //! Kills a process that writes to the store, at every place, and looks at what is left.
 //!
 //! This test binary runs itself again as the process to be killed; an environment variable tells
-//! the two apart.
+//! the two apart. It is a program of its own: a child of any other test would hold the lock of a store that is open here.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

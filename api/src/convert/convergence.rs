@@ -44,6 +44,7 @@ impl From<Convergence> for v1::Convergence {
             ports_activated: convergence.ports_activated,
             complete: convergence.complete,
             mft_blocks: convergence.mft_blocks,
+            whole: convergence.whole,
         }
     }
 }

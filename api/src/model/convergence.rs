@@ -84,4 +84,6 @@ pub struct Convergence {
     pub ports_activated: u64,
     /// Whether every Set was confirmed; otherwise a finding names what was left.
     pub complete: bool,
+    /// The steps that took the whole subnet into account rather than what changed, each as `step: reason`.
+    pub whole: Vec<String>,
 }

@@ -3,12 +3,9 @@
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::{
-    Cable, Component, Destination, EndpointKind, HalfLink, NONE, PortUse, Switch, SwitchIdx,
-    Topology,
+    Cable, Component, Destination, EndpointKind, HalfLink, LAST_PORT, NONE, PortUse, Switch,
+    SwitchIdx, Topology,
 };
-
-/// The highest number a switch port can have: 255 in a forwarding table means "discard".
-const LAST_PORT: u8 = 254;
 
 /// A switch while its topology is being built; numbers follow the GUIDs only once all are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +50,14 @@ pub enum TopologyError {
         /// The switch.
         guid: Guid,
         /// The port.
+        port: PortNum,
+    },
+    /// Only one of its ends tells of a cable.
+    #[error("{port:?} of switch {guid} leads to a port that does not lead back")]
+    OneSided {
+        /// The switch that tells.
+        guid: Guid,
+        /// Its port.
         port: PortNum,
     },
     /// A LID, or the last of the LIDs that the LMC spans, is not unicast.
@@ -357,7 +362,7 @@ impl TopologyBuilder {
     }
 }
 
-fn check_lids(guid: Guid, lid: Lid, lmc: Lmc) -> Result<(), TopologyError> {
+pub(super) fn check_lids(guid: Guid, lid: Lid, lmc: Lmc) -> Result<(), TopologyError> {
     let last = lid.0.checked_add(lmc.lids() - 1).map(Lid);
     match last {
         Some(last) if lid.is_unicast() && last.is_unicast() => Ok(()),
@@ -499,7 +504,7 @@ fn group(switches: usize, links: &[(u32, u32, HalfLink)]) -> (Vec<u32>, Vec<(u32
     (group_start, groups)
 }
 
-fn connect(group_start: &[u32], groups: &[(u32, u32)]) -> (Vec<Component>, Vec<u32>) {
+pub(super) fn connect(group_start: &[u32], groups: &[(u32, u32)]) -> (Vec<Component>, Vec<u32>) {
     let switches = group_start.len() - 1;
     let mut component_of = vec![NONE; switches];
     let mut components: Vec<Component> = Vec::new();
@@ -528,7 +533,7 @@ fn connect(group_start: &[u32], groups: &[(u32, u32)]) -> (Vec<Component>, Vec<u
     (components, component_of)
 }
 
-fn index_lids(destinations: &[Destination]) -> Result<Vec<u32>, TopologyError> {
+pub(super) fn index_lids(destinations: &[Destination]) -> Result<Vec<u32>, TopologyError> {
     let top = destinations
         .iter()
         .flat_map(Destination::lids)

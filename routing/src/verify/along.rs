@@ -22,6 +22,8 @@
 //! LIDs have nothing to do with each other, so that they are looked at block by block: what all switches hold of a block fits
 //! a processor's cache, whatever order the pairs come in.
 
+use std::collections::BTreeMap;
+
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
@@ -52,27 +54,38 @@ pub struct IdleLinks {
 }
 
 impl IdleLinks {
-    /// Those links of `topology` of which `end` says that one end is not Active.
-    pub fn of(topology: &Topology, end: impl Fn(SwitchIdx, PortNum) -> LinkEnd) -> IdleLinks {
+    /// Those links of `topology` that have an end that is not Active: `short` names such ports of a switch, and how far each
+    /// is. Ports that lead to no switch do not count.
+    pub fn of<I>(topology: &Topology, short: impl Fn(SwitchIdx) -> I) -> IdleLinks
+    where
+        I: IntoIterator<Item = (PortNum, LinkEnd)>,
+    {
         let mut idle = IdleLinks {
             ports: vec![FixedBitSet::new(); topology.switch_count()],
             dark: FixedBitSet::with_capacity(topology.switch_count()),
         };
+        let mut closed: BTreeMap<SwitchIdx, FixedBitSet> = BTreeMap::new();
         for switch in topology.indices() {
-            let (mut links, mut closed, mut idle_ports) = (0, 0, Vec::new());
-            for (number, used) in (0u8..=255).zip(topology.port_uses(switch)) {
-                let PortUse::Link { peer, peer_port } = *used else {
+            for (port, end) in short(switch) {
+                let Some((peer, peer_port)) = topology.peer(switch, port) else {
                     continue;
                 };
-                links += 1;
-                let least = end(switch, PortNum(number)).min(end(peer, peer_port));
-                closed += usize::from(least == LinkEnd::Closed);
-                if least < LinkEnd::Active {
-                    idle_ports.push(usize::from(number));
+                for (switch, port) in [(switch, port), (peer, peer_port)] {
+                    if end < LinkEnd::Active {
+                        idle.ports[switch.index()].grow_and_insert(port.index());
+                    }
+                    if end == LinkEnd::Closed {
+                        let ports = closed.entry(switch).or_default();
+                        ports.grow_and_insert(port.index());
+                    }
                 }
             }
-            idle.dark.set(switch.index(), links > 0 && links == closed);
-            idle.ports[switch.index()].extend(idle_ports);
+        }
+        for (switch, closed) in closed {
+            let uses = topology.port_uses(switch).iter();
+            let links = uses.filter(|used| matches!(used, PortUse::Link { .. }));
+            idle.dark
+                .set(switch.index(), links.count() == closed.count_ones(..));
         }
         idle
     }
@@ -249,8 +262,11 @@ struct Directions {
 
 impl Directions {
     fn of(topology: &Topology, is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool) -> Directions {
+        let ports = topology
+            .indices()
+            .map(|switch| topology.port_uses(switch).len());
         let mut directions = Directions {
-            ports: Vec::new(),
+            ports: Vec::with_capacity(ports.sum()),
             start: vec![0],
             above: Vec::with_capacity(topology.switch_count()),
         };

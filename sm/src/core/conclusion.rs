@@ -12,8 +12,6 @@ use super::event::Effect;
 use super::role::Role;
 use super::stage::Stage;
 use super::{Core, HISTORY, Remembered};
-use crate::expected::Cabling;
-use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind};
 use crate::sweep::Query;
 use crate::sweep::inventory::PortKey;
@@ -24,7 +22,7 @@ impl Core {
         self.stage = Stage::Idle;
         self.port_retrained &= self.groups_only;
         if !self.groups_only {
-            let fabric = Arc::new(Fabric::build(&self.inventory));
+            let fabric = self.model();
             if self.first_sweep.goes_on() {
                 self.expect_met(&fabric, now);
             }
@@ -36,7 +34,15 @@ impl Core {
         }
         if !self.groups_only {
             self.schedule_rebalancing(now);
+            let came_up = pushed.ports_activated > 0;
+            if (self.cabling_changed || came_up)
+                && self.role == Role::Master
+                && !self.first_sweep.goes_on()
+            {
+                self.remember_cabling();
+            }
         }
+        self.meter.note(self.inventory.take_searched());
         let generation = self.plan.as_ref().map_or(0, |plan| plan.generation);
         if let Some(convergence) = self
             .meter
@@ -106,16 +112,12 @@ impl Core {
     }
 
     pub(super) fn remember(&mut self) {
-        self.cabling_changed = false;
         self.effects
             .push_back(Effect::Remember(Box::new(Remembered {
-                claims: (*self.claims).clone(),
+                claims: self.claims.clone(),
                 seats: self.seats.clone(),
                 gpus: Arc::default(),
-                cabling: Cabling {
-                    fabric: self.fabric.clone(),
-                    missing: self.expected.clone(),
-                },
+                cabling: self.kept_cabling.clone(),
                 not_kept: self.not_kept.clone(),
                 habits: self.inventory.habits.clone(),
                 generation: self.generation,

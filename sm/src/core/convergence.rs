@@ -1,9 +1,12 @@
 //! What one pass through the stages cost.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
+
+use crate::whole::Whole;
 
 /// One pass from a cause to hardware that holds the plan.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,6 +43,8 @@ pub struct Convergence {
     pub ports_activated: u64,
     /// It got to its end, and nothing was refused or lost.
     pub complete: bool,
+    /// The steps that took the whole subnet into account, in their order.
+    pub whole: Vec<Whole>,
 }
 
 /// Measures a convergence while it is under way.
@@ -57,6 +62,7 @@ struct Running {
     plan: Duration,
     push: Duration,
     before: ClientStats,
+    whole: BTreeSet<Whole>,
 }
 
 /// Which part of a convergence the time since the last mark went to.
@@ -87,6 +93,7 @@ impl Meter {
             plan: Duration::ZERO,
             push: Duration::ZERO,
             before: stats,
+            whole: BTreeSet::new(),
         });
     }
 
@@ -95,6 +102,13 @@ impl Meter {
         if let Some(running) = self.running.as_mut().filter(|_| !cause.is_empty()) {
             running.cause.push_str("; ");
             running.cause.push_str(cause);
+        }
+    }
+
+    /// The pass under way computed something for the whole subnet.
+    pub(super) fn note(&mut self, whole: impl IntoIterator<Item = Whole>) {
+        if let Some(running) = &mut self.running {
+            running.whole.extend(whole);
         }
     }
 
@@ -143,6 +157,7 @@ impl Meter {
             switches_written: pushed.switches_written,
             ports_activated: pushed.ports_activated,
             complete: pushed.complete,
+            whole: running.whole.into_iter().collect(),
         })
     }
 

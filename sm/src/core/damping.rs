@@ -108,7 +108,7 @@ pub(super) fn count_flaps(
     new: &Fabric,
     now: Time,
 ) {
-    if old.nodes.is_empty() {
+    if old.is_empty() {
         return;
     }
     let between_switches = |fabric: &Fabric, key: PortKey| {
@@ -132,7 +132,6 @@ pub(super) fn count_flaps(
         else {
             continue;
         };
-        let peer = new.key(peer);
         // Both ends fell back; it counts once, for the lower end.
         if before == PortState::Active
             && key < peer

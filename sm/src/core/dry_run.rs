@@ -16,12 +16,14 @@ use crate::push::rehearse;
 impl Core {
     /// The model of what the sweep found. A dry run plans as if this manager ran where the master does, so that MasterSMLID,
     /// which every takeover changes, does not hide what else would be changed.
-    pub(super) fn model(&self) -> Fabric {
-        let mut fabric = Fabric::build(&self.inventory);
-        if self.config.mode == Mode::DryRun {
-            fabric.local = self.masters_port(&fabric).or(fabric.local);
+    pub(super) fn model_to_plan(&mut self) -> Arc<Fabric> {
+        let fabric = self.model();
+        if self.config.mode != Mode::DryRun {
+            return fabric;
         }
-        fabric
+        let mut planned = Fabric::clone(&fabric);
+        planned.local = self.masters_port(&fabric).or(fabric.local);
+        Arc::new(planned)
     }
 
     /// The port of the manager that wrote the own port last, if it is known.

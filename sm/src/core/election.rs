@@ -24,10 +24,11 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
 
+use super::Core;
 use super::inquiry::{Inquiry, Suspicion};
+use super::requests::{Context, routes};
 use super::role::{self, Other, Role};
 use super::stage::Stage;
-use super::{Context, Core, routes};
 use crate::sweep::inventory::PortKey;
 
 /// How long a manager that did not take the subnet over is left alone: it is asked again, but not at the end of every sweep.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use rsm_mad::Time;
 
 use super::Core;
-use super::role::Role;
-use crate::expected::Accept;
+use crate::expected::{Accept, Cabling};
 use crate::fabric::{Delta, Fabric};
 use crate::plan::Plan;
 use crate::plan::lint::Proved;
@@ -29,11 +28,15 @@ impl Core {
         self.expect(&delta, new, now);
     }
 
-    /// Has what is there now remembered if it changed: only a master has seen all of it.
+    /// Has what is there now remembered. That costs a row of each node, so that it waits for the end of a pass, when ports
+    /// have the state that they keep.
     pub(super) fn remember_cabling(&mut self) {
-        if self.cabling_changed && self.role == Role::Master {
-            self.remember();
-        }
+        self.cabling_changed = false;
+        self.kept_cabling = Cabling {
+            fabric: self.fabric.clone(),
+            missing: self.expected.clone(),
+        };
+        self.remember();
     }
 
     /// Adds to what went lately what the first plan without it moved.
@@ -54,7 +57,7 @@ impl Core {
     pub(super) fn accept_missing(&mut self, accept: Accept, now: Time) {
         if Arc::make_mut(&mut self.expected).accept(accept) > 0 {
             self.missing = self.expected.findings(&self.fabric);
-            self.remember();
+            self.remember_cabling();
             self.publish(now);
         }
     }

@@ -4,7 +4,6 @@
 //! anything there is no traffic that an incomplete picture could disturb, so that everybody else need not wait: what is
 //! known is planned and written, and the sweep goes on meanwhile.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_mad::Time;
@@ -14,7 +13,6 @@ use super::convergence::Part;
 use super::role::{self, Role, Verdict};
 use super::stage::Stage;
 use super::{Core, Mode};
-use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::{Scope, Sweep};
 
@@ -252,7 +250,7 @@ impl Core {
         self.first_sweep.is_provisional = true;
         self.role = Role::Master;
         self.meter.mark(Part::Discover, now);
-        let fabric = Arc::new(Fabric::build(&self.inventory));
+        let fabric = self.model();
         self.expect_met(&fabric, now);
         self.fabric = fabric;
         self.start_plan(now);

@@ -144,7 +144,7 @@ fn ends(fabric: &Fabric, switch: NodeIx) -> Vec<(PortNum, Guid)> {
     let mut ends = vec![(PortNum::ZERO, fabric.port(at(PortNum::ZERO)).guid)];
     for number in 1..fabric.node(switch).ports.len() {
         let port = PortNum(number as u8);
-        let peer = fabric.port(at(port)).peer;
+        let peer = fabric.peer(at(port));
         if let Some(peer) = peer.filter(|peer| !fabric.node(peer.node).is_switch()) {
             ends.push((port, fabric.port(peer).guid));
         }

@@ -24,9 +24,10 @@ use rsm_mad::client::{Failure, Priority, Request, Response};
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SmInfo, SmState};
 use rsm_mad::wire::header::AttrId;
 
+use super::requests::{Context, routes};
 use super::role::{self, Other, Role, Verdict};
 use super::stage::Stage;
-use super::{Context, Core, Mode, routes};
+use super::{Core, Mode};
 use crate::sweep::Query;
 use crate::sweep::inventory::{Inventory, PortKey};
 
@@ -267,9 +268,7 @@ impl Core {
 
     /// The manager behind a port says what it is, or nothing.
     fn on_manager(&mut self, key: PortKey, info: Option<&SmInfo>) {
-        if let Some(port) = self.inventory.port_mut(key) {
-            port.sm = info.copied();
-        }
+        self.inventory.put_manager(key, info.copied());
         if let Some(inquiry) = &mut self.election.inquiry
             && info.is_some()
         {
@@ -478,9 +477,7 @@ impl Core {
             return;
         }
         let info = *SmInfo::from_data(&response.data);
-        if let Some(port) = self.inventory.port_mut(key) {
-            port.sm = Some(info);
-        }
+        self.inventory.put_manager(key, Some(info));
         if info.sm_state() == SmState::Master {
             self.election.suspicion = Some(Suspicion { lid: None });
         }

@@ -11,6 +11,7 @@
 //!
 //! A run is a function of the events and their times.
 
+mod activity;
 mod conclusion;
 pub mod convergence;
 pub mod damping;
@@ -18,6 +19,7 @@ mod doubts;
 mod dry_run;
 mod election;
 pub mod event;
+mod events;
 mod expecting;
 mod first_sweep;
 pub mod found;
@@ -27,6 +29,7 @@ mod patience;
 mod planning;
 mod pushing;
 mod rebalancing;
+mod requests;
 pub mod role;
 pub mod snapshot;
 mod stage;
@@ -39,21 +42,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
-use rsm_mad::client::{Client, ClientConfig, Completion, Failure, Handled, Request, Route, Routes};
-use rsm_mad::ids::DirectedPath;
-use rsm_mad::transport::{Datagram, Inbound, PortEvent};
+use rsm_mad::client::{Client, ClientConfig};
+use rsm_mad::transport::{Datagram, Inbound};
 use rsm_routing::gdr::hosts::Inventory as GpuInventory;
 use rsm_routing::gdr::seats::Seats;
 
+pub use self::activity::{Activity, Progress};
 use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
 use self::election::Election;
 pub use self::event::{Command, Effect, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::found::Found;
-use self::inquiry::Question;
+use self::requests::Context;
 use self::role::{Identity, Role};
 use self::snapshot::Snapshot;
 use self::stage::Stage;
@@ -61,30 +63,17 @@ use self::traps::TrapDesk;
 use self::trial::Trial;
 use self::work::Work;
 use crate::config::Takeover;
-use crate::diff::{NotKept, Reregister, differing_guids};
+use crate::diff::{Looked, NotKept, Reregister};
 use crate::expected::{Cabling, Expected};
 use crate::fabric::Fabric;
 use crate::findings::Finding;
 use crate::habits::DeviceHabits;
 use crate::plan::groups::GroupSet;
-use crate::plan::guids::AliasGuids;
 use crate::plan::lids::Claims;
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 use crate::plan::ports::LinkMismatch;
-use crate::plan::{Outcome, Plan, RefusedPlan};
-use crate::push::{Order, Task};
+use crate::plan::{Plan, RefusedPlan};
 use crate::sweep::inventory::{Inventory, PortKey};
-use crate::sweep::{Answer, Ask, Query};
-
-/// How many requests are handed to the client ahead of their being sent.
-///
-/// Several times the largest window at the default keeps the window full between two rounds of the event loop, and bounds
-/// what a stopped push still sends.
-const AHEAD: usize = 1024;
-
-/// How many times over the retries of a request are spent, as long as losses alone explain the silence. At 50 % of SMPs
-/// lost, one of eight requests stays unanswered after seven attempts, and one of 3000 after four times as many.
-const LOSSY_ROUNDS: u8 = 4;
 
 /// How many convergences are remembered.
 pub const HISTORY: usize = 256;
@@ -143,7 +132,7 @@ impl Default for Config {
 #[derive(Clone, Default, Debug)]
 pub struct Remembered {
     /// LIDs given out.
-    pub claims: Claims,
+    pub claims: Arc<Claims>,
     /// Where compute ports sit in the order that routes are spread by.
     pub seats: Arc<Seats>,
     /// What hosts with GPUs told of themselves; whoever takes it in keeps it.
@@ -158,72 +147,6 @@ pub struct Remembered {
     pub generation: u64,
     /// What hosts registered with subnet administration before is not among what is remembered: they are to do it again, once.
     pub reregister: bool,
-}
-
-/// What is under way, for progress.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Activity {
-    /// Nothing.
-    Idle,
-    /// A sweep.
-    Sweeping {
-        /// Nodes known so far.
-        nodes: usize,
-    },
-    /// A plan is computed.
-    Planning,
-    /// The hardware is written.
-    Pushing {
-        /// Sets acknowledged so far.
-        done: usize,
-    },
-}
-
-/// What is under way, and what waits, for those who wait for it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// The stage.
-    pub activity: Activity,
-    /// What set off the pass that is under way; empty where there is none.
-    pub cause: String,
-    /// When it began.
-    pub since: Option<Time>,
-    /// Nodes known.
-    pub nodes: usize,
-    /// SMPs without an answer so far, those that wait to be sent included.
-    pub outstanding: usize,
-    /// What waits until the pass is over, in a few words; empty where nothing does.
-    pub next: String,
-    /// Until when it waits beyond that.
-    pub not_before: Option<Time>,
-}
-
-impl Default for Progress {
-    fn default() -> Progress {
-        Progress {
-            activity: Activity::Idle,
-            cause: String::new(),
-            since: None,
-            nodes: 0,
-            outstanding: 0,
-            next: String::new(),
-            not_before: None,
-        }
-    }
-}
-
-/// Why a request was sent.
-#[derive(Clone, Copy, Debug)]
-enum Context {
-    Sweep(Query),
-    Push(Task),
-    HandOver,
-    /// Whether another manager is master.
-    Inquiry(Question),
-    /// Another manager that shows itself and did not answer before.
-    Manager(PortKey),
-    /// Another manager is told something, and need not answer.
-    Courtesy,
 }
 
 /// The subnet manager, without the world around it.
@@ -281,7 +204,11 @@ pub struct Core {
     missing: Vec<Finding>,
     /// When something came or went last, until the next plan.
     lost_at: Option<Time>,
-    /// Nodes or cables have come or gone since what is there was last handed out to be remembered.
+    /// The state in which the core compared all ports with the plan last.
+    looked: Option<Looked>,
+    /// The cabling that the core last handed to the store.
+    kept_cabling: Cabling,
+    /// Nodes or cables have come or gone since.
     cabling_changed: bool,
     /// What was wrong with the configuration that was offered last.
     refused: Vec<Finding>,
@@ -323,7 +250,7 @@ impl Core {
             inventory,
             fabric: Arc::default(),
             plan: None,
-            claims: Arc::new(remembered.claims),
+            claims: remembered.claims,
             seats: remembered.seats,
             gpus: remembered.gpus,
             not_kept: remembered.not_kept,
@@ -355,6 +282,8 @@ impl Core {
             residue: Vec::new(),
             refused_plan: None,
             expected: Arc::new(remembered.cabling.recalled()),
+            looked: None,
+            kept_cabling: remembered.cabling,
             missing: Vec::new(),
             lost_at: None,
             cabling_changed: false,
@@ -472,45 +401,6 @@ impl Core {
         self.run(now);
     }
 
-    /// Whether the core is at rest: nothing under way, nothing waiting, nothing to be repaired.
-    pub fn is_settled(&self) -> bool {
-        self.stage.is_idle() && self.work.is_empty()
-    }
-
-    /// Whether nothing is under way; something may still wait for its time.
-    pub fn is_idle(&self) -> bool {
-        self.stage.is_idle() && (!self.work.is_due() || self.work.is_postponed())
-    }
-
-    /// What is under way.
-    pub fn activity(&self) -> Activity {
-        match &self.stage {
-            // Whoever follows is waited for no longer than one answer takes.
-            Stage::Idle | Stage::HandingOver(_) => Activity::Idle,
-            Stage::Sweeping(_) => Activity::Sweeping {
-                nodes: self.inventory.len(),
-            },
-            Stage::Planning { .. } => Activity::Planning,
-            Stage::Pushing(push) => Activity::Pushing {
-                done: push.progress().done,
-            },
-        }
-    }
-
-    /// What is under way, and what waits.
-    pub fn progress(&self) -> Progress {
-        let (cause, since) = self.meter.running().unzip();
-        Progress {
-            activity: self.activity(),
-            cause: cause.unwrap_or_default().to_owned(),
-            since,
-            nodes: self.inventory.len(),
-            outstanding: self.client.pending(),
-            next: self.work.next_cause(),
-            not_before: self.work.not_before(),
-        }
-    }
-
     /// How often in a row a repair was tried without success; 0 after a clean convergence.
     pub fn repairs(&self) -> u32 {
         self.work.repairs()
@@ -541,181 +431,6 @@ impl Core {
         self.history.iter()
     }
 
-    fn on_datagram(&mut self, datagram: &Datagram, now: Time) {
-        match self.client.handle(&datagram.mad, now) {
-            Handled::Completed(completion) => self.on_completion(completion),
-            Handled::Unsolicited => self.on_unsolicited(datagram, now),
-            // Deferred: the attempt will be made again.
-            Handled::Stale | Handled::Deferred => {}
-        }
-    }
-
-    fn on_port_event(&mut self, event: PortEvent, now: Time) {
-        match event {
-            PortEvent::Up => {
-                self.port_up = true;
-                self.port_retrained = false;
-                self.work.sweep_everything(true, "the local port came up");
-            }
-            PortEvent::Down | PortEvent::Gone => {
-                self.port_up = false;
-                self.stage.stop_push();
-                self.publish(now);
-            }
-            PortEvent::Retrained => self.on_retrained(now),
-            PortEvent::LidChanged
-            | PortEvent::SmChanged
-            | PortEvent::ClientReregister
-            | PortEvent::PkeyChanged => {
-                if let Some(local) = self.inventory.local {
-                    self.work.look_at_port(local);
-                }
-            }
-        }
-    }
-
-    /// The local link trained again. The switch there may have been reset, and cannot report it: it has no way to this port.
-    fn on_retrained(&mut self, now: Time) {
-        let Some(local) = self.inventory.local else {
-            return;
-        };
-        let peer = self.inventory.port(local).and_then(|port| port.peer);
-        if let Some(peer) = peer {
-            let cause = format!("the local link to {} trained again", self.name(peer.node));
-            self.work.look_at(peer.node, cause);
-        }
-        self.work.look_at_port(local);
-        self.port_retrained = true;
-        self.publish(now);
-    }
-
-    fn on_groups(&mut self, groups: Arc<GroupSet>) {
-        self.inventory.multicast_top = groups.top();
-        self.found.heard(&groups);
-        self.groups = Some(groups);
-        self.work.regroup();
-    }
-
-    /// Looks at every port that is not as it is to be: what is written is what differs from what was read.
-    fn on_guids(&mut self, guids: Arc<AliasGuids>) {
-        self.inventory.named |= !guids.by_port.is_empty();
-        self.inventory.alias_guids = guids;
-        for (at, _) in self.fabric.end_ports() {
-            let key = self.fabric.key(at);
-            let differing = differing_guids(&self.inventory, key);
-            if differing.is_empty() {
-                continue;
-            }
-            if let Some(image) = self
-                .inventory
-                .port_mut(key)
-                .and_then(|port| port.guids.as_mut())
-            {
-                for part in differing {
-                    image.doubt(part.block);
-                }
-            }
-            self.work.look_at_port(key);
-        }
-    }
-
-    fn on_reregister(&mut self, ports: &BTreeSet<Guid>) {
-        for (at, port) in self.fabric.end_ports() {
-            if ports.contains(&port.guid) {
-                self.reregister.add(port.guid);
-                self.work.look_at_port(self.fabric.key(at));
-            }
-        }
-    }
-
-    fn on_command(&mut self, command: Command, now: Time) {
-        match command {
-            Command::Resweep { full, ticket } => {
-                if full {
-                    self.work.sweep_everything(true, "requested");
-                } else {
-                    self.work.sweep_everything(false, "requested");
-                }
-                self.work.promise(ticket);
-            }
-            Command::Rewrite { ticket } => {
-                self.rewrite_requested = true;
-                self.work
-                    .sweep_everything(true, "every forwarding table is to be written");
-                self.work.promise(ticket);
-            }
-            Command::Engine { engine, ticket } => self.try_engine(engine, ticket),
-            Command::Withdraw { ticket } => self.withdraw(ticket),
-            Command::Reload(config) => {
-                self.drop_trial("the configuration was read again meanwhile");
-                self.config = *config;
-                self.refused.clear();
-                self.damping.configure(self.config.damping);
-                // What a device did not keep under the old settings, or refused with its old firmware, is tried once more.
-                self.not_kept = NotKept::default();
-                self.inventory.habits = DeviceHabits::default();
-                self.work.sweep_everything(false, "configuration reloaded");
-            }
-            Command::Accept(accept) => self.accept_missing(accept, now),
-            Command::Refused(findings) => {
-                self.refused = findings;
-                self.publish(now);
-            }
-        }
-    }
-
-    fn on_completion(&mut self, completion: Completion<Context>) {
-        match (completion.context, &mut self.stage) {
-            (Context::Courtesy, _) => return,
-            (Context::Inquiry(question), _) => {
-                return self.on_inquiry(question, &completion.outcome);
-            }
-            (Context::Manager(key), _) => {
-                return self.on_silent_manager(key, &completion.outcome);
-            }
-            (Context::HandOver, Stage::HandingOver(handing_over)) => {
-                return handing_over.handle(&completion.outcome);
-            }
-            _ => {}
-        }
-        let data;
-        let answer = match completion.outcome {
-            Ok(response) if response.status.is_ok() => {
-                data = response.data;
-                Answer::Data(&data)
-            }
-            Ok(response) if completion.attempts > 1 => Answer::RefusedRepetition(response.status),
-            Ok(response) => Answer::Refused(response.status),
-            Err(Failure::Rejected(status)) => Answer::Refused(status),
-            Err(Failure::TimedOut | Failure::SendFailed) => Answer::Silence,
-        };
-        if let (Context::Sweep(query), Answer::Data(data)) = (completion.context, answer) {
-            self.suspect_another_master(query, data);
-        }
-        match (completion.context, &mut self.stage) {
-            (Context::Sweep(query), Stage::Sweeping(sweep)) => {
-                sweep.handle(&mut self.inventory, query, answer)
-            }
-            (Context::Sweep(query), _) if self.first_sweep.goes_on() => {
-                if let Some(sweep) = self.first_sweep.aside_mut() {
-                    sweep.handle(&mut self.inventory, query, answer);
-                }
-            }
-            (Context::Push(task), Stage::Pushing(push)) => {
-                push.handle(&mut self.inventory, &mut self.not_kept, task, answer);
-            }
-            // A stage ends only when all of its requests have.
-            (context, _) => debug_assert!(false, "{context:?} completed in another stage"),
-        }
-    }
-
-    fn on_planned(&mut self, generation: u64, outcome: Outcome, now: Time) {
-        if matches!(&self.stage, Stage::Planning { generation: expected } if *expected == generation)
-        {
-            self.accept_plan(outcome, now);
-        }
-    }
-
     /// Takes the stages as far as they go now, and hands the client what they ask.
     fn run(&mut self, now: Time) {
         loop {
@@ -730,72 +445,6 @@ impl Core {
             }
         }
         self.tell_early(now);
-    }
-
-    fn feed_client(&mut self) {
-        while self.client.pending() < AHEAD {
-            let request = match &mut self.stage {
-                Stage::Sweeping(sweep) => sweep.poll_ask(&self.inventory).map(|ask| self.get(ask)),
-                Stage::Pushing(push) => push
-                    .poll_order(&mut self.inventory)
-                    .map(|order| self.set(&order)),
-                Stage::Idle | Stage::Planning { .. } | Stage::HandingOver(_) => None,
-            };
-            let request = request.or_else(|| {
-                let ask = self.first_sweep.aside_mut()?.poll_ask(&self.inventory)?;
-                Some(self.get(ask))
-            });
-            let Some(request) = request else { break };
-            self.submit(request);
-        }
-    }
-
-    fn submit(&mut self, request: Request<Context>) {
-        if let Err(rejected) = self.client.submit(request) {
-            // The client holds far more than AHEAD; should that change, the request is answered by silence.
-            debug_assert!(false, "{rejected}");
-            let completion = Completion {
-                context: rejected.0.context,
-                outcome: Err(Failure::SendFailed),
-                attempts: 0,
-                route_index: 0,
-                rtt: Duration::ZERO,
-                modifier: rejected.0.modifier,
-            };
-            self.on_completion(completion);
-        }
-    }
-
-    fn get(&self, ask: Ask) -> Request<Context> {
-        let routes = routes(ask.lid, ask.path, ask.alternate);
-        Request {
-            m_key: self.config.policy.ports.m_key,
-            rounds: LOSSY_ROUNDS,
-            ..Request::get(
-                ask.target,
-                routes,
-                ask.attribute,
-                ask.modifier,
-                Context::Sweep(ask.query),
-            )
-        }
-    }
-
-    fn set(&self, order: &Order) -> Request<Context> {
-        let routes = routes(order.lid, order.path, order.alternate);
-        let Guid(target) = order.target;
-        Request {
-            m_key: self.config.policy.ports.m_key,
-            rounds: LOSSY_ROUNDS,
-            ..Request::set(
-                target,
-                routes,
-                order.attribute,
-                order.modifier,
-                order.data,
-                Context::Push(order.task),
-            )
-        }
     }
 
     /// Publishes `findings` from now on as those of the parts around the core: the store, the dumps, the trace. They replace
@@ -817,18 +466,4 @@ impl Core {
         self.serving = snapshot.role == Role::Master && snapshot.plan.is_some();
         self.effects.push_back(Effect::Publish(snapshot));
     }
-}
-
-/// The ways to an agent in the order in which they are tried.
-fn routes(lid: Option<Lid>, path: DirectedPath, alternate: Option<DirectedPath>) -> Routes {
-    let directed = [Some(path), alternate]
-        .into_iter()
-        .flatten()
-        .map(Route::from);
-    let mut ways = lid.map(Route::from).into_iter().chain(directed);
-    let mut routes = Routes::new(ways.next().unwrap_or(Route::Directed(path)));
-    for way in ways {
-        routes.push(way);
-    }
-    routes
 }

@@ -6,8 +6,9 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientConfig;
 
+use super::Core;
+use super::requests::Context;
 use super::stage::Stage;
-use super::{Context, Core};
 use crate::sweep::{Answer, Query, Withdrawal};
 
 /// Attempts of a Set that a node leaves unanswered before a push that something urgent waits for goes on without the node.
@@ -31,6 +32,23 @@ fn explained_by_losses(loss_permille: u32) -> u8 {
     explained
 }
 
+/// The questions of sweeps that `take` takes back from the MAD client, of those that are `unwanted`. One that is on its way
+/// twice is among them twice.
+fn pick<T>(
+    unwanted: impl Fn(Query) -> bool,
+    take: impl FnOnce(&mut dyn FnMut(&Context) -> bool) -> T,
+) -> Vec<Query> {
+    let mut taken = Vec::new();
+    take(&mut |context| match *context {
+        Context::Sweep(query) if unwanted(query) => {
+            taken.push(query);
+            true
+        }
+        _ => false,
+    });
+    taken
+}
+
 impl Core {
     /// Tells the sweep under way of questions that are not answered in time, and takes back what it does not want asked.
     pub(super) fn heed_silence(&mut self, now: Time) {
@@ -50,21 +68,36 @@ impl Core {
             }
         }
         while let Some(withdrawal) = sweep.next_withdrawal() {
-            let mut taken = Vec::new();
-            let mut covers = |context: &Context| match *context {
-                Context::Sweep(query) if withdrawal.covers(query) => {
-                    taken.push(query);
-                    true
-                }
-                _ => false,
-            };
+            let covers = |query| withdrawal.covers(query);
             if let Withdrawal::Unsent(_) = withdrawal {
-                self.client.cancel_queued(&mut covers);
-                taken.into_iter().for_each(|query| sweep.postpone(query));
+                let unsent = pick(covers, |picks| self.client.cancel_queued(picks));
+                unsent.into_iter().for_each(|query| sweep.postpone(query));
             } else {
-                self.client.withdraw(&mut covers);
+                let taken = pick(covers, |picks| self.client.withdraw(picks));
                 taken.into_iter().for_each(|query| sweep.withdrawn(query));
             }
+        }
+        // A question that the sweep asked before paths changed may become overdue only now.
+        let may_be_on_dead_way = has_waited && !self.inventory.suspects.is_empty();
+        if sweep.take_rerouted() || may_be_on_dead_way {
+            // A suspect owes one answer by whatever way; the others need not wait for theirs on a dead one.
+            let suspects = &self.inventory.suspects;
+            let overdue: BTreeSet<Query> = self
+                .client
+                .pending_requests()
+                .filter_map(|(context, attempts)| match *context {
+                    Context::Sweep(query) if attempts > 0 => Some(query),
+                    _ => None,
+                })
+                .filter(|&query| {
+                    !sweep.is_by_path(query)
+                        && !query.node().is_some_and(|guid| suspects.contains(&guid))
+                })
+                .collect();
+            // A question may be on its way twice.
+            let is_overdue = |query| overdue.contains(&query);
+            let taken = pick(is_overdue, |picks| self.client.withdraw(picks));
+            taken.into_iter().for_each(|query| sweep.reroute(query));
         }
         if sweep.take_suspicion() {
             self.suspicion_shown = true;
@@ -91,14 +124,7 @@ impl Core {
         if !none_is_needed {
             return false;
         }
-        let mut queries: Vec<Query> = Vec::new();
-        self.client.withdraw(|context| match *context {
-            Context::Sweep(query) => {
-                queries.push(query);
-                true
-            }
-            _ => false,
-        });
+        let queries = pick(|_| true, |picks| self.client.withdraw(picks));
         for &query in &queries {
             sweep.handle(&mut self.inventory, query, Answer::Silence);
         }

@@ -15,7 +15,7 @@ use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::groups::GroupSet;
 use crate::plan::multicast::HeldMasks;
-use crate::plan::{Held, Job, Outcome};
+use crate::plan::{Held, Job, Outcome, Plan};
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
@@ -143,6 +143,26 @@ impl Core {
         }
     }
 
+    /// Remembers the LIDs that `plan` gives out, as far as the plan in force does not. Returns whether any is news.
+    fn note_claims(&mut self, plan: &Plan) -> bool {
+        let given = match &self.plan {
+            Some(before) => plan.lids.differing(&before.lids),
+            None => plan.lids.lids.keys().copied().collect(),
+        };
+        let mut news = false;
+        for port in given {
+            let at = plan.fabric.find_port(port);
+            if let (Some(at), Some(claim)) = (at, plan.claim(port)) {
+                let guid = plan.fabric.port(at).guid;
+                if self.claims.get(&guid) != Some(&claim) {
+                    Arc::make_mut(&mut self.claims).insert(guid, claim);
+                    news = true;
+                }
+            }
+        }
+        news
+    }
+
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
         self.meter.mark(Part::Plan, now);
         match outcome {
@@ -158,15 +178,12 @@ impl Core {
             }
             Outcome::Plan(plan) => {
                 self.pass_trial();
+                self.meter.note(plan.whole.iter().cloned());
                 self.refused_plan = None;
                 self.count_moved(&plan);
                 self.first_sweep.planned();
                 self.residue.clone_from(&plan.findings);
-                let claims = Arc::make_mut(&mut self.claims);
-                let mut news = false;
-                for (&at, &claim) in &plan.lids.lids {
-                    news |= claims.insert(plan.fabric.port(at).guid, claim) != Some(claim);
-                }
+                let mut news = self.note_claims(&plan);
                 if self.seats != plan.order.seats {
                     self.seats = plan.order.seats.clone();
                     news = true;

@@ -13,10 +13,11 @@ use super::role::Role;
 use super::snapshot::Forthcoming;
 use super::stage::Stage;
 use super::{Core, Mode};
-use crate::diff::{Changes, PortChange, diff};
+use crate::diff::{Changes, Looked, PortChange, diff};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::push::{Cause, Failure, Push, Task};
+use crate::whole::{Step, Whole};
 
 impl Core {
     /// Writes what differs from the plan in force, which was not made for what the hardware holds now.
@@ -40,15 +41,29 @@ impl Core {
         self.push(plan, changes, now);
     }
 
-    fn differing(&self, plan: &Plan, interim: &[Tables]) -> Changes {
-        diff(
-            &self.inventory,
-            &self.fabric,
-            plan,
-            &self.not_kept,
-            &self.reregister,
-            interim,
-        )
+    fn differing(&mut self, plan: &Plan, interim: &[Tables]) -> Changes {
+        let look = |nodes: Option<&BTreeSet<Guid>>| {
+            diff(
+                &self.inventory,
+                &self.fabric,
+                plan,
+                &self.not_kept,
+                &self.reregister,
+                interim,
+                nodes,
+            )
+        };
+        let nodes = match &self.looked {
+            Some(looked) => looked.nodes(&self.fabric, plan, &self.not_kept, &self.reregister),
+            None => Err("nothing was compared before"),
+        };
+        let changes = look(nodes.as_ref().ok());
+        debug_assert!(nodes.is_err() || changes == look(None));
+        if let Err(why) = nodes {
+            self.meter.note([Whole::new(Step::Difference, why)]);
+        }
+        self.looked = Some(Looked::new(&changes, &self.fabric, plan, &self.not_kept));
+        changes
     }
 
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {

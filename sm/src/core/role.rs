@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use rsm_ids::{Guid, Lid};
-use rsm_mad::wire::attr::{SmInfo, SmState};
+use rsm_mad::wire::attr::{PortInfo, SmInfo, SmState};
 
 use crate::sweep::inventory::{Inventory, PortKey};
 
@@ -84,26 +84,24 @@ pub enum Verdict {
 
 /// All subnet managers that answered, in the order of their ports.
 pub fn others(inventory: &Inventory) -> Vec<Other> {
-    let mut others = Vec::new();
-    for (guid, node) in inventory.nodes() {
-        for (number, port) in node.ports.iter().enumerate() {
-            let key = PortKey::new(guid, rsm_ids::PortNum(number as u8));
-            if let Some(sm) = &port.sm
-                && inventory.local != Some(key)
-            {
-                others.push(Other {
-                    port: key,
-                    guid: sm.guid(),
-                    lid: port.info.as_ref().map_or(Lid::NONE, |info| info.lid()),
-                    priority: sm.priority(),
-                    state: sm.sm_state(),
-                    sm_key: sm.sm_key(),
-                    name: node.name(),
-                });
-            }
-        }
-    }
-    others
+    let other = |port: PortKey| {
+        let node = inventory.node(port.node)?;
+        let record = node.port(port.port)?;
+        let sm = record.sm?;
+        Some(Other {
+            port,
+            guid: sm.guid(),
+            lid: record.info.as_ref().map_or(Lid::NONE, PortInfo::lid),
+            priority: sm.priority(),
+            state: sm.sm_state(),
+            sm_key: sm.sm_key(),
+            name: node.name(),
+        })
+    };
+    let ports = inventory
+        .managers()
+        .filter(|&port| inventory.local != Some(port));
+    ports.filter_map(other).collect()
 }
 
 /// Whether this subnet manager has precedence over another: the higher priority, then the lower GUID.

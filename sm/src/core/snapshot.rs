@@ -84,6 +84,26 @@ pub struct PortCounts {
 }
 
 impl Snapshot {
+    /// Before anything was seen.
+    pub fn nothing() -> Snapshot {
+        Snapshot {
+            at: Time::ZERO,
+            role: Role::Discovering,
+            identity: Identity::default(),
+            own_guid: Guid::ZERO,
+            port_up: true,
+            converging: true,
+            fabric: Arc::default(),
+            plan: None,
+            refused_plan: None,
+            expected: Arc::default(),
+            findings: Arc::from([]),
+            history: Arc::from([]),
+            stats: ClientStats::default(),
+            traps: BTreeMap::new(),
+        }
+    }
+
     pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         let mut findings = fault::findings(&core.inventory);
         findings.extend(core.inventory.habits.findings(&core.inventory));
@@ -169,7 +189,7 @@ impl Snapshot {
     /// How many ports with a link are Active. A switch's port 0 has no link and does not count.
     pub fn ports(&self) -> PortCounts {
         let mut counts = PortCounts::default();
-        for node in &self.fabric.nodes {
+        for node in self.fabric.nodes() {
             for port in node.ports.iter().skip(1).filter(|port| port.up) {
                 if port.state() == PortState::Active {
                     counts.active += 1;

@@ -7,10 +7,11 @@ use rsm_mad::Time;
 use super::convergence::Part;
 use super::damping::count_flaps;
 use super::election::HandingOver;
+use super::requests::Context;
 use super::role::{self, Role, Verdict};
 use super::work::Next;
-use super::{Context, Core, Mode};
-use crate::fabric::Delta;
+use super::{Core, Mode};
+use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::push::Push;
 use crate::sweep::{Scope, Sweep};
@@ -60,16 +61,10 @@ impl Core {
                 }
             }
             Stage::Sweeping(sweep) => {
-                let (switches, ports) = self.work.take_targets();
-                let mut joined = false;
-                for guid in switches {
-                    if sweep.add_target(&self.inventory, guid) {
-                        joined = true;
-                    } else {
-                        self.work.look_at(guid, "changed again");
-                    }
-                }
-                for port in ports {
+                let mut joined = self
+                    .work
+                    .offer_switches(|guid| sweep.add_target(&self.inventory, guid));
+                for port in self.work.take_ports() {
                     joined |= sweep.add_port(&self.inventory, port);
                 }
                 if !joined && sweep.is_done() {
@@ -189,6 +184,11 @@ impl Core {
             return;
         };
         self.meter.mark(Part::Discover, now);
+        if !self.work.is_due() {
+            // All that was reported meanwhile joined this sweep.
+            let cause = self.work.take_cause();
+            self.meter.join(&cause);
+        }
         sweep.finish(&mut self.inventory);
         if self.inventory.habits.take_news() {
             self.remember();
@@ -215,7 +215,7 @@ impl Core {
         }
         self.first_sweep.end();
         self.judge_coverage(&sweep);
-        let fabric = Arc::new(self.model());
+        let fabric = self.model_to_plan();
         let delta = Delta::between(&self.fabric, &fabric);
         count_flaps(&mut self.damping, &delta, &self.fabric, &fabric, now);
         self.expect(&delta, &fabric, now);
@@ -224,7 +224,6 @@ impl Core {
             return;
         }
         self.judge_tables();
-        self.remember_cabling();
         let was_in_doubt = self.settle_readings();
         let damped = self.kept_out();
         let same_links = damped == *self.damped;
@@ -255,6 +254,17 @@ impl Core {
             }
             _ => self.resume_push(now),
         }
+    }
+
+    /// The model of what the inventory holds now: that in force with what was written since.
+    pub(super) fn model(&mut self) -> Arc<Fabric> {
+        let touched = self.inventory.take_touched();
+        let fabric = self.fabric.follow(&self.inventory, &touched);
+        debug_assert!(
+            fabric == Fabric::build(&self.inventory),
+            "what was written is touched: {touched:?}"
+        );
+        Arc::new(fabric)
     }
 
     /// Remembers a full sweep that somebody's silence kept from a part of the subnet, and has it made up for when somebody

@@ -11,6 +11,7 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 
 use super::role::Role;
+use super::stage::Stage;
 use super::{Core, Effect, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
@@ -150,6 +151,8 @@ impl Core {
                             let name = self.name(at.node);
                             self.work.look_at(at.node, format!("trap 128 from {name}"));
                         }
+                        // What is read anyway need not wait.
+                        Err(_) if self.joins_sweep(at.node) => {}
                         Err(when) => self.work.look_at_later(at.node, when),
                     }
                 } else {
@@ -172,6 +175,16 @@ impl Core {
             TrapDetails::BadPKeyAtSwitch(violation) => self.count_violation(violation.lid1()),
             // 64 to 67 are sent by subnet managers, not to them; vendors' traps are counted.
             TrapDetails::GidChange(_) | TrapDetails::Other(_) => {}
+        }
+    }
+
+    /// Whether the sweep under way, of which `switch` is a target, takes in what it reports once more.
+    fn joins_sweep(&mut self, switch: Guid) -> bool {
+        match &mut self.stage {
+            Stage::Sweeping(sweep) => {
+                sweep.is_target(switch) && sweep.add_target(&self.inventory, switch)
+            }
+            _ => false,
         }
     }
 

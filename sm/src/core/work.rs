@@ -296,12 +296,17 @@ impl Work {
         std::mem::take(&mut self.master).then_some(Next::Master)
     }
 
-    /// Switches and ports that reported a change while a sweep is under way, to join it.
-    pub fn take_targets(&mut self) -> (BTreeSet<Guid>, BTreeSet<PortKey>) {
-        (
-            std::mem::take(&mut self.switches),
-            std::mem::take(&mut self.ports),
-        )
+    /// Offers the switches that reported a change to the sweep under way; those that it does not take wait for its end.
+    /// Returns whether it took any.
+    pub fn offer_switches(&mut self, mut takes: impl FnMut(Guid) -> bool) -> bool {
+        let waiting = self.switches.len();
+        self.switches.retain(|&switch| !takes(switch));
+        self.switches.len() < waiting
+    }
+
+    /// Takes the ports that reported a change, to join the sweep under way.
+    pub fn take_ports(&mut self) -> BTreeSet<PortKey> {
+        std::mem::take(&mut self.ports)
     }
 
     /// The causes of what waits, as one phrase.

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rsm_api::Subnet as _;
 use rsm_mad::transport::{Inbound, PortEvent, Sink, Sinks};
 use tokio::sync::mpsc;
 
@@ -366,7 +367,7 @@ impl Shell {
                 Effect::Notice(notice) => self.administering.notice(*notice),
                 Effect::Converged(convergence) => {
                     if let Some(snapshot) = &self.last {
-                        log_convergence(&convergence, snapshot);
+                        log_convergence(&convergence, snapshot, &self.view);
                         self.dumper.dump(snapshot.clone());
                     }
                 }
@@ -502,8 +503,9 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
     }
 }
 
-fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snapshot) {
-    let ports = snapshot.ports();
+fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snapshot, view: &View) {
+    // Counted when the snapshot was published, which it is before this.
+    let inventory = view.status().inventory;
     tracing::info!(
         generation = convergence.generation,
         cause = convergence.cause,
@@ -512,8 +514,14 @@ fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snap
         sets = convergence.sets,
         lft_blocks = convergence.lft_blocks,
         mft_blocks = convergence.mft_blocks,
-        ports_active = ports.active,
-        ports_not_active = ports.not_active,
+        ports_active = inventory.ports_active,
+        ports_not_active = inventory.ports_not_active,
+        whole = convergence
+            .whole
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; "),
         proof = snapshot.plan.as_ref().map(|plan| plan.proved.to_string()),
         discover_ms = convergence.discover.as_secs_f64() * 1e3,
         plan_ms = convergence.plan.as_secs_f64() * 1e3,

@@ -41,7 +41,7 @@ pub(super) fn diff(inventory: &Inventory, fabric: &Fabric, plan: &Plan, changes:
     for (at, _) in fabric.end_ports() {
         let key = fabric.key(at);
         let blocks = differing(inventory, key);
-        if !blocks.is_empty() && super::claim_in(plan, fabric, at).is_some() {
+        if !blocks.is_empty() && plan.claim(key).is_some() {
             changes.guids.insert(key, blocks);
         }
     }

@@ -6,10 +6,11 @@ mod bounce;
 mod guids;
 mod kept;
 mod lanes;
+mod looked;
 mod multicast;
 mod reregister;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
@@ -19,18 +20,18 @@ pub use self::bounce::next as next_bounce;
 pub use self::guids::{GuidBlock, differing as differing_guids};
 pub use self::kept::NotKept;
 pub use self::lanes::LaneRow;
+pub use self::looked::Looked;
 pub use self::multicast::{MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
-use crate::fabric::{Fabric, PortRef};
+use crate::fabric::{Fabric, NodeIx, PortRef};
 use crate::habits::DeviceKind;
 use crate::plan::Plan;
-use crate::plan::partitions::Enforced;
 use crate::plan::ports::{self, LinkMismatch, Settings};
 use crate::sweep::inventory::{Inventory, PortKey, SwitchRecord};
 use crate::sweep::p_keys;
 
 /// What has to be written to one switch.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct SwitchChange {
     /// SwitchInfo, if it differs.
     pub info: Option<SwitchInfo>,
@@ -64,7 +65,7 @@ impl SwitchChange {
 }
 
 /// What has to be written to one port.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortChange {
     /// The values it should have.
     pub settings: Settings,
@@ -123,7 +124,7 @@ impl PKeyBlock {
 }
 
 /// Everything that has to be written.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Changes {
     /// By switch.
     pub switches: BTreeMap<Guid, SwitchChange>,
@@ -161,7 +162,8 @@ impl Changes {
 /// What to write so that the hardware, as `inventory` has it, becomes what `plan` wants.
 ///
 /// `fabric` is the model of the same inventory; `reregister` says which hosts are to register anew; `interim` is what all
-/// switches are to hold on the way, one after the other, in the order of the plan's topology.
+/// switches are to hold on the way, one after the other, in the order of the plan's topology. Only ports of `nodes`
+/// are compared, if they are said.
 pub fn diff(
     inventory: &Inventory,
     fabric: &Fabric,
@@ -169,6 +171,7 @@ pub fn diff(
     not_kept: &NotKept,
     reregister: &Reregister,
     interim: &[Tables],
+    nodes: Option<&BTreeSet<Guid>>,
 ) -> Changes {
     let mut changes = Changes::default();
     for (guid, node, record) in inventory.switches() {
@@ -188,19 +191,16 @@ pub fn diff(
             .iter()
             .map(|tables| plan.table_of(tables, guid).unwrap_or(table))
             .collect();
-        for block in 0..plan.blocks() {
-            let mut before: Option<&Lft> = None;
-            let mut is_held = |next| match before.replace(next) {
-                Some(before) => next.block_eq(before, block),
-                None => record.lft.holds_of(next, block),
-            };
-            for (blocks, next) in change.interim.iter_mut().zip(&interim) {
-                if !is_held(next) {
-                    blocks.push(block as u16);
+        let mut before: Option<&Lft> = None;
+        for (step, &next) in interim.iter().chain([&table]).enumerate() {
+            let blocks = change.interim.get_mut(step).unwrap_or(&mut change.blocks);
+            match before.replace(next) {
+                Some(before) => {
+                    let differing = next.differing_blocks(before);
+                    let counted = differing.take_while(|&block| block < plan.blocks());
+                    blocks.extend(counted.map(|block| block as u16));
                 }
-            }
-            if !is_held(table) {
-                change.blocks.push(block as u16);
+                None => blocks.extend(record.lft.not_held(next, plan.blocks())),
             }
         }
         change.lanes = lanes::diff(plan, node);
@@ -209,8 +209,12 @@ pub fn diff(
             changes.switches.insert(guid, change);
         }
     }
-    for (ix, node) in fabric.iter() {
-        for number in 0..node.ports.len() {
+    let nodes: Vec<NodeIx> = match nodes {
+        Some(nodes) => nodes.iter().filter_map(|&guid| fabric.find(guid)).collect(),
+        None => fabric.iter().map(|(ix, _)| ix).collect(),
+    };
+    for ix in nodes {
+        for number in 0..fabric.node(ix).ports.len() {
             let at = PortRef {
                 node: ix,
                 port: PortNum(number as u8),
@@ -260,8 +264,6 @@ struct Wanted<'a> {
     info: &'a PortInfo,
     settings: Settings,
     is_end_port: bool,
-    /// The port in the plan's own model.
-    planned: Option<PortRef>,
 }
 
 /// `None` for a port that is left alone.
@@ -279,19 +281,17 @@ fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>
     {
         return None;
     }
-    let claim = claim_in(plan, fabric, at);
+    let claim = plan.claim(fabric.key(at));
     let is_end_port = !(switch && external);
     if is_end_port && claim.is_none() {
         return None;
     }
-    let planned = plan.fabric.find_port(fabric.key(at));
-    let enforced = planned.map_or_else(Enforced::default, |at| plan.partitions.enforced(at));
+    let enforced = plan.partitions.enforced(fabric.key(at));
     let settings = ports::desired(fabric, at, claim, plan.sm_lid, enforced, &plan.policy.ports)?;
     Some(Wanted {
         info,
         settings,
         is_end_port,
-        planned,
     })
 }
 
@@ -307,18 +307,17 @@ fn diff_port(
         info,
         settings,
         is_end_port,
-        planned,
     } = wanted;
     let node = fabric.node(at.node);
     let port = fabric.port(at);
     let external = at.port.0 != 0;
     let ignored = not_kept.of(DeviceKind::of(&node.info, at.port));
     let activate = external
-        && port.peer.is_some_and(|peer| {
+        && fabric.peer(at).is_some_and(|peer| {
             let other = fabric.node(peer.node);
             let theirs = fabric.port(peer);
             let peer_has_lid =
-                other.kind() == NodeType::Switch || claim_in(plan, fabric, peer).is_some();
+                other.kind() == NodeType::Switch || plan.claim(fabric.key(peer)).is_some();
             !other.unmanageable
                 && !other.locked
                 && peer_has_lid
@@ -331,7 +330,7 @@ fn diff_port(
     let inactive = activate && info.port_state() != PortState::Active;
     // What was read of a port before it is armed may be gone by then: a reset in between would not show.
     let arms = is_end_port && activate && info.port_state() == PortState::Init;
-    let p_keys = match planned.and_then(|at| plan.partitions.table(at)) {
+    let p_keys = match plan.partitions.table(fabric.key(at)) {
         Some(table) => diff_p_keys(fabric, at, table, arms),
         None => Vec::new(),
     };
@@ -341,7 +340,7 @@ fn diff_port(
         settings,
         ignored,
         activate,
-        peer: port.peer.map(|peer| fabric.key(peer)),
+        peer: port.peer,
         info,
         reregister: is_told.then_some(port.guid),
         p_keys,
@@ -366,11 +365,6 @@ fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Ve
         }
     }
     blocks
-}
-
-/// The LIDs that `plan` gives to a port of `fabric`, which may be a later model than the plan's own.
-fn claim_in(plan: &Plan, fabric: &Fabric, at: PortRef) -> Option<crate::plan::lids::Claim> {
-    plan.claim(plan.fabric.find_port(fabric.key(at))?)
 }
 
 /// Whether the port's state is short of Active.

@@ -17,6 +17,7 @@ use super::{
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::plan::Plan;
+use crate::sweep::inventory::PortKey;
 
 /// Name of the file in ibnetdiscover's format.
 const TOPOLOGY: &str = "topology.ibnetdiscover";
@@ -30,10 +31,7 @@ pub fn write(dir: &Path, snapshot: &Snapshot) -> anyhow::Result<()> {
         return Ok(());
     };
     let fabric = &snapshot.fabric;
-    let nodes = fabric
-        .iter()
-        .map(|(ix, node)| dump_node(fabric, plan, ix, node))
-        .collect();
+    let nodes = fabric.nodes().map(|node| dump_node(plan, node)).collect();
     let order: Vec<Guid> = match &plan.routing.ranking {
         Some(ranking) => ranking.switches.iter().map(|&(guid, _)| guid).collect(),
         None => Vec::new(),
@@ -61,12 +59,7 @@ fn kind(node: &Node) -> NodeKind {
     }
 }
 
-fn dump_node<'a>(
-    fabric: &'a Fabric,
-    plan: &'a Plan,
-    ix: crate::fabric::NodeIx,
-    node: &'a Node,
-) -> DumpNode<'a> {
+fn dump_node<'a>(plan: &'a Plan, node: &'a Node) -> DumpNode<'a> {
     let holds_lid = |number: usize| (node.kind() == NodeType::Switch) == (number == 0);
     let ports: BTreeMap<PortNum, DumpPort> = node
         .ports
@@ -76,10 +69,7 @@ fn dump_node<'a>(
         .map(|(number, port)| {
             let number_on_node = PortNum(number as u8);
             let claim = plan
-                .claim(PortRef {
-                    node: ix,
-                    port: number_on_node,
-                })
+                .claim(PortKey::new(node.guid, number_on_node))
                 .filter(|_| holds_lid(number));
             let dumped = DumpPort {
                 guid: port.guid,
@@ -92,7 +82,7 @@ fn dump_node<'a>(
                     |claim| claim.base,
                 ),
                 lmc: claim.map_or(port.lmc(), |claim| claim.lmc),
-                link: link(fabric, port),
+                link: link(port),
             };
             (number_on_node, dumped)
         })
@@ -114,11 +104,11 @@ fn dump_node<'a>(
     }
 }
 
-fn link(fabric: &Fabric, port: &Port) -> Option<DumpLink> {
+fn link(port: &Port) -> Option<DumpLink> {
     let peer = port.peer?;
     let info = port.info.as_ref()?;
     Some(DumpLink {
-        node: fabric.node(peer.node).guid,
+        node: peer.node,
         port: peer.port,
         width: width(info)?,
         speed: speed(info)?,
@@ -158,7 +148,7 @@ fn speed(info: &PortInfo) -> Option<LinkSpeed> {
 
 /// The fabric as nodes and cables. Cables whose width or speed nobody tells are left out.
 fn netlist(fabric: &Fabric) -> Result<Netlist, rsm_routing::netlist::NetlistError> {
-    let nodes = fabric.nodes.iter().map(net_node).collect();
+    let nodes = fabric.nodes().map(net_node).collect();
     let cables = fabric
         .links()
         .filter_map(|(a, b)| {

@@ -228,12 +228,13 @@ impl Expected {
     }
 
     fn links_of(&self, fabric: &Fabric, switch: Guid) -> Links {
-        let node = fabric.find(switch).map(|ix| fabric.node(ix));
+        let node = fabric.node_of(switch);
         let ports = node.into_iter().flat_map(|node| &node.ports);
         let up = ports
             .filter(|port| port.up)
             .filter_map(|port| port.peer)
-            .filter(|peer| fabric.node(peer.node).kind() == NodeType::Switch)
+            .filter_map(|peer| fabric.node_of(peer.node))
+            .filter(|node| node.kind() == NodeType::Switch)
             .count();
         let lost = self.ports_of(switch);
         let lost = lost.filter(|(_, port)| self.is_switch(fabric, port.peer.node));

@@ -6,7 +6,7 @@
 
 mod missing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::fabric::{Delta, Fabric, Node, Port};
 use crate::sweep::inventory::PortKey;
 
 /// How many ports can be missing at once: more than a fabric that uses up the LID space has (45,056 hosts under 64-port
-/// switches have 180,000). What is beyond is not expected, and counted.
-pub const MAX_LOST_PORTS: usize = 1 << 18;
+/// switches have 270,336). What is beyond is not expected, and counted.
+pub const MAX_LOST_PORTS: usize = 1 << 20;
 
 /// How many nodes can be missing at once: as many as can have LIDs.
 pub const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
@@ -103,28 +103,64 @@ pub struct Cabling {
 }
 
 impl Cabling {
+    /// Nodes of which something else is to be kept than of `earlier`.
+    pub fn differing(&self, earlier: &Cabling) -> BTreeSet<Guid> {
+        let nodes = earlier.fabric.differing_nodes(&self.fabric);
+        let mut differing: BTreeSet<Guid> = nodes.map(|node| node.guid).collect();
+        if !Arc::ptr_eq(&self.missing, &earlier.missing) {
+            for missing in [&self.missing, &earlier.missing] {
+                differing.extend(missing.nodes.keys());
+                differing.extend(missing.ports.keys().map(|port| port.node));
+            }
+        }
+        differing
+    }
+
+    /// What is kept of a node, if anything is.
+    pub fn node(&self, guid: Guid) -> Option<LostNode> {
+        let there = || Some(LostNode::of(self.fabric.node_of(guid)?, LostAt::Unknown));
+        self.missing.node(guid).cloned().or_else(there)
+    }
+
+    /// The ports of a node that have a cable, or are missing theirs.
+    pub fn cables_of(&self, guid: Guid) -> BTreeMap<PortKey, LostPort> {
+        let node = self.fabric.node_of(guid);
+        let cables = node.into_iter().flat_map(|node| {
+            node.cables().map(|(here, peer)| {
+                let port = LostPort {
+                    peer,
+                    at: LostAt::Unknown,
+                    state: node.ports[here.port.index()].state(),
+                    moved: None,
+                };
+                (here, port)
+            })
+        });
+        let mut cables: BTreeMap<PortKey, LostPort> = cables.collect();
+        cables.extend(self.missing.ports_of(guid).map(|(key, &port)| (key, port)));
+        cables
+    }
+
+    /// All nodes of which something is kept.
+    pub fn nodes(&self) -> BTreeSet<Guid> {
+        let there = self.fabric.nodes().map(|node| node.guid);
+        let missing = self.missing.ports.keys().map(|port| port.node);
+        there
+            .chain(missing)
+            .chain(self.missing.nodes.keys().copied())
+            .collect()
+    }
+
     /// Everything as missing, before the first sweep: what that finds no longer is.
     pub fn recalled(&self) -> Expected {
         let mut expected = Expected::default();
-        for node in &self.fabric.nodes {
-            expected.lose_node(node.guid, LostNode::of(node, LostAt::Unknown));
-        }
-        for (a, b) in self.fabric.links() {
-            for (here, there) in [(a, b), (b, a)] {
-                let port = LostPort {
-                    peer: self.fabric.key(there),
-                    at: LostAt::Unknown,
-                    state: self.fabric.port(here).state(),
-                    moved: None,
-                };
-                expected.lose_port(self.fabric.key(here), port);
+        for guid in self.nodes() {
+            if let Some(node) = self.node(guid) {
+                expected.lose_node(guid, node);
             }
-        }
-        for (&guid, node) in &self.missing.nodes {
-            expected.lose_node(guid, node.clone());
-        }
-        for (&key, &port) in &self.missing.ports {
-            expected.lose_port(key, port);
+            for (key, port) in self.cables_of(guid) {
+                expected.lose_port(key, port);
+            }
         }
         // Times of the run that ended mean nothing in the next one.
         let forget = |at: &mut LostAt| {

@@ -1,8 +1,8 @@
 //! What distinguishes two models of the same subnet.
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortNum};
 
-use super::{Fabric, Node, PortRef};
+use super::{Fabric, Node};
 use crate::sweep::inventory::PortKey;
 
 /// What appeared, vanished or changed from one [`Fabric`] to the next; everything in the order of GUIDs.
@@ -23,42 +23,39 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// What turns `old` into `new`.
+    /// What turns `old` into `new`. Costs what the two do not share.
     pub fn between(old: &Fabric, new: &Fabric) -> Delta {
         let mut delta = Delta::default();
-        for node in &old.nodes {
-            if new.find(node.guid).is_none() {
-                delta.nodes_vanished.push(node.guid);
+        for pair in old.differing(new) {
+            match pair {
+                (Some(before), None) => delta.nodes_vanished.push(before.guid),
+                (None, Some(node)) => delta.nodes_appeared.push(node.guid),
+                (Some(before), Some(node)) => delta.compare(before, node),
+                (None, None) => {}
             }
+            let (before, node) = pair;
+            delta.links_vanished.extend(links_missing(before, node));
+            delta.links_appeared.extend(links_missing(node, before));
         }
-        for (ix, node) in new.iter() {
-            let Some(before) = old.find(node.guid).map(|before| old.node(before)) else {
-                delta.nodes_appeared.push(node.guid);
-                continue;
-            };
-            if before.description != node.description
-                || !tells_the_same(before, node)
-                || before.suspected != node.suspected
-                || before.unmanageable != node.unmanageable
-            {
-                delta.nodes_changed.push(node.guid);
-            }
-            for (number, port) in node.ports.iter().enumerate() {
-                if before
-                    .ports
-                    .get(number)
-                    .is_none_or(|known| known.info != port.info)
-                {
-                    delta.ports_changed.push(new.key(PortRef {
-                        node: ix,
-                        port: rsm_ids::PortNum(number as u8),
-                    }));
-                }
-            }
-        }
-        delta.links_appeared = links_missing(new, old);
-        delta.links_vanished = links_missing(old, new);
         delta
+    }
+
+    /// Takes in what distinguishes a node from what it was before.
+    fn compare(&mut self, before: &Node, node: &Node) {
+        if before.description != node.description
+            || !tells_the_same(before, node)
+            || before.suspected != node.suspected
+            || before.unmanageable != node.unmanageable
+        {
+            self.nodes_changed.push(node.guid);
+        }
+        for (number, port) in (0..=u8::MAX).zip(&node.ports) {
+            let known = before.ports.get(usize::from(number));
+            if known.is_none_or(|known| known.info != port.info) {
+                let key = PortKey::new(node.guid, PortNum(number));
+                self.ports_changed.push(key);
+            }
+        }
     }
 
     /// Whether nodes or cables came or went.
@@ -86,16 +83,14 @@ fn tells_the_same(before: &Node, now: &Node) -> bool {
     unreported(before) == unreported(now)
 }
 
-/// The cables of `from` that `other` does not have.
-fn links_missing(from: &Fabric, other: &Fabric) -> Vec<(PortKey, PortKey)> {
-    from.links()
-        .map(|(a, b)| (from.key(a), from.key(b)))
-        .filter(|&(a, b)| {
-            let there = other
-                .find_port(a)
-                .and_then(|at| other.port(at).peer)
-                .map(|peer| other.key(peer));
-            there != Some(b)
-        })
-        .collect()
+/// The cables at `from`, if it is their end with the lower (GUID, port), that `other` does not have at the same port.
+fn links_missing<'a>(
+    from: Option<&'a Node>,
+    other: Option<&'a Node>,
+) -> impl Iterator<Item = (PortKey, PortKey)> + 'a {
+    let cables = from.into_iter().flat_map(Node::cables);
+    cables.filter(move |&(here, there)| {
+        let port = other.and_then(|other| other.ports.get(here.port.index()));
+        here < there && port.and_then(|port| port.peer) != Some(there)
+    })
 }

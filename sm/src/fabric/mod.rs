@@ -2,18 +2,23 @@
 //!
 //! A [`Fabric`] is built from an [`Inventory`] and never changes afterwards. Planning reads nothing else;
 //! queries, metrics and dumps read it from the published snapshot for as long as they like.
+//!
+//! One model follows another: nodes that did not change are shared between the two, so that a change costs the nodes that it
+//! touched, and what distinguishes two models is found by comparing pointers.
 
 mod delta;
+mod nodes;
 mod rails;
 mod without;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo};
 
 pub use self::delta::Delta;
+use self::nodes::Nodes;
 use crate::sweep::MISSES_TOLERATED;
 use crate::sweep::inventory::{Inventory, NodeRecord, PortKey};
 use crate::sweep::p_keys::{self, PKeyImage};
@@ -38,8 +43,8 @@ pub struct Port {
     pub guid: Guid,
     /// What it last said; `None` where it never answered.
     pub info: Option<PortInfo>,
-    /// The other end of its cable.
-    pub peer: Option<PortRef>,
+    /// The other end of its cable; [`Fabric::peer`] finds it.
+    pub peer: Option<PortKey>,
     /// Whether its link is physically up.
     pub up: bool,
     /// Its P_KeyTable, as far as it is known.
@@ -108,6 +113,12 @@ impl Node {
         }
     }
 
+    /// Its cables: the port of each, and the other end.
+    pub fn cables(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
+        let ports = (0..=u8::MAX).map(PortNum).zip(&self.ports);
+        ports.filter_map(|(number, port)| Some((PortKey::new(self.guid, number), port.peer?)))
+    }
+
     /// The ports that can hold a LID: port 0 of a switch, the cabled ports of others.
     pub fn end_ports(&self) -> impl Iterator<Item = (PortNum, &Port)> {
         let range = if self.kind() == NodeType::Switch {
@@ -125,55 +136,103 @@ impl Node {
 }
 
 /// The whole subnet at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fabric {
-    /// In the order of their GUIDs.
-    pub nodes: Vec<Node>,
+    nodes: Nodes,
     /// The port that the subnet manager sits at.
     pub local: Option<PortRef>,
     /// Other subnet managers and what they said of themselves last, in the order of their ports.
-    pub managers: Vec<(PortRef, SmInfo)>,
-    index: HashMap<Guid, NodeIx>,
+    pub managers: Vec<(PortKey, SmInfo)>,
 }
 
 impl Fabric {
     /// The model of what `inventory` holds now.
     pub fn build(inventory: &Inventory) -> Fabric {
-        let index: HashMap<Guid, NodeIx> = inventory
+        let nodes: Vec<Arc<Node>> = inventory
             .nodes()
-            .enumerate()
-            .map(|(position, (guid, _))| (guid, NodeIx(position as u32)))
+            .map(|(guid, record)| Arc::new(Node::of(inventory, guid, record)))
             .collect();
-        let resolve = |key: PortKey| {
-            index.get(&key.node).map(|&node| PortRef {
-                node,
-                port: key.port,
-            })
-        };
-        let nodes = inventory
-            .nodes()
-            .map(|(guid, record)| build_node(inventory, guid, record, &resolve))
-            .collect();
-        let ports = inventory.nodes().flat_map(|(guid, record)| {
-            let numbers = (0u8..=u8::MAX).map(PortNum);
-            let ports = numbers.zip(&record.ports);
-            ports.map(move |(number, port)| (PortKey::new(guid, number), port.sm))
-        });
-        let managers = ports
-            .filter(|&(key, _)| inventory.local != Some(key))
-            .filter_map(|(key, sm)| Some((resolve(key)?, sm?)))
-            .collect();
-        Fabric {
-            managers,
-            nodes,
-            local: inventory.local.and_then(resolve),
-            index,
+        Fabric::of(Nodes::new(nodes), inventory)
+    }
+
+    /// The model of what `inventory` holds now, where this one is that of what it held before `touched` were written into.
+    pub fn follow(&self, inventory: &Inventory, touched: &BTreeSet<Guid>) -> Fabric {
+        let mut changes = BTreeMap::new();
+        for &guid in touched {
+            let known = self.find(guid).map(|ix| self.node(ix));
+            let node = inventory
+                .node(guid)
+                .map(|record| Node::of(inventory, guid, record));
+            if known != node.as_ref() {
+                changes.insert(guid, node.map(Arc::new));
+            }
         }
+        let nodes = if changes.is_empty() {
+            self.nodes.clone()
+        } else {
+            self.nodes.with(&changes)
+        };
+        Fabric::of(nodes, inventory)
+    }
+
+    fn of(nodes: Nodes, inventory: &Inventory) -> Fabric {
+        let others = inventory
+            .managers()
+            .filter(|&port| inventory.local != Some(port));
+        let said = others.filter_map(|port| Some((port, inventory.port(port)?.sm?)));
+        Fabric::with(nodes, inventory.local, said.collect())
+    }
+
+    fn with(nodes: Nodes, local: Option<PortKey>, managers: Vec<(PortKey, SmInfo)>) -> Fabric {
+        let mut fabric = Fabric {
+            nodes,
+            local: None,
+            managers,
+        };
+        fabric.local = local.and_then(|local| fabric.find_port(local));
+        fabric
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All nodes in the order of their GUIDs.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().map(|node| &**node)
+    }
+
+    /// All nodes in the order of their GUIDs, to write into; none of them is shared from then on.
+    pub fn nodes_mut(&mut self) -> impl Iterator<Item = &mut Node> {
+        self.nodes.iter_mut()
+    }
+
+    /// The nodes that this fabric and `other` do not share, in the order of their GUIDs: as they are here, and as they are
+    /// there.
+    pub fn differing<'a>(&'a self, other: &'a Fabric) -> Vec<(Option<&'a Node>, Option<&'a Node>)> {
+        self.nodes.differing(&other.nodes)
+    }
+
+    /// The same nodes, one after the other.
+    pub fn differing_nodes<'a>(&'a self, other: &'a Fabric) -> impl Iterator<Item = &'a Node> {
+        let pairs = self.differing(other).into_iter();
+        pairs.flat_map(|(here, there)| [here, there]).flatten()
+    }
+
+    /// How many nodes come before the first GUID that `is_before` denies; it says yes to GUIDs up to some point.
+    pub fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
+        self.nodes.partition_point(is_before)
     }
 
     /// The node at `ix`.
     pub fn node(&self, ix: NodeIx) -> &Node {
-        &self.nodes[ix.0 as usize]
+        self.nodes.get(ix)
     }
 
     /// The port `at`; it exists for every reference that this fabric gave out.
@@ -183,13 +242,22 @@ impl Fabric {
 
     /// The node with this GUID.
     pub fn find(&self, guid: Guid) -> Option<NodeIx> {
-        self.index.get(&guid).copied()
+        self.nodes.find(guid)
+    }
+
+    /// The other end of the cable at a port.
+    pub fn peer(&self, at: PortRef) -> Option<PortRef> {
+        self.find_port(self.port(at).peer?)
+    }
+
+    /// The node with this GUID.
+    pub fn node_of(&self, guid: Guid) -> Option<&Node> {
+        Some(self.node(self.find(guid)?))
     }
 
     /// All nodes with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (NodeIx, &Node)> {
-        self.nodes
-            .iter()
+        self.nodes()
             .enumerate()
             .map(|(position, node)| (NodeIx(position as u32), node))
     }
@@ -209,19 +277,23 @@ impl Fabric {
 
     /// Every cable once, from its end with the lower (node, port).
     pub fn links(&self) -> impl Iterator<Item = (PortRef, PortRef)> + '_ {
-        self.iter().flat_map(|(ix, node)| {
-            node.ports
-                .iter()
-                .enumerate()
-                .filter_map(move |(number, port)| {
-                    let here = PortRef {
-                        node: ix,
-                        port: PortNum(number as u8),
-                    };
-                    port.peer
-                        .filter(|&there| here < there)
-                        .map(|there| (here, there))
-                })
+        self.iter()
+            .flat_map(|(ix, node)| self.links_of(ix, node))
+            .filter(|(here, there)| here < there)
+    }
+
+    /// Every cable at a node, from its port there.
+    pub(crate) fn links_of<'a>(
+        &'a self,
+        ix: NodeIx,
+        node: &'a Node,
+    ) -> impl Iterator<Item = (PortRef, PortRef)> + 'a {
+        node.cables().filter_map(move |(here, there)| {
+            let here = PortRef {
+                node: ix,
+                port: here.port,
+            };
+            Some((here, self.find_port(there)?))
         })
     }
 
@@ -250,53 +322,60 @@ impl Fabric {
         let mut fabric = self.clone();
         for &(key, info) in ports {
             if let Some(at) = fabric.find_port(key) {
-                fabric.nodes[at.node.0 as usize].ports[at.port.index()].info = Some(info);
+                fabric.port_mut(at).info = Some(info);
             }
         }
         fabric
     }
 
+    /// The node at `ix`, to write into; it is not shared from then on.
+    pub fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
+        self.nodes.get_mut(ix)
+    }
+
+    /// The port `at`, to write into; its node is not shared from then on.
+    pub fn port_mut(&mut self, at: PortRef) -> &mut Port {
+        &mut self.node_mut(at.node).ports[at.port.index()]
+    }
+
     /// How many nodes are of this kind.
     pub fn count(&self, kind: NodeType) -> usize {
-        self.nodes.iter().filter(|node| node.kind() == kind).count()
+        self.nodes().filter(|node| node.kind() == kind).count()
     }
 }
 
-fn build_node(
-    inventory: &Inventory,
-    guid: Guid,
-    record: &NodeRecord,
-    resolve: &impl Fn(PortKey) -> Option<PortRef>,
-) -> Node {
-    let ports = record
-        .ports
-        .iter()
-        .map(|port| Port {
-            guid: if port.guid.is_zero() { guid } else { port.guid },
-            info: port.info,
-            peer: port.peer.and_then(resolve),
-            up: port.is_up(),
-            p_keys: port.p_keys.clone(),
-        })
-        .collect();
-    let ports_of = (0u8..=u8::MAX).map(PortNum).take(record.ports.len());
-    let locked = inventory.faults.count_locked() > 0
-        && ports_of
-            .map(|number| PortKey::new(guid, number))
-            .any(|port| inventory.is_locked(port));
-    Node {
-        guid,
-        info: record.info,
-        description: record
-            .description
-            .as_ref()
-            .map(|description| String::from_utf8_lossy(description.text()).into_owned())
-            .unwrap_or_default(),
-        ports,
-        switch: record.switch.as_ref().map(|switch| switch.info),
-        distance: record.path.len() as u8,
-        suspected: record.missed > 0,
-        unmanageable: record.missed > MISSES_TOLERATED || locked && record.is_switch(),
-        locked,
+impl Node {
+    fn of(inventory: &Inventory, guid: Guid, record: &NodeRecord) -> Node {
+        let ports = record
+            .ports
+            .iter()
+            .map(|port| Port {
+                guid: if port.guid.is_zero() { guid } else { port.guid },
+                info: port.info,
+                peer: port.peer,
+                up: port.is_up(),
+                p_keys: port.p_keys.clone(),
+            })
+            .collect();
+        let ports_of = (0u8..=u8::MAX).map(PortNum).take(record.ports.len());
+        let locked = inventory.faults.count_locked() > 0
+            && ports_of
+                .map(|number| PortKey::new(guid, number))
+                .any(|port| inventory.is_locked(port));
+        Node {
+            guid,
+            info: record.info,
+            description: record
+                .description
+                .as_ref()
+                .map(|description| String::from_utf8_lossy(description.text()).into_owned())
+                .unwrap_or_default(),
+            ports,
+            switch: record.switch.as_ref().map(|switch| switch.info),
+            distance: record.path.len() as u8,
+            suspected: record.missed > 0,
+            unmanageable: record.missed > MISSES_TOLERATED || locked && record.is_switch(),
+            locked,
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! The subnet as it would be found without some of its cables.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::{Fabric, NodeIx, PortRef};
+use super::{Fabric, NodeIx, Port};
 use crate::sweep::inventory::PortKey;
 
 impl Fabric {
@@ -14,9 +15,9 @@ impl Fabric {
             let Some(at) = fabric.find_port(key) else {
                 continue;
             };
-            let peer = fabric.port(at).peer;
+            let peer = fabric.peer(at);
             for end in [Some(at), peer].into_iter().flatten() {
-                let port = &mut fabric.nodes[end.node.0 as usize].ports[end.port.index()];
+                let port = fabric.port_mut(end);
                 port.peer = None;
                 port.up = false;
             }
@@ -25,7 +26,7 @@ impl Fabric {
     }
 
     fn reachable(self) -> Fabric {
-        let mut found = vec![false; self.nodes.len()];
+        let mut found = vec![false; self.len()];
         let mut waiting: Vec<NodeIx> = self.local.iter().map(|local| local.node).collect();
         let mut first = true;
         while let Some(ix) = waiting.pop() {
@@ -35,48 +36,26 @@ impl Fabric {
             let node = self.node(ix);
             // Only switches pass a sweep on, and the node that it starts at.
             if node.is_switch() || std::mem::take(&mut first) {
-                let peers = node.ports.iter().filter_map(|port| port.peer);
-                waiting.extend(peers.map(|peer| peer.node));
+                waiting.extend(self.links_of(ix, node).map(|(_, there)| there.node));
             }
         }
-        let mut kept = 0;
-        let renumbered: Vec<Option<NodeIx>> = found
-            .iter()
-            .map(|&found| {
-                found.then(|| {
-                    kept += 1;
-                    NodeIx(kept - 1)
-                })
-            })
-            .collect();
-        let moved = |at: PortRef| {
-            let node = renumbered[at.node.0 as usize]?;
-            Some(PortRef { node, ..at })
-        };
-        let local = self.local.and_then(moved);
-        let mut nodes = Vec::with_capacity(kept as usize);
-        for (mut node, found) in self.nodes.into_iter().zip(found) {
-            if found {
+        let is_there = |guid| self.find(guid).is_some_and(|ix| found[ix.0 as usize]);
+        let mut changes = BTreeMap::new();
+        for (ix, node) in self.iter() {
+            let leads_astray = |port: &Port| port.peer.is_some_and(|peer| !is_there(peer.node));
+            if !found[ix.0 as usize] {
+                changes.insert(node.guid, None);
+            } else if node.ports.iter().any(leads_astray) {
+                let mut node = node.clone();
                 for port in &mut node.ports {
-                    port.peer = port.peer.and_then(moved);
+                    port.peer = port.peer.filter(|peer| is_there(peer.node));
                 }
-                nodes.push(node);
+                changes.insert(node.guid, Some(Arc::new(node)));
             }
         }
-        let index: HashMap<_, _> = nodes
-            .iter()
-            .enumerate()
-            .map(|(position, node)| (node.guid, NodeIx(position as u32)))
-            .collect();
-        let managers = self.managers.into_iter();
-        let managers = managers
-            .filter_map(|(port, info)| Some((moved(port)?, info)))
-            .collect();
-        Fabric {
-            nodes,
-            local,
-            index,
-            managers,
-        }
+        let local = self.local.map(|local| self.key(local));
+        let managers = self.managers.iter();
+        let managers = managers.filter(|(port, _)| is_there(port.node)).copied();
+        Fabric::with(self.nodes.with(&changes), local, managers.collect())
     }
 }

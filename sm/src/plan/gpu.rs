@@ -19,7 +19,7 @@ pub fn fabric(
 ) -> gdr::Fabric {
     let mut names = vec![String::new(); topology.switch_count()];
     let mut ports = Vec::new();
-    for (ix, node) in fabric.iter() {
+    for node in fabric.nodes() {
         if node.kind() == NodeType::Switch {
             if let Some(switch) = topology.switch_by_guid(node.guid) {
                 names[switch.index()] = node.description.clone();
@@ -27,10 +27,10 @@ pub fn fabric(
             continue;
         }
         for (number, port) in node.end_ports() {
-            let Some(peer) = port.peer.filter(|peer| peer.node != ix) else {
+            let Some(peer) = port.peer.filter(|peer| peer.node != node.guid) else {
                 continue;
             };
-            let leaf = topology.switch_by_guid(fabric.node(peer.node).guid);
+            let leaf = topology.switch_by_guid(peer.node);
             let Some(leaf) = leaf else { continue };
             let PortUse::Destination(at) = topology.port_use(leaf, peer.port) else {
                 continue;

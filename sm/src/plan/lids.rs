@@ -11,17 +11,20 @@
 //! New LIDs go to switches first. On a fresh fabric, where nobody holds or remembers one, the first host of every leaf
 //! switch is next, then the second of every leaf, and so on ([`layout`]); later the ports of each switch in turn.
 
+mod follow;
 mod layout;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_ids::{Guid, Lid, Lmc};
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::NodeType;
 
+pub(super) use self::follow::follow;
 use self::layout::Layout;
 use super::policy::Policy;
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::sweep::inventory::PortKey;
 
 /// The LIDs of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,14 +39,40 @@ pub struct Claim {
 pub type Claims = BTreeMap<Guid, Claim>;
 
 /// The LIDs of a fabric.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LidPlan {
     /// By port; ports left out have no entry.
-    pub lids: BTreeMap<PortRef, Claim>,
+    pub lids: BTreeMap<PortKey, Claim>,
     /// Ports for which there was no LID.
     pub left_out: Vec<PortRef>,
     /// What the operator should know.
     pub findings: Vec<Finding>,
+}
+
+impl LidPlan {
+    /// The LIDs of a switch's port 0.
+    pub fn of_node(&self, guid: Guid) -> Option<Claim> {
+        self.lids.get(&PortKey::new(guid, PortNum::ZERO)).copied()
+    }
+
+    /// Ports that have other LIDs here than in `other`, or have some in one of the two only.
+    pub fn differing(&self, other: &LidPlan) -> BTreeSet<PortKey> {
+        let mut differing = BTreeSet::new();
+        if std::ptr::eq(self, other) {
+            return differing;
+        }
+        let mut there = other.lids.iter().peekable();
+        for (port, claim) in &self.lids {
+            while let Some((&gone, _)) = there.next_if(|(other, _)| *other < port) {
+                differing.insert(gone);
+            }
+            if there.next_if(|(other, _)| *other == port) != Some((port, claim)) {
+                differing.insert(*port);
+            }
+        }
+        differing.extend(there.map(|(&port, _)| port));
+        differing
+    }
 }
 
 /// Who has which LID while they are being given out.
@@ -258,7 +287,7 @@ fn keep_held(
             ));
         }
         space.take(claim, index);
-        plan.lids.insert(at, claim);
+        plan.lids.insert(fabric.key(at), claim);
     }
 }
 
@@ -271,7 +300,7 @@ fn restore_claimed(
     plan: &mut LidPlan,
 ) {
     for (index, &at) in ports.iter().enumerate() {
-        if plan.lids.contains_key(&at) {
+        if plan.lids.contains_key(&fabric.key(at)) {
             continue;
         }
         let Some(claim) = claims.get(&fabric.port(at).guid) else {
@@ -283,7 +312,7 @@ fn restore_claimed(
         };
         if space.is_free(full) {
             space.take(full, index);
-            plan.lids.insert(at, full);
+            plan.lids.insert(fabric.key(at), full);
         }
     }
 }
@@ -315,7 +344,7 @@ fn give_new(
     // The search goes on where it last ended, for each LMC apart.
     let mut cursors: BTreeMap<(Lmc, bool), u16> = BTreeMap::new();
     for (index, &at) in layout.ports.iter().enumerate() {
-        if plan.lids.contains_key(&at) {
+        if plan.lids.contains_key(&fabric.key(at)) {
             continue;
         }
         let lmc = wanted_lmc(fabric, at, policy);
@@ -332,7 +361,7 @@ fn give_new(
         match found {
             Some(claim) => {
                 space.take(claim, index);
-                plan.lids.insert(at, claim);
+                plan.lids.insert(fabric.key(at), claim);
             }
             None => plan.left_out.push(at),
         }

@@ -21,6 +21,7 @@ mod topology;
 mod transition;
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
@@ -42,9 +43,10 @@ use self::policy::Policy;
 pub use self::refused::RefusedPlan;
 pub use self::topology::{build as topology, lids_in_use};
 pub use self::transition::{Held, Transition};
-use crate::fabric::{Fabric, PortRef};
+use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
+use crate::whole::{Step, Whole};
 
 /// Everything that a plan depends on.
 #[derive(Clone, Debug)]
@@ -102,7 +104,12 @@ impl Job {
     /// multicast.
     pub fn after(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> Job {
         let lids = plan.lids.lids.iter();
-        let claims = lids.map(|(&at, &claim)| (plan.fabric.port(at).guid, claim));
+        let guid = |port| {
+            plan.fabric
+                .find_port(port)
+                .map(|at| plan.fabric.port(at).guid)
+        };
+        let claims = lids.filter_map(|(&port, &claim)| Some((guid(port)?, claim)));
         let switches = plan.topology.switches().iter();
         let hardware = switches
             .zip(&plan.routing.tables.lfts)
@@ -136,7 +143,9 @@ pub struct Plan {
     pub lids: Arc<LidPlan>,
     /// The LID of the port that this subnet manager sits at.
     pub sm_lid: Lid,
-    /// The switch graph with these LIDs.
+    /// Cables kept out of the routes, by either end.
+    pub damped: Arc<BTreeSet<PortKey>>,
+    /// The switch graph with these LIDs, without these cables.
     pub topology: Arc<Topology>,
     /// What routes are spread by.
     pub order: Order,
@@ -163,6 +172,8 @@ pub struct Plan {
     pub policy: Arc<Policy>,
     /// What the operator should know.
     pub findings: Vec<Finding>,
+    /// The steps that took the whole subnet into account.
+    pub whole: Vec<Whole>,
 }
 
 /// What became of a [`Job`].
@@ -248,8 +259,8 @@ impl Plan {
     }
 
     /// The LIDs of a port.
-    pub fn claim(&self, at: PortRef) -> Option<Claim> {
-        self.lids.lids.get(&at).copied()
+    pub fn claim(&self, port: PortKey) -> Option<Claim> {
+        self.lids.lids.get(&port).copied()
     }
 }
 
@@ -265,14 +276,15 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     if let Some(basis) = &job.basis {
         return Ok(Arc::new(plan_groups(job, basis)));
     }
-    let lids = lids::assign(&job.fabric, &job.claims, &job.policy);
+    let mut whole = Vec::new();
+    let lids = lids_of(job, &mut whole);
     let sm_lid = job
         .fabric
         .local
-        .and_then(|local| lids.lids.get(&local))
+        .and_then(|local| lids.lids.get(&job.fabric.key(local)))
         .map(|claim| claim.base)
         .ok_or(PlanError::NoLocalLid)?;
-    let topology = Arc::new(topology::build(&job.fabric, &lids, &job.damped)?);
+    let topology = topology_of(job, &lids, &mut whole)?;
     let order = Order::of(job, &topology);
     let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
     let hardware = used.then(|| transition::tables(&topology, &job.hardware));
@@ -311,7 +323,12 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     let links_apart = if job.damped.is_empty() {
         None
     } else {
-        Some(topology::build(&job.fabric, &lids, &BTreeSet::new())?)
+        let of = |damped| topology::Sources {
+            fabric: &job.fabric,
+            lids: &lids,
+            damped,
+        };
+        Some(of(&BTreeSet::new()).follow(&of(&job.damped), &topology)?)
     };
     let links = links_apart.as_ref().unwrap_or(&topology);
     let ways = transition::Ways::of(job, &topology, &routing);
@@ -320,6 +337,9 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     let proof = lint::prove(&topology, &routing, &orientation, &job.policy, previous);
     if let Some(refusal) = proof.refusal {
         return Err(refusal.into());
+    }
+    if let Proved::Whole { why } = &proof.proved {
+        whole.push(Whole::new(Step::Proof, why.clone()));
     }
     let report = proof.report;
     let follows_ranking = proof.follows;
@@ -331,7 +351,7 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
         follows_ranking.then_some(&orientation),
         &ways,
     );
-    let partitions = partitions::assign(&job.fabric, &job.policy);
+    let partitions = partitions_of(job, &mut whole);
     let mut findings = lids.findings.clone();
     findings.extend(partitions.findings.iter().cloned());
     findings.extend(roots::absent(&job.policy.root_guids, &topology));
@@ -349,8 +369,9 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     let mut plan = Plan {
         generation: job.generation,
         fabric: job.fabric.clone(),
-        lids: Arc::new(lids),
+        lids,
         sm_lid,
+        damped: job.damped.clone(),
         topology: topology.clone(),
         order,
         routing: Arc::new(routing),
@@ -361,9 +382,10 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
         follows_ranking,
         multicast: None,
         transition: route.transition,
-        partitions: Arc::new(partitions),
+        partitions,
         policy: job.policy.clone(),
         findings,
+        whole,
     };
     if let Some(groups) = &job.groups {
         let base = Base::new(&job.fabric, &topology, orientation, follows_ranking);
@@ -377,12 +399,90 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     Ok(Arc::new(plan))
 }
 
+/// Why there is nothing to follow.
+const NO_PLAN: &str = "no plan is in force";
+
+/// The plan in force, if it was made under the same decisions.
+fn predecessor(job: &Job) -> Result<&Plan, &'static str> {
+    let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
+    let is_same = Arc::ptr_eq(&previous.policy, &job.policy);
+    is_same
+        .then_some(previous)
+        .ok_or("the configuration changed")
+}
+
+/// What `follow` makes of what changed since the plan before; where that does not tell, what `assign` makes of the whole.
+fn followed<T: PartialEq + Debug>(
+    step: Step,
+    follow: Result<Arc<T>, &'static str>,
+    assign: impl Fn() -> T,
+    whole: &mut Vec<Whole>,
+) -> Arc<T> {
+    match follow {
+        Ok(made) => {
+            debug_assert_eq!(*made, assign());
+            made
+        }
+        Err(why) => {
+            whole.push(Whole::new(step, why));
+            Arc::new(assign())
+        }
+    }
+}
+
+fn lids_of(job: &Job, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
+    let assign = || lids::assign(&job.fabric, &job.claims, &job.policy);
+    let follow = predecessor(job).and_then(|previous| {
+        let (before, fabric) = (&previous.fabric, &job.fabric);
+        lids::follow(&previous.lids, before, fabric, &job.claims, &job.policy)
+            .ok_or("a port has no claim, or holds another LID")
+    });
+    followed(Step::Lids, follow, assign, whole)
+}
+
+fn partitions_of(job: &Job, whole: &mut Vec<Whole>) -> Arc<PartitionPlan> {
+    let assign = || partitions::assign(&job.fabric, &job.policy);
+    let follow = predecessor(job).and_then(|previous| {
+        let (before, fabric) = (&previous.fabric, &job.fabric);
+        partitions::follow(&previous.partitions, before, fabric, &job.policy)
+            .ok_or("whether anybody is kept apart may change for all")
+    });
+    followed(Step::Partitions, follow, assign, whole)
+}
+
+/// The switch graph of a plan: by what changed since the plan before, if there is one.
+fn topology_of(
+    job: &Job,
+    lids: &LidPlan,
+    whole: &mut Vec<Whole>,
+) -> Result<Arc<Topology>, TopologyError> {
+    let build = || topology::build(&job.fabric, lids, &job.damped);
+    let Some(previous) = &job.previous else {
+        whole.push(Whole::new(Step::Graph, NO_PLAN));
+        return Ok(Arc::new(build()?));
+    };
+    let sources = topology::Sources {
+        fabric: &job.fabric,
+        lids,
+        damped: &job.damped,
+    };
+    let before = topology::Sources {
+        fabric: &previous.fabric,
+        lids: &previous.lids,
+        damped: &previous.damped,
+    };
+    let topology = sources.follow(&before, &previous.topology)?;
+    debug_assert_eq!(Ok(&*topology), build().as_ref());
+    Ok(topology)
+}
+
 /// The same plan with other multicast members.
 fn plan_groups(job: &Job, basis: &Plan) -> Plan {
     let mut plan = Plan {
         generation: job.generation,
         transition: Transition::default(),
         relieved: None,
+        whole: Vec::new(),
         ..basis.clone()
     };
     plan.findings.retain(|finding| {

@@ -14,7 +14,7 @@ use rsm_routing::gdr::{Config, Survey};
 use rsm_routing::topology::{Destination, Topology};
 
 use super::{Job, gpu};
-use crate::fabric::{Fabric, NodeIx};
+use crate::fabric::Fabric;
 
 /// What it comes from.
 #[derive(Clone, Debug, Default)]
@@ -145,19 +145,25 @@ impl Order {
     /// Whether every port of `topology` was there when this was made, at the same switch; `earlier` is one of which that is
     /// so.
     fn has_all(&self, topology: &Topology, earlier: &Topology) -> bool {
-        topology.indices().all(|switch| {
-            let guid = topology.switch(switch).guid;
-            let now = topology.destinations_of(switch);
-            let key = |d: &Destination| (d.guid, d.port, d.kind);
-            let before = earlier.switch_by_guid(guid);
-            before.is_some_and(|before| {
-                let before = earlier.destinations_of(before);
-                now.iter().map(key).eq(before.iter().map(key))
-            }) || now
-                .iter()
-                .filter(|end| end.kind.is_host())
-                .all(|end| self.ends.contains(&(end.guid, guid)))
-        })
+        let key = |topology: &Topology, d: &Destination| {
+            (topology.switch(d.switch).guid, d.guid, d.port, d.kind)
+        };
+        let now = topology.destinations().iter().map(|d| key(topology, d));
+        let before = earlier.destinations().iter().map(|d| key(earlier, d));
+        now.eq(before)
+            || topology.indices().all(|switch| {
+                let guid = topology.switch(switch).guid;
+                let now = topology.destinations_of(switch);
+                let key = |d: &Destination| (d.guid, d.port, d.kind);
+                let before = earlier.switch_by_guid(guid);
+                before.is_some_and(|before| {
+                    let before = earlier.destinations_of(before);
+                    now.iter().map(key).eq(before.iter().map(key))
+                }) || now
+                    .iter()
+                    .filter(|end| end.kind.is_host())
+                    .all(|end| self.ends.contains(&(end.guid, guid)))
+            })
     }
 }
 
@@ -176,7 +182,7 @@ pub fn roles(said: &Categories) -> BTreeMap<Guid, Role> {
 /// Whether nodes that are described as devices of one host hang off several switches: without that there is nothing to be
 /// found, and most large fabrics need no closer look.
 fn may_have_rails(fabric: &Fabric) -> bool {
-    let mut leaf_of: HashMap<&str, NodeIx> = HashMap::new();
+    let mut leaf_of: HashMap<&str, Guid> = HashMap::new();
     for (at, port) in fabric.end_ports() {
         let node = fabric.node(at.node);
         let host = node.description.split_whitespace().next();

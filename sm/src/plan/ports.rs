@@ -270,7 +270,7 @@ pub fn desired(
         settings.put(Index::LocalPhyErrors, u64::from(policy.local_phy_errors));
         settings.put(Index::OverrunErrors, u64::from(policy.overrun_errors));
         force_link(&mut settings, policy);
-        let peer = fabric.port(at).peer;
+        let peer = fabric.peer(at);
         if let Some(theirs) = peer.and_then(|peer| fabric.port(peer).info.as_ref()) {
             settings.put(
                 Index::NeighborMtu,

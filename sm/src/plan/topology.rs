@@ -1,17 +1,29 @@
 //! From the fabric to what the routing library works on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use rsm_ids::Lmc;
+use rsm_ids::{Guid, Lmc};
 use rsm_mad::wire::attr::NodeType;
-use rsm_routing::topology::{EndpointKind, SwitchKey, Topology, TopologyBuilder, TopologyError};
+use rsm_routing::topology::{
+    CableEnd, EndPart, EndpointKind, Switch, SwitchPart, Topology, TopologyBuilder, TopologyError,
+};
 
 use super::lids::LidPlan;
-use crate::fabric::{Fabric, NodeIx, PortRef};
+use crate::fabric::{Fabric, Node, Port};
 use crate::sweep::inventory::PortKey;
 
 /// The description that the reduction engines inside switches bear (SHARP).
 const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
+
+/// What a topology is made from.
+#[derive(Clone, Copy)]
+pub(super) struct Sources<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) lids: &'a LidPlan,
+    /// Cables kept out of the routes, by either end.
+    pub(super) damped: &'a BTreeSet<PortKey>,
+}
 
 /// The switch graph of `fabric` with the LIDs of `lids`.
 ///
@@ -25,80 +37,142 @@ pub fn build(
     lids: &LidPlan,
     damped: &BTreeSet<PortKey>,
 ) -> Result<Topology, TopologyError> {
-    let mut builder = TopologyBuilder::new();
-    let mut keys: Vec<Option<SwitchKey>> = vec![None; fabric.nodes.len()];
-    for (ix, node) in fabric.switches() {
-        let claim = lids.lids.get(&PortRef {
-            node: ix,
-            port: rsm_ids::PortNum::ZERO,
-        });
-        if let (Some(claim), Some(switch), false) = (claim, &node.switch, node.unmanageable) {
-            let ports = node.info.num_ports();
-            keys[ix.0 as usize] = Some(builder.add_switch(
-                node.guid,
-                ports,
-                claim.base,
-                claim.lmc,
-                switch.linear_fdb_cap(),
-            )?);
-        }
-    }
-    let key_of = |ix: NodeIx| keys[ix.0 as usize];
-    for (a, b) in fabric.links() {
-        if a.node == b.node
-            || !fabric.port(a).up
-            || damped.contains(&fabric.key(a))
-            || damped.contains(&fabric.key(b))
-        {
-            continue;
-        }
-        match (key_of(a.node), key_of(b.node)) {
-            (Some(x), Some(y)) if fabric.port(b).up => {
-                builder.add_link(x, a.port, y, b.port, weight(fabric, a))?
-            }
-            (Some(switch), None) => add_end_port(&mut builder, fabric, lids, switch, a, b)?,
-            (None, Some(switch)) => add_end_port(&mut builder, fabric, lids, switch, b, a)?,
-            _ => {}
-        }
-    }
-    builder.build()
+    let sources = Sources {
+        fabric,
+        lids,
+        damped,
+    };
+    let switches = fabric.switches();
+    let parts = switches.map(|(_, node)| (node.guid, sources.part(node)));
+    TopologyBuilder::new().build()?.follow(&parts.collect())
 }
 
-fn add_end_port(
-    builder: &mut TopologyBuilder,
-    fabric: &Fabric,
-    lids: &LidPlan,
-    switch: SwitchKey,
-    exit: PortRef,
-    end: PortRef,
-) -> Result<(), TopologyError> {
-    let node = fabric.node(end.node);
-    let kind = match node.kind() {
-        NodeType::Switch => return Ok(()),
-        NodeType::Router => EndpointKind::Router,
-        _ if node.description.starts_with(AGGREGATION_NODE) => EndpointKind::AggregationNode,
-        _ => EndpointKind::Ca,
-    };
-    match lids.lids.get(&end) {
-        Some(claim) => builder.add_endport(
-            switch,
-            exit.port,
-            fabric.port(end).guid,
-            claim.base,
-            claim.lmc,
+impl Sources<'_> {
+    /// The switch graph of these sources, where `earlier` is that of the sources `before`. Only switches at which the two
+    /// differ are looked at.
+    ///
+    /// # Errors
+    /// As [`build`].
+    pub(super) fn follow(
+        &self,
+        before: &Sources<'_>,
+        earlier: &Arc<Topology>,
+    ) -> Result<Arc<Topology>, TopologyError> {
+        let mut changes = BTreeMap::new();
+        for guid in self.differing(before) {
+            let node = self.fabric.node_of(guid).filter(|node| node.is_switch());
+            changes.insert(guid, node.and_then(|node| self.part(node)));
+        }
+        if changes.is_empty() {
+            return Ok(earlier.clone());
+        }
+        Ok(Arc::new(earlier.follow(&changes)?))
+    }
+
+    /// Switches whose parts may not be what they were `before`.
+    fn differing(&self, before: &Sources<'_>) -> BTreeSet<Guid> {
+        let mut differing = BTreeSet::new();
+        // What is said of a cable may change with the node at either end.
+        for node in before.fabric.differing_nodes(self.fabric) {
+            differing.insert(node.guid);
+            differing.extend(node.cables().map(|(_, peer)| peer.node));
+        }
+        let lids = self.lids.differing(before.lids);
+        let damped = self.damped.symmetric_difference(before.damped).copied();
+        for port in lids.into_iter().chain(damped) {
+            differing.insert(port.node);
+            for fabric in [before.fabric, self.fabric] {
+                let peer = fabric.find_port(port).and_then(|at| fabric.port(at).peer);
+                differing.extend(peer.map(|peer| peer.node));
+            }
+        }
+        differing.retain(|&guid| {
+            let is_switch = |fabric: &Fabric| fabric.node_of(guid).is_some_and(Node::is_switch);
+            is_switch(self.fabric) || is_switch(before.fabric)
+        });
+        differing
+    }
+
+    fn part(&self, node: &Node) -> Option<SwitchPart> {
+        let info = node.switch.as_ref().filter(|_| self.is_routed(node))?;
+        let claim = self.lids.of_node(node.guid)?;
+        let mut part = SwitchPart {
+            switch: Switch {
+                guid: node.guid,
+                num_ports: node.info.num_ports(),
+                linear_fdb_cap: info.linear_fdb_cap(),
+            },
+            lid: claim.base,
+            lmc: claim.lmc,
+            cables: Vec::new(),
+            ends: Vec::new(),
+        };
+        for (here, there) in node.cables() {
+            let Some(other) = self.fabric.node_of(there.node) else {
+                continue;
+            };
+            let ends = (
+                node.ports.get(here.port.index()),
+                other.ports.get(there.port.index()),
+            );
+            let (Some(near), Some(far)) = ends else {
+                continue;
+            };
+            // What is said of a cable is said by its lower end.
+            let (low, high) = if here < there {
+                (near, far)
+            } else {
+                (far, near)
+            };
+            if there.node == node.guid
+                || far.peer != Some(here)
+                || !low.up
+                || self.damped.contains(&here)
+                || self.damped.contains(&there)
+            {
+                continue;
+            }
+            if self.is_routed(other) {
+                if high.up {
+                    part.cables.push(CableEnd {
+                        port: here.port,
+                        peer: (there.node, there.port),
+                        weight: weight(low),
+                    });
+                }
+            } else {
+                part.ends.extend(self.end(other, here, there));
+            }
+        }
+        Some(part)
+    }
+
+    /// Whether `node` is a switch that packets can be routed through.
+    fn is_routed(&self, node: &Node) -> bool {
+        node.is_switch() && !node.unmanageable && self.lids.of_node(node.guid).is_some()
+    }
+
+    fn end(&self, node: &Node, exit: PortKey, end: PortKey) -> Option<EndPart> {
+        let kind = match node.kind() {
+            NodeType::Switch => return None,
+            NodeType::Router => EndpointKind::Router,
+            _ if node.description.starts_with(AGGREGATION_NODE) => EndpointKind::AggregationNode,
+            _ => EndpointKind::Ca,
+        };
+        let claim = self.lids.lids.get(&end)?;
+        Some(EndPart {
+            port: exit.port,
+            guid: node.ports.get(end.port.index())?.guid,
+            lid: claim.base,
+            lmc: claim.lmc,
             kind,
-        ),
-        None => Ok(()),
+        })
     }
 }
 
 /// The link's data rate in Mb/s, so that a slow link gets a smaller share; 1 where the port does not tell.
-fn weight(fabric: &Fabric, at: PortRef) -> u32 {
-    let rate = fabric
-        .port(at)
-        .info
-        .as_ref()
-        .and_then(|info| info.link_rate());
+fn weight(port: &Port) -> u32 {
+    let rate = port.info.as_ref().and_then(|info| info.link_rate());
     rate.map_or(1, |rate| rate.data_mbps()).max(1)
 }
 

@@ -17,7 +17,7 @@ use rsm_routing::verify::{
 use super::multicast::masks_by_mlid;
 use super::mute;
 use super::{Job, Plan};
-use crate::fabric::{Fabric, NodeIx, Port};
+use crate::fabric::{Fabric, Port};
 use crate::sweep::inventory::PortKey;
 
 /// What one switch forwards by, as far as it is known.
@@ -236,20 +236,17 @@ fn opening(
 
 /// Links between switches that are not Active at both ends.
 fn idle_links(fabric: &Fabric, topology: &Topology) -> IdleLinks {
-    let switches = topology.switches().iter();
-    let nodes: Vec<Option<NodeIx>> = switches.map(|switch| fabric.find(switch.guid)).collect();
-    IdleLinks::of(topology, |switch, port| {
-        let node = nodes[switch.index()].map(|node| fabric.node(node));
-        let port = node.and_then(|node| node.ports.get(port.index()));
-        match port
-            .and_then(|port| port.info.as_ref())
-            .map(PortInfo::port_state)
-        {
-            Some(PortState::Active) => LinkEnd::Active,
-            // A port that never answered may be in any state.
-            Some(PortState::Armed) | None => LinkEnd::Armed,
-            Some(_) => LinkEnd::Closed,
-        }
+    let end = |port: &Port| match port.info.as_ref().map(PortInfo::port_state) {
+        Some(PortState::Active) => LinkEnd::Active,
+        // A port that never answered may be in any state.
+        Some(PortState::Armed) | None => LinkEnd::Armed,
+        Some(_) => LinkEnd::Closed,
+    };
+    IdleLinks::of(topology, |switch| {
+        let node = fabric.node_of(topology.switch(switch).guid);
+        let ports = node.into_iter().flat_map(|node| &node.ports);
+        let ends = (0u8..=u8::MAX).map(PortNum).zip(ports.map(end));
+        ends.filter(|&(_, end)| end < LinkEnd::Active)
     })
 }
 
@@ -340,10 +337,13 @@ pub(super) fn with_multicast(
 fn leads_astray(fabric: &Fabric, topology: &Topology, old: &Tables, planned: &Tables) -> bool {
     topology.indices().any(|index| {
         let (old, planned) = (old.lft(index), planned.lft(index));
-        let Some(node) = fabric.find(topology.switch(index).guid) else {
+        if old.is_shared_with(planned) {
+            return false;
+        }
+        let Some(node) = fabric.node_of(topology.switch(index).guid) else {
             return false;
         };
-        let ports = &fabric.node(node).ports;
+        let ports = &node.ports;
         let is_open = |entry: u8| {
             let port = ports.get(usize::from(entry)).filter(|_| entry > 0);
             port.is_some_and(|port| {
@@ -360,7 +360,8 @@ fn may_lead_to_switch(fabric: &Fabric, port: &Port) -> bool {
     let may_be_up = port.up || port.info.is_none();
     let host = port
         .peer
-        .is_some_and(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
+        .and_then(|peer| fabric.node_of(peer.node))
+        .is_some_and(|node| node.kind() != NodeType::Switch);
     may_be_up && !host
 }
 

@@ -34,7 +34,7 @@ pub(super) struct News {
 /// own.
 pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Change> {
     let delta = Delta::between(old.fabric(), new.fabric());
-    let first = old.fabric().nodes.is_empty() && !new.fabric().nodes.is_empty();
+    let first = old.fabric().is_empty() && !new.fabric().is_empty();
     let summed_up = first || extent(&delta, &news.findings) > MAX_CHANGES;
     let mut changes = Vec::new();
     if summed_up || old.state != new.state || old.generation == 0 {
@@ -196,7 +196,7 @@ impl Differences<'_> {
         let lower_ends: BTreeSet<PortKey> = touched
             .filter_map(|&key| {
                 let at = new.fabric.find_port(key)?;
-                Some(new.fabric.key(at.min(new.fabric.port(at).peer?)))
+                Some(new.fabric.key(at.min(new.fabric.peer(at)?)))
             })
             .collect();
         for key in lower_ends {

@@ -180,7 +180,7 @@ impl Lens<'_> {
             operational_vls: up
                 .and_then(|info| info.operational_vls().data_vls())
                 .unwrap_or(0),
-            peer: port.peer.map(|peer| model::Peer {
+            peer: self.fabric.peer(at).map(|peer| model::Peer {
                 key: api_key(self.fabric.key(peer)),
                 description: self.fabric.node(peer.node).description.clone(),
             }),
@@ -189,7 +189,7 @@ impl Lens<'_> {
 
     /// The link at `at`, if there is one, seen from whichever end comes first.
     pub(super) fn link(&self, at: PortRef) -> Option<Link> {
-        let there = self.fabric.port(at).peer?;
+        let there = self.fabric.peer(at)?;
         let (a, b) = (at.min(there), at.max(there));
         let (near, far) = (self.fabric.port(a), self.fabric.port(b));
         let damped = [a, b].map(|end| self.damped.contains(&self.fabric.key(end)));

@@ -23,7 +23,7 @@ pub(super) fn page<T>(
 
 /// The position of the first node that `is_before` does not hold for, given that it holds for a first part of them.
 fn first_node(fabric: &Fabric, is_before: impl Fn(Guid) -> bool) -> usize {
-    fabric.nodes.partition_point(|node| is_before(node.guid))
+    fabric.partition_point(is_before)
 }
 
 pub(super) fn nodes(
@@ -34,7 +34,7 @@ pub(super) fn nodes(
 ) -> Page<Node> {
     let fabric = published.fabric();
     let begin = first_node(fabric, |guid| after.is_some_and(|after| guid <= after));
-    let nodes = (begin..fabric.nodes.len())
+    let nodes = (begin..fabric.len())
         .map(|position| NodeIx(position as u32))
         .filter(|&ix| {
             filter
@@ -58,7 +58,8 @@ fn ports_from<'a>(
     });
     let end = first_node(fabric, |guid| of.is_none_or(|of| guid <= of));
     (begin..end.max(begin))
-        .map(|position| (NodeIx(position as u32), &fabric.nodes[position]))
+        .map(|position| NodeIx(position as u32))
+        .map(|ix| (ix, fabric.node(ix)))
         .filter(move |(_, node)| wanted(kind(node)))
         .flat_map(move |(ix, node)| {
             let first = match after {
@@ -107,7 +108,7 @@ pub(super) fn links(
     if let Some(node) = filter.node {
         // The lower end of the node's links may be at any other node.
         let mut ends: Vec<PortRef> = ports_from(fabric, None, Some(node), |_| true)
-            .filter_map(|at| Some(at.min(fabric.port(at).peer?)))
+            .filter_map(|at| Some(at.min(fabric.peer(at)?)))
             .filter(|&at| after.is_none_or(|after| api_key(fabric.key(at)) > after))
             .collect();
         ends.sort_unstable();
@@ -116,7 +117,7 @@ pub(super) fn links(
     }
     let of_kind = |node| !filter.between_switches || node == NodeKind::Switch;
     let mut ends = ports_from(fabric, after, None, of_kind)
-        .filter(|&at| fabric.port(at).peer.is_some_and(|there| at < there));
+        .filter(|&at| fabric.peer(at).is_some_and(|there| at < there));
     links(&mut ends)
 }
 

@@ -87,5 +87,6 @@ fn shown(
         mft_blocks: source.mft_blocks,
         ports_activated: source.ports_activated,
         complete: source.complete,
+        whole: source.whole.iter().map(ToString::to_string).collect(),
     }
 }

@@ -178,7 +178,7 @@ fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bo
 fn place(published: &Published, plan: &Plan, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     let fabric = published.fabric();
     let is_switch = fabric.node(at.node).is_switch();
-    let there = if is_switch { at } else { fabric.port(at).peer? };
+    let there = if is_switch { at } else { fabric.peer(at)? };
     let switch = plan.topology.switch_by_guid(fabric.node(there.node).guid)?;
     Some((switch, there.port))
 }

@@ -76,7 +76,7 @@ impl Directory for Names {
     }
 
     fn nodes_described(&self, description: &str) -> Vec<Guid> {
-        let nodes = self.fabric.nodes.iter();
+        let nodes = self.fabric.nodes();
         nodes
             .filter(|node| node.description == description)
             .map(|node| node.guid)

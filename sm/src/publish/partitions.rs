@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use rsm_api::LookupError;
 use rsm_api::model::{Membership, Page, Partition, PartitionMember, PortKey};
+use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{NodeType, PKey};
 
 use super::lens::api_key;
 use super::lists::page;
 use super::published::Published;
 use crate::config;
-use crate::fabric::PortRef;
 use crate::plan::Plan;
+use crate::sweep::inventory;
 
 /// The partitions behind `after`, each with how many ports are in it.
 pub(super) fn partitions(
@@ -59,15 +60,15 @@ pub(super) fn members(
         .plan()
         .filter(|plan| plan.policy.partitions.find(p_key).is_some())
         .ok_or(LookupError::NoSuchPartition { p_key: p_key.0 })?;
-    let members = end_ports(plan).filter_map(|(at, table)| {
-        let key = api_key(plan.fabric.key(at));
+    let members = end_ports(plan).filter_map(|(port, table)| {
+        let key = api_key(port);
         if after.is_some_and(|after| key <= after) {
             return None;
         }
         let (membership, index) = membership(table, p_key)?;
         Some(PartitionMember {
             key,
-            description: plan.fabric.node(at.node).description.clone(),
+            description: plan.fabric.node_of(port.node)?.description.clone(),
             membership,
             index,
         })
@@ -76,11 +77,15 @@ pub(super) fn members(
 }
 
 /// The tables of ports that are members, in the order of their keys. Ports of switches that enforce partitions are not.
-fn end_ports(plan: &Plan) -> impl Iterator<Item = (PortRef, &[PKey])> {
-    plan.partitions
-        .tables()
-        .filter(|(at, _)| at.port.0 == 0 || plan.fabric.node(at.node).kind() != NodeType::Switch)
-        .map(|(at, table)| (at, &table[..]))
+fn end_ports(plan: &Plan) -> impl Iterator<Item = (inventory::PortKey, &[PKey])> {
+    let is_end = |port: inventory::PortKey| {
+        let node = plan.fabric.node_of(port.node);
+        port.port == PortNum::ZERO || node.is_some_and(|node| node.kind() != NodeType::Switch)
+    };
+    let tables = plan.partitions.tables();
+    tables
+        .filter(move |&(port, _)| is_end(port))
+        .map(|(port, table)| (port, &table[..]))
 }
 
 /// What the holder of `table` is in a partition, and at which index it has the key that says so.

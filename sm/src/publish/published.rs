@@ -1,12 +1,11 @@
 //! One snapshot, with what readers need beside it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_api::model::{Finding, Missing, PortKey, SubnetState};
 use rsm_ids::Guid;
 use rsm_mad::Time;
-use rsm_mad::client::ClientStats;
 
 use super::index::Index;
 use super::lens::{Lens, api_key, core_key};
@@ -14,7 +13,6 @@ use super::log::Logged;
 use super::missing;
 use super::names::Names;
 use super::state::{self, Counts};
-use crate::core::role::{Identity, Role};
 use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{FindingKind, Subject};
@@ -41,14 +39,17 @@ pub(super) struct Published {
 }
 
 impl Published {
-    pub(super) fn new(
+    /// The snapshot after `before`.
+    pub(super) fn after(
+        before: &Published,
         generation: u64,
         snapshot: Arc<Snapshot>,
         findings: Vec<Arc<Finding>>,
         convergences: Vec<Arc<Logged>>,
         unix_ms: &dyn Fn(Time) -> u64,
     ) -> Published {
-        let counts = Counts::of(&snapshot);
+        let counts = Counts::follow(&before.snapshot, &before.counts, &snapshot);
+        debug_assert_eq!(counts, Counts::of(&snapshot));
         let (state, reason) = state::of(&snapshot, &counts);
         Published {
             generation,
@@ -67,23 +68,21 @@ impl Published {
 
     /// What is shown before the first snapshot.
     pub(super) fn nothing() -> Published {
-        let nothing = Snapshot {
-            at: Time::ZERO,
-            role: Role::Discovering,
-            identity: Identity::default(),
-            own_guid: Guid::ZERO,
-            port_up: true,
-            converging: true,
-            fabric: Arc::default(),
-            plan: None,
-            refused_plan: None,
-            expected: Arc::default(),
-            findings: Arc::from([]),
-            history: Arc::from([]),
-            stats: ClientStats::default(),
-            traps: BTreeMap::new(),
-        };
-        Published::new(0, Arc::new(nothing), Vec::new(), Vec::new(), &|_| 0)
+        let nothing = Arc::new(Snapshot::nothing());
+        let counts = Counts::default();
+        let (state, reason) = state::of(&nothing, &counts);
+        Published {
+            generation: 0,
+            counts,
+            state,
+            reason,
+            damped: BTreeSet::new(),
+            names: Names::new(nothing.fabric.clone(), prefix(&nothing)),
+            missing: Vec::new(),
+            snapshot: nothing,
+            findings: Vec::new(),
+            convergences: Vec::new(),
+        }
     }
 
     pub(super) fn fabric(&self) -> &Fabric {
@@ -148,8 +147,7 @@ fn damped_ends(snapshot: &Snapshot) -> BTreeSet<inventory::PortKey> {
     for finding in snapshot.findings.iter() {
         if let (FindingKind::LinkFlapping, Subject::Port(key)) = (finding.kind, finding.subject) {
             ends.insert(key);
-            let peer = fabric.find_port(key).and_then(|at| fabric.port(at).peer);
-            ends.extend(peer.map(|peer| fabric.key(peer)));
+            ends.extend(fabric.find_port(key).and_then(|at| fabric.port(at).peer));
         }
     }
     ends

@@ -199,7 +199,7 @@ impl Walk<'_> {
             PortState::Init => Some("in state Init"),
             PortState::Armed => Some("in state Armed"),
         };
-        match (word, port.peer) {
+        match (word, fabric.peer(exit)) {
             (Some(word), _) => Step::Dropped(format!("port {} is {word}", exit.port)),
             (None, None) => Step::Dropped(format!("nobody answers behind port {}", exit.port)),
             (None, Some(next)) => Step::On {

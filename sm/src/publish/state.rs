@@ -1,5 +1,8 @@
 //! What the subnet manager is doing, in one word.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use rsm_api::model::{FindingCounts, Inventory, NodeKind, SubnetState};
 use rsm_mad::wire::attr::PortState;
 
@@ -11,7 +14,7 @@ use crate::findings::{FindingKind, Severity};
 use crate::plan::{RefusedPlan, lids_in_use};
 
 /// How many of each there are.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Counts {
     pub(super) inventory: Inventory,
     pub(super) findings: FindingCounts,
@@ -20,28 +23,27 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// Of `snapshot`.
     pub(super) fn of(snapshot: &Snapshot) -> Counts {
-        let mut counts = Counts::default();
-        let fabric = &snapshot.fabric;
-        let inventory = &mut counts.inventory;
-        for node in &fabric.nodes {
-            *match kind(node) {
-                NodeKind::Switch => &mut inventory.switches,
-                NodeKind::Ca => &mut inventory.cas,
-                NodeKind::Router => &mut inventory.routers,
-            } += 1;
-            for port in node.ports.iter().skip(1) {
-                counts.unfinished += u64::from(is_unfinished(fabric, node, port));
-            }
+        Counts::follow(&Snapshot::nothing(), &Counts::default(), snapshot)
+    }
+
+    /// Of `snapshot`, given those of the snapshot `before`. Nodes that the two share are not counted again.
+    pub(super) fn follow(before: &Snapshot, counted: &Counts, snapshot: &Snapshot) -> Counts {
+        let mut counts = Counts {
+            findings: FindingCounts::default(),
+            ..*counted
+        };
+        counts.follow_nodes(&before.fabric, &snapshot.fabric);
+        let lids = |snapshot: &Snapshot| snapshot.plan.as_ref().map(|plan| plan.lids.clone());
+        let (old, new) = (lids(before), lids(snapshot));
+        let is_same = match (&old, &new) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            _ => false,
+        };
+        if !is_same {
+            counts.inventory.lids = new.map_or(0, |lids| u64::from(lids_in_use(&lids)));
         }
-        let ports = snapshot.ports();
-        inventory.links = snapshot.links() as u64;
-        inventory.ports_active = ports.active as u64;
-        inventory.ports_not_active = ports.not_active as u64;
-        inventory.lids = snapshot
-            .plan
-            .as_ref()
-            .map_or(0, |plan| u64::from(lids_in_use(&plan.lids)));
         for finding in snapshot.findings.iter() {
             *match finding.severity {
                 Severity::Info => &mut counts.findings.info,
@@ -50,6 +52,49 @@ impl Counts {
             } += 1;
         }
         counts
+    }
+
+    fn follow_nodes(&mut self, before: &Fabric, now: &Fabric) {
+        let mut changed = BTreeSet::new();
+        for pair in before.differing(now) {
+            let manages = |node: Option<&Node>| node.map(|node| !node.unmanageable);
+            let nodes = [pair.0, pair.1].into_iter().flatten();
+            changed.extend(nodes.clone().map(|node| node.guid));
+            // Whether a port is to be Active depends on who is at the other end.
+            if manages(pair.0) != manages(pair.1) {
+                changed.extend(nodes.flat_map(Node::cables).map(|(_, peer)| peer.node));
+            }
+        }
+        for guid in changed {
+            if let Some(node) = before.node_of(guid) {
+                self.count(before, node, u64::wrapping_sub);
+            }
+            if let Some(node) = now.node_of(guid) {
+                self.count(now, node, u64::wrapping_add);
+            }
+        }
+    }
+
+    /// Adds or takes away what a node has.
+    fn count(&mut self, fabric: &Fabric, node: &Node, by: fn(u64, u64) -> u64) {
+        let inventory = &mut self.inventory;
+        let of_kind = match kind(node) {
+            NodeKind::Switch => &mut inventory.switches,
+            NodeKind::Ca => &mut inventory.cas,
+            NodeKind::Router => &mut inventory.routers,
+        };
+        *of_kind = by(*of_kind, 1);
+        let links = node.cables().filter(|(here, there)| here < there).count();
+        inventory.links = by(inventory.links, links as u64);
+        for port in node.ports.iter().skip(1).filter(|port| port.up) {
+            let of_state = match port.state() {
+                PortState::Active => &mut inventory.ports_active,
+                _ => &mut inventory.ports_not_active,
+            };
+            *of_state = by(*of_state, 1);
+            let unfinished = u64::from(is_unfinished(fabric, node, port));
+            self.unfinished = by(self.unfinished, unfinished);
+        }
     }
 }
 
@@ -61,7 +106,8 @@ fn is_unfinished(fabric: &Fabric, node: &Node, port: &Port) -> bool {
         && !node.unmanageable
         && port
             .peer
-            .is_some_and(|peer| !fabric.node(peer.node).unmanageable)
+            .and_then(|peer| fabric.node_of(peer.node))
+            .is_some_and(|node| !node.unmanageable)
 }
 
 /// The state, and why, in a few words; empty where there is nothing to say.

@@ -84,7 +84,8 @@ impl View {
                 (generation, self.clock.unix_ms(finished))
             }),
         };
-        let new = Arc::new(Published::new(
+        let new = Arc::new(Published::after(
+            &old,
             generation,
             snapshot,
             memory.findings.held(),

@@ -24,12 +24,7 @@ impl Push {
             Task::Switch(guid) => {
                 let unread = self.made_unread(inventory, guid);
                 self.unread.extend(unread);
-                if let Some(record) = inventory
-                    .node_mut(guid)
-                    .and_then(|node| node.switch.as_mut())
-                {
-                    record.info = *SwitchInfo::from_data(data);
-                }
+                inventory.put_switch_info(guid, SwitchInfo::from_data(data));
                 self.table_settled(inventory, task, guid, false);
             }
             Task::AdaptiveRouting(guid) => {
@@ -41,10 +36,7 @@ impl Push {
                 interim,
             } => {
                 self.progress.blocks += 1;
-                if let Some(record) = inventory
-                    .node_mut(switch)
-                    .and_then(|node| node.switch.as_mut())
-                {
+                if let Some(record) = inventory.switch_mut(switch) {
                     record
                         .lft
                         .store(usize::from(block), LinearForwardingTable::from_data(data));
@@ -198,9 +190,7 @@ impl Push {
             } => {
                 if cause == Cause::Silence
                     && let Some(sent) = self.wanted(switch, block, interim)
-                    && let Some(record) = inventory
-                        .node_mut(switch)
-                        .and_then(|node| node.switch.as_mut())
+                    && let Some(record) = inventory.switch_mut(switch)
                 {
                     record.lft.mark_sent(usize::from(block), &sent);
                 }

@@ -169,38 +169,47 @@ impl Push {
         let Some(port) = self.ports.get(&key) else {
             return;
         };
-        let peer = port.peer();
-        let mut ends = [Some(key), peer].into_iter().flatten();
-        let link = if !ends.clone().all(|end| self.lets_arm(end)) {
+        let Some(info) = inventory.port(key).and_then(|record| record.info.as_ref()) else {
+            return;
+        };
+        let sends_p_keys = !port.p_keys.is_sent()
+            && !port.info_goes_first(info)
+            && !self.keys_wait_for_others(key, port);
+        let peer_state = || inventory.port(port.peer()?)?.state();
+        let step = port.due(info, peer_state, || self.link_at(key, port));
+        let Some(port) = self.ports.get_mut(&key) else {
+            return;
+        };
+        if sends_p_keys {
+            let blocks = port.p_keys.take_due();
+            self.ready
+                .extend(blocks.into_iter().map(|block| Task::PKeys(key, block)));
+        }
+        if let Some(step) = step {
+            port.sent();
+            self.ready.push_back(Task::Port(key, step));
+        }
+    }
+
+    /// How far the link of the port at `key` may go.
+    fn link_at(&self, key: PortKey, port: &PortPush) -> Link {
+        let mut ends = [Some(key), port.peer()].into_iter().flatten();
+        if !ends.clone().all(|end| self.lets_arm(end)) {
             Link::Waits
         } else if ends.all(|end| self.lets_open(end) && self.holds_p_keys(end)) {
             Link::Opens
         } else {
             Link::Arms
-        };
-        let waits_for_peer = peer
-            .and_then(|peer| self.ports.get(&peer))
-            .is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled());
+        }
+    }
+
+    /// Whether the keys of the port at `key` wait for what others are still to be told.
+    fn keys_wait_for_others(&self, key: PortKey, port: &PortPush) -> bool {
+        let peer = port.peer().and_then(|peer| self.ports.get(&peer));
         // The LID of port 0 tells of a reset of the switch; it has to be there before anything else of the switch is.
         let zero = PortKey::new(key.node, PortNum::ZERO);
-        let waits_for_zero =
-            port.is_enforcing() && self.ports.get(&zero).is_some_and(PortPush::awaits_info);
-        let state_of = |key: PortKey| inventory.port(key).and_then(|record| record.state());
-        let peer_state = peer.and_then(state_of);
-        let Some(info) = inventory.port(key).and_then(|record| record.info.as_ref()) else {
-            return;
-        };
-        let Some(port) = self.ports.get_mut(&key) else {
-            return;
-        };
-        if !waits_for_peer && !waits_for_zero && !port.info_goes_first(info) {
-            let blocks = port.p_keys.take_due();
-            self.ready
-                .extend(blocks.into_iter().map(|block| Task::PKeys(key, block)));
-        }
-        if let Some(step) = port.due(info, peer_state, link) {
-            port.sent();
-            self.ready.push_back(Task::Port(key, step));
-        }
+        let awaits_zero = || self.ports.get(&zero).is_some_and(PortPush::awaits_info);
+        peer.is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled())
+            || (port.is_enforcing() && awaits_zero())
     }
 }

@@ -26,10 +26,7 @@ impl Push {
         mapping: &SlToVlMapping,
     ) {
         let held = mapping.vls();
-        if let Some(record) = inventory
-            .node_mut(switch)
-            .and_then(|node| node.switch.as_mut())
-        {
+        if let Some(record) = inventory.switch_mut(switch) {
             record.lanes.store(input, output, held);
         }
         let wanted = self.switches.get(&switch);
@@ -49,9 +46,7 @@ impl Push {
         cause: Cause,
     ) {
         if cause == Cause::Silence
-            && let Some(record) = inventory
-                .node_mut(switch)
-                .and_then(|node| node.switch.as_mut())
+            && let Some(record) = inventory.switch_mut(switch)
         {
             record.lanes.mark_dirty(input, output);
         }

@@ -8,7 +8,7 @@ use rsm_routing::mcast::BLOCK_MLIDS;
 
 use super::{Cause, Failure, Order, Push, Task, tables};
 use crate::diff::{MulticastChange, kept};
-use crate::sweep::inventory::{Inventory, PortKey, SwitchRecord};
+use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::mft_image::MftBlock;
 
 /// The writing of all multicast tables: every switch lets go of what it is to lose before any gains a port.
@@ -283,7 +283,7 @@ impl Push {
         self.progress.multicast_blocks += 1;
         // What is kept depends on what was held: look before that is overwritten.
         let wanted = self.wanted_masks(inventory, switch, at, first);
-        if let Some(record) = switch_mut(inventory, switch) {
+        if let Some(record) = inventory.switch_mut(switch) {
             record.mft.store(at, masks);
         }
         if wanted.as_ref() == Some(masks) {
@@ -297,7 +297,7 @@ impl Push {
     pub(super) fn masks_failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
         if let Task::Multicast { switch, at, .. } = task
             && cause == Cause::Silence
-            && let Some(record) = switch_mut(inventory, switch)
+            && let Some(record) = inventory.switch_mut(switch)
         {
             record.mft.mark_dirty(at);
         }
@@ -317,8 +317,8 @@ impl Push {
         let held = info.multicast_fdb_top();
         // What a switch that does not know the field answers.
         let is_unknown = held == Lid::NONE;
-        if let Some(record) = switch_mut(inventory, guid) {
-            record.info = *info;
+        inventory.put_switch_info(guid, info);
+        if let Some(record) = inventory.switch_mut(guid) {
             record.forgets_multicast_top = is_unknown;
         }
         if is_unknown || self.multicast.top(guid) == Some(held) {
@@ -344,8 +344,4 @@ impl Push {
             }
         }
     }
-}
-
-fn switch_mut(inventory: &mut Inventory, guid: Guid) -> Option<&mut SwitchRecord> {
-    inventory.node_mut(guid)?.switch.as_mut()
 }

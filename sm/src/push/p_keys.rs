@@ -37,6 +37,11 @@ impl PKeyPush {
         self.blocks.iter().map(|part| part.block).collect()
     }
 
+    /// Whether all blocks were queued.
+    pub(super) fn is_sent(&self) -> bool {
+        self.sent
+    }
+
     /// What a block is to hold.
     pub(super) fn block(&self, block: u16) -> Option<&PKeyBlock> {
         self.blocks.iter().find(|part| part.block == block)

@@ -98,7 +98,12 @@ impl PortPush {
     }
 
     /// What the port needs next, given what it last said, its peer's state, and how far its link may go.
-    pub(super) fn due(&self, info: &PortInfo, peer: Option<PortState>, link: Link) -> Option<Step> {
+    pub(super) fn due(
+        &self,
+        info: &PortInfo,
+        peer: impl Fn() -> Option<PortState>,
+        link: impl Fn() -> Link,
+    ) -> Option<Step> {
         if self.on_its_way || self.given_up {
             return None;
         }
@@ -107,14 +112,14 @@ impl PortPush {
             PortState::Init if self.change.activate && self.apart && differs => {
                 Some(Step::Configure)
             }
-            PortState::Init if self.change.activate && link != Link::Waits => Some(Step::Arm),
+            PortState::Init if self.change.activate && link() != Link::Waits => Some(Step::Arm),
             // Its settings go with its state.
             PortState::Init if self.change.activate => None,
             // Both ends must be Armed at least: what an Active end sends to one in Init is lost (IBA 7.2.7).
             PortState::Armed
                 if self.change.activate
-                    && link == Link::Opens
-                    && matches!(peer, Some(PortState::Armed | PortState::Active)) =>
+                    && matches!(peer(), Some(PortState::Armed | PortState::Active))
+                    && link() == Link::Opens =>
             {
                 Some(Step::Activate)
             }

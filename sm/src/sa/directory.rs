@@ -8,7 +8,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{PKey, PortState};
 
 use super::guids::Names;
-use super::partitions::{self, Memberships};
+use super::partitions::Memberships;
 use super::path::minima::Minima;
 use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
@@ -279,8 +279,8 @@ impl Directory {
 
     /// The P_Key table of an external port of a switch; `None` where none is planned.
     pub fn switch_p_keys(&self, at: PortRef) -> Option<&[PKey]> {
-        let at = partitions::planned(&self.fabric, &self.plan, at)?;
-        self.plan.partitions.table(at).map(|table| &table[..])
+        let table = self.plan.partitions.table(self.fabric.key(at));
+        table.map(|table| &table[..])
     }
 
     /// The service level of a partition.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rsm_mad::wire::attr::PKey;
 
 use super::directory::{EndIx, EndPort};
-use crate::fabric::{Fabric, PortRef};
+use crate::fabric::Fabric;
 use crate::plan::Plan;
 
 /// What a port holds that has no table to write to (IBA 10.9.2): full membership in the default partition.
@@ -27,8 +27,7 @@ impl Memberships {
             if fabric.p_key_capacity(end.at) == 0 {
                 return default.clone();
             }
-            let planned = planned(fabric, plan, end.at);
-            let table = planned.and_then(|at| plan.partitions.table(at));
+            let table = plan.partitions.table(fabric.key(end.at));
             table.unwrap_or(&none).clone()
         };
         Memberships {
@@ -67,15 +66,6 @@ pub(super) fn can_talk(these: &[PKey], those: &[PKey]) -> bool {
             |their: &PKey| their.base() == mine.base() && (their.is_full() || mine.is_full());
         those.iter().any(meets)
     })
-}
-
-/// A port of `fabric` in the fabric that the plan was made for.
-pub(super) fn planned(fabric: &Arc<Fabric>, plan: &Plan, at: PortRef) -> Option<PortRef> {
-    if Arc::ptr_eq(fabric, &plan.fabric) {
-        Some(at)
-    } else {
-        plan.fabric.find_port(fabric.key(at))
-    }
 }
 
 #[cfg(test)]

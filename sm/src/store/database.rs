@@ -18,7 +18,7 @@ use super::io::{Disk, Operation};
 
 /// Page cache of the database in bytes. A store of 50 000 ports is a few megabytes; sled's own
 /// default is a gigabyte.
-const CACHE_BYTES: u64 = 16 * 1024 * 1024;
+const CACHE_BYTES: u64 = 2 * 1024 * 1024;
 
 /// How long opening may take before the files count as damaged. It takes milliseconds; a damaged
 /// file may send sled into a loop.

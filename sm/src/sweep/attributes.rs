@@ -21,8 +21,10 @@ impl Sweep {
         status: Option<Status>,
     ) {
         if let Query::Sm(key) = query {
-            if let Some(port) = inventory.port_mut(key) {
-                self.changed |= port.sm.take().is_some();
+            let known = inventory.port(key).and_then(|port| port.sm);
+            if known.is_some() {
+                self.changed = true;
+                inventory.put_manager(key, None);
             }
             return;
         }
@@ -74,7 +76,6 @@ impl Sweep {
         query: Query,
         data: &[u8; 64],
     ) {
-        let epoch = inventory.epoch;
         inventory.faults.pay(query);
         match query {
             Query::Node(_) => {}
@@ -94,20 +95,14 @@ impl Sweep {
                 self.on_port(inventory, key, PortInfo::from_data(data));
             }
             Query::Table(guid, block) => {
-                if let Some(switch) = inventory
-                    .node_mut(guid)
-                    .and_then(|node| node.switch.as_mut())
-                {
+                if let Some(switch) = inventory.switch_mut(guid) {
                     let entries = LinearForwardingTable::from_data(data);
                     self.changed |= !switch.lft.holds(usize::from(block), entries.ports());
                     switch.lft.read(usize::from(block), entries);
                 }
             }
             Query::Multicast(guid, at) => {
-                if let Some(switch) = inventory
-                    .node_mut(guid)
-                    .and_then(|node| node.switch.as_mut())
-                {
+                if let Some(switch) = inventory.switch_mut(guid) {
                     let masks = MulticastForwardingTable::from_data(data).masks();
                     self.changed |= !switch.mft.holds(at, &masks);
                     switch.mft.store(at, &masks);
@@ -127,13 +122,12 @@ impl Sweep {
                 self.on_ar_info(inventory, guid, Some(*ArInfo::from_data(data)));
             }
             Query::Sm(key) => {
-                if let Some(port) = inventory.port_mut(key) {
-                    let info = *SmInfo::from_data(data);
-                    let known = port.sm.replace(info);
-                    self.changed |= known.is_none_or(|sm| {
-                        sm.priority() != info.priority() || sm.sm_state() != info.sm_state()
-                    });
-                }
+                let info = *SmInfo::from_data(data);
+                let known = inventory.port(key).and_then(|port| port.sm);
+                self.changed |= known.is_none_or(|sm| {
+                    sm.priority() != info.priority() || sm.sm_state() != info.sm_state()
+                });
+                inventory.put_manager(key, Some(info));
             }
         }
         let guid = match query {
@@ -141,31 +135,29 @@ impl Sweep {
             Query::Port(key) => key.node,
             _ => return,
         };
-        if let Some(node) = inventory.node_mut(guid) {
-            self.changed |= node.missed > MISSES_TOLERATED;
+        inventory.met(guid);
+        let missed = inventory.node(guid).map_or(0, |node| node.missed);
+        if missed > 0
+            && let Some(node) = inventory.node_mut(guid)
+        {
+            self.changed |= missed > MISSES_TOLERATED;
             node.missed = 0;
-            node.epoch = epoch;
         }
     }
 
     fn on_switch(&mut self, inventory: &mut Inventory, guid: Guid, info: &SwitchInfo) {
-        let Some(node) = inventory.node_mut(guid) else {
+        let Some(node) = inventory.node(guid) else {
             return;
         };
         let port_state_change = info.port_state_change();
         let first = node.switch.is_none();
-        let was_reset = match &mut node.switch {
-            Some(known) => {
-                let was_reset = reset::forgot_tables(&known.info, info);
-                known.info = *info;
-                was_reset
-            }
-            None => {
-                self.changed = true;
-                node.switch = Some(SwitchRecord::new(*info));
-                false
-            }
-        };
+        let known = node.switch.as_ref().map(|switch| switch.info);
+        let was_reset = known.is_some_and(|known| reset::forgot_tables(&known, info));
+        if first && let Some(node) = inventory.node_mut(guid) {
+            self.changed = true;
+            node.switch = Some(SwitchRecord::new(*info));
+        }
+        inventory.put_switch_info(guid, info);
         if was_reset {
             self.on_reset(inventory, guid);
         } else if first {
@@ -210,10 +202,7 @@ impl Sweep {
     /// The switch was reset: it holds no tables, and whatever else was known of it may be gone.
     fn on_reset(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.changed = true;
-        if let Some(switch) = inventory
-            .node_mut(guid)
-            .and_then(|node| node.switch.as_mut())
-        {
+        if let Some(switch) = inventory.switch_mut(guid) {
             switch.lft.forget();
             switch.mft.forget();
             switch.lanes.forget();
@@ -249,8 +238,8 @@ impl Sweep {
             if !is_local {
                 self.ask(Query::Sm(key));
             }
-        } else if let Some(record) = inventory.port_mut(key) {
-            record.sm = None;
+        } else if inventory.port(key).is_some_and(|port| port.sm.is_some()) {
+            inventory.put_manager(key, None);
         }
         if !external || !(is_switch || is_local) {
             return;

@@ -21,8 +21,10 @@ use super::guids::GuidImage;
 use super::lane_image::LaneImage;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
+use super::paths::Search;
 use crate::habits::{DeviceHabits, DeviceKind, Habit};
 use crate::plan::guids::AliasGuids;
+use crate::whole::{Step, Whole};
 
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
 pub const LFT_BLOCK: usize = 64;
@@ -91,9 +93,17 @@ impl LftImage {
         self.state(block) == BlockState::Known && self.entries.block(block) == entries
     }
 
-    /// Whether block `block` is known to hold exactly what `table` has there.
-    pub fn holds_of(&self, table: &Lft, block: usize) -> bool {
-        self.state(block) == BlockState::Known && self.entries.block_eq(table, block)
+    /// The blocks, of the first `count`, that are not known to hold what `table` has there; lowest first.
+    pub fn not_held(&self, table: &Lft, count: usize) -> impl Iterator<Item = u16> {
+        let unknown = (0..count).filter(|&block| self.state(block) != BlockState::Known);
+        let differing = self.entries.differing_blocks(table);
+        let mut blocks: Vec<usize> = unknown
+            .chain(differing.take_while(|&block| block < count))
+            .collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        // A LID has sixteen bits.
+        blocks.into_iter().map(|block| block as u16)
     }
 
     /// Records that the hardware reads back `entries` in block `block`.
@@ -177,6 +187,12 @@ impl LftImage {
     /// Whether everything is known that a switch with this LinearFDBTop forwards by, but for [`LftImage::sent`]. One whose LinearFDBTop is 0 forwards
     /// nothing.
     pub fn is_complete(&self, top: Lid) -> bool {
+        let known = self.states.get(..=top.index() / LFT_BLOCK);
+        let is_known =
+            |states: &[BlockState]| states.iter().all(|&state| state == BlockState::Known);
+        if known.is_some_and(is_known) {
+            return true;
+        }
         let mut blocks = 0..=top.index() / LFT_BLOCK;
         let is_told =
             |block| self.state(block) == BlockState::Known || self.sent.contains_key(&block);
@@ -244,7 +260,7 @@ pub struct PortRecord {
     pub peer: Option<PortKey>,
     /// The sweep in which `peer` was last confirmed.
     pub peer_epoch: u32,
-    /// What the subnet manager behind this port said of itself.
+    /// What the subnet manager behind this port said of itself; written by [`Inventory::put_manager`].
     pub sm: Option<SmInfo>,
     /// The P_KeyTable it holds; `None` as long as nothing of it is known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
@@ -378,6 +394,18 @@ pub struct Inventory {
     pub reads_lanes: bool,
     /// What kinds of devices do in their own way.
     pub habits: DeviceHabits,
+    /// Nodes that were written into, met or dropped since [`Inventory::take_touched`].
+    touched: BTreeSet<Guid>,
+    /// The same since paths were found last.
+    pub(super) rewired: BTreeSet<Guid>,
+    /// Why all paths were searched, since [`Inventory::take_searched`].
+    pub(super) searched: Option<&'static str>,
+    /// How paths were found last.
+    pub(super) search: Option<Search>,
+    /// Ports with [`PortRecord::sm`].
+    managers: BTreeSet<PortKey>,
+    /// Nodes that held another M_Key then.
+    locked: BTreeSet<Guid>,
 }
 
 impl Inventory {
@@ -386,9 +414,12 @@ impl Inventory {
         self.nodes.get(&guid)
     }
 
-    /// The node with this GUID, to write into.
+    /// The node with this GUID, to write into. It is touched.
     pub fn node_mut(&mut self, guid: Guid) -> Option<&mut NodeRecord> {
-        self.nodes.get_mut(&guid)
+        let node = self.nodes.get_mut(&guid)?;
+        self.touched.insert(guid);
+        self.rewired.insert(guid);
+        Some(node)
     }
 
     /// The port, if its node is known and has it.
@@ -396,17 +427,45 @@ impl Inventory {
         self.nodes.get(&key.node)?.ports.get(key.port.index())
     }
 
-    /// The port, to write into.
+    /// The port, to write into. Its node is touched.
     pub fn port_mut(&mut self, key: PortKey) -> Option<&mut PortRecord> {
-        self.nodes
-            .get_mut(&key.node)?
-            .ports
-            .get_mut(key.port.index())
+        self.node_mut(key.node)?.ports.get_mut(key.port.index())
     }
 
     /// All nodes in the order of their GUIDs.
     pub fn nodes(&self) -> impl Iterator<Item = (Guid, &NodeRecord)> {
         self.nodes.iter().map(|(&guid, node)| (guid, node))
+    }
+
+    /// Records the paths to a node. It is touched where that changes its distance.
+    pub(super) fn lead_to(&mut self, guid: Guid, path: DirectedPath, second: Option<DirectedPath>) {
+        if let Some(node) = self.nodes.get_mut(&guid) {
+            if node.path.len() != path.len() {
+                self.touched.insert(guid);
+            }
+            (node.path, node.alternate) = (path, second);
+        }
+    }
+
+    /// Records that a node was met, or answered, in the sweep under way.
+    pub(super) fn met(&mut self, guid: Guid) {
+        if let Some(node) = self.nodes.get_mut(&guid) {
+            node.epoch = self.epoch;
+        }
+    }
+
+    /// The nodes that were written into, met or dropped since the last call: those of which a model made then may not be
+    /// true any more.
+    pub fn take_touched(&mut self) -> BTreeSet<Guid> {
+        let locked: BTreeSet<Guid> = self
+            .faults
+            .all_locked()
+            .map(|(port, _)| port.node)
+            .collect();
+        let relocked = locked.symmetric_difference(&self.locked);
+        self.touched.extend(relocked);
+        self.locked = locked;
+        std::mem::take(&mut self.touched)
     }
 
     /// All switches in the order of their GUIDs.
@@ -415,16 +474,51 @@ impl Inventory {
             .filter_map(|(guid, node)| node.switch.as_ref().map(|switch| (guid, node, switch)))
     }
 
-    /// What only a switch has, to write into.
+    /// What only a switch has, to write tables into. That does not touch the switch: they come by the thousand, and no model
+    /// has them. SwitchInfo is written by [`Inventory::put_switch_info`].
     pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut SwitchRecord> {
         self.nodes.get_mut(&guid)?.switch.as_mut()
     }
 
-    /// What all switches have, to write into.
+    /// Records the SwitchInfo of a node that is known to be a switch.
+    pub fn put_switch_info(&mut self, guid: Guid, info: &SwitchInfo) {
+        let node = self.nodes.get_mut(&guid);
+        if let Some(switch) = node.and_then(|node| node.switch.as_mut())
+            && switch.info != *info
+        {
+            switch.info = *info;
+            self.touched.insert(guid);
+        }
+    }
+
+    /// What all switches have but SwitchInfo, to write into.
     pub fn switches_mut(&mut self) -> impl Iterator<Item = (&mut SwitchRecord, &[PortRecord])> {
         self.nodes
             .values_mut()
             .filter_map(|node| Some((node.switch.as_mut()?, &node.ports[..])))
+    }
+
+    /// Why all paths were searched, if they were since the last call.
+    pub fn take_searched(&mut self) -> Option<Whole> {
+        let why = self.searched.take()?;
+        Some(Whole::new(Step::Paths, why))
+    }
+
+    /// The ports behind which subnet managers answered, in their order, the own one among them.
+    pub fn managers(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.managers.iter().copied()
+    }
+
+    /// The subnet manager behind a port answered with `info`; `None`: nobody is there any more.
+    pub fn put_manager(&mut self, key: PortKey, info: Option<SmInfo>) {
+        let Some(port) = self.port_mut(key) else {
+            return;
+        };
+        port.sm = info;
+        match info {
+            Some(_) => self.managers.insert(key),
+            None => self.managers.remove(&key),
+        };
     }
 
     /// How many nodes are known.
@@ -439,13 +533,18 @@ impl Inventory {
 
     /// Adds a node that was met for the first time.
     pub fn insert(&mut self, guid: Guid, node: NodeRecord) {
+        self.touched.insert(guid);
+        self.rewired.insert(guid);
         self.nodes.insert(guid, node);
     }
 
     /// Removes a node and the cables to it.
     pub fn remove(&mut self, guid: Guid) -> Option<NodeRecord> {
         let node = self.nodes.remove(&guid)?;
+        self.touched.insert(guid);
+        self.rewired.insert(guid);
         self.suspects.remove(&guid);
+        self.managers.retain(|port| port.node != guid);
         for peer in node.ports.iter().filter_map(|port| port.peer) {
             if let Some(port) = self.port_mut(peer)
                 && port.peer.is_some_and(|back| back.node == guid)

@@ -40,9 +40,7 @@ impl Sweep {
         (guid, input, output): (Guid, PortNum, PortNum),
         mapping: &SlToVlMapping,
     ) {
-        let switch = inventory
-            .node_mut(guid)
-            .and_then(|node| node.switch.as_mut());
+        let switch = inventory.switch_mut(guid);
         if let Some(switch) = switch {
             let row = mapping.vls();
             self.changed |= !switch.lanes.holds(input, output, &row);

@@ -196,6 +196,8 @@ pub struct Sweep {
     outstanding: usize,
     /// Switches that reported a change, each with the way that its report took.
     targets: HashMap<Guid, Option<DirectedPath>>,
+    /// Those of them that reported once more.
+    reported_again: BTreeSet<Guid>,
     /// Questions of this sweep, asked or waiting.
     asked: HashSet<Query>,
     /// Those of them that wait.
@@ -230,6 +232,7 @@ impl Sweep {
             others: VecDeque::new(),
             outstanding: 0,
             targets: HashMap::new(),
+            reported_again: BTreeSet::new(),
             asked: HashSet::new(),
             waiting: HashSet::new(),
             contested: BTreeMap::new(),
@@ -321,13 +324,14 @@ impl Sweep {
 
     /// Adds a switch that reported a change: its state and all its ports are asked for again.
     ///
-    /// Returns `false` if it was added before in this sweep: then it has to be looked at once more afterwards.
+    /// A switch that reports once more is asked again whatever it was asked before. Returns `false` if that happened in this
+    /// sweep already: then it has to be looked at once more afterwards.
     pub fn add_target(&mut self, inventory: &Inventory, guid: Guid) -> bool {
         let Some(node) = inventory.node(guid) else {
             return true;
         };
         if self.targets.contains_key(&guid) {
-            return false;
+            return self.ask_target_again(guid);
         }
         self.targets
             .insert(guid, reach::way_of_reports(inventory, guid));
@@ -339,6 +343,27 @@ impl Sweep {
             }
         } else {
             self.ask_node(inventory, guid);
+        }
+        true
+    }
+
+    /// Whether `guid` reported a change to this sweep.
+    pub fn is_target(&self, guid: Guid) -> bool {
+        self.targets.contains_key(&guid)
+    }
+
+    /// Asks a target again what it was asked before it reported once more. A switch that loses several cables sends a report
+    /// for each, nearly all of them before most of it was read. Returns whether it is the first time in this sweep.
+    fn ask_target_again(&mut self, guid: Guid) -> bool {
+        if !self.reported_again.insert(guid) {
+            return false;
+        }
+        let ports = (1..=u8::MAX).map(|number| PortKey::new(guid, PortNum(number)));
+        let queries = std::iter::once(Query::Switch(guid)).chain(ports.map(Query::Port));
+        for query in queries {
+            if self.asked.contains(&query) {
+                self.again(query);
+            }
         }
         true
     }
@@ -367,13 +392,14 @@ impl Sweep {
     }
 
     /// The next question, if one waits.
-    pub fn poll_ask(&mut self, inventory: &Inventory) -> Option<Ask> {
+    pub fn poll_ask(&mut self, inventory: &mut Inventory) -> Option<Ask> {
         loop {
             let query = match self.probes.pop_front() {
                 Some(port) => Query::Node(Some(port)),
                 None => self.others.pop_front()?,
             };
             self.waiting.remove(&query);
+            self.find_way_to_suspect(inventory, query);
             let Some(ask) = self.address(inventory, query) else {
                 // Should a way to the node turn up, it is asked after all.
                 self.asked.remove(&query);
@@ -517,7 +543,7 @@ impl Sweep {
     fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
         // What has just changed may be on the way by LID; a timer's question can afford to try.
         let lid = match query {
-            Query::Switch(guid) if self.scope == Scope::Light => {
+            Query::Switch(guid) if self.scope == Scope::Light && !self.is_by_path(query) => {
                 reach::lid_of(inventory, guid, |_, _, _| true)
             }
             _ => None,

@@ -158,7 +158,7 @@ impl Sweep {
         // A node whose link came (back) may have been reset, or exchanged: see whether it still is what it was. What it said
         // earlier in this sweep was before that.
         let is_full = matches!(self.scope, Scope::Full { .. });
-        let is_reported = self.targets.contains_key(&from.node);
+        let is_reported = self.is_target(from.node);
         let sign = match switch {
             true => Query::Switch(here.node),
             false => Query::Description(here.node),

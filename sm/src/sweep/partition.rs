@@ -186,7 +186,7 @@ mod tests {
         inventory.local = Some(PORT);
         let mut sweep = Sweep::start(Scope::Targets, &mut inventory);
         sweep.read_again(PORT);
-        assert_eq!(asked(&mut sweep, &inventory), [Query::Port(PORT)]);
+        assert_eq!(asked(&mut sweep, &mut inventory), [Query::Port(PORT)]);
         let mut info = PortInfo::default();
         info.set_port_state(PortState::Active).set_lid(Lid(lid));
         sweep.handle(
@@ -198,7 +198,7 @@ mod tests {
     }
 
     /// What is asked now, but for the way that leads on from the port.
-    fn asked(sweep: &mut Sweep, inventory: &Inventory) -> Vec<Query> {
+    fn asked(sweep: &mut Sweep, inventory: &mut Inventory) -> Vec<Query> {
         let asks = std::iter::from_fn(|| sweep.poll_ask(inventory));
         let queries = asks.map(|ask| ask.query);
         queries
@@ -228,7 +228,7 @@ mod tests {
             (&[0xffff, 0, 1][..], 1..4),
         ] {
             let (mut inventory, mut sweep) = host(0);
-            assert_eq!(asked(&mut sweep, &inventory), blocks(0..1));
+            assert_eq!(asked(&mut sweep, &mut inventory), blocks(0..1));
             let data = table(keys);
             sweep.handle(
                 &mut inventory,
@@ -236,7 +236,7 @@ mod tests {
                 Answer::Data(data.as_data()),
             );
             let all_known = more.is_empty();
-            assert_eq!(asked(&mut sweep, &inventory), blocks(more));
+            assert_eq!(asked(&mut sweep, &mut inventory), blocks(more));
             let image = inventory.port(PORT).unwrap().p_keys.as_ref().unwrap();
             assert_eq!(image.state(3) == BlockState::Known, all_known);
         }
@@ -244,15 +244,15 @@ mod tests {
 
     #[test]
     fn of_a_port_that_was_managed_every_block_is_read() {
-        let (inventory, mut sweep) = host(5);
-        assert_eq!(asked(&mut sweep, &inventory), blocks(0..4));
+        let (mut inventory, mut sweep) = host(5);
+        assert_eq!(asked(&mut sweep, &mut inventory), blocks(0..4));
     }
 
     #[test]
     fn a_table_that_is_not_shown_is_taken_for_the_initial_one() {
         let (mut inventory, mut sweep) = host(0);
         let query = Query::PKeys(PORT, 0);
-        assert_eq!(asked(&mut sweep, &inventory), [query]);
+        assert_eq!(asked(&mut sweep, &mut inventory), [query]);
         let refused = Answer::Refused(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         sweep.handle(&mut inventory, query, refused);
         let image = inventory.port(PORT).unwrap().p_keys.as_ref().unwrap();
@@ -260,7 +260,7 @@ mod tests {
         assert!(inventory.faults.is_owed(query), "the operator is told");
         // Silence says nothing of the table.
         let (mut inventory, mut sweep) = host(0);
-        assert_eq!(asked(&mut sweep, &inventory), [query]);
+        assert_eq!(asked(&mut sweep, &mut inventory), [query]);
         sweep.handle(&mut inventory, query, Answer::Silence);
         assert!(inventory.port(PORT).unwrap().p_keys.is_none());
     }

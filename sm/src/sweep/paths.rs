@@ -1,61 +1,209 @@
 //! Directed paths over the cables that are known.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::ids::DirectedPath;
-use rsm_mad::wire::attr::NodeType;
 
-use super::inventory::{Inventory, PortKey};
+use super::inventory::{Inventory, NodeRecord, PortKey};
 
 /// Gives every node its shortest directed path from the local port, and a second one that enters it
 /// elsewhere where there is one. Returns the nodes that no path reaches any more.
 ///
 /// Only cables whose both ends are up count. Paths lead through a suspect only where no other way is left. Ports are tried in
-/// their order, so that the paths are the same for the same inventory.
+/// their order, so that the paths are the same for the same inventory. Where no switch is reached otherwise than before only
+/// the nodes are looked at that were written into since.
 pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
-    let Some(local) = inventory.local else {
-        return inventory.nodes().map(|(guid, _)| guid).collect();
+    let rewired = std::mem::take(&mut inventory.rewired);
+    match follow(inventory, &rewired) {
+        Ok(ways) => {
+            let gone = lead(inventory, ways);
+            debug_assert!(is_as_searched(inventory, &gone), "{rewired:?}");
+            return gone;
+        }
+        Err(why) => inventory.searched = Some(why),
+    }
+    inventory.search = None;
+    let ways = match inventory.local {
+        Some(local) => {
+            let (ways, search) = search(inventory, local);
+            inventory.search = Some(search);
+            ways
+        }
+        None => vec![None; inventory.len()],
     };
-    let mut found: BTreeMap<Guid, (DirectedPath, Option<DirectedPath>)> = BTreeMap::new();
+    let guids: Vec<Guid> = inventory.nodes().map(|(guid, _)| guid).collect();
+    lead(inventory, guids.into_iter().zip(ways).collect())
+}
+
+/// The path to a node, and the second one.
+type Ways = (DirectedPath, Option<DirectedPath>);
+
+/// In which order the switches were passed when all paths were searched, and from where.
+#[derive(Clone, Debug)]
+pub(super) struct Search {
+    local: PortKey,
+    suspects: BTreeSet<Guid>,
+    ranks: HashMap<Guid, u32>,
+    /// Nodes that no way led to, the last time.
+    unreached: Vec<Guid>,
+}
+
+/// Records the ways to nodes. Returns those that none leads to.
+fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid> {
+    let mut gone = Vec::new();
+    for (guid, way) in ways {
+        match way {
+            Some((path, second)) => inventory.lead_to(guid, path, second),
+            None => gone.push(guid),
+        }
+    }
+    if let Some(search) = &mut inventory.search {
+        search.unreached.clone_from(&gone);
+    }
+    gone
+}
+
+/// The ways to nodes that may not be what they were, after `rewired` were written into.
+///
+/// As long as each switch is met by the same port of the same neighbour first, switches are passed in the same order.
+///
+/// # Errors
+/// Why others may be reached otherwise, too, or that a search is cheaper.
+fn follow(
+    inventory: &Inventory,
+    rewired: &BTreeSet<Guid>,
+) -> Result<Vec<(Guid, Option<Ways>)>, &'static str> {
+    let search = inventory.search.as_ref().ok_or("none were known")?;
+    if inventory.local != Some(search.local) {
+        return Err("the local port is another");
+    }
+    if inventory.suspects != search.suspects {
+        return Err("other switches are suspected");
+    }
+    if rewired.len() > inventory.len() / 4 {
+        return Err("many nodes changed");
+    }
+    let mut affected: BTreeSet<Guid> = search.unreached.iter().copied().collect();
+    for &guid in rewired {
+        match inventory.node(guid) {
+            Some(node) => {
+                let peers = node.external_ports().filter_map(|(_, port)| port.peer);
+                affected.extend(peers.map(|peer| peer.node));
+                affected.insert(guid);
+            }
+            None if search.ranks.contains_key(&guid) => return Err("a switch is gone"),
+            None => {}
+        }
+    }
+    let mut ways = Vec::with_capacity(affected.len());
+    for guid in affected
+        .into_iter()
+        .filter(|&guid| guid != search.local.node)
+    {
+        let Some(node) = inventory.node(guid) else {
+            continue;
+        };
+        let arrivals = search.arrivals(inventory, guid, node);
+        let is_same = arrivals.first().is_some_and(|&way| way == node.path);
+        if node.is_switch() && !(is_same && search.ranks.contains_key(&guid)) {
+            return Err("a switch is reached otherwise");
+        }
+        let mut arrivals = arrivals.into_iter();
+        ways.push((guid, arrivals.next().map(|path| (path, arrivals.next()))));
+    }
+    Ok(ways)
+}
+
+impl Search {
+    /// The paths that enter a node from its neighbours, in the order in which a search meets it.
+    fn arrivals(&self, inventory: &Inventory, guid: Guid, node: &NodeRecord) -> Vec<DirectedPath> {
+        let mut arrivals = Vec::new();
+        for (number, port) in node.external_ports() {
+            let Some(from) = port.peer.filter(|from| from.node != guid) else {
+                continue;
+            };
+            let (Some(&rank), Some(neighbour)) =
+                (self.ranks.get(&from.node), inventory.node(from.node))
+            else {
+                continue;
+            };
+            let passes_on = neighbour.is_switch() || from == self.local;
+            let leads_here = neighbour
+                .port(from.port)
+                .is_some_and(|port| port.is_up() && port.peer == Some(PortKey::new(guid, number)));
+            if passes_on
+                && leads_here
+                && let Ok(path) = neighbour.path.child(from.port)
+            {
+                arrivals.push((rank, from.port, path));
+            }
+        }
+        arrivals.sort_unstable_by_key(|&(rank, port, _)| (rank, port));
+        arrivals.into_iter().map(|(_, _, path)| path).collect()
+    }
+}
+
+/// Whether a search finds the paths that nodes have, and no way to those that have `gone`.
+fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
+    let Some(local) = inventory.local else {
+        return false;
+    };
+    let (ways, _) = search(inventory, local);
+    let mut nodes = inventory.nodes().zip(ways);
+    nodes.all(|((guid, node), way)| match way {
+        Some(way) => way == (node.path, node.alternate) && !gone.contains(&guid),
+        None => gone.contains(&guid),
+    })
+}
+
+/// The ways to every node, in the order of their GUIDs.
+fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) {
+    // Places in this order in place of GUIDs: every cable is looked up once, in memory that lies together.
+    let nodes: Vec<(Guid, &NodeRecord)> = inventory.nodes().collect();
+    let place = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
+    let mut ways: Vec<Option<Ways>> = vec![None; nodes.len()];
+    let mut search = Search {
+        local,
+        suspects: inventory.suspects.clone(),
+        ranks: HashMap::new(),
+        unreached: Vec::new(),
+    };
     let mut queue = VecDeque::new();
     // Suspects that were reached; what is behind them comes last.
     let mut suspects = VecDeque::new();
-    found.insert(local.node, (DirectedPath::new(), None));
-    queue.push_back(local.node);
-    while let Some(guid) = queue.pop_front().or_else(|| suspects.pop_front()) {
-        let path = found[&guid].0;
-        for (exit, peer) in exits(inventory, guid, local) {
-            let Ok(next) = path.child(exit) else { continue };
-            match found.get_mut(&peer.node) {
-                Some((_, second)) => {
-                    if second.is_none() && peer.node != local.node {
-                        *second = Some(next);
-                    }
+    if let Some(start) = place(local.node) {
+        ways[start] = Some((DirectedPath::new(), None));
+        queue.push_back(start);
+    }
+    while let Some(at) = queue.pop_front().or_else(|| suspects.pop_front()) {
+        let Some((path, _)) = ways[at] else { continue };
+        let (guid, node) = nodes[at];
+        if node.is_switch() || guid == local.node {
+            let rank = search.ranks.len() as u32;
+            search.ranks.insert(guid, rank);
+        }
+        for (exit, peer) in exits(guid, node, local) {
+            let (Some(next), Ok(way)) = (place(peer.node), path.child(exit)) else {
+                continue;
+            };
+            match &mut ways[next] {
+                Some((_, second)) if second.is_none() && peer.node != local.node => {
+                    *second = Some(way);
                 }
-                None => {
-                    found.insert(peer.node, (next, None));
+                Some(_) => {}
+                unmet @ None => {
+                    *unmet = Some((way, None));
                     if inventory.suspects.contains(&peer.node) {
-                        suspects.push_back(peer.node);
+                        suspects.push_back(next);
                     } else {
-                        queue.push_back(peer.node);
+                        queue.push_back(next);
                     }
                 }
             }
         }
     }
-    let guids: Vec<Guid> = inventory.nodes().map(|(guid, _)| guid).collect();
-    guids
-        .into_iter()
-        .filter(|guid| match (found.get(guid), inventory.node_mut(*guid)) {
-            (Some(&(path, alternate)), Some(node)) => {
-                node.path = path;
-                node.alternate = alternate;
-                false
-            }
-            _ => true,
-        })
-        .collect()
+    (ways, search)
 }
 
 /// Whether a path, or a second one, that [`refresh`] gave out enters `to` by the cable from `from`.
@@ -69,17 +217,192 @@ pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bo
     far.path == way || far.alternate == Some(way)
 }
 
-/// The cables by which an SMP can go on from `guid`: all of a switch, the local port of the local node.
-fn exits(inventory: &Inventory, guid: Guid, local: PortKey) -> Vec<(PortNum, PortKey)> {
-    let Some(node) = inventory.node(guid) else {
-        return Vec::new();
-    };
+/// The cables by which an SMP can go on from `node`: all of a switch, the local port of the local node.
+fn exits(
+    guid: Guid,
+    node: &NodeRecord,
+    local: PortKey,
+) -> impl Iterator<Item = (PortNum, PortKey)> {
+    let is_switch = node.is_switch();
     node.external_ports()
-        .filter(|(number, _)| {
-            node.kind() == NodeType::Switch || PortKey::new(guid, *number) == local
-        })
+        .filter(move |&(number, _)| is_switch || PortKey::new(guid, number) == local)
         .filter(|(_, port)| port.is_up())
         .filter_map(|(number, port)| port.peer.map(|peer| (number, peer)))
-        .filter(|(_, peer)| peer.node != guid)
-        .collect()
+        .filter(move |(_, peer)| peer.node != guid)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState};
+
+    use super::super::inventory::PortRecord;
+    use super::*;
+
+    const PORTS: u8 = 6;
+
+    /// The port with this number of the node with this GUID.
+    type End = (u64, u8);
+
+    /// Nodes with these GUIDs, cables between their ports, ports that are down, and suspects.
+    fn inventory(
+        switches: u64,
+        cables: &[(End, End)],
+        down: &[End],
+        suspects: &[u64],
+    ) -> Inventory {
+        let mut inventory = Inventory::default();
+        for guid in 0..=switches {
+            let is_host = guid == switches;
+            let mut info = NodeInfo::default();
+            info.set_node_type(if is_host {
+                NodeType::Ca
+            } else {
+                NodeType::Switch
+            })
+            .set_node_guid(Guid(guid))
+            .set_num_ports(PORTS);
+            let mut port = PortInfo::default();
+            port.set_port_state(PortState::Active);
+            let port = PortRecord {
+                info: Some(port),
+                ..PortRecord::default()
+            };
+            let node = NodeRecord {
+                info,
+                description: None,
+                ports: vec![port; usize::from(PORTS) + 1],
+                switch: None,
+                path: DirectedPath::default(),
+                alternate: None,
+                epoch: 0,
+                missed: 0,
+            };
+            inventory.insert(Guid(guid), node);
+        }
+        let key = |(guid, port): End| PortKey::new(Guid(guid), PortNum(port));
+        for &(a, b) in cables {
+            inventory.join(key(a), key(b));
+        }
+        for &port in down {
+            let info = inventory
+                .port_mut(key(port))
+                .and_then(|port| port.info.as_mut());
+            info.expect("it was made").set_port_state(PortState::Down);
+        }
+        inventory.suspects = suspects.iter().map(|&guid| Guid(guid)).collect();
+        inventory.local = Some(key((switches, 1)));
+        inventory
+    }
+
+    /// How far each node is that is reached without passing a suspect.
+    fn hops_without_suspects(inventory: &Inventory, local: PortKey) -> BTreeMap<Guid, usize> {
+        let mut hops = BTreeMap::from([(local.node, 0)]);
+        for _ in 0..inventory.len() {
+            for (guid, node) in inventory.nodes() {
+                let Some(&here) = hops.get(&guid) else {
+                    continue;
+                };
+                if inventory.suspects.contains(&guid) {
+                    continue;
+                }
+                for (_, peer) in exits(guid, node, local) {
+                    let there = hops.entry(peer.node).or_insert(here + 1);
+                    *there = (*there).min(here + 1);
+                }
+            }
+        }
+        hops
+    }
+
+    /// The node at the end of `path`, and whether a suspect is on the way.
+    fn follow(inventory: &Inventory, local: PortKey, path: &DirectedPath) -> (Guid, bool) {
+        let mut at = local.node;
+        let mut passes_suspect = false;
+        for (index, &exit) in path.hops().iter().enumerate() {
+            passes_suspect |= index > 0 && inventory.suspects.contains(&at);
+            let node = inventory.node(at).expect("a path leads over what is known");
+            let (_, peer) = exits(at, node, local)
+                .find(|&(number, _)| number == exit)
+                .expect("a path leads over cables that are up");
+            at = peer.node;
+        }
+        (at, passes_suspect)
+    }
+
+    proptest! {
+        #[test]
+        fn paths_follow_what_changes(
+            switches in 1u64..9,
+            cables in prop::collection::vec(((0u64..9, 1u8..=PORTS), (0u64..9, 1u8..=PORTS)), 1..30),
+            steps in prop::collection::vec((0u8..5, (0u64..9, 1u8..=PORTS), (0u64..9, 1u8..=PORTS)), 1..12),
+        ) {
+            let known = |end: &End| end.0 <= switches;
+            let mut cables: Vec<_> = cables.into_iter().filter(|(a, b)| known(a) && known(b) && a != b).collect();
+            cables.push(((switches, 1), (0, 1)));
+            let mut inventory = inventory(switches, &cables, &[], &[]);
+            refresh(&mut inventory);
+            let key = |(guid, port): End| PortKey::new(Guid(guid), PortNum(port));
+            for (what, a, b) in steps.into_iter().filter(|(_, a, b)| known(a) && known(b) && a != b) {
+                match what {
+                    0 => {
+                        inventory.part(key(a));
+                    }
+                    1 => inventory.join(key(a), key(b)),
+                    2 => {
+                        inventory.suspects.insert(Guid(a.0));
+                    }
+                    3 => inventory.suspects.clear(),
+                    _ => {
+                        let port = inventory.port_mut(key(a)).and_then(|port| port.info.as_mut());
+                        let info = port.expect("it was made");
+                        let state = if info.port_state() == PortState::Down {
+                            PortState::Active
+                        } else {
+                            PortState::Down
+                        };
+                        info.set_port_state(state);
+                    }
+                }
+                let gone = refresh(&mut inventory);
+                prop_assert!(is_as_searched(&inventory, &gone), "after {what} at {a:?} and {b:?}");
+            }
+        }
+
+        #[test]
+        fn paths_are_the_shortest_and_pass_suspects_last(
+            switches in 1u64..9,
+            cables in prop::collection::vec(((0u64..9, 1u8..=PORTS), (0u64..9, 1u8..=PORTS)), 1..30),
+            down in prop::collection::vec((0u64..9, 1u8..=PORTS), 0..6),
+            suspects in prop::collection::vec(0u64..8, 0..4),
+        ) {
+            let known = |end: &End| end.0 <= switches;
+            let mut cables: Vec<_> = cables.into_iter().filter(|(a, b)| known(a) && known(b) && a != b).collect();
+            cables.push(((switches, 1), (0, 1)));
+            let down: Vec<_> = down.into_iter().filter(|&end| known(&end)).collect();
+            let suspects: Vec<_> = suspects.into_iter().filter(|&guid| guid < switches).collect();
+            let mut inventory = inventory(switches, &cables, &down, &suspects);
+            let local = inventory.local.expect("it was set");
+            let gone = refresh(&mut inventory);
+            let hops = hops_without_suspects(&inventory, local);
+            for (guid, node) in inventory.nodes() {
+                if gone.contains(&guid) {
+                    prop_assert!(!hops.contains_key(&guid), "{guid} is reached");
+                    continue;
+                }
+                let (end, passes_suspect) = follow(&inventory, local, &node.path);
+                prop_assert_eq!(end, guid);
+                prop_assert_eq!(passes_suspect, !hops.contains_key(&guid));
+                if let Some(&hops) = hops.get(&guid) {
+                    prop_assert_eq!(node.path.hops().len(), hops);
+                }
+                if let Some(alternate) = &node.alternate {
+                    prop_assert_ne!(alternate, &node.path);
+                    prop_assert_eq!(follow(&inventory, local, alternate).0, guid);
+                }
+            }
+        }
+    }
 }

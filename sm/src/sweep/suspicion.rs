@@ -71,6 +71,12 @@ pub(super) struct Suspicion {
     /// Nodes that no cable leads to.
     unreachable: BTreeSet<Guid>,
     withdrawals: VecDeque<Withdrawal>,
+    /// Paths to suspects may lead over cables that are gone.
+    paths_stale: bool,
+    /// Whether there are paths that [`Sweep::take_rerouted`] did not tell of.
+    is_rerouted: bool,
+    /// Questions that are asked again by path.
+    by_path: HashSet<Query>,
     /// Whether there are suspects that [`Sweep::take_suspicion`] did not tell of.
     is_new: bool,
 }
@@ -160,6 +166,40 @@ impl Sweep {
         }
     }
 
+    /// Finds every node's paths anew. Questions that are overdue are asked again by them.
+    fn find_ways(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
+        self.suspicion.paths_stale = false;
+        self.suspicion.is_rerouted = true;
+        paths::refresh(inventory)
+    }
+
+    /// Whether paths have changed since the last call.
+    pub fn take_rerouted(&mut self) -> bool {
+        std::mem::take(&mut self.suspicion.is_rerouted)
+    }
+
+    /// `query` was taken back, because its way may have led over what is dead: it is asked again by the path of now.
+    pub fn reroute(&mut self, query: Query) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.suspicion.by_path.insert(query);
+        self.again(query);
+    }
+
+    /// Whether `query` was [rerouted](Sweep::reroute). Once is enough: who stays silent then is asked as often as anybody.
+    pub fn is_by_path(&self, query: Query) -> bool {
+        self.suspicion.by_path.contains(&query)
+    }
+
+    /// Before a suspect is asked: finds a path to it over cables that are there.
+    pub(super) fn find_way_to_suspect(&mut self, inventory: &mut Inventory, query: Query) {
+        let suspicion = &self.suspicion;
+        let will_be_asked =
+            |guid| inventory.suspects.contains(&guid) && !suspicion.asked.contains(&guid);
+        if suspicion.paths_stale && query.node().is_some_and(will_be_asked) {
+            self.find_ways(inventory);
+        }
+    }
+
     /// Whether `query` is not to be asked now: its node is not reached, or is a suspect that owes an answer already.
     pub(super) fn holds_back(&mut self, inventory: &Inventory, query: Query) -> bool {
         let Some(guid) = query.node() else {
@@ -224,12 +264,13 @@ impl Sweep {
     pub(super) fn lost(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         let is_switch = inventory.node(peer.node).is_some_and(NodeRecord::is_switch);
         let is_local = inventory.local == Some(peer);
-        if let Some(port) = inventory.port_mut(peer) {
-            port.sm = None;
-            if !is_switch && !is_local {
-                port.info = None;
-                port.forget_tables();
-            }
+        inventory.put_manager(peer, None);
+        if !is_switch
+            && !is_local
+            && let Some(port) = inventory.port_mut(peer)
+        {
+            port.info = None;
+            port.forget_tables();
         }
         if is_switch {
             self.lost_by_switch(inventory, from, peer);
@@ -248,12 +289,17 @@ impl Sweep {
     /// The switch of `peer` lost a cable. One question to it settles that: its own trap may be under way or lost. A switch
     /// that lost several and reported none may be dead.
     fn lost_by_switch(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
-        if paths::lead_over(inventory, from, peer) || paths::lead_over(inventory, peer, from) {
-            paths::refresh(inventory);
+        let leads_to_peer = paths::lead_over(inventory, from, peer);
+        let leads_back = paths::lead_over(inventory, peer, from);
+        if leads_to_peer && !leads_back && inventory.suspects.contains(&peer.node) {
+            // A dead switch loses one cable after the other, and the sweep needs a path to it for one question at most.
+            self.suspicion.paths_stale = true;
+        } else if leads_to_peer || leads_back {
+            self.find_ways(inventory);
         }
         let ports = self.suspicion.lost.entry(peer.node).or_default();
         ports.insert(peer.port);
-        if ports.len() > 1 && !self.targets.contains_key(&peer.node) {
+        if ports.len() > 1 && !self.is_target(peer.node) {
             self.suspect(inventory, peer.node);
         } else {
             self.again(Query::Port(peer));
@@ -270,7 +316,7 @@ impl Sweep {
                 .iter()
                 .any(|&end| is_reached_from(inventory, guid, end))
             {
-                paths::refresh(inventory);
+                self.find_ways(inventory);
             }
         }
         if self.suspicion.suspected.insert(guid) {
@@ -297,7 +343,7 @@ impl Sweep {
         if witnesses.any(|witness| !suspects.contains(&witness.node)) {
             return;
         }
-        let gone = paths::refresh(inventory);
+        let gone = self.find_ways(inventory);
         if gone.contains(&guid) {
             for node in gone {
                 self.give_up(node);

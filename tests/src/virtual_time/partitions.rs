@@ -49,9 +49,9 @@ pub fn held(sim: &Sim, port: (Guid, PortNum)) -> Vec<PKey> {
 #[must_use]
 pub fn misplaced(sim: &Sim, reach: &Reach, plan: &Plan) -> Vec<String> {
     let mut problems = Vec::new();
-    let planned = |port: (Guid, PortNum)| plan.fabric.find_port(PortKey::new(port.0, port.1));
+    let key = |port: (Guid, PortNum)| PortKey::new(port.0, port.1);
     let mut check = |port: (Guid, PortNum)| {
-        let Some(table) = planned(port).and_then(|at| plan.partitions.table(at)) else {
+        let Some(table) = plan.partitions.table(key(port)) else {
             return;
         };
         let held = held(sim, port);
@@ -76,7 +76,9 @@ pub fn misplaced(sim: &Sim, reach: &Reach, plan: &Plan) -> Vec<String> {
             info.partition_enforcement_inbound(),
             info.partition_enforcement_outbound(),
         );
-        let wanted = planned((guid, number)).map(|at| plan.partitions.enforced(at));
+        let end = key((guid, number));
+        let known = plan.fabric.find_port(end);
+        let wanted = known.map(|_| plan.partitions.enforced(end));
         if wanted.is_some_and(|wanted| (wanted.inbound, wanted.outbound) != (inbound, outbound)) {
             problems.push(format!(
                 "{guid} port {number} drops {inbound} and {outbound}, not {wanted:?}"

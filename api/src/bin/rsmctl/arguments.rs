@@ -87,7 +87,7 @@ pub(crate) enum Question {
     Aliases(aliases::AliasesArguments),
     /// What is wrong with the fabric now
     Findings(findings::FindingsArguments),
-    /// What was there before and is missing, and accepting that it is gone for good
+    /// List nodes and cables that the subnet manager misses, or tell it that they are gone for good
     Expect(expect::ExpectArguments),
     /// The latest convergences: cause, time of each stage, packets
     History(history::HistoryArguments),

@@ -317,5 +317,6 @@ fn first_convergence() -> Convergence {
         mft_blocks: 2,
         ports_activated: 8,
         complete: true,
+        whole: vec!["proof: no plan is in force".to_owned()],
     }
 }

@@ -1,14 +1,12 @@
 //! Where the thread that answers hosts is asked what they have told it.
 
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
 use parking_lot::RwLock;
 use rsm_api::{AdministrationError, BoxFuture};
 use tokio::sync::{mpsc, oneshot};
 
-use super::gate::Call;
-use super::wake;
+use super::inbox::Inbox;
 use crate::publish::Desk;
 use crate::sa::{Counters, Holdings, Standing, Statistics};
 
@@ -22,7 +20,7 @@ pub(super) type Visitor = oneshot::Sender<Holdings>;
 /// The way to the thread.
 pub(super) struct FrontDesk {
     pub(super) door: mpsc::Sender<Visitor>,
-    pub(super) inbox: SyncSender<Call>,
+    pub(super) inbox: Inbox,
     pub(super) statistics: Arc<Statistics>,
     /// What is answered from.
     pub(super) standing: Arc<RwLock<Standing>>,
@@ -44,7 +42,7 @@ impl Desk for FrontDesk {
                 mpsc::error::TrySendError::Full(_) => AdministrationError::Busy,
                 mpsc::error::TrySendError::Closed(_) => AdministrationError::Stopping,
             })?;
-            wake(&self.inbox);
+            self.inbox.wake();
             told.await.map_err(|_| AdministrationError::Stopping)
         })
     }
@@ -52,15 +50,16 @@ impl Desk for FrontDesk {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, sync_channel};
     use std::task::{Context, Poll, Waker};
 
+    use super::super::gate::Call;
+    use super::super::inbox::{Calls, inbox};
     use super::*;
 
     /// A desk with room for `room` visitors, and both ends of what leads to the thread.
-    fn desk(room: usize) -> (FrontDesk, mpsc::Receiver<Visitor>, Receiver<Call>) {
+    fn desk(room: usize) -> (FrontDesk, mpsc::Receiver<Visitor>, Calls) {
         let (door, visitors) = mpsc::channel(room);
-        let (inbox, calls) = sync_channel(room);
+        let (inbox, calls) = inbox(room);
         let desk = FrontDesk {
             door,
             inbox,
@@ -85,7 +84,7 @@ mod tests {
         let (desk, mut visitors, calls) = desk(2);
         let mut asked = desk.holdings();
         assert_eq!(look(&mut asked), None);
-        assert!(matches!(calls.try_recv(), Ok(Call::Wake)));
+        assert!(matches!(calls.try_take(), Ok(Call::Wake)));
         let visitor = visitors.try_recv().unwrap();
         assert_eq!(look(&mut asked), None);
         visitor.send(Holdings::default()).unwrap();

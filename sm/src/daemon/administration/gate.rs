@@ -1,7 +1,6 @@
 //! Where messages of subnet administration come in: on the transport's receive thread, which never waits here.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -15,12 +14,13 @@ use rsm_mad::wire::{MAD_LEN, MadBytes};
 
 use super::Clock;
 use super::admission::Admission;
+use super::inbox::Inbox;
 use crate::sa::Statistics;
 
 /// How many messages can wait for an answer: a question of every unicast LID, and what is kept for other messages; 20 MB. A whole
 /// subnet that starts at once is let in: at more than a hundred thousand answers a second the last one waits half a second,
 /// less than the second after which a host asks again; told BUSY, it would have come back later than that.
-pub(super) const INBOX: usize = LIDS + RESERVED;
+pub(super) const ROOM: usize = LIDS + RESERVED;
 
 /// How many unicast LIDs there are (IBA 4.1.3).
 const LIDS: usize = 0xBFFF;
@@ -53,9 +53,7 @@ pub(super) enum Call {
 
 /// The way in.
 pub(super) struct Gate {
-    pub(super) inbox: SyncSender<Call>,
-    /// How many messages wait.
-    pub(super) waiting: Arc<AtomicUsize>,
+    pub(super) inbox: Inbox,
     /// Where refusals go. Not owned: the port goes when its owner does, although the transport holds this.
     pub(super) port: Arc<OnceLock<Weak<dyn AdministrationPort>>>,
     pub(super) statistics: Arc<Statistics>,
@@ -72,23 +70,17 @@ impl Gate {
 
     fn take(&self, what: Administered, admission: &mut Admission) {
         let at = (self.clock)();
-        let waiting = self.waiting.load(Ordering::Relaxed);
+        let waiting = self.inbox.waiting();
         let question = question(&what);
         let has_room = match &question {
             Some(question) => {
                 let has_token = admission.take(question.remote.lid, at);
-                waiting < CONTENDED || (has_token && waiting < INBOX - RESERVED)
+                waiting < CONTENDED || (has_token && waiting < ROOM - RESERVED)
             }
             None => true,
         };
-        if has_room {
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-            match self.inbox.try_send(Call::Arrival(Arrival { what, at })) {
-                Ok(()) => return,
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                    self.waiting.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
+        if has_room && self.inbox.put(Call::Arrival(Arrival { what, at })).is_ok() {
+            return;
         }
         match question {
             Some(question) => self.refuse(&question),
@@ -162,7 +154,6 @@ pub(super) fn refusal(header: &SaHeader, status: Status) -> Option<MadBytes> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::sync_channel;
 
     use parking_lot::Mutex;
     use rsm_ids::{Guid, Lid, PortNum};
@@ -172,6 +163,7 @@ mod tests {
     use rsm_mad::wire::rmpp::RmppFlags;
     use rsm_mad::wire::sa::PathRecord;
 
+    use super::super::inbox::inbox;
     use super::*;
 
     /// Keeps what it is given.
@@ -217,7 +209,7 @@ mod tests {
 
     #[test]
     fn who_asks_too_much_is_told_so_and_others_are_let_in() {
-        let (inbox, calls) = sync_channel(INBOX);
+        let (inbox, calls) = inbox(ROOM);
         let outbox = Arc::new(Outbox::default());
         let statistics = Arc::new(Statistics::default());
         let port = Arc::new(OnceLock::new());
@@ -225,7 +217,6 @@ mod tests {
         assert!(port.set(weak).is_ok());
         let gate = Gate {
             inbox,
-            waiting: Arc::default(),
             port,
             statistics: Arc::clone(&statistics),
             serving: Arc::new(AtomicBool::new(true)),
@@ -238,7 +229,7 @@ mod tests {
         }
         let refused = outbox.0.lock().len();
         // A burst beyond what everybody may have, and what the rate allows meanwhile.
-        assert!((CONTENDED..INBOX / 2).contains(&(flood - refused)));
+        assert!((CONTENDED..ROOM / 2).contains(&(flood - refused)));
         assert_eq!(statistics.counters().busy, refused as u64);
 
         let (lid, answer) = outbox.0.lock().pop().unwrap();
@@ -262,8 +253,9 @@ mod tests {
             }
         }
         assert!(outbox.0.lock().len() > before);
-        let waiting = calls.try_iter().count();
-        assert_eq!(waiting, INBOX - RESERVED);
+        let take_all = || std::iter::from_fn(|| calls.try_take().ok()).count();
+        let waiting = take_all();
+        assert_eq!(waiting, ROOM - RESERVED);
 
         // What is no question finds room where questions do not, and is not answered.
         let before = outbox.0.lock().len();
@@ -273,10 +265,10 @@ mod tests {
                     .set_rmpp_type(RmppType::Ack);
             })
         };
-        for _ in 0..INBOX {
+        for _ in 0..ROOM {
             sink(ack());
         }
-        assert_eq!(calls.try_iter().count(), INBOX);
+        assert_eq!(take_all(), ROOM);
         assert_eq!(outbox.0.lock().len(), before);
     }
 

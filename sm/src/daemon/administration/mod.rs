@@ -11,13 +11,13 @@
 mod admission;
 mod desk;
 mod gate;
+mod inbox;
 mod outgoing;
 mod searches;
 mod worker;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -31,7 +31,8 @@ use rsm_mad::wire::attr::Notice;
 use tokio::sync::{mpsc, watch};
 
 use self::desk::{FrontDesk, MAX_VISITORS};
-use self::gate::{Call, Gate, INBOX};
+use self::gate::{Call, Gate, ROOM};
+use self::inbox::{Calls, Inbox, inbox};
 pub use self::outgoing::outgoing;
 use self::searches::Searches;
 use self::worker::Worker;
@@ -84,9 +85,8 @@ pub struct Surroundings {
 
 /// Subnet administration before its port is open: it has a sink for the transport that opens it.
 pub struct Administrator {
-    calls: Receiver<Call>,
-    inbox: SyncSender<Call>,
-    waiting: Arc<AtomicUsize>,
+    calls: Calls,
+    inbox: Inbox,
     port: Arc<OnceLock<Weak<dyn AdministrationPort>>>,
     statistics: Arc<Statistics>,
     serving: Arc<AtomicBool>,
@@ -96,11 +96,10 @@ pub struct Administrator {
 impl Administrator {
     /// Subnet administration that goes by `clock`.
     pub fn new(clock: Clock) -> Administrator {
-        let (inbox, calls) = sync_channel(INBOX);
+        let (inbox, calls) = inbox(ROOM);
         Administrator {
             calls,
             inbox,
-            waiting: Arc::default(),
             port: Arc::default(),
             statistics: Arc::default(),
             serving: Arc::default(),
@@ -112,7 +111,6 @@ impl Administrator {
     pub fn sink(&self) -> AdministrationSink {
         let gate = Gate {
             inbox: self.inbox.clone(),
-            waiting: Arc::clone(&self.waiting),
             port: Arc::clone(&self.port),
             statistics: Arc::clone(&self.statistics),
             serving: Arc::clone(&self.serving),
@@ -145,7 +143,7 @@ impl Administrator {
         }
         if let Some(journal) = &surroundings.journal {
             let inbox = self.inbox.clone();
-            journal.on_durable(Box::new(move || wake(&inbox)));
+            journal.on_durable(Box::new(move || inbox.wake()));
         }
         let (door, visitors) = mpsc::channel(MAX_VISITORS);
         let worker = Worker {
@@ -153,8 +151,7 @@ impl Administrator {
             administration,
             messenger: Messenger::new(port, RmppConfig::default()),
             searches: Searches::default(),
-            inbox: self.calls,
-            waiting: self.waiting,
+            calls: self.calls,
             standing: Arc::clone(&standing),
             closing: Arc::clone(&closing),
             statistics: Arc::clone(&self.statistics),
@@ -203,7 +200,7 @@ impl Administrator {
 /// Subnet administration that answers.
 pub struct Administering {
     desk: Arc<FrontDesk>,
-    inbox: SyncSender<Call>,
+    inbox: Inbox,
     latest: watch::Sender<Option<Basis>>,
     closing: Arc<AtomicBool>,
     statistics: Arc<Statistics>,
@@ -227,7 +224,7 @@ impl Administering {
     /// Tells subscribers what a port has reported. Does not wait; where there is no room it is dropped and counted, as
     /// the port's own trap could have been.
     pub fn notice(&self, notice: Notice) {
-        if self.inbox.try_send(Call::Notice(Box::new(notice))).is_err() {
+        if self.inbox.put(Call::Notice(Box::new(notice))).is_err() {
             self.statistics.dropped();
         }
     }
@@ -250,7 +247,7 @@ impl Administering {
     /// Ends it.
     pub fn stop(self) {
         self.closing.store(true, Ordering::Release);
-        wake(&self.inbox);
+        self.inbox.wake();
         drop(self.latest);
         for thread in [self.worker, self.directories] {
             if thread.join().is_err() {
@@ -285,18 +282,13 @@ impl Basis {
     }
 }
 
-/// Lets the thread look around. Where the inbox is full it is awake.
-fn wake(inbox: &SyncSender<Call>) {
-    let _ = inbox.try_send(Call::Wake);
-}
-
 /// Makes a directory of each snapshot; of several that wait, only of the last. On a thread of its own, for it takes some
 /// milliseconds for a large subnet, in which others are to be answered.
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut bases: watch::Receiver<Option<Basis>>,
     (standing, shown): (&Mutex<Option<Standing>>, &RwLock<Standing>),
-    inbox: &SyncSender<Call>,
+    inbox: &Inbox,
 ) {
     compute::step_back();
     let mut last = None;
@@ -309,6 +301,6 @@ fn keep_directory(
         last = Some(made.clone());
         *shown.write() = made.clone();
         *standing.lock() = Some(made);
-        wake(inbox);
+        inbox.wake();
     }
 }

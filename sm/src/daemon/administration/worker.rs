@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use super::desk::Visitor;
 use super::gate::{Arrival, Call, refusal};
+use super::inbox::Calls;
 use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
 use super::{Clock, CoreSink, HELD_AT_MOST, Journal, SaveSink};
@@ -37,8 +38,7 @@ pub(super) struct Worker {
     pub(super) administration: Administration,
     pub(super) messenger: Messenger,
     pub(super) searches: Searches,
-    pub(super) inbox: Receiver<Call>,
-    pub(super) waiting: Arc<AtomicUsize>,
+    pub(super) calls: Calls,
     /// What to answer from, when there is something new.
     pub(super) standing: Arc<Mutex<Option<Standing>>>,
     pub(super) closing: Arc<AtomicBool>,
@@ -137,7 +137,7 @@ impl Worker {
     /// Takes what has come; waits for it where nothing is left to be done. Whether there is anybody who could send more.
     fn receive(&mut self, left: Left) -> bool {
         let first = match left {
-            Left::More => match self.inbox.try_recv() {
+            Left::More => match self.calls.try_take() {
                 Ok(call) => call,
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
@@ -147,7 +147,7 @@ impl Worker {
                 std::thread::sleep(self.sleep());
                 return true;
             }
-            Left::Nothing => match self.inbox.recv_timeout(self.sleep()) {
+            Left::Nothing => match self.calls.take_within(self.sleep()) {
                 Ok(call) => call,
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -155,7 +155,7 @@ impl Worker {
         };
         self.take(first);
         for _ in 1..AT_ONCE {
-            match self.inbox.try_recv() {
+            match self.calls.try_take() {
                 Ok(call) => self.take(call),
                 Err(_) => break,
             }
@@ -229,7 +229,6 @@ impl Worker {
             Call::Notice(notice) => return self.administration.notice(&notice, (self.clock)()),
             Call::Wake => return,
         };
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
         self.messenger.handle(what, (self.clock)());
         self.deliver(at);
     }

@@ -1,4 +1,5 @@
-//! What was cabled, and what of it was missing, in the store: a row of each cable, each missing port and each node.
+//! What was cabled, and what of it was missing, in the store: of each node a row, and a row with its cables. A row of each
+//! cable would be several times as many, and a row costs memory in the database and twice beside it.
 
 use std::sync::Arc;
 
@@ -11,16 +12,16 @@ use crate::publish::Clock as UnixClock;
 use crate::store::{ChangeSet, Persisted};
 use crate::sweep::inventory::PortKey;
 
-/// The table. Its keys are a letter, and a node's GUID or a port.
+/// The table. Its keys are a letter and a node's GUID.
 const CABLING: &str = "cabling";
 
 const NODE: u8 = b'n';
-const PORT: u8 = b'p';
+const CABLES: u8 = b'c';
 
 /// One row.
 enum Row {
     Node(Guid, LostNode),
-    Port(PortKey, LostPort),
+    Cables(Vec<(PortKey, LostPort)>),
 }
 
 /// What was there at the end of the run before, all of it as missing.
@@ -29,7 +30,11 @@ pub(super) fn remembered(persisted: &Persisted) -> Cabling {
     for row in table::read(persisted, CABLING, decode) {
         match row {
             Row::Node(guid, node) => missing.lose_node(guid, node),
-            Row::Port(key, port) => missing.lose_port(key, port),
+            Row::Cables(ports) => {
+                for (key, port) in ports {
+                    missing.lose_port(key, port);
+                }
+            }
         }
     }
     Cabling {
@@ -38,33 +43,48 @@ pub(super) fn remembered(persisted: &Persisted) -> Cabling {
     }
 }
 
-/// Adds what has to be written so that `persisted` has this cabling.
+/// Adds what has to be written so that `persisted`, which has the cabling `before`, has this one. Without `before` all rows
+/// are compared.
 pub(super) fn changes(
     persisted: &Persisted,
+    before: Option<&Cabling>,
     cabling: &Cabling,
     clock: &impl UnixClock,
     changes: &mut ChangeSet,
 ) {
-    let mut rows = Rows::new();
-    // What is there has no time: it went after the last row was written.
-    let there = cabling.recalled();
-    for (guid, node) in there.nodes() {
-        let at = cabling.missing.node(guid).map(|node| node.at);
-        rows.insert(node_key(guid), node_value(node, stamp(at, clock)));
+    let rows = |guid: Guid| {
+        let node = cabling.node(guid);
+        let node = node.map(|node| node_value(&node, stamp(node.at, clock)));
+        let mut cables = Vec::new();
+        for (here, port) in cabling.cables_of(guid) {
+            write_cable(&mut cables, here.port, &port, stamp(port.at, clock));
+        }
+        let cables = (!cables.is_empty()).then_some(cables);
+        [(key(NODE, guid), node), (key(CABLES, guid), cables)]
+    };
+    match before {
+        None => {
+            let rows = cabling.nodes().into_iter().flat_map(rows);
+            let wanted: Rows = rows
+                .filter_map(|(key, value)| Some((key, value?)))
+                .collect();
+            table::replace(persisted, CABLING, &wanted, changes);
+        }
+        Some(before) => {
+            for (key, value) in cabling.differing(before).into_iter().flat_map(rows) {
+                table::put(persisted, CABLING, &key, value.as_deref(), changes);
+            }
+        }
     }
-    for (key, port) in there.ports() {
-        let at = cabling.missing.port(key).map(|port| port.at);
-        rows.insert(port_key(key), port_value(port, stamp(at, clock)));
-    }
-    table::replace(persisted, CABLING, &rows, changes);
 }
 
 /// Milliseconds since the Unix epoch; 0 where the time is not known.
-fn stamp(at: Option<LostAt>, clock: &impl UnixClock) -> u64 {
+fn stamp(at: LostAt, clock: &impl UnixClock) -> u64 {
     match at {
-        None | Some(LostAt::Unknown) => 0,
-        Some(LostAt::Unix(unix_ms)) => unix_ms,
-        Some(LostAt::Run(at)) => clock.unix_ms(at),
+        // What is there has no time: it went after the last row was written.
+        LostAt::Unknown => 0,
+        LostAt::Unix(unix_ms) => unix_ms,
+        LostAt::Run(at) => clock.unix_ms(at),
     }
 }
 
@@ -75,19 +95,8 @@ fn lost_at(unix_ms: u64) -> LostAt {
     }
 }
 
-fn node_key(guid: Guid) -> Vec<u8> {
-    [&[NODE][..], &guid.0.to_be_bytes()].concat()
-}
-
-fn port_key(key: PortKey) -> Vec<u8> {
-    [&[PORT][..], &port_bytes(key)].concat()
-}
-
-fn port_bytes(key: PortKey) -> [u8; 9] {
-    let mut bytes = [0; 9];
-    bytes[..8].copy_from_slice(&key.node.0.to_be_bytes());
-    bytes[8] = key.port.0;
-    bytes
+fn key(letter: u8, guid: Guid) -> Vec<u8> {
+    [&[letter][..], &guid.0.to_be_bytes()].concat()
 }
 
 /// Time, kind, number of end ports; of each its number, GUID and LID; the description.
@@ -105,20 +114,33 @@ fn node_value(node: &LostNode, unix_ms: u64) -> Vec<u8> {
     value
 }
 
-/// Time, state, the other end.
-fn port_value(port: &LostPort, unix_ms: u64) -> Vec<u8> {
-    let mut value = unix_ms.to_be_bytes().to_vec();
-    value.push(port.state.code());
-    value.extend(port_bytes(port.peer));
-    value
+/// Adds a cable to those of a node: port, time, state, the other end.
+fn write_cable(cables: &mut Vec<u8>, here: PortNum, port: &LostPort, unix_ms: u64) {
+    cables.push(here.0);
+    cables.extend(unix_ms.to_be_bytes());
+    cables.push(port.state.code());
+    cables.extend(port.peer.node.0.to_be_bytes());
+    cables.push(port.peer.port.0);
+}
+
+fn read_cable(node: Guid, value: &mut Reader) -> Option<(PortKey, LostPort)> {
+    let here = PortKey::new(node, PortNum(value.u8()?));
+    let port = LostPort {
+        at: lost_at(value.u64()?),
+        state: PortState::from_code(value.u8()?),
+        peer: PortKey::new(Guid(value.u64()?), PortNum(value.u8()?)),
+        moved: None,
+    };
+    Some((here, port))
 }
 
 fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
     let (&letter, key) = key.split_first()?;
+    let guid = Guid(u64::from_be_bytes(key.try_into().ok()?));
     let mut value = Reader(value);
-    let at = lost_at(value.u64()?);
     Some(match letter {
         NODE => {
+            let at = lost_at(value.u64()?);
             let kind = NodeType::from_code(value.u8()?);
             let ends = value.u8()?;
             let ends = (0..ends).map(|_| {
@@ -130,7 +152,6 @@ fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
             });
             let ends = ends.collect::<Option<Vec<LostEnd>>>()?;
             let description = String::from_utf8_lossy(value.0).into_owned();
-            let guid = Guid(Reader(key).u64()?);
             Row::Node(
                 guid,
                 LostNode {
@@ -141,15 +162,13 @@ fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
                 },
             )
         }
-        PORT => Row::Port(
-            Reader(key).port()?,
-            LostPort {
-                at,
-                state: PortState::from_code(value.u8()?),
-                peer: value.port()?,
-                moved: None,
-            },
-        ),
+        CABLES => {
+            let mut ports = Vec::new();
+            while !value.0.is_empty() {
+                ports.push(read_cable(guid, &mut value)?);
+            }
+            Row::Cables(ports)
+        }
         _ => return None,
     })
 }
@@ -171,18 +190,19 @@ impl Reader<'_> {
     fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_be_bytes)
     }
-
-    fn port(&mut self) -> Option<PortKey> {
-        Some(PortKey::new(Guid(self.u64()?), PortNum(self.u8()?)))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use rsm_mad::Time;
 
+    use rsm_routing::generate::generate;
+
     use super::*;
     use crate::daemon::clock::Clock;
+    use crate::expected::Accept;
+    use crate::fabric::Delta;
+    use crate::offline;
 
     #[test]
     fn what_is_missing_comes_back_with_its_time() {
@@ -217,7 +237,7 @@ mod tests {
         let clock = Clock::start();
         let mut persisted = Persisted::default();
         let mut set = ChangeSet::new();
-        changes(&persisted, &cabling, &clock, &mut set);
+        changes(&persisted, None, &cabling, &clock, &mut set);
         persisted.apply(&set);
         let recalled = remembered(&persisted).recalled();
         let at = LostAt::Unix(UnixClock::unix_ms(&clock, Time::from_nanos(5_000_000)));
@@ -231,7 +251,60 @@ mod tests {
         );
         let mut again = ChangeSet::new();
         let cabling = remembered(&persisted);
-        changes(&persisted, &cabling, &clock, &mut again);
+        changes(&persisted, None, &cabling, &clock, &mut again);
         assert!(again.is_empty(), "nothing is written twice");
+    }
+
+    #[test]
+    fn what_is_written_by_difference_is_what_is_written_whole() {
+        let clock = Clock::start();
+        let whole = Arc::new(offline::fabric(&generate("fat-tree:k=4,levels=3").unwrap()));
+        let cables: Vec<PortKey> = whole
+            .nodes()
+            .flat_map(|node| node.cables())
+            .map(|(here, _)| here)
+            .collect();
+        let mut before = Cabling {
+            fabric: whole.clone(),
+            missing: Arc::default(),
+        };
+        let mut persisted = Persisted::default();
+        let mut set = ChangeSet::new();
+        changes(&persisted, None, &before, &clock, &mut set);
+        persisted.apply(&set);
+        for step in 1..12usize {
+            // Some go, some come back; every third time somebody gives up what is missing.
+            let gone = cables
+                .iter()
+                .copied()
+                .skip(step * 5)
+                .step_by(17 + step)
+                .take(step % 4);
+            let fabric = Arc::new(whole.without(&gone.collect()));
+            let mut missing = Expected::clone(&before.missing);
+            let delta = Delta::between(&before.fabric, &fabric);
+            let now = Time::from_nanos(step as u64 * 1_000_000_000);
+            missing.update(&delta, &before.fabric, &fabric, now);
+            if step % 3 == 0 {
+                missing.accept(Accept::All);
+            }
+            let after = Cabling {
+                fabric,
+                missing: Arc::new(missing),
+            };
+            let mut by_difference = ChangeSet::new();
+            changes(
+                &persisted,
+                Some(&before),
+                &after,
+                &clock,
+                &mut by_difference,
+            );
+            persisted.apply(&by_difference);
+            let mut rest = ChangeSet::new();
+            changes(&persisted, None, &after, &clock, &mut rest);
+            assert!(rest.is_empty(), "step {step}: {rest:?}");
+            before = after;
+        }
     }
 }

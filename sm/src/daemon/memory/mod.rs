@@ -133,6 +133,7 @@ pub(super) fn open(
             let keeping = Keeping {
                 store,
                 persisted,
+                known: None,
                 owed,
                 journal,
                 clock,
@@ -205,6 +206,8 @@ struct Keeping {
     store: Box<dyn Store>,
     /// What is or will be on the disk.
     persisted: Persisted,
+    /// What the core said last, which is in `persisted`.
+    known: Option<Box<Remembered>>,
     /// What of it is not on the disk as yet: what could not be written is written with what comes next.
     owed: ChangeSet,
     journal: Option<Arc<Acknowledged>>,
@@ -253,7 +256,11 @@ impl Keeping {
 
     fn take(&mut self, latest: Latest) {
         let journaled = latest.journaled;
-        let mut changes = changes_to(&self.persisted, latest, &self.clock);
+        let known = self.known.as_deref();
+        let mut changes = changes_to(&self.persisted, known, &latest, &self.clock);
+        if latest.remembered.is_some() {
+            self.known = latest.remembered;
+        }
         if let Some(journaled) = journaled
             && journaled > acknowledged::covered(&self.persisted)
         {
@@ -311,7 +318,7 @@ fn remembered(persisted: &Persisted) -> Remembered {
         habits.restore(kind, bits);
     }
     Remembered {
-        claims,
+        claims: Arc::new(claims),
         seats: Arc::new(seats::remembered(persisted)),
         gpus: Arc::default(),
         cabling: cabling::remembered(persisted),
@@ -323,35 +330,47 @@ fn remembered(persisted: &Persisted) -> Remembered {
 }
 
 /// What has to be written so that `persisted` becomes what `latest` says.
-fn changes_to(persisted: &Persisted, latest: Latest, clock: &Clock) -> ChangeSet {
+fn changes_to(
+    persisted: &Persisted,
+    known: Option<&Remembered>,
+    latest: &Latest,
+    clock: &Clock,
+) -> ChangeSet {
     let Latest {
         remembered,
         administration,
         journaled: _,
     } = latest;
     let mut changes = match remembered {
-        Some(remembered) => changes(persisted, &remembered, clock),
+        Some(remembered) => changes(persisted, known, remembered, clock),
         None => ChangeSet::new(),
     };
-    if let Some(groups) = administration.groups {
-        groups::changes(persisted, &groups, &mut changes);
+    if let Some(groups) = &administration.groups {
+        groups::changes(persisted, groups, &mut changes);
     }
-    if let Some(services) = administration.services {
-        services::changes(persisted, &services, clock, &mut changes);
+    if let Some(services) = &administration.services {
+        services::changes(persisted, services, clock, &mut changes);
     }
-    if let Some(aliases) = administration.guids {
-        guids::changes(persisted, &aliases, &mut changes);
+    if let Some(aliases) = &administration.guids {
+        guids::changes(persisted, aliases, &mut changes);
     }
-    if let Some(subscriptions) = administration.subscriptions {
-        subscriptions::changes(persisted, &subscriptions, &mut changes);
+    if let Some(subscriptions) = &administration.subscriptions {
+        subscriptions::changes(persisted, subscriptions, &mut changes);
     }
     changes
 }
 
-/// What has to be written so that `persisted` becomes `remembered`.
-fn changes(persisted: &Persisted, remembered: &Remembered, clock: &impl UnixClock) -> ChangeSet {
+/// What has to be written so that `persisted`, which has what was `known`, becomes `remembered`.
+fn changes(
+    persisted: &Persisted,
+    known: Option<&Remembered>,
+    remembered: &Remembered,
+    clock: &impl UnixClock,
+) -> ChangeSet {
     let mut changes = ChangeSet::new();
-    for (&guid, claim) in &remembered.claims {
+    let are_known = known.is_some_and(|known| Arc::ptr_eq(&known.claims, &remembered.claims));
+    let claims = remembered.claims.iter().filter(|_| !are_known);
+    for (&guid, claim) in claims {
         let same = persisted
             .claims
             .get(&guid)
@@ -368,7 +387,8 @@ fn changes(persisted: &Persisted, remembered: &Remembered, clock: &impl UnixCloc
         }
     }
     seats::changes(persisted, &remembered.seats, &mut changes);
-    cabling::changes(persisted, &remembered.cabling, clock, &mut changes);
+    let cabling = known.map(|known| &known.cabling);
+    cabling::changes(persisted, cabling, &remembered.cabling, clock, &mut changes);
     let not_kept = remembered.not_kept.iter();
     let not_kept = not_kept.map(|(kind, fields)| (kind, fields.0));
     keep_by_kind(persisted, NOT_KEPT, not_kept, &mut changes);
@@ -472,7 +492,7 @@ mod tests {
             base: Lid(8),
             lmc: Lmc::from_bits(2),
         };
-        before.claims.insert(Guid(1), claim);
+        Arc::make_mut(&mut before.claims).insert(Guid(1), claim);
         let kind = DeviceKind {
             vendor: 0x2c9,
             device: 4129,
@@ -482,14 +502,14 @@ mod tests {
         before.not_kept.learn(kind, FieldMask(0x81));
         before.habits.restore(kind, 1);
         let mut persisted = Persisted::default();
-        persisted.apply(&changes(&persisted, &before, &Clock::start()));
+        persisted.apply(&changes(&persisted, None, &before, &Clock::start()));
         let after = remembered(&persisted);
         assert_eq!(after.claims, before.claims);
         assert_eq!(after.not_kept, before.not_kept);
         assert_eq!(after.habits, before.habits);
         assert_eq!(after.generation, 7);
         assert!(
-            changes(&persisted, &after, &Clock::start()).is_empty(),
+            changes(&persisted, None, &after, &Clock::start()).is_empty(),
             "nothing is written twice"
         );
     }
@@ -500,7 +520,7 @@ mod tests {
             base: Lid(8),
             lmc: Lmc::from_bits(0),
         };
-        remembered.claims.insert(Guid(1), claim);
+        Arc::make_mut(&mut remembered.claims).insert(Guid(1), claim);
         remembered
     }
 
@@ -577,6 +597,7 @@ mod tests {
                 full: full.clone(),
                 kept: Arc::clone(&kept),
             }),
+            known: None,
             persisted: Persisted::default(),
             owed: ChangeSet::new(),
             journal: None,

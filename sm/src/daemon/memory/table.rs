@@ -46,15 +46,47 @@ pub(super) fn replace(
     let Ok(namespace) = Namespace::new(name) else {
         return;
     };
-    for (key, _) in held(persisted, name).filter(|(key, _)| !wanted.contains_key(*key)) {
+    let known = persisted.records.get(&namespace);
+    let gone = known.into_iter().flat_map(BTreeMap::keys);
+    for key in gone.filter(|key| !wanted.contains_key(*key)) {
         changes.remove_record(&namespace, key);
     }
-    let known = persisted.records.get(&namespace);
     for (key, value) in wanted {
-        let same = known.is_some_and(|known| known.get(key) == Some(value));
-        if !same && let Err(error) = changes.set_record(&namespace, key, value) {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
-        }
+        let held = known.and_then(|known| known.get(key));
+        write(&namespace, held, key, value, changes);
+    }
+}
+
+/// Adds what has to be written so that one row of the table `name` has this value; `None`: so that it is not there.
+pub(super) fn put(
+    persisted: &Persisted,
+    name: &'static str,
+    key: &[u8],
+    value: Option<&[u8]>,
+    changes: &mut ChangeSet,
+) {
+    let Ok(namespace) = Namespace::new(name) else {
+        return;
+    };
+    let known = persisted.records.get(&namespace);
+    let held = known.and_then(|known| known.get(key));
+    match value {
+        Some(value) => write(&namespace, held, key, value, changes),
+        None if held.is_some() => changes.remove_record(&namespace, key),
+        None => {}
+    }
+}
+
+fn write(
+    namespace: &Namespace,
+    held: Option<&Vec<u8>>,
+    key: &[u8],
+    value: &[u8],
+    changes: &mut ChangeSet,
+) {
+    let is_held = held.is_some_and(|held| held == value);
+    if !is_held && let Err(error) = changes.set_record(namespace, key, value) {
+        tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
     }
 }
 

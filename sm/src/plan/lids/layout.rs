@@ -22,7 +22,8 @@ pub(super) struct Layout {
 pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
     let cabled = fabric
         .switches()
-        .flat_map(|(_, node)| node.ports.iter().filter_map(|port| port.peer))
+        .flat_map(|(ix, node)| fabric.links_of(ix, node))
+        .map(|(_, peer)| peer)
         .filter(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
     Layout {
         ports: behind_switches(fabric, cabled),
@@ -53,7 +54,8 @@ pub(super) fn by_index(
         let uses = topology.port_uses(switch).iter().enumerate().skip(1);
         let ends = uses
             .filter(|(_, leads_to)| matches!(leads_to, PortUse::Destination(_)))
-            .filter_map(|(port, _)| fabric.node(node).ports.get(port)?.peer);
+            .filter_map(|(port, _)| fabric.node(node).ports.get(port)?.peer)
+            .filter_map(|peer| fabric.find_port(peer));
         for (index, end) in ends.enumerate() {
             rows.entry(index).or_default().push(end);
         }

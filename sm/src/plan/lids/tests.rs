@@ -41,7 +41,10 @@ fn policy(lmc: u8) -> Policy {
 fn result(fabric: &Fabric, plan: &LidPlan) -> BTreeMap<Guid, Claim> {
     plan.lids
         .iter()
-        .map(|(&at, &claim)| (fabric.port(at).guid, claim))
+        .map(|(&port, &claim)| {
+            let at = fabric.find_port(port).unwrap();
+            (fabric.port(at).guid, claim)
+        })
         .collect()
 }
 
@@ -116,8 +119,8 @@ proptest! {
                 prop_assert!(!overlap(claim, other), "{:?} and {:?}", claim, other);
             }
         }
-        for (&at, claim) in &plan.lids {
-            let most = if fabric.node(at.node).is_switch() { 0 } else { lmc };
+        for (&port, claim) in &plan.lids {
+            let most = if fabric.node_of(port.node).unwrap().is_switch() { 0 } else { lmc };
             prop_assert!(claim.lmc.get() == most || claim.lmc == Lmc::ZERO);
         }
     }

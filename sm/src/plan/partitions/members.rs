@@ -34,8 +34,8 @@ pub(super) struct EndPorts {
 }
 
 impl EndPorts {
-    pub(super) fn of(fabric: &Fabric) -> EndPorts {
-        let list: Vec<PortRef> = fabric.end_ports().map(|(at, _)| at).collect();
+    /// `list` is in the order of the fabric.
+    pub(super) fn of(fabric: &Fabric, list: Vec<PortRef>) -> EndPorts {
         let mut guids: Vec<(Guid, usize)> = list
             .iter()
             .enumerate()

@@ -1,20 +1,23 @@
 //! Who is in which partition: the P_KeyTable of every end port, and of the switch ports that enforce it.
 
+mod follow;
 mod members;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_mad::wire::attr::{NodeType, PKey};
 
-use self::members::EndPorts;
+pub(super) use self::follow::follow;
+use self::members::{EndPorts, Wanted};
 use self::table::{Arrangement, arrange};
 use super::policy::Policy;
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::sweep::inventory::PortKey;
 
 /// Findings of one kind before they are only counted: one line of a file can concern every port.
 const FINDINGS_SHOWN: usize = 100;
@@ -32,11 +35,13 @@ pub struct Enforced {
 }
 
 /// The partitions of a fabric, port by port.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct PartitionPlan {
     /// Of end ports, and of the ports in `enforced`. Equal ones are shared.
-    tables: BTreeMap<PortRef, Arc<[PKey]>>,
-    enforced: BTreeMap<PortRef, Enforced>,
+    tables: BTreeMap<PortKey, Arc<[PKey]>>,
+    enforced: BTreeMap<PortKey, Enforced>,
+    /// How many end ports are more than full members of the default partition, or less.
+    apart: usize,
     /// What the operator should know.
     pub findings: Vec<Finding>,
 }
@@ -44,18 +49,35 @@ pub struct PartitionPlan {
 impl PartitionPlan {
     /// The P_KeyTable of a port, by index and up to the last key; [`PKey::INVALID`] where none is. `None` where none is planned:
     /// at ports that have no table, and at ports of switches that enforce nothing.
-    pub fn table(&self, at: PortRef) -> Option<&Arc<[PKey]>> {
-        self.tables.get(&at)
+    pub fn table(&self, port: PortKey) -> Option<&Arc<[PKey]>> {
+        self.tables.get(&port)
     }
 
     /// All planned tables.
-    pub fn tables(&self) -> impl Iterator<Item = (PortRef, &Arc<[PKey]>)> {
-        self.tables.iter().map(|(&at, table)| (at, table))
+    pub fn tables(&self) -> impl Iterator<Item = (PortKey, &Arc<[PKey]>)> {
+        self.tables.iter().map(|(&port, table)| (port, table))
     }
 
     /// What an external port of a switch drops.
-    pub fn enforced(&self, at: PortRef) -> Enforced {
-        self.enforced.get(&at).copied().unwrap_or_default()
+    pub fn enforced(&self, port: PortKey) -> Enforced {
+        self.enforced.get(&port).copied().unwrap_or_default()
+    }
+
+    /// Ports of which other keys, or another way to enforce them, are wanted here than in `other`.
+    pub fn differing(&self, other: &PartitionPlan) -> BTreeSet<PortKey> {
+        let mut differing = BTreeSet::new();
+        if std::ptr::eq(self, other) {
+            return differing;
+        }
+        for (one, other) in [(self, other), (other, self)] {
+            let tables = one.tables.iter();
+            let tables = tables.filter(|&(port, table)| other.tables.get(port) != Some(table));
+            differing.extend(tables.map(|(&port, _)| port));
+            let enforced = one.enforced.iter();
+            let enforced = enforced.filter(|&(port, how)| other.enforced.get(port) != Some(how));
+            differing.extend(enforced.map(|(&port, _)| port));
+        }
+        differing
     }
 
     /// How many ports of switches enforce partitions.
@@ -84,15 +106,52 @@ pub fn in_common(a: &[PKey], b: &[PKey]) -> Vec<PKey> {
 
 /// The tables of every end port of `fabric`, with the keys that it holds in their places.
 pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
-    let ports = EndPorts::of(fabric);
-    let wanted = ports.members(&policy.partitions);
-    let mut plan = PartitionPlan::default();
-    let mut shared = Shared::default();
-    let mut complaints = Complaints::default();
-    for (index, &at) in ports.list().iter().enumerate() {
-        let wanted = &wanted[index];
+    let ports = EndPorts::of(fabric, fabric.end_ports().map(|(at, _)| at).collect());
+    let mut assignment = Assignment::new(fabric, policy);
+    let apart = assignment.give(&ports);
+    // Where everybody is a full member of the same one partition there is nothing to be dropped.
+    if apart > 0 {
+        assignment.enforce(&ports);
+    }
+    PartitionPlan {
+        apart,
+        ..assignment.finish()
+    }
+}
+
+/// Tables while they are given out.
+struct Assignment<'a> {
+    fabric: &'a Fabric,
+    policy: &'a Policy,
+    plan: PartitionPlan,
+    shared: Shared,
+    complaints: Complaints,
+}
+
+impl<'a> Assignment<'a> {
+    fn new(fabric: &'a Fabric, policy: &'a Policy) -> Assignment<'a> {
+        Assignment {
+            fabric,
+            policy,
+            plan: PartitionPlan::default(),
+            shared: Shared::default(),
+            complaints: Complaints::default(),
+        }
+    }
+
+    /// Gives end ports their tables. Returns how many are more than full members of the default partition, or less.
+    fn give(&mut self, ports: &EndPorts) -> usize {
+        let wanted = ports.members(&self.policy.partitions);
+        for (&at, wanted) in ports.list().iter().zip(&wanted) {
+            self.give_port(at, wanted);
+        }
+        wanted.iter().filter(|wanted| !wanted.is_default()).count()
+    }
+
+    fn give_port(&mut self, at: PortRef, wanted: &Wanted) {
+        let fabric = self.fabric;
         if wanted.contested {
-            complaints.add(
+            self.complaints.add(
                 FindingKind::PartitionIndexClaimed,
                 fabric,
                 at,
@@ -112,69 +171,73 @@ pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
                 "its P_Key table holds {capacity} keys: it is left out of {}",
                 listed(&left_out)
             );
-            complaints.add(FindingKind::PartitionTableTooSmall, fabric, at, text);
+            self.complaints
+                .add(FindingKind::PartitionTableTooSmall, fabric, at, text);
         }
         if capacity > 0 {
-            plan.tables.insert(at, shared.table(keys));
+            let table = self.shared.table(keys);
+            self.plan.tables.insert(fabric.key(at), table);
         }
     }
-    // Where everybody is a full member of the same one partition there is nothing to be dropped.
-    if wanted.iter().any(|wanted| !wanted.is_default()) {
-        for &at in ports.list() {
-            enforce(fabric, at, policy, &mut plan, &mut shared, &mut complaints);
-        }
-    }
-    plan.findings = complaints.finish();
-    plan
-}
 
-/// Has the switch port that `at` is cabled to drop what `at` has no P_Key for.
-fn enforce(
-    fabric: &Fabric,
-    at: PortRef,
-    policy: &Policy,
-    plan: &mut PartitionPlan,
-    shared: &mut Shared,
-    complaints: &mut Complaints,
-) {
-    let Some(peer) = fabric.port(at).peer else {
-        return;
-    };
-    let Some(switch) = &fabric.node(peer.node).switch else {
-        return;
-    };
-    let capacity = usize::from(switch.partition_enforcement_cap());
-    let enforced = Enforced {
-        inbound: policy.enforcement.inbound() && switch.inbound_enforcement_cap(),
-        outbound: policy.enforcement.outbound() && switch.outbound_enforcement_cap(),
-    };
-    let is_switch = fabric.node(at.node).kind() == NodeType::Switch;
-    if is_switch || capacity == 0 || enforced == Enforced::default() {
-        return;
+    /// Has the switch ports that end ports are cabled to drop what those have no P_Key for.
+    fn enforce(&mut self, ports: &EndPorts) {
+        for &at in ports.list() {
+            self.enforce_port(at);
+        }
     }
-    let Some(table) = plan.tables.get(&at) else {
-        return;
-    };
-    // The key of full members stands for that of limited ones.
-    let redundant = |key: PKey| !key.is_full() && table.contains(&PKey(key.0 | 0x8000));
-    let keys: Vec<PKey> = table
-        .iter()
-        .copied()
-        .filter(|&key| key.is_valid() && !redundant(key))
-        .collect();
-    let held = fabric.port(peer).p_keys.as_deref();
-    let Arrangement { keys, left_out } = arrange(held, &keys, None, capacity);
-    if left_out.is_empty() {
-        plan.tables.insert(peer, shared.table(keys));
-        plan.enforced.insert(peer, enforced);
-    } else {
-        let text = format!(
-            "its P_Key table holds {capacity} keys, {} fewer than that of the port it is cabled to; it enforces no partitions, for \
-             it would drop packets of {}",
-            left_out.len(),
-            listed(&left_out)
-        );
-        complaints.add(FindingKind::PartitionTableTooSmall, fabric, peer, text);
+
+    fn enforce_port(&mut self, at: PortRef) {
+        let fabric = self.fabric;
+        let Some(peer) = fabric.peer(at) else {
+            return;
+        };
+        let Some(switch) = &fabric.node(peer.node).switch else {
+            return;
+        };
+        let capacity = usize::from(switch.partition_enforcement_cap());
+        let enforcement = self.policy.enforcement;
+        let enforced = Enforced {
+            inbound: enforcement.inbound() && switch.inbound_enforcement_cap(),
+            outbound: enforcement.outbound() && switch.outbound_enforcement_cap(),
+        };
+        let is_switch = fabric.node(at.node).kind() == NodeType::Switch;
+        if is_switch || capacity == 0 || enforced == Enforced::default() {
+            return;
+        }
+        let Some(table) = self.plan.tables.get(&fabric.key(at)) else {
+            return;
+        };
+        // The key of full members stands for that of limited ones.
+        let redundant = |key: PKey| !key.is_full() && table.contains(&PKey(key.0 | 0x8000));
+        let keys: Vec<PKey> = table
+            .iter()
+            .copied()
+            .filter(|&key| key.is_valid() && !redundant(key))
+            .collect();
+        let held = fabric.port(peer).p_keys.as_deref();
+        let Arrangement { keys, left_out } = arrange(held, &keys, None, capacity);
+        if left_out.is_empty() {
+            let key = fabric.key(peer);
+            self.plan.tables.insert(key, self.shared.table(keys));
+            self.plan.enforced.insert(key, enforced);
+        } else {
+            let text = format!(
+                "its P_Key table holds {capacity} keys, {} fewer than that of the port it is cabled to; it enforces no \
+                 partitions, for it would drop packets of {}",
+                left_out.len(),
+                listed(&left_out)
+            );
+            self.complaints
+                .add(FindingKind::PartitionTableTooSmall, fabric, peer, text);
+        }
+    }
+
+    fn finish(self) -> PartitionPlan {
+        PartitionPlan {
+            findings: self.complaints.finish(),
+            ..self.plan
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use rsm_routing::generate::generate;
 
 use super::*;
 use crate::config::{Enforcement, parse_partitions};
-use crate::fabric::NodeIx;
 use crate::offline;
 use crate::sweep::p_keys::PKeyImage;
 
@@ -14,7 +13,7 @@ const CAPACITY: (u16, u16) = (6, 4);
 /// Two hosts at each of three switches.
 fn fabric() -> Fabric {
     let mut fabric = offline::fabric(&generate("ring:3,hosts=2").unwrap());
-    for node in &mut fabric.nodes {
+    for node in fabric.nodes_mut() {
         node.info.set_partition_cap(CAPACITY.0);
         if let Some(switch) = &mut node.switch {
             switch
@@ -55,8 +54,8 @@ fn guid(fabric: &Fabric, at: PortRef) -> String {
     fabric.port(at).guid.to_string()
 }
 
-fn keys(plan: &PartitionPlan, at: PortRef) -> Vec<u16> {
-    let table = plan.table(at).map_or(&[][..], |table| &table[..]);
+fn keys(plan: &PartitionPlan, port: PortKey) -> Vec<u16> {
+    let table = plan.table(port).map_or(&[][..], |table| &table[..]);
     table.iter().map(|key| key.0).collect()
 }
 
@@ -94,7 +93,7 @@ fn the_last_rule_for_a_port_counts_and_the_manager_is_always_reached() {
     let plan = assign(&fabric, &policy(&text));
     assert_eq!(codes(&plan), [""; 0]);
     let first = hosts.iter().take(4);
-    let all: Vec<_> = first.map(|&host| keys(&plan, host)).collect();
+    let all: Vec<_> = first.map(|&host| keys(&plan, fabric.key(host))).collect();
     let expected: [&[u16]; 4] = [
         &[0xffff, 0x8001, 0x0002],
         &[0x7fff, 0x0001, 0x0002],
@@ -104,18 +103,21 @@ fn the_last_rule_for_a_port_counts_and_the_manager_is_always_reached() {
     assert_eq!(all, expected);
     for (switch, _) in fabric.switches() {
         let port = rsm_ids::PortNum::ZERO;
-        assert_eq!(keys(&plan, PortRef { node: switch, port }), [0xffff]);
+        assert_eq!(
+            keys(&plan, fabric.key(PortRef { node: switch, port })),
+            [0xffff]
+        );
     }
     // What faces the host with both keys of a partition has the full one alone.
-    let facing = fabric.port(hosts[2]).peer.unwrap();
-    assert_eq!(keys(&plan, facing), [0x7fff, 0x8001]);
+    let facing = fabric.peer(hosts[2]).unwrap();
+    assert_eq!(keys(&plan, fabric.key(facing)), [0x7fff, 0x8001]);
     let both = Enforced {
         inbound: true,
         outbound: true,
     };
-    assert_eq!(plan.enforced(facing), both);
+    assert_eq!(plan.enforced(fabric.key(facing)), both);
     assert_eq!(plan.enforcing(), hosts.len());
-    assert_eq!(plan.enforced(hosts[2]), Enforced::default());
+    assert_eq!(plan.enforced(fabric.key(hosts[2])), Enforced::default());
 }
 
 #[test]
@@ -123,24 +125,24 @@ fn enforcement_is_what_is_asked_for_and_what_the_switch_can_do() {
     let mut fabric = fabric();
     let hosts = hosts(&fabric);
     let mut policy = policy("One=0x1 : ALL=full ;");
-    let facing = fabric.port(hosts[0]).peer.unwrap();
+    let facing = fabric.peer(hosts[0]).unwrap();
     let mut enforced = |fabric: &Fabric, enforcement| {
         policy.enforcement = enforcement;
         let plan = assign(fabric, &policy);
-        let Enforced { inbound, outbound } = plan.enforced(facing);
-        (inbound, outbound, plan.table(facing).is_some())
+        let Enforced { inbound, outbound } = plan.enforced(fabric.key(facing));
+        (inbound, outbound, plan.table(fabric.key(facing)).is_some())
     };
     assert_eq!(enforced(&fabric, Enforcement::In), (true, false, true));
     assert_eq!(enforced(&fabric, Enforcement::Out), (false, true, true));
     assert_eq!(enforced(&fabric, Enforcement::Off), (false, false, false));
-    for node in &mut fabric.nodes {
+    for node in fabric.nodes_mut() {
         if let Some(switch) = &mut node.switch {
             switch.set_outbound_enforcement_cap(false);
         }
     }
     assert_eq!(enforced(&fabric, Enforcement::Both), (true, false, true));
     assert_eq!(enforced(&fabric, Enforcement::Out), (false, false, false));
-    for node in &mut fabric.nodes {
+    for node in fabric.nodes_mut() {
         if let Some(switch) = &mut node.switch {
             switch.set_partition_enforcement_cap(0);
         }
@@ -159,10 +161,10 @@ fn index_0_is_for_whoever_claims_it() {
          One=0x1 : {c}=limited ;"
     );
     let plan = assign(&fabric, &policy(&text));
-    assert_eq!(keys(&plan, hosts[0]), [0xffff]);
-    assert_eq!(keys(&plan, hosts[1]), [0x8001, 0x7fff]);
-    assert_eq!(keys(&plan, hosts[2]), [0x8002, 0x8001, 0x7fff]);
-    assert_eq!(keys(&plan, hosts[3]), [0x7fff, 0x0001]);
+    assert_eq!(keys(&plan, fabric.key(hosts[0])), [0xffff]);
+    assert_eq!(keys(&plan, fabric.key(hosts[1])), [0x8001, 0x7fff]);
+    assert_eq!(keys(&plan, fabric.key(hosts[2])), [0x8002, 0x8001, 0x7fff]);
+    assert_eq!(keys(&plan, fabric.key(hosts[3])), [0x7fff, 0x0001]);
     assert_eq!(codes(&plan), ["partition-index-claimed"]);
     assert_eq!(
         plan.findings[0].subject,
@@ -184,10 +186,10 @@ fn what_a_table_does_not_hold_is_named_with_its_port() {
     // More than the switch port holds: it enforces nothing, rather than to cut the host off.
     let plan = assign(&fabric, &policy(&some(4)));
     assert_eq!(codes(&plan), ["partition-table-too-small"]);
-    let facing = fabric.port(hosts[1]).peer.unwrap();
+    let facing = fabric.peer(hosts[1]).unwrap();
     assert_eq!(plan.findings[0].subject, Subject::Port(fabric.key(facing)));
-    assert_eq!(plan.enforced(facing), Enforced::default());
-    assert!(plan.table(facing).is_none());
+    assert_eq!(plan.enforced(fabric.key(facing)), Enforced::default());
+    assert!(plan.table(fabric.key(facing)).is_none());
     assert_eq!(plan.enforcing(), hosts.len() - 1);
     // More than the host holds.
     let plan = assign(&fabric, &policy(&some(20)));
@@ -203,7 +205,7 @@ fn what_a_table_does_not_hold_is_named_with_its_port() {
         "{text}"
     );
     assert_eq!(
-        keys(&plan, hosts[1]),
+        keys(&plan, fabric.key(hosts[1])),
         [0x7fff, 0x8001, 0x8002, 0x8003, 0x8004, 0x8005]
     );
 }
@@ -211,7 +213,7 @@ fn what_a_table_does_not_hold_is_named_with_its_port() {
 #[test]
 fn findings_are_bounded() {
     let mut fabric = offline::fabric(&generate("ring:3,hosts=40").unwrap());
-    for node in &mut fabric.nodes {
+    for node in fabric.nodes_mut() {
         node.info.set_partition_cap(1);
     }
     let plan = assign(&fabric, &policy("One=0x1 : ALL_CAS=full ;"));
@@ -224,7 +226,7 @@ fn findings_are_bounded() {
 #[test]
 fn a_port_without_a_table_is_no_matter_where_it_needs_none() {
     let mut fabric = fabric();
-    for node in &mut fabric.nodes {
+    for node in fabric.nodes_mut() {
         node.info.set_partition_cap(0);
     }
     let plan = assign(&fabric, &Policy::default());
@@ -244,12 +246,14 @@ fn held_keys_stay_in_place() {
     table.set_p_keys(held);
     let mut image = PKeyImage::default();
     image.store(0, &table);
-    let NodeIx(node) = at.node;
-    fabric.nodes[node as usize].ports[at.port.index()].p_keys = Some(Arc::new(image));
+    fabric.port_mut(at).p_keys = Some(Arc::new(image));
     let a = guid(&fabric, at);
     let text = format!("A=1 : {a}=full ; B=2 : {a}=full ; E=5 : {a} ; Default : ALL=full ;");
     let plan = assign(&fabric, &policy(&text));
-    assert_eq!(keys(&plan, at), [0xffff, 0x8002, 0x0005, 0, 0x8001]);
+    assert_eq!(
+        keys(&plan, fabric.key(at)),
+        [0xffff, 0x8002, 0x0005, 0, 0x8001]
+    );
 }
 
 #[test]

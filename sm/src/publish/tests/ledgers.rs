@@ -72,6 +72,7 @@ fn convergence(seconds: u64) -> Arc<Convergence> {
         switches_written: 0,
         ports_activated: 0,
         complete: true,
+        whole: Vec::new(),
     })
 }
 

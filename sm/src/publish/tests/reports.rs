@@ -77,7 +77,7 @@ fn complete_means_that_every_managed_port_is_active() {
     let with_port = |change: &dyn Fn(&mut crate::fabric::Port)| {
         let mut fabric = Fabric::clone(&up.fabric);
         let ix = fabric.find(SPINE_B).unwrap();
-        change(&mut fabric.nodes[ix.0 as usize].ports[1]);
+        change(&mut fabric.node_mut(ix).ports[1]);
         OnceReport::of(&Snapshot {
             fabric: Arc::new(fabric),
             ..up.clone()

@@ -105,7 +105,7 @@ fn a_port_that_is_not_active_leaves_the_subnet_degraded() {
     let mut snapshot = World::up().snapshot();
     let mut fabric = Fabric::clone(&snapshot.fabric);
     let ix = fabric.find(LEAF_2).unwrap();
-    let port = &mut fabric.nodes[ix.0 as usize].ports[3];
+    let port = &mut fabric.node_mut(ix).ports[3];
     port.info
         .as_mut()
         .unwrap()

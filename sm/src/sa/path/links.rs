@@ -42,6 +42,7 @@ impl Attachment {
             .destination_of(end.lid)
             .filter(|destination| destination.guid == end.guid);
         let info = port.info.as_ref();
+        let neighbour = fabric.peer(end.at);
         let is_port0 = end.at.port == PortNum::ZERO;
         let own = match info {
             Some(info) if is_port0 => Limits::of_port0(info),
@@ -51,16 +52,13 @@ impl Attachment {
         let link = if is_port0 {
             Limits::NONE
         } else {
-            own.meet(
-                port.peer
-                    .map_or(Limits::NONE, |peer| of_port(fabric.port(peer))),
-            )
+            own.meet(neighbour.map_or(Limits::NONE, |peer| of_port(fabric.port(peer))))
         };
         Attachment {
             switch: planned.map(|destination| destination.switch),
             link,
             own,
-            neighbour: port.peer,
+            neighbour,
             at: end.at,
         }
     }

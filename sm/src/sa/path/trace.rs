@@ -97,7 +97,7 @@ pub(super) fn trace(
         if source == target {
             return Some(nodes);
         }
-        let peer = directory.port(source).1.peer?;
+        let peer = directory.fabric.find_port(directory.port(source).1.peer?)?;
         if peer == to.at {
             nodes.push(node(directory, target, to.at.port, PortNum::ZERO));
             return Some(nodes);

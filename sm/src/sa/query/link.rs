@@ -23,7 +23,7 @@ pub(super) fn candidates(
 
 impl Query<LinkRecord> {
     fn cable(&self, ix: EndIx, from: PortRef) -> Option<LinkRecord> {
-        let to = self.directory.fabric.port(from).peer?;
+        let to = self.directory.fabric.peer(from)?;
         let to_lid = self.directory.lid_of(to)?;
         let far = self.directory.by_lid(to_lid)?;
         let wanted = !self.mask.contains(LinkRecord::TO_LID)

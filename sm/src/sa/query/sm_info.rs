@@ -4,9 +4,9 @@ use rsm_mad::wire::attr::{SmInfo, SmState};
 use rsm_mad::wire::sa::SmInfoRecord;
 
 use super::Query;
-use crate::fabric::PortRef;
 use crate::sa::directory::Directory;
 use crate::sa::trust::Trust;
+use crate::sweep::inventory::PortKey;
 
 pub(super) fn candidates(
     query: Query<SmInfoRecord>,
@@ -22,13 +22,14 @@ pub(super) fn candidates(
     let own = own.into_iter().map(|_| None);
     own.chain(others.map(Some)).map(move |other| match other {
         None => query.keep(record(&query.directory, query.trust)),
-        Some((at, info)) => query.other(at, info),
+        Some((port, info)) => query.other(port, info),
     })
 }
 
 impl Query<SmInfoRecord> {
     /// A manager that the requester may know of. What its key is nobody here knows.
-    fn other(&self, at: PortRef, mut info: SmInfo) -> Option<SmInfoRecord> {
+    fn other(&self, port: PortKey, mut info: SmInfo) -> Option<SmInfoRecord> {
+        let at = self.directory.fabric.find_port(port)?;
         let lid = self.directory.lid_of(at)?;
         let ix = self.directory.by_lid(lid)?;
         let named = self.ends(SmInfoRecord::LID, self.record.lid());

@@ -20,7 +20,7 @@ const SECOND: Guid = Guid(0x2222);
 /// Hosts have room for 12 names, their own included.
 fn world() -> World {
     let (mut fabric, plan) = planned(SMALL, 0);
-    for port in fabric.nodes.iter_mut().flat_map(|node| &mut node.ports) {
+    for port in fabric.nodes_mut().flat_map(|node| &mut node.ports) {
         if let Some(info) = &mut port.info {
             info.set_guid_cap(12);
         }

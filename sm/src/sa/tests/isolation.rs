@@ -110,7 +110,7 @@ fn a_path_is_in_a_partition_of_both_its_ends() {
 #[test]
 fn partitions_are_those_of_the_plan() {
     let (fabric, plan) = planned_as(SMALL, |fabric| {
-        for node in &mut fabric.nodes {
+        for node in fabric.nodes_mut() {
             node.info.set_partition_cap(8);
             if let Some(switch) = &mut node.switch {
                 switch
@@ -119,8 +119,7 @@ fn partitions_are_those_of_the_plan() {
             }
         }
         let hosts: Vec<_> = fabric
-            .nodes
-            .iter()
+            .nodes()
             .filter(|node| !node.is_switch())
             .map(|node| node.ports[1].guid)
             .collect();

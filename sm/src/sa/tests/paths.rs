@@ -256,7 +256,7 @@ fn a_path_is_traced_node_by_node() {
             node: fabric.find(pair[1].node_id()).unwrap(),
             port: pair[1].entry_port(),
         };
-        assert_eq!(fabric.port(exit).peer, Some(enter));
+        assert_eq!(fabric.peer(exit), Some(enter));
     }
 }
 
@@ -324,7 +324,7 @@ fn columns_are_kept_while_neither_tables_nor_links_change() {
     );
     // Slower links between switches.
     let mut fabric = Fabric::clone(&world.snapshot.fabric);
-    for node in fabric.nodes.iter_mut().filter(|node| node.is_switch()) {
+    for node in fabric.nodes_mut().filter(|node| node.is_switch()) {
         for info in node.ports.iter_mut().filter_map(|port| port.info.as_mut()) {
             info.set_neighbor_mtu(Mtu::Bytes1024);
         }

@@ -75,7 +75,7 @@ fn ports_of_switches_come_with_the_lid_of_the_switch() {
 fn capability_masks_match_whole_or_by_bit() {
     let (mut fabric, plan) = planned(SMALL, 0);
     let local = fabric.local.unwrap();
-    let port = &mut fabric.nodes[local.node.0 as usize].ports[local.port.index()];
+    let port = fabric.port_mut(local);
     let both = CapabilityMask::IS_SM | CapabilityMask::IS_TRAP_SUPPORTED;
     port.info.as_mut().unwrap().set_capability_mask(both);
     let mut world = World::of(fabric, plan);
@@ -275,6 +275,7 @@ fn this_manager_and_what_it_can_do() {
         .set_sm_state(SmState::Standby)
         .set_sm_key(7);
     let mut fabric = world.fabric().clone();
+    let at = fabric.key(at);
     fabric.managers.push((at, standby));
     world.snapshot.fabric = std::sync::Arc::new(fabric);
     world.sa.replace(&world.snapshot);

@@ -41,7 +41,7 @@ pub(super) fn walk(
         nodes: Vec::new(),
     };
     let mut at = from;
-    let mut left = fabric.nodes.len() + 2;
+    let mut left = fabric.len() + 2;
     loop {
         found.nodes.push(at);
         let node = fabric.node(at.node);
@@ -59,8 +59,8 @@ pub(super) fn walk(
             node: at.node,
             port: exit,
         };
-        let port = node.ports.get(exit.port.index())?;
-        let next = port.peer?;
+        node.ports.get(exit.port.index())?;
+        let next = fabric.peer(exit)?;
         for end in [exit, next] {
             let (mtu, rate) = limits(fabric.port(end).info.as_ref()?);
             found.mtu = found.mtu.min(mtu);
@@ -84,8 +84,7 @@ fn scatter(fabric: &mut Fabric, seed: u64) {
         let speed =
             [LinkSpeedExt::EDR, LinkSpeedExt::HDR, LinkSpeedExt::NDR][(state >> 40) as usize % 3];
         for at in [a, b] {
-            let info = &mut fabric.nodes[at.node.0 as usize].ports[at.port.index()].info;
-            let info = info.as_mut().unwrap();
+            let info = fabric.port_mut(at).info.as_mut().unwrap();
             info.set_neighbor_mtu(mtu)
                 .set_link_speed_active(LinkSpeed::NONE)
                 .set_link_speed_ext_active(speed);

@@ -52,14 +52,14 @@ pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy)
     };
     drop(job);
     let plan = Arc::into_inner(plan).unwrap();
-    for (&at, claim) in &plan.lids.lids {
-        let port = &mut fabric.nodes[at.node.0 as usize].ports[at.port.index()];
+    for (&port, claim) in &plan.lids.lids {
+        let at = fabric.find_port(port).unwrap();
+        let port = fabric.port_mut(at);
         let info = port.info.as_mut().unwrap();
         info.set_lid(claim.base).set_lmc(claim.lmc);
     }
     for info in fabric
-        .nodes
-        .iter_mut()
+        .nodes_mut()
         .flat_map(|node| node.ports.iter_mut())
         .filter_map(|port| port.info.as_mut())
     {
@@ -134,7 +134,7 @@ impl World {
     pub(super) fn take_away(&mut self, lid: Lid) {
         let guid = self.guid(lid);
         let mut fabric = Fabric::clone(&self.snapshot.fabric);
-        let ports = fabric.nodes.iter_mut().flat_map(|node| &mut node.ports);
+        let ports = fabric.nodes_mut().flat_map(|node| &mut node.ports);
         for port in ports.filter(|port| port.guid == guid) {
             port.info = None;
         }

@@ -6,7 +6,7 @@ use crate::output::Rows;
 use crate::session::{PAGE_SIZE, Session, all_pages};
 use crate::text::{NONE, label, or_none, timestamp};
 
-/// What is expected and missing: nodes and cables that were there before; or accepts what is gone for good
+/// Lists nodes and cables that the subnet manager expects and misses, or tells it that they are gone for good
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples: rsmctl expect; rsmctl expect --accept leaf-03:7; rsmctl expect --accept-all"

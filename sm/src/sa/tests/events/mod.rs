@@ -121,7 +121,7 @@ fn link_change(issuer: Lid) -> Notice {
 fn without(world: &World, lid: Lid) -> Snapshot {
     let guid = world.guid(lid);
     let mut fabric = Fabric::clone(world.fabric());
-    let ports = fabric.nodes.iter_mut().flat_map(|node| &mut node.ports);
+    let ports = fabric.nodes_mut().flat_map(|node| &mut node.ports);
     for port in ports.filter(|port| port.guid == guid) {
         port.info = None;
     }

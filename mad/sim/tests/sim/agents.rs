@@ -1,0 +1,405 @@
+//! What agents answer.
+
+use crate::common;
+
+use std::time::Duration;
+
+use common::{H1, H2, Hand, S1, S2, hand, hand_with, path};
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_mad::transport::{Inbound, PortEvent, RemoteAddress};
+use rsm_mad::wire::attr::*;
+use rsm_mad::wire::header::{AttrId, Method, Status};
+use rsm_mad::wire::smp::Smp;
+use rsm_sim::{DropReason, SimConfig};
+
+#[test]
+fn a_directed_answer_is_exact_to_the_byte() {
+    let mut hand = hand();
+    let request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
+    let sent = Smp::directed(&path(&[1, 2, 1]), &request);
+    let answer = hand.ask(&sent, RemoteAddress::directed()).unwrap();
+    let bytes = answer.as_bytes();
+    // Version 1, directed, version 1, GetResp; D and no status; hop pointer 0 of 3.
+    assert_eq!(bytes[..8], [1, 0x81, 1, 0x81, 0x80, 0, 0, 3]);
+    assert_eq!(bytes[8..64], sent.as_bytes()[8..64]);
+    let info = NodeInfo::from_data(answer.data());
+    assert_eq!(info.node_guid(), H2);
+    assert_eq!(info.port_guid(), Guid(H2.0 + 1));
+    assert_eq!(info.local_port_num(), PortNum(1));
+    assert_eq!(info.node_type(), NodeType::Ca);
+    assert_eq!(bytes[128..192], sent.as_bytes()[128..192]);
+    // In by port 1 of the first switch, port 2 of the second, port 1 of the host.
+    assert_eq!(bytes[192..197], [0, 1, 2, 1, 0]);
+}
+
+#[test]
+fn a_client_asks_its_own_node_with_no_hops() {
+    let mut hand = hand();
+    let info: NodeInfo = hand.get_as(&[], 0);
+    assert_eq!(info.node_guid(), H1);
+    // Routed by LID to the permissive LID, before there are any.
+    let request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
+    let smp = Smp::lid_routed(&request);
+    let answer = hand.ask(&smp, RemoteAddress::smi(Lid::PERMISSIVE)).unwrap();
+    assert_eq!(NodeInfo::from_data(answer.data()).node_guid(), H1);
+}
+
+#[test]
+fn what_is_not_supported_has_its_status() {
+    let mut hand = hand();
+    let status = |answer: Option<Smp>| answer.unwrap().status();
+    let unsupported = Status::UNSUPPORTED_METHOD_ATTRIBUTE;
+    for (hops, attribute) in [
+        (&[][..], AttrId::SWITCH_INFO),
+        (&[], AttrId::LINEAR_FORWARDING_TABLE),
+        (&[1], AttrId(0x1234)),
+        (&[1], AttrId::SM_INFO),
+        (&[1], AttrId::RANDOM_FORWARDING_TABLE),
+    ] {
+        assert_eq!(status(hand.get(hops, attribute, 0)), unsupported);
+    }
+    for (hops, attribute, modifier) in [
+        (&[1][..], AttrId::PORT_INFO, 5),
+        (&[1], AttrId::PORT_INFO, 0x100),
+        (&[], AttrId::PORT_INFO, 2),
+        (&[1], AttrId::LINEAR_FORWARDING_TABLE, 768),
+        (&[1], AttrId::MULTICAST_FORWARDING_TABLE, 128),
+        (&[1], AttrId::MULTICAST_FORWARDING_TABLE, 0x1000_0000),
+        (&[1], AttrId::P_KEY_TABLE, 0x0001_0001),
+        (&[1], AttrId::SL_TO_VL_MAPPING, 0x0105),
+        (&[], AttrId::VL_ARBITRATION, 0x0002_0000),
+        (&[], AttrId::VL_ARBITRATION, 0),
+        (&[], AttrId::GUID_INFO, 1),
+    ] {
+        let answer = hand.get(hops, attribute, modifier);
+        assert_eq!(
+            status(answer),
+            Status::INVALID_FIELD,
+            "{attribute} {modifier:#x}"
+        );
+    }
+    let description = NodeDescription::new(b"x");
+    assert_eq!(hand.set(&[1], 0, &description), Some(unsupported));
+    let mut request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
+    request.method = Method::GET;
+    let mut smp = Smp::directed(&path(&[1]), &request);
+    smp.header_mut().set_class_version(2);
+    let answer = hand.ask(&smp, RemoteAddress::directed());
+    assert_eq!(status(answer), Status::BAD_VERSION);
+}
+
+#[test]
+fn mellanox_devices_have_no_fdr10_link_to_tell_of() {
+    let mut hand = hand();
+    for (modifier, status) in [(1, Status::OK), (4, Status::OK), (5, Status::INVALID_FIELD)] {
+        let answer = hand.get(&[1], AttrId::MLNX_EXT_PORT_INFO, modifier);
+        let answer = answer.unwrap();
+        assert_eq!(answer.status(), status);
+        let info = MlnxExtPortInfo::from_data(answer.data());
+        assert!(info.link_speed_supported().is_empty());
+    }
+}
+
+#[test]
+fn port_states_move_only_as_the_specification_allows() {
+    let mut hand = hand();
+    let refused = Some(Status::INVALID_FIELD);
+    assert_eq!(hand.state(S1, 2), PortState::Init);
+    assert_eq!(hand.set_port_state(&[1], 2, PortState::Active), refused);
+    assert_eq!(hand.set_port_state(&[1], 2, PortState::Init), refused);
+    assert_eq!(
+        hand.set_port_state(&[1], 2, PortState::Armed),
+        Some(Status::OK)
+    );
+    assert_eq!(hand.set_port_state(&[1], 2, PortState::Armed), refused);
+    assert_eq!(
+        hand.set_port_state(&[1], 2, PortState::Active),
+        Some(Status::OK)
+    );
+    assert_eq!(hand.set_port_state(&[1], 2, PortState::Active), refused);
+    assert_eq!(hand.state(S1, 2), PortState::Active);
+    assert_eq!(hand.state(S2, 2), PortState::Init);
+    // A port without a link stays down.
+    assert_eq!(hand.set_port_state(&[1, 2], 4, PortState::Armed), refused);
+}
+
+#[test]
+fn the_peer_can_be_made_to_count() {
+    let config = SimConfig {
+        check_peer_state: true,
+        ..SimConfig::default()
+    };
+    let mut hand = hand_with(config, 1);
+    let ok = Some(Status::OK);
+    assert_eq!(hand.set_port_state(&[1], 2, PortState::Armed), ok);
+    assert_eq!(
+        hand.set_port_state(&[1], 2, PortState::Active),
+        Some(Status::INVALID_FIELD)
+    );
+    assert_eq!(hand.set_port_state(&[1, 2], 2, PortState::Armed), ok);
+    assert_eq!(hand.set_port_state(&[1], 2, PortState::Active), ok);
+}
+
+#[test]
+fn setting_down_retrains_and_only_the_peer_counts_the_fall() {
+    let mut hand = hand();
+    hand.program();
+    assert_eq!(
+        hand.set_port_state(&[1], 3, PortState::Down),
+        Some(Status::OK)
+    );
+    assert_eq!(hand.state(S1, 3), PortState::Down);
+    assert_eq!(hand.state(S2, 3), PortState::Down);
+    assert!(!hand.sim.switch_info(S1).unwrap().port_state_change());
+    assert!(hand.sim.switch_info(S2).unwrap().port_state_change());
+    hand.wait(Duration::from_millis(25));
+    assert_eq!(hand.state(S1, 3), PortState::Init);
+    assert_eq!(hand.state(S2, 3), PortState::Init);
+    // Coming up is not by a Set.
+    assert!(hand.sim.switch_info(S1).unwrap().port_state_change());
+}
+
+#[test]
+fn a_disabled_port_stays_down_until_it_may_poll() {
+    let mut hand = hand();
+    let ok = Some(Status::OK);
+    let physical = |state| {
+        move |info: &mut PortInfo| {
+            info.set_port_physical_state(state);
+        }
+    };
+    let disabled = PortPhysicalState::Disabled;
+    assert_eq!(hand.change_port(&[1], 3, physical(disabled)), ok);
+    hand.wait(Duration::from_secs(1));
+    assert_eq!(hand.state(S1, 3), PortState::Down);
+    assert_eq!(hand.state(S2, 3), PortState::Down);
+    let polling = PortPhysicalState::Polling;
+    assert_eq!(hand.change_port(&[1], 3, physical(polling)), ok);
+    hand.wait(Duration::from_secs(1));
+    assert_eq!(hand.state(S1, 3), PortState::Init);
+    assert_eq!(hand.state(S2, 3), PortState::Init);
+}
+
+#[test]
+fn read_only_fields_stay_and_written_ones_are_kept() {
+    let mut hand = hand();
+    let before: PortInfo = hand.get_as(&[1], 2);
+    let status = hand.change_port(&[1], 2, |info| {
+        info.set_capability_mask(CapabilityMask(0xFFFF_FFFF))
+            .set_link_width_supported(LinkWidth(0xFF))
+            .set_mtu_cap(Mtu::Bytes256)
+            .set_lid(Lid(77))
+            .set_m_key(5)
+            .set_neighbor_mtu(Mtu::Bytes2048)
+            .set_operational_vls(VlCap::Vl0To3)
+            .set_hoq_life(9)
+            .set_vl_stall_count(3)
+            .set_link_width_enabled(LinkWidth::X1)
+            .set_link_speed_ext_enabled(LinkSpeedExt::FDR);
+    });
+    assert_eq!(status, Some(Status::OK));
+    let after: PortInfo = hand.get_as(&[1], 2);
+    let mut expected = before;
+    expected
+        .set_neighbor_mtu(Mtu::Bytes2048)
+        .set_operational_vls(VlCap::Vl0To3)
+        .set_hoq_life(9)
+        .set_vl_stall_count(3)
+        .set_link_width_enabled(LinkWidth::X1)
+        .set_link_speed_ext_enabled(LinkSpeedExt::FDR);
+    assert_eq!(after.as_data(), expected.as_data());
+    // What is enabled counts at the next training.
+    hand.set_port_state(&[1], 2, PortState::Down);
+    hand.wait(Duration::from_secs(1));
+    let trained = hand.sim.port_info(S2, PortNum(2)).unwrap();
+    assert_eq!(trained.link_width_active(), LinkWidth::X1);
+    assert_eq!(trained.effective_speed(), Some(Speed::Fdr));
+}
+
+#[test]
+fn values_out_of_range_change_nothing() {
+    let mut hand = hand();
+    type Change = fn(&mut PortInfo);
+    let wrong: [(&[u8], u8, Change); 6] = [
+        (&[1], 2, |info| {
+            info.set_operational_vls(VlCap::Vl0To14);
+        }),
+        (&[1], 2, |info| {
+            info.set_neighbor_mtu(Mtu::Unknown(6));
+        }),
+        (&[1], 2, |info| {
+            info.set_link_width_enabled(LinkWidth::X12);
+        }),
+        (&[1], 2, |info| {
+            info.set_port_physical_state(PortPhysicalState::LinkUp);
+        }),
+        (&[1], 0, |info| {
+            info.set_lmc(Lmc::new(1).unwrap());
+        }),
+        (&[], 0, |info| {
+            info.set_lid(Lid(0xC000));
+        }),
+    ];
+    for (hops, port, change) in wrong {
+        let before: PortInfo = hand.get_as(hops, u32::from(port));
+        let status = hand.change_port(hops, port, |info| {
+            info.set_hoq_life(11);
+            change(info);
+        });
+        assert_eq!(status, Some(Status::INVALID_FIELD));
+        let after: PortInfo = hand.get_as(hops, u32::from(port));
+        assert_eq!(before.as_data(), after.as_data());
+    }
+}
+
+#[test]
+fn tables_are_kept_and_read_back() {
+    let mut hand = hand();
+    let ok = Some(Status::OK);
+    let mut lft = LinearForwardingTable::default();
+    lft.ports_mut().fill(3);
+    assert_eq!(hand.set(&[1], 9, &lft), ok);
+    assert_eq!(hand.get_as::<LinearForwardingTable>(&[1], 9), lft);
+    let untouched: LinearForwardingTable = hand.get_as(&[1], 8);
+    assert_eq!(untouched.ports(), &[255; 64]);
+    assert_eq!(hand.sim.lft(S1).unwrap().len(), 640);
+
+    let mut mft = MulticastForwardingTable::default();
+    mft.set_masks(std::array::from_fn(|index| index as u16));
+    assert_eq!(hand.set(&[1], 3, &mft), ok);
+    assert_eq!(hand.get_as::<MulticastForwardingTable>(&[1], 3), mft);
+    let lid = Lid(0xC000 + 3 * 32 + 4);
+    assert!(hand.sim.multicasts_to(S1, lid, PortNum(2)).unwrap());
+    assert!(!hand.sim.multicasts_to(S1, lid, PortNum(1)).unwrap());
+
+    let fresh: PKeyTable = hand.get_as(&[1, 2, 1], 0);
+    assert_eq!(fresh.p_key(0), Some(PKey(0xFFFF)));
+    let mut p_keys = PKeyTable::default();
+    p_keys.set_p_keys([PKey(0x8001); 32]);
+    assert_eq!(hand.set(&[1, 2, 1], 1, &p_keys), ok);
+    assert_eq!(hand.get_as::<PKeyTable>(&[1, 2, 1], 1), p_keys);
+
+    let mut mapping = SlToVlMapping::default();
+    mapping.set_vls([15; 16]);
+    let one = SlToVlMapping::modifier(PortNum(1), PortNum(2));
+    assert_eq!(hand.set(&[1], one, &mapping), ok);
+    assert_eq!(hand.get_as::<SlToVlMapping>(&[1], one), mapping);
+    let other = SlToVlMapping::modifier(PortNum(4), PortNum(2));
+    assert_ne!(hand.get_as::<SlToVlMapping>(&[1], other), mapping);
+    let all = SlToVlMapping::modifier_all_ports();
+    assert_eq!(hand.set(&[1], all, &mapping), ok);
+    assert_eq!(hand.get_as::<SlToVlMapping>(&[1], other), mapping);
+
+    let mut guids = GuidInfo::default();
+    guids.set_guids([Guid(9); 8]);
+    assert_eq!(hand.set(&[], 0, &guids), ok);
+    let kept: GuidInfo = hand.get_as(&[], 0);
+    assert_eq!(kept.guid(0), Some(Guid(H1.0 + 1)));
+    assert_eq!(kept.guid(7), Some(Guid(9)));
+}
+
+#[test]
+fn port_state_change_is_cleared_by_writing_one() {
+    let mut hand = hand();
+    let mut info: SwitchInfo = hand.get_as(&[1], 0);
+    assert!(info.port_state_change());
+    info.set_port_state_change(false).set_life_time_value(18);
+    hand.set(&[1], 0, &info);
+    let info: SwitchInfo = hand.get_as(&[1], 0);
+    assert!(info.port_state_change());
+    assert_eq!(info.life_time_value(), 18);
+    hand.set(&[1], 0, &info);
+    let info: SwitchInfo = hand.get_as(&[1], 0);
+    assert!(!info.port_state_change());
+}
+
+fn set_key(hand: &mut Hand, protect: u8, lease: u16) {
+    let status = hand.change_port(&[1, 2, 1], 0, |info| {
+        info.set_m_key(0xABCD)
+            .set_m_key_protect_bits(protect)
+            .set_m_key_lease_period(lease);
+    });
+    assert_eq!(status, Some(Status::OK));
+}
+
+#[test]
+fn a_key_protects_as_far_as_it_is_told_to() {
+    let way = &[1, 2, 1];
+    for (protect, readable, key_shown) in [
+        (0, true, true),
+        (1, true, false),
+        (2, false, false),
+        (3, false, false),
+    ] {
+        let mut hand = hand();
+        set_key(&mut hand, protect, 0);
+        let seen = hand.get(way, AttrId::PORT_INFO, 0);
+        assert_eq!(seen.is_some(), readable, "level {protect}");
+        if let Some(seen) = seen {
+            let key = PortInfo::from_data(seen.data()).m_key();
+            assert_eq!(key == 0xABCD, key_shown, "level {protect}");
+        }
+        let before = hand.sim.counters().dropped_for(DropReason::MKey);
+        let info = PortInfo::default();
+        assert_eq!(hand.set(way, 0, &info), None);
+        assert_eq!(
+            hand.sim.counters().dropped_for(DropReason::MKey),
+            before + 1
+        );
+        hand.m_key = 0xABCD;
+        let info: PortInfo = hand.get_as(way, 0);
+        assert_eq!(info.m_key(), 0xABCD);
+        assert_eq!(info.m_key_violations(), 1 + u16::from(!readable));
+    }
+}
+
+#[test]
+fn a_lease_ends_protection_unless_the_key_is_shown_in_time() {
+    let way = &[1, 2, 1];
+    let protection = |hand: &Hand| {
+        let info = hand.sim.port_info(H2, PortNum(1)).unwrap();
+        info.m_key_protect_bits()
+    };
+    let mut hand = hand();
+    set_key(&mut hand, 2, 5);
+    hand.wait(Duration::from_secs(20));
+    assert_eq!(protection(&hand), 2);
+    assert!(hand.get(way, AttrId::NODE_INFO, 0).is_none());
+    hand.wait(Duration::from_secs(3));
+    hand.m_key = 0xABCD;
+    assert!(hand.get(way, AttrId::NODE_INFO, 0).is_some());
+    hand.wait(Duration::from_secs(20));
+    assert_eq!(protection(&hand), 2);
+    hand.m_key = 0;
+    assert!(hand.get(way, AttrId::NODE_INFO, 0).is_none());
+    hand.wait(Duration::from_secs(6));
+    assert_eq!(protection(&hand), 0);
+    assert!(hand.get(way, AttrId::NODE_INFO, 0).is_some());
+}
+
+#[test]
+fn the_host_is_told_what_a_manager_does_to_its_port() {
+    let mut hand = hand();
+    let status = hand.change_port(&[], 0, |info| {
+        info.set_lid(Lid(4))
+            .set_master_sm_lid(Lid(4))
+            .set_client_reregister(true);
+    });
+    assert_eq!(status, Some(Status::OK));
+    let events: Vec<_> = hand
+        .other
+        .iter()
+        .filter_map(|(_, inbound)| match inbound {
+            Inbound::Port(event) => Some(*event),
+            _ => None,
+        })
+        .collect();
+    hand.wait(Duration::ZERO);
+    let expected = [
+        PortEvent::LidChanged,
+        PortEvent::SmChanged,
+        PortEvent::ClientReregister,
+    ];
+    assert_eq!(events, expected);
+    assert_eq!(hand.sim.local_port(hand.client).unwrap().lid, Lid(4));
+}

@@ -1,0 +1,107 @@
+//! What slow, overrun and lossy fabrics cost the transaction client.
+
+use crate::client_network;
+
+use std::time::Duration;
+
+use client_network::{Faults, Network};
+use rsm_mad::client::ClientConfig;
+
+const MILLISECOND: u64 = 1_000_000;
+
+fn run(faults: &Faults, rounds: u8, requests: u64, targets: u64) -> Network {
+    let mut network = Network::new(ClientConfig::default(), faults.clone(), 7);
+    network.rounds = rounds;
+    for id in 0..requests {
+        network.submit(id, id % targets);
+    }
+    network.run();
+    network
+}
+
+fn failed(network: &Network) -> usize {
+    let completions = network.completions.values();
+    completions
+        .filter(|completion| completion.outcome.is_err())
+        .count()
+}
+
+#[test]
+fn a_target_of_40_ms_an_answer_is_asked_once_and_slows_nobody_else() {
+    let faults = Faults {
+        slow_targets: 1,
+        service: Duration::from_millis(40),
+        ..Faults::none()
+    };
+    let network = run(&faults, 1, 200 * 30, 200);
+    let stats = network.client.stats();
+    assert_eq!(failed(&network), 0);
+    assert!(stats.retries <= 4, "{stats:?}");
+    assert_eq!((stats.window_halvings, stats.outliers), (0, 1));
+    assert_eq!(stats.timeout, Duration::from_millis(25), "for the others");
+    let end = network.now.as_nanos();
+    assert!(end < 35 * 40 * MILLISECOND, "30 answers and a little");
+    let to_others = network.transcript.iter().rev();
+    let last = to_others
+        .map(|(at, mad)| {
+            (
+                at,
+                u64::from(rsm_mad::wire::smp::Smp::from_bytes(mad).header().modifier()),
+            )
+        })
+        .find(|(_, id)| id % 200 != 0);
+    let (last, _) = last.expect("the others were asked");
+    assert!(last.as_nanos() < 40 * MILLISECOND, "{last:?}");
+}
+
+#[test]
+fn targets_that_hold_one_request_are_sent_one_at_a_time() {
+    let faults = Faults {
+        slow_targets: 3,
+        service: Duration::from_millis(1),
+        buffer: 1,
+        ..Faults::none()
+    };
+    let network = run(&faults, 1, 100 * 60, 100);
+    let stats = network.client.stats();
+    assert_eq!(failed(&network), 0);
+    assert!(stats.losses <= 3 * 3, "{stats:?}");
+    assert!(stats.window_halvings <= 2, "{stats:?}");
+    let end = network.now.as_nanos();
+    assert!(end < 400 * MILLISECOND, "60 ms of work each: {end}");
+}
+
+#[test]
+fn a_pause_of_three_seconds_is_no_reason_to_wait_longer_for_others() {
+    let faults = Faults {
+        slow_targets: 1,
+        service: Duration::from_secs(3),
+        buffer: 1,
+        ..Faults::none()
+    };
+    let network = run(&faults, 2, 100 * 4, 100);
+    let stats = network.client.stats();
+    assert_eq!(stats.timeout, Duration::from_millis(25), "{stats:?}");
+    assert_eq!(stats.window_halvings, 0, "{stats:?}");
+}
+
+/// With three of four attempts lost, as where half of all SMPs get lost, on the way there or back.
+#[test]
+fn random_loss_neither_shrinks_the_window_to_its_minimum_nor_ends_requests() {
+    for (loss, rate) in [(36, 3000.0), (58, 1500.0), (75, 700.0)] {
+        let faults = Faults {
+            loss,
+            ..Faults::none()
+        };
+        let network = run(&faults, 4, 20_000, 500);
+        let stats = network.client.stats();
+        let seconds = network.now.as_nanos() as f64 / 1e9;
+        let answered = stats.answered as f64 / seconds;
+        assert!(answered > rate, "{loss} %: {answered} a second, {stats:?}");
+        assert!(failed(&network) < 60, "{loss} %: {}", failed(&network));
+        assert!(stats.window >= 16, "{loss} %: {stats:?}");
+        let measured = stats.loss_permille;
+        let expected = 10 * loss;
+        assert!(measured.abs_diff(expected) < 200, "{loss} %: {measured}");
+    }
+}

@@ -1,0 +1,306 @@
+//! Packets as the specification draws them (IBA 13.6.2), and what each wrong one is answered with.
+
+use std::time::Duration;
+
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::{Failure, Refused, Rmpp, RmppConfig};
+use rsm_mad::transport::{Datagram, RemoteAddress};
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{MadHeader, Method};
+use rsm_mad::wire::rmpp::{RmppFlags, RmppHeader, RmppStatus, RmppType};
+
+use crate::rmpp::world::{CLIENT, SERVER, message, packet, pattern, rmpp_of};
+
+const NOW: Time = Time::from_nanos(1);
+
+fn from_client(mad: MadBytes) -> Datagram {
+    Datagram {
+        mad,
+        remote: RemoteAddress::gsi(CLIENT, 0),
+    }
+}
+
+fn all(rmpp: &mut Rmpp, now: Time) -> Vec<MadBytes> {
+    std::iter::from_fn(|| rmpp.poll_transmit(now))
+        .map(|sent| sent.datagram.mad)
+        .collect()
+}
+
+fn server_that_answers(length: usize) -> Rmpp {
+    let mut server = Rmpp::new(RmppConfig::default());
+    let answer = message(
+        Method::GET_TABLE_RESPONSE,
+        9,
+        &pattern(length),
+        CLIENT,
+        true,
+    );
+    server.send(answer, Duration::ZERO, NOW).unwrap();
+    server
+}
+
+fn ack(segment: u32, window_last: u32) -> MadBytes {
+    packet(Method::GET_TABLE, 9, |rmpp| {
+        rmpp.set_rmpp_type(RmppType::Ack)
+            .set_segment_number(segment)
+            .set_new_window_last(window_last);
+    })
+}
+
+fn data(segment: u32, flags: RmppFlags, payload: u32) -> MadBytes {
+    packet(Method::GET_MULTI, 9, |rmpp| {
+        rmpp.set_rmpp_type(RmppType::Data)
+            .set_flags(RmppFlags::ACTIVE | flags)
+            .set_segment_number(segment)
+            .set_payload_length(payload);
+    })
+}
+
+const FIRST: RmppFlags = RmppFlags::FIRST;
+const LAST: RmppFlags = RmppFlags::LAST;
+const MIDDLE: RmppFlags = RmppFlags::NONE;
+
+#[test]
+fn segments_have_their_flags_and_lengths() {
+    let mut server = server_that_answers(450);
+    let first = all(&mut server, NOW);
+    assert_eq!(first.len(), 1, "one segment may go unasked");
+    server.handle(&from_client(ack(1, 33)), NOW);
+    let rest = all(&mut server, NOW);
+    let packets: Vec<_> = first.iter().chain(&rest).collect();
+    let heads: Vec<_> = packets
+        .iter()
+        .map(|mad| {
+            let rmpp = rmpp_of(mad);
+            assert_eq!(rmpp.version(), 1);
+            assert_eq!(rmpp.rmpp_type(), RmppType::Data);
+            assert_eq!(rmpp.resp_time(), RmppHeader::RESP_TIME_NONE);
+            assert_eq!(mad[36..56], [0xCC; 20]);
+            let flags = rmpp.flags();
+            (rmpp.segment_number(), flags, rmpp.payload_length())
+        })
+        .collect();
+    let active = RmppFlags::ACTIVE;
+    // 450 bytes, and 20 of the class's header in each segment.
+    let expected = [
+        (1, active | FIRST, 510),
+        (2, active, 0),
+        (3, active | LAST, 70),
+    ];
+    assert_eq!(heads, expected);
+    let joined: Vec<u8> = packets.iter().flat_map(|mad| &mad[56..]).copied().collect();
+    assert_eq!(joined[..450], pattern(450));
+    assert_eq!(joined[450..], [0; 150]);
+}
+
+#[test]
+fn no_data_is_one_segment() {
+    let mut server = server_that_answers(0);
+    let sent = all(&mut server, NOW);
+    let rmpp = rmpp_of(&sent[0]);
+    assert_eq!(rmpp.flags(), RmppFlags::ACTIVE | FIRST | LAST);
+    assert_eq!((rmpp.segment_number(), rmpp.payload_length()), (1, 20));
+    server.handle(&from_client(ack(1, 1)), NOW);
+    assert_eq!((server.stats().sent, server.stats().transactions), (1, 0));
+}
+
+#[test]
+fn acknowledgements_go_back_in_the_other_direction() {
+    let mut server = Rmpp::new(RmppConfig::default());
+    server.handle(&from_client(data(1, FIRST, 0)), NOW);
+    let sent = all(&mut server, NOW);
+    let rmpp = rmpp_of(&sent[0]);
+    assert_eq!(MadHeader::of(&sent[0]).method(), Method::GET_MULTI_RESPONSE);
+    assert_eq!(rmpp.rmpp_type(), RmppType::Ack);
+    assert_eq!(rmpp.flags(), RmppFlags::ACTIVE);
+    assert_eq!((rmpp.segment_number(), rmpp.new_window_last()), (1, 33));
+    // Every half window from then on.
+    for segment in 2..=17 {
+        assert!(all(&mut server, NOW).is_empty());
+        server.handle(&from_client(data(segment, MIDDLE, 0)), NOW);
+    }
+    let sent = all(&mut server, NOW);
+    let rmpp = rmpp_of(&sent[0]);
+    assert_eq!((rmpp.segment_number(), rmpp.new_window_last()), (17, 49));
+}
+
+/// What a server that has sent three of its segments says to `wrong`.
+fn sender_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<Failure>) {
+    let mut server = server_that_answers(2_000);
+    all(&mut server, NOW);
+    server.handle(&from_client(ack(1, 3)), NOW);
+    all(&mut server, NOW);
+    server.handle(&from_client(wrong), NOW);
+    says(&mut server)
+}
+
+/// What a server that has received two segments says to `wrong`.
+fn receiver_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<Failure>) {
+    let mut server = Rmpp::new(RmppConfig::default());
+    server.handle(&from_client(data(1, FIRST, 0)), NOW);
+    server.handle(&from_client(data(2, MIDDLE, 0)), NOW);
+    all(&mut server, NOW);
+    server.handle(&from_client(wrong), NOW);
+    says(&mut server)
+}
+
+fn says(server: &mut Rmpp) -> (Option<RmppStatus>, Option<Failure>) {
+    let sent = all(server, NOW);
+    let failure = server.poll_failure().map(|failed| failed.failure);
+    assert_eq!(failure.is_some(), server.stats().transactions == 0);
+    let end = sent
+        .iter()
+        .find(|mad| matches!(rmpp_of(mad).rmpp_type(), RmppType::Abort | RmppType::Stop));
+    (end.map(|mad| rmpp_of(mad).status()), failure)
+}
+
+fn with(mad: MadBytes, change: impl FnOnce(&mut RmppHeader)) -> MadBytes {
+    let rmpp = *rmpp_of(&mad);
+    packet(MadHeader::of(&mad).method(), 9, |header| {
+        *header = rmpp;
+        change(header);
+    })
+}
+
+fn ended_by(mad: MadBytes, kind: RmppType, status: RmppStatus) -> MadBytes {
+    with(mad, |rmpp| {
+        rmpp.set_rmpp_type(kind).set_status(status);
+    })
+}
+
+#[test]
+fn a_sender_answers_what_is_wrong_with_its_status() {
+    use RmppStatus::*;
+    let version = with(ack(1, 3), |rmpp| {
+        rmpp.set_version(2);
+    });
+    let kind = with(ack(1, 3), |rmpp| {
+        rmpp.set_rmpp_type(RmppType::Unknown(7));
+    });
+    let status = with(ack(1, 3), |rmpp| {
+        rmpp.set_status(Unspecified);
+    });
+    for (wrong, expected) in [
+        (version, UnsupportedVersion),
+        (kind, BadType),
+        (status, IllegalStatus),
+        (ack(2, 1), NewWindowLastTooSmall),
+        (ack(4, 9), SegmentNumberTooBig),
+        (ended_by(ack(1, 3), RmppType::Stop, Normal), IllegalStatus),
+        (
+            ended_by(ack(1, 3), RmppType::Abort, ResourcesExhausted),
+            IllegalStatus,
+        ),
+    ] {
+        let said = sender_says_to(wrong);
+        assert_eq!(said, (Some(expected), Some(Failure::Violation(expected))));
+    }
+}
+
+#[test]
+fn a_receiver_answers_what_is_wrong_with_its_status() {
+    use RmppStatus::*;
+    let version = with(data(3, MIDDLE, 0), |rmpp| {
+        rmpp.set_version(0);
+    });
+    let kind = with(data(3, MIDDLE, 0), |rmpp| {
+        rmpp.set_rmpp_type(RmppType::None);
+    });
+    let status = with(data(3, MIDDLE, 0), |rmpp| {
+        rmpp.set_status(ResourcesExhausted);
+    });
+    for (wrong, expected) in [
+        (version, UnsupportedVersion),
+        (kind, BadType),
+        (status, IllegalStatus),
+        (data(3, FIRST, 0), InconsistentFirst),
+        (data(1, MIDDLE, 0), InconsistentFirst),
+        (data(34, MIDDLE, 0), SegmentNumberTooBig),
+        (data(3, LAST, 19), InconsistentLast),
+        (data(3, LAST, 221), InconsistentLast),
+    ] {
+        let said = receiver_says_to(wrong);
+        assert_eq!(said, (Some(expected), Some(Failure::Violation(expected))));
+    }
+}
+
+#[test]
+fn an_announced_length_is_held_to() {
+    let lengths = |announced, last: &[(u32, RmppFlags, u32)]| {
+        let mut server = Rmpp::new(RmppConfig::default());
+        server.handle(&from_client(data(1, FIRST, announced)), NOW);
+        for &(segment, flags, payload) in last {
+            server.handle(&from_client(data(segment, flags, payload)), NOW);
+        }
+        let length = server.poll_message().map(|message| message.data().len());
+        let failure = server.poll_failure().map(|failed| failed.failure);
+        (length, failure)
+    };
+    let inconsistent = Some(Failure::Violation(RmppStatus::InconsistentLast));
+    assert_eq!(lengths(270, &[(2, LAST, 50)]), (Some(230), None));
+    assert_eq!(lengths(0, &[(2, LAST, 50)]), (Some(230), None));
+    assert_eq!(lengths(271, &[(2, LAST, 50)]), (None, inconsistent));
+    assert_eq!(lengths(440, &[(2, MIDDLE, 0)]), (None, inconsistent));
+    assert_eq!(lengths(220, &[]), (None, inconsistent));
+    // More than the server takes, seen at once and at the end.
+    let bound = RmppConfig::default().max_received as u32;
+    assert_eq!(lengths(2 * bound, &[]), (None, Some(Failure::TooLong)));
+    let endless: Vec<_> = (2..)
+        .take(400)
+        .map(|segment| (segment, MIDDLE, 0))
+        .collect();
+    assert_eq!(lengths(0, &endless), (None, Some(Failure::TooLong)));
+}
+
+#[test]
+fn stop_and_abort_end_a_transfer_without_an_answer() {
+    let stop = ended_by(ack(0, 0), RmppType::Stop, RmppStatus::ResourcesExhausted);
+    assert_eq!(sender_says_to(stop), (None, Some(Failure::Stopped)));
+    let status = RmppStatus::Unknown(200);
+    let abort = ended_by(ack(0, 0), RmppType::Abort, status);
+    assert_eq!(
+        sender_says_to(abort),
+        (None, Some(Failure::Aborted(status)))
+    );
+    let abort = ended_by(data(0, MIDDLE, 0), RmppType::Abort, status);
+    assert_eq!(
+        receiver_says_to(abort),
+        (None, Some(Failure::Aborted(status)))
+    );
+}
+
+#[test]
+fn what_belongs_to_nothing_is_answered_only_where_it_has_data() {
+    let mut server = Rmpp::new(RmppConfig::default());
+    let mut said = |mad| {
+        server.handle(&from_client(mad), NOW);
+        let sent = all(&mut server, NOW);
+        assert_eq!(server.stats().transactions, 0);
+        sent.first().map(|mad| rmpp_of(mad).status())
+    };
+    assert_eq!(said(ack(5, 9)), None);
+    let abort = ended_by(ack(0, 0), RmppType::Abort, RmppStatus::Unknown(3));
+    assert_eq!(said(abort), None);
+    assert_eq!(said(data(2, MIDDLE, 0)), Some(RmppStatus::Unspecified));
+    assert_eq!(said(data(2, FIRST, 0)), Some(RmppStatus::InconsistentFirst));
+    let answer = packet(Method::GET_TABLE_RESPONSE, 9, |rmpp| {
+        rmpp.set_rmpp_type(RmppType::Data)
+            .set_flags(RmppFlags::ACTIVE | FIRST)
+            .set_segment_number(1);
+    });
+    assert_eq!(said(answer), Some(RmppStatus::Unspecified));
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused() {
+    let mut rmpp = Rmpp::new(RmppConfig::default());
+    let send = |rmpp: &mut Rmpp, message| rmpp.send(message, Duration::ZERO, NOW);
+    let mut short = message(Method::GET, 1, &[], SERVER, false);
+    short.bytes.truncate(55);
+    assert_eq!(send(&mut rmpp, short), Err(Refused::TooShort));
+    let long = message(Method::GET, 1, &[0; 201], SERVER, false);
+    assert_eq!(send(&mut rmpp, long), Err(Refused::TooLong));
+    let answer = || message(Method::GET_TABLE_RESPONSE, 1, &[], SERVER, true);
+    assert_eq!(send(&mut rmpp, answer()), Ok(()));
+    assert_eq!(send(&mut rmpp, answer()), Err(Refused::UnderWay));
+}

@@ -1,0 +1,409 @@
+//! Turning round, bounds, and patience.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::client::rmpp::{Failure, MAX_SEND_WINDOW, Refused, Rmpp, RmppConfig};
+use rsm_mad::transport::{Datagram, Filled, Outgoing, RemoteAddress, Source, Streamed};
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{MadHeader, Method};
+use rsm_mad::wire::rmpp::{RmppFlags, RmppStatus, RmppType};
+
+use crate::rmpp::world::{
+    CLIENT, Link, PATIENCE, SERVER, World, headers, message, packet, pattern, question, rmpp_of,
+};
+
+const NOW: Time = Time::from_nanos(1);
+
+fn kinds(world: &World, of: Lid) -> Vec<(RmppType, u32, u32)> {
+    let packets = world.transcript.iter().filter(|(_, lid, _)| *lid == of);
+    packets
+        .map(|(_, _, mad)| rmpp_of(mad))
+        .map(|rmpp| {
+            (
+                rmpp.rmpp_type(),
+                rmpp.segment_number(),
+                rmpp.new_window_last(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_question_of_many_segments_turns_the_transfer_round() {
+    let mut world = World::new(RmppConfig::default(), Link::default(), 1);
+    world.ask(question(1, 40 * 200, Some(396)));
+    world.run();
+    assert_eq!(world.answers[0].1.data(), pattern(8_000));
+    use RmppType::{Ack, Data};
+    let client = kinds(&world, CLIENT);
+    assert_eq!(client[0], (Data, 1, 440));
+    assert_eq!(client[1], (Data, 2, 220));
+    // Segment 0: the turn, with a whole window for the answer.
+    assert_eq!(client[2], (Ack, 0, 32));
+    let server = kinds(&world, SERVER);
+    assert_eq!(server[..2], [(Ack, 1, 33), (Ack, 2, 2)]);
+    assert_eq!(server.len(), 2 + 40, "nothing went twice");
+    let methods: Vec<Method> = world
+        .transcript
+        .iter()
+        .filter(|(_, lid, _)| *lid == CLIENT)
+        .map(|(_, _, mad)| MadHeader::of(mad).method())
+        .collect();
+    assert!(methods.iter().all(|&method| method == Method::GET_MULTI));
+}
+
+fn stalled(method: Method, tid: u64) -> Outgoing {
+    message(method, tid, &pattern(100_000), CLIENT, true).into()
+}
+
+/// Runs a server alone to the end of its deadlines. When that is, and what it sent.
+fn alone(server: &mut Rmpp) -> (Time, Vec<MadBytes>) {
+    let mut now = NOW;
+    let mut sent = Vec::new();
+    loop {
+        while let Some(transmit) = server.poll_transmit(now) {
+            sent.push(transmit.datagram.mad);
+        }
+        let Some(next) = server.next_deadline() else {
+            return (now, sent);
+        };
+        now = next;
+        server.handle_deadline(now);
+    }
+}
+
+#[test]
+fn a_client_that_never_acknowledges_is_given_up() {
+    let config = RmppConfig::default();
+    let mut server = Rmpp::new(config.clone());
+    server
+        .send(stalled(Method::GET_TABLE_RESPONSE, 1), Duration::ZERO, NOW)
+        .unwrap();
+    let (end, sent) = alone(&mut server);
+    assert_eq!(server.poll_failure().unwrap().failure, Failure::Silence);
+    // The first segment each time, then the end: 0.5 + 1 + 2 + 2 + 2 + 2 s.
+    assert_eq!(sent.len(), 1 + usize::from(config.retries) + 1);
+    assert_eq!(end.since(NOW), Duration::from_millis(9_500));
+    let abort = rmpp_of(sent.last().unwrap());
+    assert_eq!(abort.rmpp_type(), RmppType::Abort);
+    assert_eq!(abort.status(), RmppStatus::TooManyRetries);
+}
+
+#[test]
+fn a_client_that_acknowledges_too_slowly_is_given_up() {
+    let config = RmppConfig::default();
+    let mut server = Rmpp::new(config.clone());
+    server
+        .send(stalled(Method::GET_TABLE_RESPONSE, 1), Duration::ZERO, NOW)
+        .unwrap();
+    let mut now = NOW;
+    let mut last = None;
+    for segment in 1.. {
+        while let Some(transmit) = server.poll_transmit(now) {
+            last = Some(transmit.datagram.mad);
+        }
+        if server.stats().transactions == 0 {
+            break;
+        }
+        now += Duration::from_secs(1);
+        server.handle_deadline(now);
+        let mad = packet(Method::GET_TABLE, 1, |rmpp| {
+            rmpp.set_rmpp_type(RmppType::Ack)
+                .set_segment_number(segment)
+                .set_new_window_last(segment + 1);
+        });
+        let remote = RemoteAddress::gsi(CLIENT, 0);
+        server.handle(&Datagram { mad, remote }, now);
+    }
+    assert_eq!(server.poll_failure().unwrap().failure, Failure::TotalTime);
+    assert_eq!(now.since(NOW), config.total_time);
+    assert_eq!(
+        rmpp_of(&last.unwrap()).status(),
+        RmppStatus::TotalTimeTooLong
+    );
+}
+
+#[test]
+fn transfers_are_bounded_for_each_client_and_altogether() {
+    let config = RmppConfig {
+        max_transactions: 10,
+        max_per_client: 4,
+        ..RmppConfig::default()
+    };
+    let mut server = Rmpp::new(config);
+    let mut send = |lid, tid| {
+        let answer = message(Method::GET_TABLE_RESPONSE, tid, &[1], Lid(lid), true);
+        server.send(answer, Duration::ZERO, NOW)
+    };
+    for tid in 0..4 {
+        assert_eq!(send(7, tid), Ok(()));
+    }
+    assert_eq!(send(7, 4), Err(Refused::ClientFull));
+    for lid in 8..14 {
+        assert_eq!(send(lid, 0), Ok(()));
+    }
+    assert_eq!(send(14, 0), Err(Refused::Full));
+
+    // A question of many segments is told at once that there is no room for it.
+    let mad = packet(Method::GET_MULTI, 9, |rmpp| {
+        rmpp.set_rmpp_type(RmppType::Data)
+            .set_flags(RmppFlags::ACTIVE | RmppFlags::FIRST)
+            .set_segment_number(1);
+    });
+    while server.poll_transmit(NOW).is_some() {}
+    let remote = RemoteAddress::gsi(Lid(20), 0);
+    server.handle(&Datagram { mad, remote }, NOW);
+    let stop = server.poll_transmit(NOW).unwrap().datagram.mad;
+    assert_eq!(rmpp_of(&stop).rmpp_type(), RmppType::Stop);
+    assert_eq!(rmpp_of(&stop).status(), RmppStatus::ResourcesExhausted);
+    assert_eq!(server.stats().stopped, 1);
+    alone(&mut server);
+    assert_eq!(server.stats().transactions, 0);
+}
+
+#[test]
+fn what_is_only_remembered_makes_room() {
+    let config = RmppConfig {
+        max_transactions: 6,
+        max_per_client: 2,
+        ..RmppConfig::default()
+    };
+    let mut server = Rmpp::new(config);
+    let mut ask = |lid, tid| {
+        let mad = packet(Method::GET_MULTI, tid, |rmpp| {
+            rmpp.set_rmpp_type(RmppType::Data)
+                .set_flags(RmppFlags::ACTIVE | RmppFlags::FIRST | RmppFlags::LAST)
+                .set_segment_number(1)
+                .set_payload_length(24);
+        });
+        let remote = RemoteAddress::gsi(Lid(lid), 0);
+        server.handle(&Datagram { mad, remote }, NOW);
+        server.poll_message().is_some()
+    };
+    for tid in 0..5 {
+        assert!(ask(7, tid));
+    }
+    for lid in 20..30 {
+        assert!(ask(lid, 0));
+    }
+    assert_eq!(server.stats().transactions, 6);
+}
+
+#[test]
+fn the_last_acknowledgement_is_repeated() {
+    let mut server = Rmpp::new(RmppConfig::default());
+    let mad = packet(Method::GET_MULTI, 9, |rmpp| {
+        rmpp.set_rmpp_type(RmppType::Data)
+            .set_flags(RmppFlags::ACTIVE | RmppFlags::FIRST | RmppFlags::LAST)
+            .set_segment_number(1)
+            .set_payload_length(24);
+    });
+    let remote = RemoteAddress::gsi(CLIENT, 0);
+    let ask = |server: &mut Rmpp| {
+        server.handle(&Datagram { mad, remote }, NOW);
+        let acks = std::iter::from_fn(|| server.poll_transmit(NOW))
+            .filter(|sent| rmpp_of(&sent.datagram.mad).rmpp_type() == RmppType::Ack)
+            .count();
+        (acks, server.poll_message().is_some())
+    };
+    assert_eq!(ask(&mut server), (1, true));
+    assert_eq!(ask(&mut server), (1, false));
+    // Also while the answer is being sent.
+    let answer = message(Method::GET_MULTI_RESPONSE, 9, &[1; 600], CLIENT, true);
+    server.send(answer, Duration::ZERO, NOW).unwrap();
+    assert_eq!(ask(&mut server), (1, false));
+}
+
+/// Endless data that counts what was made of it.
+struct Counted(Arc<AtomicUsize>);
+
+impl Source for Counted {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
+        self.0.fetch_add(room.len(), Ordering::Relaxed);
+        Filled {
+            bytes: room.len(),
+            ended: false,
+        }
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn a_stream_is_made_as_far_as_the_window_goes() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let mut server = Rmpp::new(RmppConfig::default());
+    let streamed = Outgoing::Streamed(Streamed {
+        header: headers(Method::GET_TABLE_RESPONSE, 1, true),
+        data: Box::new(Counted(Arc::clone(&made))),
+        remote: RemoteAddress::gsi(CLIENT, 0),
+    });
+    server.send(streamed, Duration::ZERO, NOW).unwrap();
+    let segments = |server: &mut Rmpp| std::iter::from_fn(|| server.poll_transmit(NOW)).count();
+    assert_eq!(segments(&mut server), 1);
+    let ack = |segment, last| {
+        let mad = packet(Method::GET_TABLE, 1, |rmpp| {
+            rmpp.set_rmpp_type(RmppType::Ack)
+                .set_segment_number(segment)
+                .set_new_window_last(last);
+        });
+        let remote = RemoteAddress::gsi(CLIENT, 0);
+        Datagram { mad, remote }
+    };
+    server.handle(&ack(1, u32::MAX), NOW);
+    assert_eq!(segments(&mut server), MAX_SEND_WINDOW as usize);
+    assert_eq!(made.load(Ordering::Relaxed), 34 * 200);
+    server.handle(&ack(33, u32::MAX), NOW);
+    assert_eq!(segments(&mut server), MAX_SEND_WINDOW as usize);
+}
+
+#[test]
+fn a_single_datagram_passes_both_ways_and_ends_a_request() {
+    let mut client = Rmpp::new(RmppConfig::default());
+    let ask = message(Method::GET, 5, &[1, 2], SERVER, false);
+    client.send(ask, PATIENCE, NOW).unwrap();
+    let sent = client.poll_transmit(NOW).unwrap();
+    assert_eq!(sent.timeout, PATIENCE);
+    assert_eq!(sent.datagram.mad[56..60], [1, 2, 0, 0]);
+    assert_eq!(client.next_deadline(), Some(NOW + PATIENCE));
+
+    let mut mad = sent.datagram.mad;
+    mad[3] = Method::GET_RESPONSE.0;
+    let remote = RemoteAddress::gsi(SERVER, 0);
+    client.handle(&Datagram { mad, remote }, NOW);
+    assert_eq!(client.poll_message().unwrap().bytes, mad);
+    assert_eq!(client.next_deadline(), None);
+
+    let ask = message(Method::GET, 6, &[], SERVER, false);
+    client.send(ask, PATIENCE, NOW).unwrap();
+    client.handle_deadline(NOW + PATIENCE);
+    let failed = client.poll_failure().unwrap();
+    assert_eq!((failed.key.tid.0, failed.failure), (6, Failure::Silence));
+}
+
+#[test]
+fn transfers_take_turns() {
+    let mut server = Rmpp::new(RmppConfig::default());
+    for tid in 1..=3 {
+        server
+            .send(
+                stalled(Method::GET_TABLE_RESPONSE, tid),
+                Duration::ZERO,
+                NOW,
+            )
+            .unwrap();
+    }
+    while server.poll_transmit(NOW).is_some() {}
+    for tid in 1..=3 {
+        let mad = packet(Method::GET_TABLE, tid, |rmpp| {
+            rmpp.set_rmpp_type(RmppType::Ack)
+                .set_segment_number(1)
+                .set_new_window_last(4);
+        });
+        let remote = RemoteAddress::gsi(CLIENT, 0);
+        server.handle(&Datagram { mad, remote }, NOW);
+    }
+    let order: Vec<u64> = std::iter::from_fn(|| server.poll_transmit(NOW))
+        .map(|sent| MadHeader::of(&sent.datagram.mad).tid().0)
+        .collect();
+    assert_eq!(order, [1, 2, 3, 1, 2, 3, 1, 2, 3]);
+}
+
+/// Some records, each of which takes several calls to find.
+struct Sparse {
+    calls: u32,
+    records: u8,
+}
+
+impl Source for Sparse {
+    fn fill(&mut self, room: &mut [u8]) -> Filled {
+        self.calls += 1;
+        let found = self.calls.is_multiple_of(5);
+        if found {
+            room[..64].fill(self.records);
+            self.records -= 1;
+        }
+        Filled {
+            bytes: if found { 64 } else { 0 },
+            ended: self.records == 0,
+        }
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn data_that_takes_its_time_holds_nobody_up() {
+    let mut server = Rmpp::new(RmppConfig::default());
+    let streamed = Outgoing::Streamed(Streamed {
+        header: headers(Method::GET_TABLE_RESPONSE, 1, true),
+        data: Box::new(Sparse {
+            calls: 0,
+            records: 4,
+        }),
+        remote: RemoteAddress::gsi(CLIENT, 0),
+    });
+    server.send(streamed, Duration::ZERO, NOW).unwrap();
+    let answer = message(Method::GET_TABLE_RESPONSE, 2, &[7], CLIENT, true);
+    server.send(answer, Duration::ZERO, NOW).unwrap();
+    assert!(server.poll_transmit(NOW).is_none() && server.is_working());
+    // The other one has its turn after one call.
+    let other = server.poll_transmit(NOW).unwrap().datagram.mad;
+    assert_eq!(MadHeader::of(&other).tid().0, 2);
+    let ack = |tid| {
+        let mad = packet(Method::GET_TABLE, tid, |rmpp| {
+            rmpp.set_rmpp_type(RmppType::Ack)
+                .set_segment_number(1)
+                .set_new_window_last(9);
+        });
+        let remote = RemoteAddress::gsi(CLIENT, 0);
+        Datagram { mad, remote }
+    };
+    server.handle(&ack(2), NOW);
+
+    // Nothing was sent yet, so that nobody can be silent.
+    let later = NOW + Duration::from_secs(30);
+    server.handle_deadline(later);
+    let mut calls = 1;
+    let first = loop {
+        assert!(server.is_working());
+        calls += 1;
+        if let Some(sent) = server.poll_transmit(later)
+            && MadHeader::of(&sent.datagram.mad).tid().0 == 1
+        {
+            break sent.datagram.mad;
+        }
+    };
+    assert_eq!(calls, 20);
+    let flags = RmppFlags::ACTIVE | RmppFlags::FIRST;
+    assert_eq!(rmpp_of(&first).flags(), flags);
+    assert_eq!(rmpp_of(&first).payload_length(), 0, "nobody knows yet");
+    server.handle(&ack(1), later);
+    let last = server.poll_transmit(later).unwrap().datagram.mad;
+    assert_eq!(rmpp_of(&last).flags(), RmppFlags::ACTIVE | RmppFlags::LAST);
+    assert_eq!(rmpp_of(&last).payload_length(), 20 + 56);
+    assert_eq!(last[56..56 + 56], [1; 56]);
+}
+
+#[test]
+fn what_waits_to_be_sent_is_work() {
+    let mut server = Rmpp::new(RmppConfig::default());
+    assert!(!server.is_working());
+    for tid in 0..3 {
+        let answer = message(Method::GET_RESPONSE, tid, &[], CLIENT, false);
+        server.send(answer, Duration::ZERO, NOW).unwrap();
+    }
+    for _ in 0..3 {
+        assert!(server.is_working());
+        server.poll_transmit(NOW).unwrap();
+    }
+    assert!(!server.is_working());
+}

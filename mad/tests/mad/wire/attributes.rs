@@ -1,0 +1,368 @@
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::*;
+use rsm_mad::wire::fields;
+
+use crate::wire::accessor::{Accessor, accessors, check, check_layout};
+
+const LEN: usize = 64;
+
+fn check_attribute<A: Attribute>(accessors: &[Accessor]) {
+    let table = fields::of_attribute(A::ID).unwrap();
+    check_layout(LEN, table);
+    check(LEN, table, accessors);
+}
+
+macro_rules! attribute_test {
+    ($test:ident, $view:ident; $($accessors:tt)*) => {
+        #[test]
+        fn $test() {
+            check_attribute::<$view>(&accessors!($view, $view::from_data, $view::as_data; $($accessors)*));
+        }
+    };
+}
+
+attribute_test! { node_info, NodeInfo;
+    "BaseVersion": base_version, set_base_version;
+    "ClassVersion": class_version, set_class_version;
+    "NodeType": node_type, set_node_type;
+    "NumPorts": num_ports, set_num_ports;
+    "SystemImageGUID": system_image_guid, set_system_image_guid;
+    "NodeGUID": node_guid, set_node_guid;
+    "PortGUID": port_guid, set_port_guid;
+    "PartitionCap": partition_cap, set_partition_cap;
+    "DeviceID": device_id, set_device_id;
+    "Revision": revision, set_revision;
+    "LocalPortNum": local_port_num, set_local_port_num;
+    "VendorID": vendor_id, set_vendor_id;
+}
+
+attribute_test! { switch_info, SwitchInfo;
+    "LinearFDBCap": linear_fdb_cap, set_linear_fdb_cap;
+    "RandomFDBCap": random_fdb_cap, set_random_fdb_cap;
+    "MulticastFDBCap": multicast_fdb_cap, set_multicast_fdb_cap;
+    "LinearFDBTop": linear_fdb_top, set_linear_fdb_top;
+    "DefaultPort": default_port, set_default_port;
+    "DefaultMulticastPrimaryPort": default_multicast_primary_port, set_default_multicast_primary_port;
+    "DefaultMulticastNotPrimaryPort": default_multicast_not_primary_port, set_default_multicast_not_primary_port;
+    "LifeTimeValue": life_time_value, set_life_time_value;
+    "PortStateChange": port_state_change, set_port_state_change;
+    "OptimizedSLtoVLMappingProgramming": optimized_sl_to_vl_mapping_programming, set_optimized_sl_to_vl_mapping_programming;
+    "LIDsPerPort": lids_per_port, set_lids_per_port;
+    "PartitionEnforcementCap": partition_enforcement_cap, set_partition_enforcement_cap;
+    "InboundEnforcementCap": inbound_enforcement_cap, set_inbound_enforcement_cap;
+    "OutboundEnforcementCap": outbound_enforcement_cap, set_outbound_enforcement_cap;
+    "FilterRawInboundCap": filter_raw_inbound_cap, set_filter_raw_inbound_cap;
+    "FilterRawOutboundCap": filter_raw_outbound_cap, set_filter_raw_outbound_cap;
+    "EnhancedPort0": enhanced_port0, set_enhanced_port0;
+    "MulticastFDBTop": multicast_fdb_top, set_multicast_fdb_top;
+}
+
+attribute_test! { port_info, PortInfo;
+    "M_Key": m_key, set_m_key;
+    "GidPrefix": gid_prefix, set_gid_prefix;
+    "LID": lid, set_lid;
+    "MasterSMLID": master_sm_lid, set_master_sm_lid;
+    "CapabilityMask": capability_mask, set_capability_mask;
+    "DiagCode": diag_code, set_diag_code;
+    "M_KeyLeasePeriod": m_key_lease_period, set_m_key_lease_period;
+    "LocalPortNum": local_port_num, set_local_port_num;
+    "LinkWidthEnabled": link_width_enabled, set_link_width_enabled;
+    "LinkWidthSupported": link_width_supported, set_link_width_supported;
+    "LinkWidthActive": link_width_active, set_link_width_active;
+    "LinkSpeedSupported": link_speed_supported, set_link_speed_supported;
+    "PortState": port_state, set_port_state;
+    "PortPhysicalState": port_physical_state, set_port_physical_state;
+    "LinkDownDefaultState": link_down_default_state, set_link_down_default_state;
+    "M_KeyProtectBits": m_key_protect_bits, set_m_key_protect_bits;
+    "LMC": lmc, set_lmc;
+    "LinkSpeedActive": link_speed_active, set_link_speed_active;
+    "LinkSpeedEnabled": link_speed_enabled, set_link_speed_enabled;
+    "NeighborMTU": neighbor_mtu, set_neighbor_mtu;
+    "MasterSMSL": master_sm_sl, set_master_sm_sl;
+    "VLCap": vl_cap, set_vl_cap;
+    "InitType": init_type, set_init_type;
+    "VLHighLimit": vl_high_limit, set_vl_high_limit;
+    "VLArbitrationHighCap": vl_arbitration_high_cap, set_vl_arbitration_high_cap;
+    "VLArbitrationLowCap": vl_arbitration_low_cap, set_vl_arbitration_low_cap;
+    "InitTypeReply": init_type_reply, set_init_type_reply;
+    "MTUCap": mtu_cap, set_mtu_cap;
+    "VLStallCount": vl_stall_count, set_vl_stall_count;
+    "HOQLife": hoq_life, set_hoq_life;
+    "OperationalVLs": operational_vls, set_operational_vls;
+    "PartitionEnforcementInbound": partition_enforcement_inbound, set_partition_enforcement_inbound;
+    "PartitionEnforcementOutbound": partition_enforcement_outbound, set_partition_enforcement_outbound;
+    "FilterRawInbound": filter_raw_inbound, set_filter_raw_inbound;
+    "FilterRawOutbound": filter_raw_outbound, set_filter_raw_outbound;
+    "M_KeyViolations": m_key_violations, set_m_key_violations;
+    "P_KeyViolations": p_key_violations, set_p_key_violations;
+    "Q_KeyViolations": q_key_violations, set_q_key_violations;
+    "GUIDCap": guid_cap, set_guid_cap;
+    "ClientReregister": client_reregister, set_client_reregister;
+    "MulticastPKeyTrapSuppressionEnabled": multicast_p_key_trap_suppression_enabled, set_multicast_p_key_trap_suppression_enabled;
+    "SubnetTimeOut": subnet_timeout, set_subnet_timeout;
+    "RespTimeValue": resp_time_value, set_resp_time_value;
+    "LocalPhyErrors": local_phy_errors, set_local_phy_errors;
+    "OverrunErrors": overrun_errors, set_overrun_errors;
+    "MaxCreditHint": max_credit_hint, set_max_credit_hint;
+    "LinkSpeedExtActive2": link_speed_ext_active2, set_link_speed_ext_active2;
+    "LinkSpeedExtSupported2": link_speed_ext_supported2, set_link_speed_ext_supported2;
+    "LinkSpeedExtEnabled2": link_speed_ext_enabled2, set_link_speed_ext_enabled2;
+    "LinkRoundTripLatency": link_round_trip_latency, set_link_round_trip_latency;
+    "CapabilityMask2": capability_mask2, set_capability_mask2;
+    "LinkSpeedExtActive": link_speed_ext_active, set_link_speed_ext_active;
+    "LinkSpeedExtSupported": link_speed_ext_supported, set_link_speed_ext_supported;
+    "LinkSpeedExtEnabled": link_speed_ext_enabled, set_link_speed_ext_enabled;
+}
+
+attribute_test! { sm_info, SmInfo;
+    "GUID": guid, set_guid;
+    "SM_Key": sm_key, set_sm_key;
+    "ActCount": act_count, set_act_count;
+    "Priority": priority, set_priority;
+    "SMState": sm_state, set_sm_state;
+}
+
+attribute_test! { mlnx_ext_port_info, MlnxExtPortInfo;
+    "StateChangeEnable": state_change_enable, set_state_change_enable;
+    "LinkSpeedSupported": link_speed_supported, set_link_speed_supported;
+    "LinkSpeedEnabled": link_speed_enabled, set_link_speed_enabled;
+    "LinkSpeedActive": link_speed_active, set_link_speed_active;
+}
+
+attribute_test! { ar_info, ArInfo;
+    "RNTransmitEnabled": rn_transmit_enabled, set_rn_transmit_enabled;
+    "FREnabled": fast_recovery_enabled, set_fast_recovery_enabled;
+    "E": enabled, set_enabled;
+    "HBFBySLEnabled": hbf_by_sl_enabled, set_hbf_by_sl_enabled;
+    "WHBFEnabled": weighted_hbf_enabled, set_weighted_hbf_enabled;
+    "HBFByVLEnabled": hbf_by_vl_enabled, set_hbf_by_vl_enabled;
+    "pFRNEnabled": pfrn_enabled, set_pfrn_enabled;
+}
+
+attribute_test! { notice_of_the_specification, Notice;
+    "IsGeneric": is_generic, set_is_generic;
+    "Type": notice_type, set_notice_type;
+    "ProducerType/VendorID": producer_type, set_producer_type;
+    "TrapNumber/DeviceID": trap_number, set_trap_number;
+    "IssuerLID": issuer_lid, set_issuer_lid;
+    "NoticeToggle": notice_toggle, set_notice_toggle;
+    "NoticeCount": notice_count, set_notice_count;
+}
+
+attribute_test! { notice_of_a_vendor, Notice;
+    "IsGeneric": is_generic, set_is_generic;
+    "Type": notice_type, set_notice_type;
+    "ProducerType/VendorID": vendor_id, set_vendor_id;
+    "TrapNumber/DeviceID": device_id, set_device_id;
+    "IssuerLID": issuer_lid, set_issuer_lid;
+    "NoticeToggle": notice_toggle, set_notice_toggle;
+    "NoticeCount": notice_count, set_notice_count;
+}
+
+/// A view of `data` and its bytes after `change`.
+fn changed<A: Attribute>(data: &mut [u8], change: impl FnOnce(&mut A)) {
+    change(A::from_data_mut(data.try_into().unwrap()));
+}
+
+fn view<A: Attribute>(data: &[u8]) -> &A {
+    A::from_data(data.try_into().unwrap())
+}
+
+#[test]
+fn guid_info() {
+    check_attribute::<GuidInfo>(&[Accessor {
+        name: "GUID",
+        get: |data, index| view::<GuidInfo>(data).guid(index.into()).unwrap().0.into(),
+        set: |data, index, value| {
+            changed(data, |info: &mut GuidInfo| {
+                let mut guids = info.guids();
+                guids[usize::from(index)] = Guid(value as u64);
+                info.set_guids(guids);
+            });
+        },
+    }]);
+    assert_eq!(GuidInfo::default().guid(GuidInfo::ENTRIES), None);
+}
+
+#[test]
+fn p_key_table() {
+    check_attribute::<PKeyTable>(&[Accessor {
+        name: "P_Key",
+        get: |data, index| {
+            view::<PKeyTable>(data)
+                .p_key(index.into())
+                .unwrap()
+                .0
+                .into()
+        },
+        set: |data, index, value| {
+            changed(data, |table: &mut PKeyTable| {
+                let mut p_keys = table.p_keys();
+                p_keys[usize::from(index)] = PKey(value as u16);
+                table.set_p_keys(p_keys);
+            });
+        },
+    }]);
+    assert_eq!(PKeyTable::default().p_key(PKeyTable::ENTRIES), None);
+}
+
+#[test]
+fn sl_to_vl_mapping() {
+    check_attribute::<SlToVlMapping>(&[Accessor {
+        name: "SLtoVL",
+        get: |data, index| view::<SlToVlMapping>(data).vls()[usize::from(index)].into(),
+        set: |data, index, value| {
+            changed(data, |mapping: &mut SlToVlMapping| {
+                let mut vls = mapping.vls();
+                vls[usize::from(index)] = value as u8;
+                mapping.set_vls(vls);
+            });
+        },
+    }]);
+}
+
+#[test]
+fn vl_arbitration() {
+    check_attribute::<VlArbitration>(&[
+        Accessor {
+            name: "VL",
+            get: |data, index| {
+                let table: &VlArbitration = view(data);
+                table.entries()[usize::from(index)].vl().into()
+            },
+            set: |data, index, value| {
+                changed(data, |table: &mut VlArbitration| {
+                    table.entries_mut()[usize::from(index)].set_vl(value as u8);
+                });
+            },
+        },
+        Accessor {
+            name: "Weight",
+            get: |data, index| {
+                let table: &VlArbitration = view(data);
+                table.entries()[usize::from(index)].weight().into()
+            },
+            set: |data, index, value| {
+                changed(data, |table: &mut VlArbitration| {
+                    table.entries_mut()[usize::from(index)].set_weight(value as u8);
+                });
+            },
+        },
+    ]);
+}
+
+#[test]
+fn linear_forwarding_table() {
+    check_attribute::<LinearForwardingTable>(&[Accessor {
+        name: "Port",
+        get: |data, index| {
+            let table: &LinearForwardingTable = view(data);
+            table.port(index.into()).unwrap().0.into()
+        },
+        set: |data, index, value| {
+            changed(data, |table: &mut LinearForwardingTable| {
+                table.ports_mut()[usize::from(index)] = value as u8;
+            });
+        },
+    }]);
+    let table = LinearForwardingTable::default();
+    assert_eq!(table.port(LinearForwardingTable::ENTRIES), None);
+    assert_eq!(LinearForwardingTable::block_of(Lid(63)), 0);
+    assert_eq!(
+        LinearForwardingTable::block_of(Lid::UNICAST_LAST),
+        LinearForwardingTable::BLOCKS - 1
+    );
+}
+
+#[test]
+fn multicast_forwarding_table() {
+    check_attribute::<MulticastForwardingTable>(&[Accessor {
+        name: "PortMask",
+        get: |data, index| {
+            let table: &MulticastForwardingTable = view(data);
+            table.mask(index.into()).unwrap().into()
+        },
+        set: |data, index, value| {
+            changed(data, |table: &mut MulticastForwardingTable| {
+                let mut masks = table.masks();
+                masks[usize::from(index)] = value as u16;
+                table.set_masks(masks);
+            });
+        },
+    }]);
+    let table = MulticastForwardingTable::default();
+    assert_eq!(table.mask(MulticastForwardingTable::ENTRIES), None);
+    let block_and_index = MulticastForwardingTable::block_and_index_of;
+    assert_eq!(block_and_index(Lid(0xC000)), Some((0, 0)));
+    assert_eq!(block_and_index(Lid(0xFFFE)), Some((511, 30)));
+    assert_eq!(block_and_index(Lid(0xBFFF)), None);
+}
+
+#[test]
+fn node_description_is_text_up_to_the_first_nul() {
+    check_attribute::<NodeDescription>(&[]);
+    assert_eq!(NodeDescription::new(b"leaf-1").text(), b"leaf-1");
+    assert_eq!(NodeDescription::new(b"a\0b").text(), b"a");
+    let full = NodeDescription::new(&[b'x'; 70]);
+    assert_eq!(full.text(), [b'x'; 64]);
+    assert_eq!(NodeDescription::default().text(), b"");
+}
+
+#[test]
+fn modifiers_are_put_together_and_taken_apart() {
+    let port = PortNum(0xAB);
+    assert_eq!(PKeyTable::modifier(port, 0x1234), 0x00AB_1234);
+    assert_eq!(PKeyTable::modifier_port(0x00AB_1234), port);
+    assert_eq!(PKeyTable::modifier_block(0x00AB_1234), 0x1234);
+
+    assert_eq!(SlToVlMapping::modifier(PortNum(1), PortNum(2)), 0x0102);
+    assert_eq!(SlToVlMapping::modifier_input(0x0102), Some(PortNum(1)));
+    assert_eq!(SlToVlMapping::modifier_output(0x0102), Some(PortNum(2)));
+    assert_eq!(SlToVlMapping::modifier_all_ports(), 0x3_0000);
+    assert_eq!(SlToVlMapping::modifier_input(0x3_0000), None);
+    assert_eq!(SlToVlMapping::modifier_output(0x3_0000), None);
+    assert_eq!(SlToVlMapping::modifier_all_inputs(PortNum(9)), 0x2_0009);
+
+    for (number, block) in (1..).zip(VlArbitrationBlock::ALL) {
+        let modifier = VlArbitration::modifier(port, block);
+        assert_eq!(modifier, number << 16 | 0xAB);
+        assert_eq!(VlArbitration::modifier_port(modifier), port);
+        assert_eq!(VlArbitration::modifier_block(modifier), Some(block));
+    }
+    assert_eq!(VlArbitration::modifier_block(0), None);
+    assert_eq!(VlArbitration::modifier_block(0x5_0000), None);
+
+    let modifier = MulticastForwardingTable::modifier(511, 15);
+    assert_eq!(modifier, 0xF000_01FF);
+    assert_eq!(MulticastForwardingTable::modifier_block(modifier), 511);
+    assert_eq!(MulticastForwardingTable::modifier_position(modifier), 15);
+
+    assert_eq!(LinearForwardingTable::modifier(767), 767);
+    assert_eq!(GuidInfo::modifier(31), 31);
+    assert_eq!(MlnxExtPortInfo::modifier(port), 0xAB);
+}
+
+/// Capabilities and sizes belong to the switch; what follows from the groups of another manager does not stay.
+#[test]
+fn disabled_ar_info_forwards_by_no_group_and_keeps_the_rest() {
+    let all = ArInfo::from_data(&[0xFF; 64]);
+    assert!(all.uses_groups());
+    let mut off = *all;
+    off.disable();
+    assert!(!off.uses_groups());
+    let mut expected = [0xFF; 64];
+    (expected[3], expected[22]) = (0b1100_1110, 0x0F);
+    assert_eq!(off.as_data(), &expected);
+    let mut on = ArInfo::default();
+    on.set_fast_recovery_enabled(true);
+    assert!(on.uses_groups(), "another port is used where one is down");
+}
+
+#[test]
+fn fdr10_hides_behind_qdr_only() {
+    let mut ext = MlnxExtPortInfo::default();
+    assert_eq!(ext.refine(Speed::Qdr), Speed::Qdr);
+    ext.set_link_speed_active(MlnxLinkSpeed::FDR10);
+    assert_eq!(ext.refine(Speed::Qdr), Speed::Fdr10);
+    assert_eq!(ext.refine(Speed::Edr), Speed::Edr);
+}

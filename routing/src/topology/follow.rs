@@ -1,0 +1,345 @@
+//! A topology from the one before and the switches that are different.
+//!
+//! Sections of switches that stay as they are are copied, with the numbers of switches and destinations moved; nothing is
+//! sorted or looked up for them.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use super::builder::{check_lids, connect, index_lids};
+use super::{
+    Cable, Destination, EndpointKind, HalfLink, LAST_PORT, NONE, PortUse, Switch, SwitchIdx,
+    Topology, TopologyError,
+};
+
+/// A switch, what it is cabled to, and what hangs off it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchPart {
+    /// The switch.
+    pub switch: Switch,
+    /// The base LID of its port 0.
+    pub lid: Lid,
+    /// Its port 0 answers to 2^LMC LIDs.
+    pub lmc: Lmc,
+    /// Its ends of cables to switches, itself included.
+    pub cables: Vec<CableEnd>,
+    /// What else hangs off it.
+    pub ends: Vec<EndPart>,
+}
+
+/// One end of a cable between switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CableEnd {
+    /// The port that the cable is in.
+    pub port: PortNum,
+    /// The switch and port at the other end.
+    pub peer: (Guid, PortNum),
+    /// Its rate, as in [`TopologyBuilder::add_link`](super::TopologyBuilder::add_link).
+    pub weight: u32,
+}
+
+/// The port of a channel adapter, router or aggregation node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndPart {
+    /// The port of the switch that it hangs off.
+    pub port: PortNum,
+    /// Its GUID.
+    pub guid: Guid,
+    /// Its base LID.
+    pub lid: Lid,
+    /// It answers to 2^LMC LIDs.
+    pub lmc: Lmc,
+    /// What it is.
+    pub kind: EndpointKind,
+}
+
+/// Where a switch of the topology that is made comes from.
+enum Source<'a> {
+    /// It is as it was.
+    Same(SwitchIdx),
+    Part(&'a SwitchPart),
+}
+
+impl Topology {
+    /// This topology with other switches in the place of those with the same GUIDs; `None` takes one out. Equal to the
+    /// topology that [`TopologyBuilder`](super::TopologyBuilder) makes of all of it.
+    ///
+    /// # Errors
+    /// The parts contradict each other or what stays: a cable has to be told of at both ends.
+    pub fn follow(
+        &self,
+        changes: &BTreeMap<Guid, Option<SwitchPart>>,
+    ) -> Result<Topology, TopologyError> {
+        let sources = self.sources(changes);
+        if sources.len() > Lid::UNICAST_LAST.index() {
+            return Err(TopologyError::TooManySwitches);
+        }
+        let mut next = Following::new(self, &sources);
+        for (index, source) in sources.iter().enumerate() {
+            let index = SwitchIdx(index as u32);
+            match source {
+                Source::Same(old) => next.copy(self, *old, index)?,
+                Source::Part(part) => next.add(part, index)?,
+            }
+        }
+        let of_same = |cable: &&Cable| !changes.contains_key(&cable.a.0);
+        let kept = self.loopbacks.iter().filter(of_same);
+        next.made.loopbacks.extend(kept.copied());
+        let topology = next.finish()?;
+        topology.check_cables(self, changes)?;
+        Ok(topology)
+    }
+
+    /// The switches of the topology that is made, in the order of their GUIDs.
+    fn sources<'a>(&self, changes: &'a BTreeMap<Guid, Option<SwitchPart>>) -> Vec<Source<'a>> {
+        let mut sources = Vec::with_capacity(self.switches.len() + changes.len());
+        let mut changes = changes.iter().peekable();
+        for (index, switch) in self.indices().zip(&self.switches) {
+            while let Some((_, part)) = changes.next_if(|(guid, _)| **guid < switch.guid) {
+                sources.extend(part.as_ref().map(Source::Part));
+            }
+            match changes.next_if(|(guid, _)| **guid == switch.guid) {
+                Some((_, part)) => sources.extend(part.as_ref().map(Source::Part)),
+                None => sources.push(Source::Same(index)),
+            }
+        }
+        sources.extend(changes.filter_map(|(_, part)| part.as_ref().map(Source::Part)));
+        sources
+    }
+
+    /// Every cable of a switch that changed, and every one that led to it `before`, has two ends.
+    fn check_cables(
+        &self,
+        before: &Topology,
+        changes: &BTreeMap<Guid, Option<SwitchPart>>,
+    ) -> Result<(), TopologyError> {
+        let check = |switch: SwitchIdx, port| match self.peer(switch, port) {
+            Some((peer, back)) if self.peer(peer, back) != Some((switch, port)) => {
+                let guid = self.switch(switch).guid;
+                Err(TopologyError::OneSided { guid, port })
+            }
+            _ => Ok(()),
+        };
+        for &guid in changes.keys() {
+            if let Some(switch) = self.switch_by_guid(guid) {
+                for link in self.links(switch) {
+                    check(switch, link.port)?;
+                }
+            }
+            let Some(old) = before.switch_by_guid(guid) else {
+                continue;
+            };
+            for group in before.groups(old) {
+                let neighbour = before.switch(group.neighbour).guid;
+                if let Some(switch) = self.switch_by_guid(neighbour) {
+                    for link in group.links {
+                        check(switch, link.peer_port)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The topology that is being made.
+struct Following {
+    /// The new number of each switch of the topology before.
+    moved: Vec<u32>,
+    /// Whether some switch has another number than before.
+    is_renumbered: bool,
+    /// GUIDs of the new switches.
+    guids: Vec<Guid>,
+    made: Topology,
+}
+
+impl Following {
+    fn new(before: &Topology, sources: &[Source<'_>]) -> Following {
+        let mut moved = vec![NONE; before.switch_count()];
+        let mut guids = Vec::with_capacity(sources.len());
+        for (index, source) in sources.iter().enumerate() {
+            match source {
+                Source::Same(old) => {
+                    moved[old.index()] = index as u32;
+                    guids.push(before.switch(*old).guid);
+                }
+                Source::Part(part) => {
+                    if let Some(old) = before.switch_by_guid(part.switch.guid) {
+                        moved[old.index()] = index as u32;
+                    }
+                    guids.push(part.switch.guid);
+                }
+            }
+        }
+        Following {
+            is_renumbered: !moved.iter().copied().eq(0..moved.len() as u32),
+            moved,
+            guids,
+            made: Topology {
+                switches: Vec::with_capacity(sources.len()),
+                group_start: vec![0],
+                groups: Vec::with_capacity(before.groups.len()),
+                links: Vec::with_capacity(before.links.len()),
+                loopbacks: Vec::new(),
+                destinations: Vec::with_capacity(before.destinations.len()),
+                destination_start: vec![0],
+                by_lid: Vec::new(),
+                port_start: vec![0],
+                ports: Vec::with_capacity(before.ports.len()),
+                components: Vec::new(),
+                component_of: Vec::new(),
+            },
+        }
+    }
+
+    fn copy(
+        &mut self,
+        before: &Topology,
+        old: SwitchIdx,
+        index: SwitchIdx,
+    ) -> Result<(), TopologyError> {
+        let switch = before.switch(old);
+        let to = |peer: u32, port: PortNum| match self.moved[peer as usize] {
+            NONE => Err(TopologyError::OneSided {
+                guid: switch.guid,
+                port,
+            }),
+            peer => Ok(peer),
+        };
+        let made = &mut self.made;
+        made.switches.push(switch.clone());
+        let range = before.destination_range(old);
+        let (from, first) = (range.start as u32, made.destinations.len() as u32);
+        let kept = before.destinations[range].iter();
+        made.destinations
+            .extend(kept.map(|destination| Destination {
+                switch: index,
+                ..destination.clone()
+            }));
+        if self.is_renumbered || from != first {
+            for (number, &leads_to) in (0..=u8::MAX).zip(before.port_uses(old)) {
+                made.ports.push(match leads_to {
+                    PortUse::Unused => PortUse::Unused,
+                    PortUse::Link { peer, peer_port } => PortUse::Link {
+                        peer: SwitchIdx(to(peer.0, PortNum(number))?),
+                        peer_port,
+                    },
+                    PortUse::Destination(at) => PortUse::Destination(at - from + first),
+                });
+            }
+        } else {
+            made.ports.extend_from_slice(before.port_uses(old));
+        }
+        let links = before.links_of(old);
+        let (from, first) = (links.start as u32, made.links.len() as u32);
+        for &(neighbour, link) in &before.groups[before.group_range(old)] {
+            let peer = to(neighbour, before.links[link as usize].port)?;
+            made.groups.push((peer, link - from + first));
+        }
+        made.links.extend_from_slice(&before.links[links]);
+        self.end_switch();
+        Ok(())
+    }
+
+    fn add(&mut self, part: &SwitchPart, index: SwitchIdx) -> Result<(), TopologyError> {
+        let Switch {
+            guid, num_ports, ..
+        } = part.switch;
+        if num_ports > LAST_PORT {
+            return Err(TopologyError::PortCount { guid, num_ports });
+        }
+        let made = &mut self.made;
+        made.switches.push(part.switch.clone());
+        let own = EndPart {
+            port: PortNum::ZERO,
+            guid,
+            lid: part.lid,
+            lmc: part.lmc,
+            kind: EndpointKind::Switch0,
+        };
+        let mut ends: Vec<EndPart> = std::iter::once(own)
+            .chain(part.ends.iter().copied())
+            .collect();
+        ends.sort_by_key(|end| end.lid);
+        let mut uses = vec![PortUse::Unused; usize::from(num_ports) + 1];
+        let mut claim = |port: PortNum, by: PortUse, is_external: bool| {
+            if is_external && (port == PortNum::ZERO || port.0 > num_ports) {
+                return Err(TopologyError::NoSuchPort {
+                    guid,
+                    port,
+                    num_ports,
+                });
+            }
+            let slot = &mut uses[port.index()];
+            if *slot != PortUse::Unused {
+                return Err(TopologyError::PortReused { guid, port });
+            }
+            *slot = by;
+            Ok(())
+        };
+        for end in ends {
+            check_lids(end.guid, end.lid, end.lmc)?;
+            let by = PortUse::Destination(made.destinations.len() as u32);
+            claim(end.port, by, end.kind != EndpointKind::Switch0)?;
+            made.destinations.push(Destination {
+                switch: index,
+                port: end.port,
+                guid: end.guid,
+                lid: end.lid,
+                lmc: end.lmc,
+                kind: end.kind,
+            });
+        }
+        let mut halves = Vec::with_capacity(part.cables.len());
+        for cable in &part.cables {
+            let found = self.guids.binary_search(&cable.peer.0);
+            let peer = found.map_err(|_| TopologyError::UnknownSwitch)? as u32;
+            let peer_port = cable.peer.1;
+            let by = PortUse::Link {
+                peer: SwitchIdx(peer),
+                peer_port,
+            };
+            claim(cable.port, by, true)?;
+            if peer == index.0 {
+                made.loopbacks.push(Cable {
+                    a: (guid, cable.port.min(peer_port)),
+                    b: (guid, cable.port.max(peer_port)),
+                });
+                continue;
+            }
+            let half = HalfLink {
+                port: cable.port,
+                peer_port,
+                weight: cable.weight.max(1),
+            };
+            halves.push((peer, half));
+        }
+        made.ports.append(&mut uses);
+        halves.sort_unstable_by_key(|&(peer, half)| (peer, half.port));
+        for group in halves.chunk_by(|a, b| a.0 == b.0) {
+            made.groups.push((group[0].0, made.links.len() as u32));
+            made.links.extend(group.iter().map(|&(_, half)| half));
+        }
+        self.end_switch();
+        Ok(())
+    }
+
+    fn end_switch(&mut self) {
+        let made = &mut self.made;
+        made.port_start.push(made.ports.len() as u32);
+        made.group_start.push(made.groups.len() as u32);
+        made.destination_start.push(made.destinations.len() as u32);
+    }
+
+    fn finish(self) -> Result<Topology, TopologyError> {
+        let mut made = self.made;
+        made.groups.push((NONE, made.links.len() as u32));
+        made.loopbacks.sort_unstable();
+        // A cable from one port of a switch to another of it is told of at both.
+        made.loopbacks.dedup();
+        (made.components, made.component_of) = connect(&made.group_start, &made.groups);
+        made.by_lid = index_lids(&made.destinations)?;
+        Ok(made)
+    }
+}

@@ -1,0 +1,310 @@
+//! What `dor` and `torus` promise, on meshes and tori, whole and broken.
+
+use crate::common;
+
+use std::sync::Arc;
+
+use common::{Fabric, assert_sound_on_lanes, grid, pgft};
+use proptest::prelude::*;
+use rsm_ids::Guid;
+use rsm_routing::engine::{
+    Coordinates, EngineError, EngineKind, Options, Routing, UnknownEngine, route,
+};
+use rsm_routing::lanes::{Lanes, ServiceLevels};
+use rsm_routing::tables::NO_PATH;
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::{Report, mixture_is_sound};
+
+fn routed(kind: EngineKind, topology: &Topology) -> Routing {
+    route(kind, topology, &Options::default(), None).unwrap()
+}
+
+/// Routes what is left of a torus that was routed before.
+fn rerouted(topology: &Topology, before: &Routing) -> Routing {
+    let options = Options {
+        previous_coordinates: before.coordinates.clone(),
+        ..Options::default()
+    };
+    route(EngineKind::Torus, topology, &options, None).unwrap()
+}
+
+fn assert_sound(topology: &Topology, routing: &Routing) -> Report {
+    let report = assert_sound_on_lanes(topology, routing);
+    assert_eq!(report.switch_pairs.unreachable, 0);
+    report
+}
+
+fn torus(sizes: &[usize], missing: &[usize]) -> Topology {
+    let dimensions: Vec<(usize, bool)> = sizes.iter().map(|&size| (size, true)).collect();
+    grid(&dimensions, 1, missing)
+}
+
+/// The longest of the shortest paths.
+fn diameter(sizes: &[usize]) -> u32 {
+    sizes.iter().map(|&size| size as u32 / 2).sum()
+}
+
+/// The service level of every pair of switches that both topologies have.
+fn levels(topology: &Topology, routing: &Routing, common: &Topology) -> Vec<Option<u8>> {
+    let index = |guid: Guid| topology.switch_by_guid(guid).unwrap();
+    let guids: Vec<Guid> = common.switches().iter().map(|switch| switch.guid).collect();
+    guids
+        .iter()
+        .flat_map(|&from| guids.iter().map(move |&to| (from, to)))
+        .map(|(from, to)| routing.lanes.level(index(from), index(to)))
+        .collect()
+}
+
+#[test]
+fn tori_are_recognised_and_routed_on_shortest_paths() {
+    for sizes in [
+        &[5][..],
+        &[3, 3],
+        &[5, 6],
+        &[4, 4],
+        &[3, 4, 5],
+        &[6, 6, 6],
+        &[7, 2, 5],
+    ] {
+        let topology = torus(sizes, &[]);
+        let routing = routed(EngineKind::Torus, &topology);
+        let report = assert_sound(&topology, &routing);
+        assert_eq!(report.max_hops, diameter(sizes), "{}", routing.reason);
+        // Rings of four are squares, and pairs are no rings.
+        let rings = sizes.iter().filter(|&&size| size > 2 && size != 4).count();
+        let wraps = &routing.coordinates.as_ref().unwrap().wraps;
+        assert_eq!(wraps.iter().filter(|&&wraps| wraps).count(), rings);
+        assert_eq!(routing.lanes.vls(), if rings > 0 { 3 } else { 2 });
+        assert_eq!(routing.lanes.needs_levels(), rings > 0);
+    }
+}
+
+#[test]
+fn load_is_alike_on_all_links_of_a_torus() {
+    let topology = torus(&[6, 6], &[]);
+    let report = assert_sound(&topology, &routed(EngineKind::Torus, &topology));
+    assert!(
+        (report.load.max as f64) < report.load.mean * 1.2,
+        "{:?}",
+        report.load
+    );
+}
+
+#[test]
+fn meshes_and_hypercubes_are_routed_by_dor_on_one_lane() {
+    for sizes in [&[7][..], &[4, 5], &[3, 3, 3], &[2, 2, 2, 2, 2], &[2, 9]] {
+        let dimensions: Vec<(usize, bool)> = sizes.iter().map(|&size| (size, false)).collect();
+        let topology = grid(&dimensions, 2, &[]);
+        let routing = routed(EngineKind::Dor, &topology);
+        let report = assert_sound(&topology, &routing);
+        assert!(routing.lanes.is_single());
+        let longest: usize = sizes.iter().map(|size| size - 1).sum();
+        assert_eq!(report.max_hops as usize, longest, "{}", routing.reason);
+        assert_sound(&topology, &routed(EngineKind::Torus, &topology));
+    }
+    let error = route(
+        EngineKind::Dor,
+        &torus(&[5, 5], &[]),
+        &Options::default(),
+        None,
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "dor does not fit this fabric: it has rings of 5, which need the lanes of torus"
+    );
+}
+
+#[test]
+fn what_is_no_grid_is_refused_with_what_shows_it() {
+    let tree = pgft(&[4, 6], &[1, 4], &[1, 1], 0);
+    let mut fabric = Fabric::new();
+    let switches = fabric.switches(5);
+    for other in &switches[1..] {
+        fabric.link(switches[0], *other);
+    }
+    let star = fabric.build();
+    let mut fabric = Fabric::new();
+    let switches = fabric.switches(4);
+    fabric.link(switches[0], switches[1]);
+    fabric.link(switches[2], switches[3]);
+    let apart = fabric.build();
+    for (topology, what) in [
+        (tree, ""),
+        (star, "4 neighbours in one row"),
+        (apart, "no connection"),
+    ] {
+        for kind in [EngineKind::Dor, EngineKind::Torus] {
+            let error = route(kind, &topology, &Options::default(), None).unwrap_err();
+            assert!(matches!(error, EngineError::Shape { .. }), "{error}");
+            let text = error.to_string();
+            assert!(
+                text.contains("it is no mesh or torus: ") && text.contains(what),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_switch_that_fails_changes_no_service_level() {
+    for sizes in [&[5, 6][..], &[5, 5, 5]] {
+        let whole = torus(sizes, &[]);
+        let before = routed(EngineKind::Torus, &whole);
+        for failed in (0..whole.switch_count()).step_by(6) {
+            let topology = torus(sizes, &[failed]);
+            let after = rerouted(&topology, &before);
+            assert_sound(&topology, &after);
+            assert_eq!(after.lanes.vls(), before.lanes.vls(), "{}", after.reason);
+            assert!(
+                after.reason.contains("around what is broken"),
+                "{}",
+                after.reason
+            );
+            assert_eq!(
+                levels(&topology, &after, &topology),
+                levels(&whole, &before, &topology)
+            );
+            // And back.
+            let again = rerouted(&whole, &after);
+            assert_eq!(
+                (&again.tables, &again.lanes),
+                (&before.tables, &before.lanes)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_fault_leaves_levels_and_lanes_as_they_were() {
+    let whole = torus(&[5, 6], &[]);
+    let before = routed(EngineKind::Torus, &whole);
+    for failed in whole.indices() {
+        let guid = whole.switch(failed).guid;
+        let links = whole.groups(failed).flat_map(|group| group.links);
+        let ends: Vec<_> = links.map(|link| (guid, link.port)).collect();
+        for ends in [&ends[..], &ends[..1]] {
+            let broken = whole.without_cables(ends);
+            let after = rerouted(&broken, &before);
+            assert_sound(&broken, &after);
+            let agrees = |lanes: &Lanes| lanes.agree_with(&broken, &before.lanes, &whole);
+            assert!(agrees(&after.lanes), "{}", after.reason);
+            assert!(!agrees(&Lanes::layers(&broken, ServiceLevels::Any, 1)));
+        }
+    }
+}
+
+#[test]
+fn a_new_lid_comes_in_any_order_on_the_lanes_of_a_torus() {
+    let topology = torus(&[5, 6], &[]);
+    let routing = routed(EngineKind::Torus, &topology);
+    let lid = topology.destinations_of(topology.indices().nth(7).unwrap())[1].lid;
+    let mut before = routing.tables.clone();
+    for lft in &mut before.lfts {
+        lft.set_entry(lid, NO_PATH);
+    }
+    assert!(mixture_is_sound(
+        &topology,
+        &before,
+        &routing.tables,
+        &routing.lanes
+    ));
+    // On one lane it would close a circle.
+    let one = Lanes::layers(&topology, ServiceLevels::Any, 1);
+    assert!(!mixture_is_sound(&topology, &before, &routing.tables, &one));
+}
+
+#[test]
+fn a_torus_is_recognised_without_one_of_its_switches() {
+    for failed in 0..30 {
+        let topology = torus(&[5, 6], &[failed]);
+        let routing = routed(EngineKind::Torus, &topology);
+        assert_eq!(
+            routing.coordinates.as_ref().unwrap().sizes,
+            [6, 5],
+            "{failed}"
+        );
+        assert_sound(&topology, &routing);
+    }
+}
+
+#[test]
+fn a_new_switch_takes_the_place_that_its_links_fit() {
+    let whole = torus(&[5, 6], &[]);
+    let before = routed(EngineKind::Torus, &whole);
+    let mut known = Coordinates::clone(before.coordinates.as_ref().unwrap());
+    let place = known.places.remove(&whole.switches()[11].guid).unwrap();
+    let options = Options {
+        previous_coordinates: Some(Arc::new(known)),
+        ..Options::default()
+    };
+    let after = route(EngineKind::Torus, &whole, &options, None).unwrap();
+    assert_eq!(
+        after.coordinates.unwrap().places[&whole.switches()[11].guid],
+        place
+    );
+    assert_eq!(after.tables, before.tables);
+}
+
+#[test]
+fn more_faults_than_it_can_go_around_are_routed_by_nue() {
+    // A corner of a mesh that hangs on one link in its second dimension.
+    let topology = grid(&[(4, false), (4, false)], 1, &[]);
+    let before = routed(EngineKind::Torus, &topology);
+    let broken = grid(&[(4, false), (4, false)], 1, &[4, 9]);
+    let after = rerouted(&broken, &before);
+    assert_sound(&broken, &after);
+    assert!(
+        after.reason.contains("routed by nue, on one lane"),
+        "{}",
+        after.reason
+    );
+    assert!(after.lanes.is_single());
+}
+
+#[test]
+fn two_lanes_are_too_few_for_a_torus() {
+    let options = Options {
+        max_vls: Some(2),
+        ..Options::default()
+    };
+    let error = route(EngineKind::Torus, &torus(&[5, 5], &[]), &options, None).unwrap_err();
+    let text = "torus needs 3 virtual lanes on this fabric, and its links have 2";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn a_name_that_is_none_is_answered_with_all_names() {
+    let error: UnknownEngine = "toru".parse::<EngineKind>().unwrap_err();
+    let text = error.to_string();
+    for kind in EngineKind::ALL {
+        assert!(text.contains(kind.name()), "{text}");
+        assert_eq!(kind.name().parse::<EngineKind>(), Ok(kind));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn broken_links_change_no_service_level(
+        sizes in proptest::collection::vec(3usize..7, 1..4),
+        holes in proptest::collection::vec(any::<prop::sample::Index>(), 1..5),
+    ) {
+        let whole = torus(&sizes, &[]);
+        let before = routed(EngineKind::Torus, &whole);
+        assert_sound(&whole, &before);
+        let cables = whole.cables();
+        let ends: Vec<_> = holes.iter().map(|hole| cables[hole.index(cables.len())].a).collect();
+        let broken = whole.without_cables(&ends);
+        prop_assume!(broken.components().len() == 1);
+        let after = rerouted(&broken, &before);
+        assert_sound(&broken, &after);
+        if !after.lanes.is_single() {
+            prop_assert_eq!(after.lanes.levels(), before.lanes.levels());
+        }
+        if ends.len() == 1 && !matches!(before.lanes.levels(), ServiceLevels::Any) && !sizes.contains(&4) {
+            prop_assert!(!after.lanes.is_single(), "{}", after.reason);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Pictures: a golden one, and that none breaks whatever the fabric is and its nodes are called.
+
+use crate::common;
+use crate::random;
+
+use common::{Fabric, pgft};
+use proptest::prelude::*;
+use rsm_ids::Guid;
+use rsm_routing::engine::{EngineKind, Options, levels_from_hosts, route};
+use rsm_routing::picture::{CELLS, Scene, draw};
+use rsm_routing::quality::link_uses;
+use rsm_routing::topology::Topology;
+
+fn drawn(topology: &Topology, name: &dyn Fn(Guid) -> String) -> String {
+    let routing = route(EngineKind::UpDn, topology, &Options::default(), None).unwrap();
+    draw(&Scene {
+        topology,
+        links: &link_uses(topology, &routing.tables),
+        levels: &levels_from_hosts(topology),
+        title: &name(Guid(0)),
+        notes: &["a note".to_owned(), name(Guid(1))],
+        name,
+    })
+}
+
+/// Checks that tags nest, attributes are quoted and nothing but the five entities is referred to,
+/// and gives how many elements there are.
+fn assert_well_formed(text: &str) -> usize {
+    let mut open: Vec<&str> = Vec::new();
+    let mut elements = 0;
+    let mut rest = text;
+    while let Some(start) = rest.find('<') {
+        assert!(!rest[..start].contains('>'), "> outside of a tag");
+        for reference in rest[..start].split('&').skip(1) {
+            let (name, _) = reference.split_once(';').unwrap();
+            assert!(
+                ["amp", "lt", "gt", "quot", "apos"].contains(&name),
+                "&{name};"
+            );
+        }
+        let end = start + rest[start..].find('>').unwrap();
+        let tag = &rest[start + 1..end];
+        match tag.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name)),
+            None => {
+                elements += 1;
+                let name = tag.split([' ', '/']).next().unwrap();
+                assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+                if !tag.ends_with('/') {
+                    open.push(name);
+                }
+            }
+        }
+        rest = &rest[end + 1..];
+    }
+    assert_eq!(open, Vec::<&str>::new());
+    elements
+}
+
+#[test]
+fn a_small_tree_looks_as_it_did() {
+    let topology = pgft(&[2, 2], &[1, 2], &[1, 1], 0);
+    let picture = drawn(&topology, &|guid| format!("switch-{:x}", guid.0));
+    assert_well_formed(&picture);
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/two-by-two.svg");
+    if std::env::var_os("RSM_BLESS").is_some() {
+        std::fs::write(golden, &picture).unwrap();
+    }
+    let expected = std::fs::read_to_string(golden).unwrap();
+    assert_eq!(
+        picture, expected,
+        "set RSM_BLESS=1 to accept what is drawn now"
+    );
+}
+
+#[test]
+fn a_large_fabric_is_drawn_in_as_many_elements_as_a_page_has_room_for() {
+    let topology = pgft(&[8, 24, 20], &[1, 8, 6], &[1, 1, 1], 0);
+    assert!(topology.switch_count() > 3 * CELLS);
+    let picture = drawn(&topology, &|guid| guid.to_string());
+    assert!(assert_well_formed(&picture) < 3 * 4 * CELLS + 200);
+}
+
+#[test]
+fn nothing_is_drawn_of_nothing() {
+    let empty = Fabric::new().build();
+    assert_well_formed(&drawn(&empty, &|_| String::new()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_fabric_is_drawn_well_formed(plan in random::any_graph(), name in ".*") {
+        assert_well_formed(&drawn(&plan.build(), &|_| name.clone()));
+    }
+}

@@ -1,0 +1,367 @@
+//! Judgements: hand-computed ones of small fabrics, an oracle that follows one packet at a time, and
+//! what published figures promise of fat trees.
+
+use crate::common;
+use crate::random;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{Fabric, pgft};
+use proptest::prelude::*;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_routing::engine::{EngineKind, Options, route};
+use rsm_routing::quality::{
+    LinkUse, Quality, SHIFTS, Settings, judge, link_uses, topological_order,
+};
+use rsm_routing::tables::{NO_PATH, Tables};
+use rsm_routing::topology::{Destination, PortUse, Topology};
+use rsm_routing::verify::verify;
+
+fn routed(kind: EngineKind, topology: &Topology) -> Tables {
+    route(kind, topology, &Options::default(), None)
+        .unwrap()
+        .tables
+}
+
+fn judged(topology: &Topology, tables: &Tables) -> Quality {
+    judge(topology, tables, &Settings::default())
+}
+
+/// The way of a packet, as (switch, port) of each link, or `None` where it does not arrive.
+fn way(
+    topology: &Topology,
+    tables: &Tables,
+    from: &Destination,
+    to: &Destination,
+) -> Option<Vec<(Guid, PortNum)>> {
+    let mut at = from.switch;
+    let mut way = Vec::new();
+    loop {
+        let byte = tables
+            .lfts
+            .get(at.index())
+            .map_or(NO_PATH, |lft| lft.entry(to.lid));
+        if at == to.switch {
+            return (byte == to.port.0).then_some(way);
+        }
+        match topology.port_use(at, PortNum(byte)) {
+            PortUse::Link { peer, .. } if way.len() <= topology.switch_count() => {
+                way.push((topology.switch(at).guid, PortNum(byte)));
+                at = peer;
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Two leaves with two hosts each below two spines, and tables in which `spine` says over which one
+/// each host is sent to.
+fn two_by_two(spine: [usize; 4]) -> (Topology, Tables) {
+    let mut fabric = Fabric::new();
+    let switches = fabric.switches(4);
+    for leaf in [0, 1] {
+        fabric.hosts(switches[leaf], 2);
+        fabric.link(switches[leaf], switches[2]);
+        fabric.link(switches[leaf], switches[3]);
+    }
+    let topology = fabric.build();
+    let mut tables = routed(EngineKind::MinHop, &topology);
+    for (host, &spine) in spine.iter().enumerate() {
+        let lid = Lid(5 + host as u16);
+        let own_leaf = host / 2;
+        // Ports 1 and 2 of a leaf lead to its hosts, 3 and 4 to the spines.
+        tables.lfts[1 - own_leaf].set_entry(lid, 3 + spine as u8);
+    }
+    (topology, tables)
+}
+
+#[test]
+fn two_leaves_spread_over_two_spines_have_no_contention() {
+    let (topology, tables) = two_by_two([0, 1, 0, 1]);
+    let quality = judged(&topology, &tables);
+    assert_eq!(
+        (quality.hosts, quality.links, quality.lost_pairs),
+        (4, 8, 0)
+    );
+    // Two hosts send to each host of the other leaf: 8 pairs, 2 hops each, on 8 links.
+    assert_eq!((quality.paths.max, quality.paths.mean), (2, 2.0));
+    assert_eq!(quality.paths.max_over_mean(), 1.0);
+    assert_eq!(quality.paths.rate_max_over_mean, 1.0);
+    assert_eq!(quality.all_to_all, 1);
+    assert_eq!((quality.shift.max, quality.shift.mean), (1, 1.0));
+    assert_eq!((quality.shift.phases, quality.shift.of), (3, 3));
+    assert_eq!(quality.random.max, 1);
+    assert_eq!((quality.bisection.mean, quality.bisection.min), (1.0, 1.0));
+    assert_eq!(quality.ring.max, 1);
+    assert_eq!(
+        quality.recursive_doubling.mean, 0.5,
+        "the first phase stays within leaves"
+    );
+    assert_eq!(quality.rail_all_to_all, None);
+    assert_eq!(quality.worst.len(), 8);
+}
+
+#[test]
+fn everything_over_one_spine_shows_in_every_figure() {
+    let (topology, tables) = two_by_two([0, 0, 0, 0]);
+    let quality = judged(&topology, &tables);
+    assert_eq!((quality.paths.max, quality.paths.mean), (4, 2.0));
+    assert_eq!(quality.paths.max_over_mean(), 2.0);
+    assert_eq!(quality.all_to_all, 2);
+    // By 1 and by 3 one host of each leaf sends to the other leaf, by 2 both do.
+    assert_eq!(quality.shift.max, 2);
+    assert_eq!(quality.shift.mean, 4.0 / 3.0);
+    assert_eq!(quality.ring.max, 1);
+    assert_eq!(
+        (
+            quality.recursive_doubling.max,
+            quality.recursive_doubling.mean
+        ),
+        (2, 1.0)
+    );
+    assert_eq!(quality.bisection.min, 0.5);
+    let worst = quality.worst[0];
+    let expected = LinkUse {
+        switch: Guid(0x1000),
+        port: PortNum(3),
+        peer: Guid(0x1002),
+        peer_port: PortNum(1),
+        rate: 100,
+        paths: 4,
+        sources: 2,
+        destinations: 2,
+    };
+    assert_eq!(worst, expected);
+    assert_eq!(quality.worst[4].paths, 0);
+}
+
+#[test]
+fn rails_run_their_patterns_apart() {
+    let (topology, tables) = two_by_two([0, 0, 1, 1]);
+    // The first host of each leaf is rail 0, the second rail 1; switches have none.
+    let mut rails = vec![None; topology.destinations().len()];
+    for (index, destination) in topology.destinations().iter().enumerate() {
+        rails[index] = destination
+            .kind
+            .is_host()
+            .then(|| u16::from(destination.port.0) - 1);
+    }
+    let settings = Settings { seed: 1, rails };
+    let quality = judge(&topology, &tables, &settings);
+    let rail = quality.rail_all_to_all.unwrap();
+    assert_eq!((rail.max, rail.mean, rail.phases), (2, 2.0, 1));
+    assert_eq!(quality.ring.max, 2, "both rails cross at the same time");
+    assert_eq!(quality.recursive_doubling.phases, 1);
+}
+
+#[test]
+fn a_slow_link_is_the_worst_though_others_carry_more() {
+    let mut fabric = Fabric::new();
+    let switches = fabric.switches(3);
+    fabric.hosts(switches[0], 2);
+    fabric.hosts(switches[1], 1);
+    fabric.hosts(switches[2], 1);
+    fabric.link_of_rate(switches[0], switches[1], 100);
+    fabric.link_of_rate(switches[1], switches[2], 50);
+    let topology = fabric.build();
+    let quality = judged(&topology, &routed(EngineKind::MinHop, &topology));
+    // 2 hosts to 2 over the fast link, 3 hosts to 1 over the slow one.
+    assert_eq!(quality.paths.max, 4);
+    assert_eq!((quality.worst[0].rate, quality.worst[0].paths), (50, 3));
+    let slow = 3.0 / 50.0;
+    assert_eq!(quality.paths.rate_max_over_mean, slow / (14.0 / 300.0));
+}
+
+#[test]
+fn nothing_is_judged_as_nothing() {
+    let empty = Fabric::new().build();
+    let quality = judged(&empty, &Tables::default());
+    assert_eq!((quality.hosts, quality.links, quality.paths.max), (0, 0, 0));
+    assert_eq!(quality.paths.max_over_mean(), 1.0);
+    let mut one = Fabric::new();
+    let switch = one.switch();
+    one.host(switch);
+    let quality = judged(&one.build(), &Tables::default());
+    assert_eq!((quality.hosts, quality.lost_pairs), (1, 0));
+    assert_eq!(quality.shift.phases, 0);
+}
+
+#[test]
+fn a_loop_and_a_hole_lose_their_pairs_and_nothing_else() {
+    let (topology, mut tables) = two_by_two([0, 1, 0, 1]);
+    // LID 8 is sent back by its spine; LID 5 is discarded by its own leaf.
+    tables.lfts[3].set_entry(Lid(8), 1);
+    tables.lfts[0].set_entry(Lid(5), NO_PATH);
+    let quality = judged(&topology, &tables);
+    assert_eq!(quality.lost_pairs, 2 + 3);
+    let uses = link_uses(&topology, &tables);
+    assert_eq!(uses.iter().map(|link| link.paths).sum::<u64>(), 2 * 4);
+    assert!(quality.shift.max <= 1);
+}
+
+#[test]
+fn hosts_of_a_subtree_stand_together() {
+    // GUIDs alternate between two pods of two leaves each.
+    let mut fabric = Fabric::new();
+    let leaves = fabric.switches(4);
+    let spines = fabric.switches(2);
+    let core = fabric.switch();
+    for (number, &leaf) in leaves.iter().enumerate() {
+        fabric.link(leaf, spines[number % 2]);
+        fabric.hosts(leaf, 2);
+    }
+    for &spine in &spines {
+        fabric.link(spine, core);
+    }
+    let topology = fabric.build();
+    let order: Vec<_> = topological_order(&topology)
+        .map(|host| (host.switch.0, host.port.0))
+        .collect();
+    assert_eq!(
+        order,
+        [
+            (0, 2),
+            (0, 3),
+            (2, 2),
+            (2, 3),
+            (1, 2),
+            (1, 3),
+            (3, 2),
+            (3, 3)
+        ]
+    );
+}
+
+#[test]
+fn a_sampled_shift_says_so() {
+    let mut fabric = Fabric::new();
+    let switches = fabric.switches(20);
+    for &switch in &switches[1..] {
+        fabric.link(switches[0], switch);
+        fabric.hosts(switch, 220);
+    }
+    let topology = fabric.build();
+    let quality = judged(&topology, &routed(EngineKind::MinHop, &topology));
+    assert_eq!(
+        (quality.hosts, quality.shift.phases, quality.shift.of),
+        (4180, SHIFTS, 4179)
+    );
+    assert_eq!(quality.shift.max, 220);
+}
+
+#[test]
+fn the_number_of_threads_never_shows() {
+    let topology = pgft(&[4, 4, 6], &[1, 4, 4], &[1, 1, 1], 0);
+    let tables = routed(EngineKind::UpDn, &topology);
+    let judge_with = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.unwrap().install(|| judged(&topology, &tables))
+    };
+    let one = judge_with(1);
+    assert_eq!(one, judge_with(2));
+    assert_eq!(one, judge_with(5));
+}
+
+/// Checks a judgement against packets that are followed one at a time.
+fn assert_as_followed(topology: &Topology, tables: &Tables) {
+    let hosts: Vec<_> = topological_order(topology).collect();
+    let mut on_link = BTreeMap::<_, (u64, BTreeSet<Guid>, BTreeSet<Guid>)>::new();
+    let (mut lost, mut hops) = (0, 0);
+    let ways: Vec<Vec<_>> = hosts
+        .iter()
+        .map(|from| {
+            hosts
+                .iter()
+                .map(|to| way(topology, tables, from, to))
+                .collect()
+        })
+        .collect();
+    for (from, ways) in hosts.iter().zip(&ways) {
+        for (to, way) in hosts
+            .iter()
+            .zip(ways)
+            .filter(|(to, _)| to.guid != from.guid)
+        {
+            let Some(way) = way else {
+                lost += 1;
+                continue;
+            };
+            hops += way.len() as u64;
+            for link in way {
+                let (paths, sources, destinations) = on_link.entry(*link).or_default();
+                *paths += 1;
+                sources.insert(from.guid);
+                destinations.insert(to.guid);
+            }
+        }
+    }
+    let uses = link_uses(topology, tables);
+    assert_eq!(uses.iter().map(|link| link.paths).sum::<u64>(), hops);
+    for link in &uses {
+        let (paths, sources, destinations) = on_link
+            .remove(&(link.switch, link.port))
+            .unwrap_or_default();
+        let expected = (paths, sources.len() as u32, destinations.len() as u32);
+        assert_eq!(
+            (link.paths, link.sources, link.destinations),
+            expected,
+            "{link:?}"
+        );
+    }
+    assert!(on_link.is_empty(), "paths on what is no link: {on_link:?}");
+
+    let quality = judged(topology, tables);
+    assert_eq!(quality.lost_pairs, lost);
+    let count = hosts.len();
+    let mut most = Vec::new();
+    for distance in 1..count {
+        let mut load = BTreeMap::<_, u32>::new();
+        for from in 0..count {
+            for link in ways[from][(from + distance) % count].iter().flatten() {
+                *load.entry(link).or_default() += 1;
+            }
+        }
+        most.push(load.into_values().max().unwrap_or(0));
+    }
+    assert_eq!(quality.shift.max, most.iter().copied().max().unwrap_or(0));
+    let mean = most.iter().sum::<u32>() as f64 / most.len().max(1) as f64;
+    assert_eq!(quality.shift.mean, mean);
+    let bound = quality.all_to_all;
+    assert!(
+        quality.shift.max <= bound && quality.random.max <= bound,
+        "{quality:?}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_judgement_is_what_packets_do(plan in random::any_graph()) {
+        let topology = plan.build();
+        assert_as_followed(&topology, &routed(EngineKind::MinHop, &topology));
+    }
+
+    #[test]
+    fn any_bytes_are_judged(plan in random::any_graph(), bytes in proptest::collection::vec(any::<u8>(), 64), small in any::<bool>()) {
+        let topology = plan.build();
+        let mut tables = routed(EngineKind::UpDn, &topology);
+        let lids = usize::from(topology.top_lid().0) + 1;
+        for (place, &byte) in bytes.iter().enumerate() {
+            let switch = place * 7 % topology.switch_count();
+            let lid = Lid((place * 13 % lids) as u16);
+            // Small numbers are ports that exist: wrong turns and circles.
+            tables.lfts[switch].set_entry(lid, if small { byte % 8 } else { byte });
+        }
+        assert_as_followed(&topology, &tables);
+    }
+
+    #[test]
+    fn without_lmc_paths_are_the_load_that_verification_finds(plan in random::any_graph()) {
+        let topology = random::Plan { lmc: 0, ..plan }.build();
+        let tables = routed(EngineKind::UpDn, &topology);
+        let (quality, report) = (judged(&topology, &tables), verify(&topology, &tables));
+        prop_assert_eq!(quality.paths.max, report.load.max);
+        prop_assert_eq!(quality.paths.mean, report.load.mean);
+    }
+}

@@ -1,0 +1,176 @@
+//! Load is taken off the fullest links while parts are missing: in small steps, each of them sound, and all of it goes back.
+
+use crate::common;
+use crate::random;
+
+use common::pgft;
+use proptest::prelude::*;
+use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, misses_parts, rebalance, route};
+use rsm_routing::mcast::Orientation;
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::{Tally, Verified, mixture_is_acyclic, verify_whole};
+
+fn options(earlier: Option<&Ranking>) -> Options {
+    Options {
+        previous_ranking: earlier.cloned(),
+        ..Options::default()
+    }
+}
+
+fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
+    route(EngineKind::FabricTree, topology, &options(earlier), None).unwrap()
+}
+
+/// The proof of tables that have to stand it.
+fn proved<'a>(topology: &'a Topology, routing: &Routing) -> Verified<'a> {
+    let proof = verify_whole(topology, &routing.tables);
+    assert!(proof.report.loop_free, "{:?}", proof.report.witnesses);
+    assert!(proof.report.credit_loop_free);
+    proof
+}
+
+/// Whether no packet goes up after it went down, by the ranking. What cannot be ranked may do without.
+fn follows(topology: &Topology, routing: &Routing, proof: &Verified<'_>) -> bool {
+    let order = Orientation::of(topology, routing.ranking.as_ref().unwrap()).unwrap();
+    let is_above = |high, low| order.is_above(high, low);
+    proof.dependencies.follows(is_above)
+}
+
+/// What the fullest link between switches carries: paths, over its rate.
+fn fullest(topology: &Topology, tally: &Tally) -> f64 {
+    let loads = topology.indices().flat_map(|switch| {
+        let links = topology.groups(switch).flat_map(|group| group.links);
+        links.map(move |link| {
+            let paths = tally.paths_through(topology, switch, link.port);
+            paths as f64 / f64::from(link.weight)
+        })
+    });
+    loads.fold(0.0, f64::max)
+}
+
+/// Rebalances until nothing is to be won; the last routing, and how many steps it took.
+fn rebalanced(topology: &Topology, broken: Routing, blocks: usize) -> (Routing, usize) {
+    let mut routing = broken;
+    for step in 0.. {
+        let proof = proved(topology, &routing);
+        let options = options(routing.ranking.as_ref());
+        let Some(next) = rebalance(topology, &options, &proof.tally, blocks) else {
+            return (routing, step);
+        };
+        let ranking = routing.ranking.as_ref().unwrap();
+        assert!(misses_parts(ranking));
+        assert!(next.moved > 0);
+        let changed = next.routing.tables.blocks_changed(&routing.tables);
+        assert!((1..=blocks).contains(&changed), "{changed} blocks");
+        assert!(mixture_is_acyclic(
+            topology,
+            &routing.tables,
+            &next.routing.tables
+        ));
+        let sound = proved(topology, &next.routing);
+        assert_eq!(
+            follows(topology, &next.routing, &sound),
+            follows(topology, &routing, &proof)
+        );
+        let after = sound.report;
+        assert_eq!(after.unreachable_pairs, proof.report.unreachable_pairs);
+        assert_eq!(after.average_hops, proof.report.average_hops);
+        assert!(fullest(topology, &sound.tally) <= fullest(topology, &proof.tally));
+        routing = next.routing;
+        assert!(step < 1000, "it goes on for ever");
+    }
+    unreachable!()
+}
+
+/// A tree with two cables between a leaf and each spine, and the same with one of them gone.
+fn doubled() -> (Topology, Topology) {
+    let intact = pgft(&[16, 8], &[1, 4], &[1, 2], 0);
+    let broken = intact.without_cables(&[intact.cables()[17].a]);
+    (intact, broken)
+}
+
+#[test]
+fn a_cable_whose_twin_has_died_is_relieved() {
+    let (intact, broken) = doubled();
+    let whole = routed(&intact, None);
+    let usual = proved(&intact, &whole).report.load.max;
+    let repaired = routed(&broken, whole.ranking.as_ref());
+    let before = proved(&broken, &repaired).report.load.max;
+    assert!(before > usual * 3 / 2, "{before} after {usual}");
+    let (after, steps) = rebalanced(&broken, repaired, 1);
+    let fullest = proved(&broken, &after).report.load.max;
+    assert!(steps > 1, "{steps} steps");
+    // Seven cables of the leaf carry what eight did.
+    let fair = usual * 8 / 7;
+    assert!(
+        fullest <= fair * 9 / 8 + 16,
+        "{fullest} of {before} after {usual}"
+    );
+    assert!(
+        after.reason.contains("while parts are missing"),
+        "{}",
+        after.reason
+    );
+}
+
+#[test]
+fn all_goes_back_when_all_is_back() {
+    let (intact, broken) = doubled();
+    let whole = routed(&intact, None);
+    let (after, _) = rebalanced(&broken, routed(&broken, whole.ranking.as_ref()), 1000);
+    let back = routed(&intact, after.ranking.as_ref());
+    assert_eq!(back.tables, whole.tables);
+    assert!(!back.reason.contains("while parts"), "{}", back.reason);
+    proved(&intact, &back);
+    assert!(!misses_parts(back.ranking.as_ref().unwrap()));
+}
+
+#[test]
+fn what_was_moved_stays_where_it_is_through_another_fault() {
+    let (intact, broken) = doubled();
+    let whole = routed(&intact, None);
+    let (after, _) = rebalanced(&broken, routed(&broken, whole.ranking.as_ref()), 1000);
+    let other = broken.cables()[40].a;
+    let worse = broken.without_cables(&[other]);
+    let again = routed(&worse, after.ranking.as_ref());
+    proved(&worse, &again);
+    let end = worse.switch_by_guid(other.0).unwrap();
+    for switch in worse.indices().filter(|&switch| switch != end) {
+        let (was, is) = (after.tables.lft(switch), again.tables.lft(switch));
+        for lid in was.differing(is) {
+            // Only what led over the cable, at its other end.
+            let port = was.port(lid).unwrap();
+            assert!(worse.peer(switch, port).is_none(), "{switch:?} {lid}");
+        }
+    }
+}
+
+#[test]
+fn an_intact_fabric_is_left_alone() {
+    let (intact, _) = doubled();
+    let whole = routed(&intact, None);
+    let proof = proved(&intact, &whole);
+    let options = options(whole.ranking.as_ref());
+    assert!(rebalance(&intact, &options, &proof.tally, 1000).is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn steps_are_sound_on_any_fabric(
+        plan in random::any_fabric(),
+        faults in proptest::collection::vec(any::<proptest::sample::Index>(), 1..4),
+        blocks in 1usize..20,
+    ) {
+        let intact = plan.build();
+        let cables = intact.cables();
+        prop_assume!(!cables.is_empty());
+        let whole = routed(&intact, None);
+        let gone: Vec<_> = faults.iter().map(|fault| fault.get(&cables).a).collect();
+        let broken = intact.without_cables(&gone);
+        let (after, _) = rebalanced(&broken, routed(&broken, whole.ranking.as_ref()), blocks);
+        let back = routed(&intact, after.ranking.as_ref());
+        prop_assert_eq!(back.tables, whole.tables);
+    }
+}

@@ -1,0 +1,196 @@
+//! The core's handlers, one for each kind of event.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::client::{Completion, Failure, Handled};
+use rsm_mad::transport::{Datagram, PortEvent};
+
+use super::requests::Context;
+use super::stage::Stage;
+use super::{Command, Core};
+use crate::diff::{NotKept, differing_guids};
+use crate::habits::DeviceHabits;
+use crate::plan::Outcome;
+use crate::plan::groups::GroupSet;
+use crate::plan::guids::AliasGuids;
+use crate::sweep::Answer;
+
+impl Core {
+    pub(super) fn on_datagram(&mut self, datagram: &Datagram, now: Time) {
+        match self.client.handle(&datagram.mad, now) {
+            Handled::Completed(completion) => self.on_completion(completion),
+            Handled::Unsolicited => self.on_unsolicited(datagram, now),
+            // Deferred: the attempt will be made again.
+            Handled::Stale | Handled::Deferred => {}
+        }
+    }
+
+    pub(super) fn on_port_event(&mut self, event: PortEvent, now: Time) {
+        match event {
+            PortEvent::Up => {
+                self.port_up = true;
+                self.port_retrained = false;
+                self.work.sweep_everything(true, "the local port came up");
+            }
+            PortEvent::Down | PortEvent::Gone => {
+                self.port_up = false;
+                self.stage.stop_push();
+                self.publish(now);
+            }
+            PortEvent::Retrained => self.on_retrained(now),
+            PortEvent::LidChanged
+            | PortEvent::SmChanged
+            | PortEvent::ClientReregister
+            | PortEvent::PkeyChanged => {
+                if let Some(local) = self.inventory.local {
+                    self.work.look_at_port(local);
+                }
+            }
+        }
+    }
+
+    /// The local link trained again. The switch there may have been reset, and cannot report it: it has no way to this port.
+    fn on_retrained(&mut self, now: Time) {
+        let Some(local) = self.inventory.local else {
+            return;
+        };
+        let peer = self.inventory.port(local).and_then(|port| port.peer);
+        if let Some(peer) = peer {
+            let cause = format!("the local link to {} trained again", self.name(peer.node));
+            self.work.look_at(peer.node, cause);
+        }
+        self.work.look_at_port(local);
+        self.port_retrained = true;
+        self.publish(now);
+    }
+
+    pub(super) fn on_groups(&mut self, groups: Arc<GroupSet>) {
+        self.inventory.multicast_top = groups.top();
+        self.found.heard(&groups);
+        self.groups = Some(groups);
+        self.work.regroup();
+    }
+
+    /// Looks at every port that is not as it is to be: what is written is what differs from what was read.
+    pub(super) fn on_guids(&mut self, guids: Arc<AliasGuids>) {
+        self.inventory.named |= !guids.by_port.is_empty();
+        self.inventory.alias_guids = guids;
+        for (at, _) in self.fabric.end_ports() {
+            let key = self.fabric.key(at);
+            let differing = differing_guids(&self.inventory, key);
+            if differing.is_empty() {
+                continue;
+            }
+            if let Some(image) = self
+                .inventory
+                .port_mut(key)
+                .and_then(|port| port.guids.as_mut())
+            {
+                for part in differing {
+                    image.doubt(part.block);
+                }
+            }
+            self.work.look_at_port(key);
+        }
+    }
+
+    pub(super) fn on_reregister(&mut self, ports: &BTreeSet<Guid>) {
+        for (at, port) in self.fabric.end_ports() {
+            if ports.contains(&port.guid) {
+                self.reregister.add(port.guid);
+                self.work.look_at_port(self.fabric.key(at));
+            }
+        }
+    }
+
+    pub(super) fn on_command(&mut self, command: Command, now: Time) {
+        match command {
+            Command::Resweep { full, ticket } => {
+                if full {
+                    self.work.sweep_everything(true, "requested");
+                } else {
+                    self.work.sweep_everything(false, "requested");
+                }
+                self.work.promise(ticket);
+            }
+            Command::Rewrite { ticket } => {
+                self.rewrite_requested = true;
+                self.work
+                    .sweep_everything(true, "every forwarding table is to be written");
+                self.work.promise(ticket);
+            }
+            Command::Engine { engine, ticket } => self.try_engine(engine, ticket),
+            Command::Withdraw { ticket } => self.withdraw(ticket),
+            Command::Reload(config) => {
+                self.drop_trial("the configuration was read again meanwhile");
+                self.config = *config;
+                self.refused.clear();
+                self.damping.configure(self.config.damping);
+                // What a device did not keep under the old settings, or refused with its old firmware, is tried once more.
+                self.not_kept = NotKept::default();
+                self.inventory.habits = DeviceHabits::default();
+                self.work.sweep_everything(false, "configuration reloaded");
+            }
+            Command::Accept(accept) => self.accept_missing(accept, now),
+            Command::Refused(findings) => {
+                self.refused = findings;
+                self.publish(now);
+            }
+        }
+    }
+
+    pub(super) fn on_completion(&mut self, completion: Completion<Context>) {
+        match (completion.context, &mut self.stage) {
+            (Context::Courtesy, _) => return,
+            (Context::Inquiry(question), _) => {
+                return self.on_inquiry(question, &completion.outcome);
+            }
+            (Context::Manager(key), _) => {
+                return self.on_silent_manager(key, &completion.outcome);
+            }
+            (Context::HandOver, Stage::HandingOver(handing_over)) => {
+                return handing_over.handle(&completion.outcome);
+            }
+            _ => {}
+        }
+        let data;
+        let answer = match completion.outcome {
+            Ok(response) if response.status.is_ok() => {
+                data = response.data;
+                Answer::Data(&data)
+            }
+            Ok(response) if completion.attempts > 1 => Answer::RefusedRepetition(response.status),
+            Ok(response) => Answer::Refused(response.status),
+            Err(Failure::Rejected(status)) => Answer::Refused(status),
+            Err(Failure::TimedOut | Failure::SendFailed) => Answer::Silence,
+        };
+        if let (Context::Sweep(query), Answer::Data(data)) = (completion.context, answer) {
+            self.suspect_another_master(query, data);
+        }
+        match (completion.context, &mut self.stage) {
+            (Context::Sweep(query), Stage::Sweeping(sweep)) => {
+                sweep.handle(&mut self.inventory, query, answer)
+            }
+            (Context::Sweep(query), _) if self.first_sweep.goes_on() => {
+                if let Some(sweep) = self.first_sweep.aside_mut() {
+                    sweep.handle(&mut self.inventory, query, answer);
+                }
+            }
+            (Context::Push(task), Stage::Pushing(push)) => {
+                push.handle(&mut self.inventory, &mut self.not_kept, task, answer);
+            }
+            // A stage ends only when all of its requests have.
+            (context, _) => debug_assert!(false, "{context:?} completed in another stage"),
+        }
+    }
+
+    pub(super) fn on_planned(&mut self, generation: u64, outcome: Outcome, now: Time) {
+        if matches!(&self.stage, Stage::Planning { generation: expected } if *expected == generation)
+        {
+            self.accept_plan(outcome, now);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What the stages ask and set, as requests to the MAD client.
+
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::client::{Completion, Failure, Request, Route, Routes};
+use rsm_mad::ids::DirectedPath;
+
+use super::Core;
+use super::inquiry::Question;
+use super::stage::Stage;
+use crate::push::{Order, Task};
+use crate::sweep::inventory::PortKey;
+use crate::sweep::{Ask, Query};
+
+/// How many requests are handed to the client ahead of their being sent.
+///
+/// Several times the largest window at the default keeps the window full between two rounds of the event loop, and bounds
+/// what a stopped push still sends.
+const AHEAD: usize = 1024;
+
+/// How many times over the retries of a request are spent, as long as losses alone explain the silence. At 50 % of SMPs
+/// lost, one of eight requests stays unanswered after seven attempts, and one of 3000 after four times as many.
+const LOSSY_ROUNDS: u8 = 4;
+
+/// Why a request was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Context {
+    Sweep(Query),
+    Push(Task),
+    HandOver,
+    /// Whether another manager is master.
+    Inquiry(Question),
+    /// Another manager that shows itself and did not answer before.
+    Manager(PortKey),
+    /// Another manager is told something, and need not answer.
+    Courtesy,
+}
+
+impl Core {
+    /// Hands the client what the stage under way asks or sets next.
+    pub(super) fn feed_client(&mut self) {
+        while self.client.pending() < AHEAD {
+            let request = match &mut self.stage {
+                Stage::Sweeping(sweep) => {
+                    sweep.poll_ask(&mut self.inventory).map(|ask| self.get(ask))
+                }
+                Stage::Pushing(push) => push
+                    .poll_order(&mut self.inventory)
+                    .map(|order| self.set(&order)),
+                Stage::Idle | Stage::Planning { .. } | Stage::HandingOver(_) => None,
+            };
+            let request = request.or_else(|| {
+                let ask = self
+                    .first_sweep
+                    .aside_mut()?
+                    .poll_ask(&mut self.inventory)?;
+                Some(self.get(ask))
+            });
+            let Some(request) = request else { break };
+            self.submit(request);
+        }
+    }
+
+    /// Hands `request` to the client.
+    pub(super) fn submit(&mut self, request: Request<Context>) {
+        if let Err(rejected) = self.client.submit(request) {
+            // The client holds far more than AHEAD; should that change, the request is answered by silence.
+            debug_assert!(false, "{rejected}");
+            let completion = Completion {
+                context: rejected.0.context,
+                outcome: Err(Failure::SendFailed),
+                attempts: 0,
+                route_index: 0,
+                rtt: Duration::ZERO,
+                modifier: rejected.0.modifier,
+            };
+            self.on_completion(completion);
+        }
+    }
+
+    fn get(&self, ask: Ask) -> Request<Context> {
+        let routes = routes(ask.lid, ask.path, ask.alternate);
+        Request {
+            m_key: self.config.policy.ports.m_key,
+            rounds: LOSSY_ROUNDS,
+            ..Request::get(
+                ask.target,
+                routes,
+                ask.attribute,
+                ask.modifier,
+                Context::Sweep(ask.query),
+            )
+        }
+    }
+
+    fn set(&self, order: &Order) -> Request<Context> {
+        let routes = routes(order.lid, order.path, order.alternate);
+        let Guid(target) = order.target;
+        Request {
+            m_key: self.config.policy.ports.m_key,
+            rounds: LOSSY_ROUNDS,
+            ..Request::set(
+                target,
+                routes,
+                order.attribute,
+                order.modifier,
+                order.data,
+                Context::Push(order.task),
+            )
+        }
+    }
+}
+
+/// The ways to an agent in the order in which they are tried.
+pub(super) fn routes(
+    lid: Option<Lid>,
+    path: DirectedPath,
+    alternate: Option<DirectedPath>,
+) -> Routes {
+    let directed = [Some(path), alternate]
+        .into_iter()
+        .flatten()
+        .map(Route::from);
+    let mut ways = lid.map(Route::from).into_iter().chain(directed);
+    let mut routes = Routes::new(ways.next().unwrap_or(Route::Directed(path)));
+    for way in ways {
+        routes.push(way);
+    }
+    routes
+}

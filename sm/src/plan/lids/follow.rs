@@ -1,0 +1,103 @@
+//! The LIDs of a fabric from those of the fabric before, where only a few ports came and went.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+
+use super::super::policy::Policy;
+use super::{Claim, Claims, LidPlan, wanted_lmc};
+use crate::fabric::{Fabric, Node, PortRef};
+use crate::sweep::inventory::PortKey;
+
+/// The LIDs of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are those of the fabric `before`.
+/// Only ports at which the two differ are looked at.
+///
+/// `None` where nobody knows without a look at all of them: a port is new and has no claim, holds another LID than it has a
+/// claim to, or is in another's way, or there was something to be found before.
+pub(in crate::plan) fn follow(
+    previous: &Arc<LidPlan>,
+    before: &Fabric,
+    fabric: &Fabric,
+    claims: &Claims,
+    policy: &Policy,
+) -> Option<Arc<LidPlan>> {
+    if !previous.findings.is_empty() || !previous.left_out.is_empty() {
+        return None;
+    }
+    let mut gone = BTreeSet::new();
+    let mut come = BTreeMap::new();
+    for (old, new) in before.differing(fabric) {
+        if forwards_less(old, new, previous) {
+            return None;
+        }
+        let mut lost: BTreeSet<PortKey> = old.into_iter().flat_map(ends).collect();
+        for key in new.into_iter().flat_map(ends) {
+            let at = fabric.find_port(key)?;
+            let known = previous.lids.get(&key).copied();
+            let claim = claim_of(fabric, at, claims, policy)?;
+            let same_port = before
+                .find_port(key)
+                .is_some_and(|before_at| before.port(before_at).guid == fabric.port(at).guid);
+            match known {
+                Some(known) if same_port && known == claim => {
+                    lost.remove(&key);
+                }
+                Some(_) => return None,
+                None => {
+                    come.insert(key, claim);
+                }
+            }
+        }
+        gone.extend(lost);
+    }
+    if gone.is_empty() && come.is_empty() {
+        return Some(previous.clone());
+    }
+    let mut plan = LidPlan::clone(previous);
+    plan.lids.retain(|key, _| !gone.contains(key));
+    if !come.is_empty() {
+        let mut taken = vec![false; usize::from(Lid::UNICAST_LAST.0) + 1];
+        for &claim in plan.lids.values().chain(come.values()) {
+            let lids = taken.get_mut(claim.base.index()..)?;
+            for lid in lids.get_mut(..usize::from(claim.lmc.lids()))? {
+                if std::mem::replace(lid, true) {
+                    return None;
+                }
+            }
+        }
+    }
+    plan.lids.extend(come);
+    Some(Arc::new(plan))
+}
+
+/// The ports of a node that can hold a LID.
+fn ends(node: &Node) -> impl Iterator<Item = PortKey> {
+    node.end_ports()
+        .map(|(port, _)| PortKey::new(node.guid, port))
+}
+
+/// Whether LIDs in use may be past the table of a switch that is new, or another than before.
+fn forwards_less(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool {
+    let cap = |node: Option<&Node>| Some(node?.switch.as_ref()?.linear_fdb_cap());
+    let last = |claim: &Claim| claim.base.0.saturating_add(claim.lmc.lids() - 1);
+    match cap(new) {
+        None => false,
+        now if now == cap(old) => false,
+        // Of one that tells no size nobody asks what fits.
+        Some(0 | 1) => false,
+        Some(now) => plan.lids.values().any(|claim| last(claim) >= now),
+    }
+}
+
+/// The LIDs that a port has a claim to and, if it holds any, holds.
+fn claim_of(fabric: &Fabric, at: PortRef, claims: &Claims, policy: &Policy) -> Option<Claim> {
+    let port = fabric.port(at);
+    let claim = Claim {
+        base: claims.get(&port.guid)?.base,
+        lmc: wanted_lmc(fabric, at, policy),
+    };
+    let holds_another = port.lid().is_unicast() && port.lid() != claim.base;
+    let fits = claim.base.is_unicast() && claim.lmc.aligns(claim.base);
+    (fits && !holds_another).then_some(claim)
+}

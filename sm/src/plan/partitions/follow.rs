@@ -1,0 +1,102 @@
+//! The partitions of a fabric from those of the fabric before, where only some nodes are different.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::attr::NodeType;
+
+use super::members::EndPorts;
+use super::{Assignment, PartitionPlan};
+use crate::fabric::{Fabric, Node, PortRef};
+use crate::plan::policy::Policy;
+use crate::sweep::inventory::PortKey;
+
+/// The partitions of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are those of the fabric `before`
+/// under the same policy. Only the ports of nodes in which the two differ, and those at the other ends of their cables, are
+/// looked at.
+///
+/// `None` where somebody else may be concerned: there is or was something to be found, this subnet manager sits elsewhere,
+/// or it changes whether anybody is to be kept apart.
+pub(in crate::plan) fn follow(
+    previous: &Arc<PartitionPlan>,
+    before: &Fabric,
+    fabric: &Fabric,
+    policy: &Policy,
+) -> Option<Arc<PartitionPlan>> {
+    let own = |fabric: &Fabric| fabric.local.map(|local| fabric.key(local));
+    if !previous.findings.is_empty() || own(before) != own(fabric) {
+        return None;
+    }
+    let mut concerned = BTreeSet::new();
+    for (old, new) in before.differing(fabric) {
+        for (node, fabric) in [(old, before), (new, fabric)] {
+            concerned.extend(node.into_iter().flat_map(|node| around(fabric, node)));
+        }
+    }
+    let ends = |fabric: &Fabric| -> Vec<PortRef> {
+        let ports = concerned.iter().filter_map(|&port| fabric.find_port(port));
+        ports.filter(|&at| is_end_port(fabric, at)).collect()
+    };
+    let had = EndPorts::of(before, ends(before)).members(&policy.partitions);
+    let had = had.iter().filter(|wanted| !wanted.is_default()).count();
+    let mut assignment = Assignment::new(fabric, policy);
+    let ports = EndPorts::of(fabric, ends(fabric));
+    let has = assignment.give(&ports);
+    let apart = previous.apart.checked_sub(had)? + has;
+    if (apart > 0) != (previous.apart > 0) {
+        return None;
+    }
+    if apart > 0 {
+        assignment.enforce(&ports);
+    }
+    let given = assignment.finish();
+    if !given.findings.is_empty() {
+        return None;
+    }
+    let is_as_before = apart == previous.apart
+        && concerned.iter().all(|port| {
+            given.tables.get(port) == previous.tables.get(port)
+                && given.enforced.get(port) == previous.enforced.get(port)
+        });
+    if is_as_before {
+        return Some(previous.clone());
+    }
+    let mut plan = PartitionPlan::clone(previous);
+    plan.apart = apart;
+    replace(&mut plan.tables, &concerned, given.tables);
+    replace(&mut plan.enforced, &concerned, given.enforced);
+    Some(Arc::new(plan))
+}
+
+fn replace<T>(
+    map: &mut BTreeMap<PortKey, T>,
+    concerned: &BTreeSet<PortKey>,
+    given: BTreeMap<PortKey, T>,
+) {
+    for port in concerned {
+        map.remove(port);
+    }
+    map.extend(given);
+}
+
+/// The ports of a node, and those that its cables lead to. Of switches at the other end of a cable only that port is concerned.
+fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
+    let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
+    let mut ports: Vec<PortKey> = numbers
+        .map(|number| PortKey::new(node.guid, number))
+        .collect();
+    for (_, peer) in node.cables() {
+        ports.push(peer);
+        // A host's keys are enforced by the switch port that it is cabled to.
+        let other = fabric.node_of(peer.node);
+        let host = other.filter(|other| other.kind() != NodeType::Switch);
+        ports.extend(host.into_iter().flat_map(Node::cables).map(|(_, at)| at));
+    }
+    ports
+}
+
+fn is_end_port(fabric: &Fabric, at: PortRef) -> bool {
+    let mut ends = fabric.node(at.node).end_ports();
+    ends.any(|(number, _)| number == at.port)
+}

@@ -1,0 +1,7 @@
+//! The daemon's parts that need a process, a disk or files.
+
+mod dump_opensm;
+mod failing_files;
+mod gpu;
+mod plan_command;
+mod proof_by_changes;

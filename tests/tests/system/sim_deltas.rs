@@ -1,0 +1,164 @@
+//! What a change costs: no step takes the whole subnet into account for what concerns a part of it.
+
+use std::time::Duration;
+
+use rsm::whole::{Step, Whole};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::NodeType;
+use rsm_tests::virtual_time::{Settings, World};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const TREE: &str = "fat-tree:k=6,levels=3";
+
+type End = (Guid, PortNum);
+
+/// A leaf that the subnet manager does not hang off, its first cable to a host, its first one to a switch, by which it is
+/// reached, its last one, and a switch that no host hangs off.
+struct Places {
+    leaf: Guid,
+    host: End,
+    on_path: End,
+    aside: End,
+    far: Guid,
+}
+
+fn places(world: &World) -> Places {
+    let inventory = world.manager().core().inventory();
+    let own = inventory.local.expect("it is known");
+    let own_leaf = inventory.port(own).and_then(|port| port.peer);
+    let own_leaf = own_leaf.expect("it is cabled").node;
+    let is_host = |guid| {
+        inventory
+            .node(guid)
+            .is_some_and(|node| node.kind() == NodeType::Ca)
+    };
+    let ends = |leaf: Guid, host: bool| {
+        let node = inventory.node(leaf).expect("it is there");
+        let ports = node.external_ports();
+        let ends = ports.filter_map(|(port, record)| Some((port, record.peer?.node)));
+        let ends = ends.filter(|&(_, peer)| is_host(peer) == host);
+        ends.map(|(port, _)| (leaf, port)).collect::<Vec<End>>()
+    };
+    let switches = || inventory.switches().map(|(guid, _, _)| guid);
+    let leaf = switches()
+        .filter(|&guid| guid != own_leaf)
+        .find(|&guid| !ends(guid, true).is_empty())
+        .expect("there is another leaf");
+    let far = switches()
+        .filter(|&guid| ends(guid, true).is_empty())
+        .last()
+        .expect("there are switches above");
+    let ups = ends(leaf, false);
+    Places {
+        leaf,
+        host: ends(leaf, true)[0],
+        on_path: ups[0],
+        aside: ups[ups.len() - 1],
+        far,
+    }
+}
+
+fn world() -> (World, Places) {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let places = places(&world);
+    // The first change after the first bring-up finds all ports in another state than the plan was made for.
+    world.sim.unlink(places.host.0, places.host.1).unwrap();
+    world.settle(LIMIT);
+    world.sim.relink(places.host.0, places.host.1).unwrap();
+    world.settle(LIMIT);
+    (world, places)
+}
+
+/// What was computed whole while the subnet took in what `happening` did.
+fn whole(world: &mut World, happening: impl FnOnce(&mut World)) -> Vec<Whole> {
+    let before = world.manager().convergences().len();
+    happening(world);
+    world.settle(LIMIT);
+    let since = &world.manager().convergences()[before..];
+    assert!(!since.is_empty(), "something is done");
+    let whole = since.iter().flat_map(|one| one.whole.iter().cloned());
+    whole.collect()
+}
+
+/// But for the search of paths, which is whole where a switch is reached otherwise than before.
+fn but_for_paths(whole: Vec<Whole>) -> Vec<Whole> {
+    let others = whole.into_iter().filter(|whole| whole.step != Step::Paths);
+    others.collect()
+}
+
+#[test]
+fn a_link_that_goes_and_comes_back_concerns_its_ends() {
+    let (mut world, Places { on_path, aside, .. }) = world();
+    for (guid, port) in [aside, on_path, aside] {
+        let gone = whole(&mut world, |world| world.sim.unlink(guid, port).unwrap());
+        let back = whole(&mut world, |world| world.sim.relink(guid, port).unwrap());
+        if (guid, port) == aside {
+            assert_eq!((gone, back), (Vec::new(), Vec::new()));
+        } else {
+            assert_eq!(
+                (but_for_paths(gone), but_for_paths(back)),
+                Default::default()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_host_that_goes_and_comes_back_concerns_its_leaf() {
+    let (mut world, Places { host, .. }) = world();
+    let gone = whole(&mut world, |world| {
+        world.sim.unlink(host.0, host.1).unwrap()
+    });
+    let back = whole(&mut world, |world| {
+        world.sim.relink(host.0, host.1).unwrap()
+    });
+    assert_eq!((gone, back), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn cables_that_are_swapped_concern_their_ends() {
+    let (mut world, Places { host, aside, .. }) = world();
+    let other = (host.0, PortNum(host.1.0 + 1));
+    let hosts = whole(&mut world, |world| {
+        world.sim.swap_cables(host, other).unwrap()
+    });
+    assert_eq!(hosts, Vec::new());
+    let far = world
+        .sim
+        .peer(aside.0, aside.1)
+        .unwrap()
+        .expect("it is cabled");
+    let other = (far.0, PortNum(far.1.0 % 3 + 1));
+    let links = whole(&mut world, |world| {
+        world.sim.swap_cables(far, other).unwrap()
+    });
+    assert_eq!(but_for_paths(links), Vec::new());
+}
+
+#[test]
+fn switches_that_go_and_come_back_concern_their_neighbours() {
+    let (mut world, Places { leaf, far, .. }) = world();
+    let gone = whole(&mut world, |world| world.sim.power_off(far).unwrap());
+    let back = whole(&mut world, |world| world.sim.power_on(far).unwrap());
+    let rebooted = whole(&mut world, |world| world.sim.reboot(leaf).unwrap());
+    for whole in [gone, back, rebooted] {
+        assert_eq!(but_for_paths(whole), Vec::new());
+    }
+}
+
+#[test]
+fn what_was_computed_whole_is_told() {
+    let world = World::brought_up(TREE, Settings::default());
+    let first = &world.manager().convergences()[0];
+    let steps: Vec<Step> = first.whole.iter().map(|whole| whole.step).collect();
+    let all = [
+        Step::Paths,
+        Step::Lids,
+        Step::Graph,
+        Step::Proof,
+        Step::Partitions,
+        Step::Difference,
+    ];
+    assert_eq!(steps, all);
+    assert_eq!(first.whole[1].to_string(), "LIDs: no plan is in force");
+}

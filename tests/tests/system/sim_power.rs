@@ -1,0 +1,566 @@
+//! Switches lose power: their links go down and they answer nothing any more.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "the figures of a run are read with --nocapture"
+)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm::core::Activity;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::Silence;
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(300);
+const SUPERPOD: &str = "superpod";
+const THREE_LEVELS: &str = "fat-tree:k=8,levels=3";
+
+/// Sets that a journal keeps: more than a power-off of any switch here costs.
+const JOURNAL: usize = 1 << 18;
+
+/// Pairs of hosts between which data packets are sent.
+const PAIRS: usize = 512;
+
+/// With traps: from the first of them until the last table is written.
+const WITH_TRAPS: Duration = Duration::from_millis(50);
+
+/// Without traps: from the beginning of the light sweep that notices until the last table is written.
+const WITHOUT_TRAPS: Duration = Duration::from_secs(1);
+
+/// Questions that a node without power may be asked, retries and light sweeps included. 64 cables lead to the largest.
+const GETS_TO_DEAD: u64 = 4;
+
+fn is_switch(world: &World, node: Guid) -> bool {
+    world
+        .sim
+        .nodes()
+        .any(|(guid, kind)| guid == node && kind == NodeKind::Switch)
+}
+
+/// What the cables of a node lead to.
+fn neighbours(world: &World, node: Guid) -> BTreeSet<Guid> {
+    let ports = world.sim.num_ports(node).unwrap();
+    (1..=ports)
+        .filter_map(|port| world.sim.peer(node, PortNum(port)).unwrap())
+        .map(|(peer, _)| peer)
+        .collect()
+}
+
+/// The switch that the subnet manager's host hangs off.
+fn own_leaf(world: &World) -> Guid {
+    let local = world.manager().local(&world.sim).unwrap();
+    world.sim.peer(local.0, local.1).unwrap().unwrap().0
+}
+
+/// Switches that hosts hang off (`true`), or that none does, in the order of their GUIDs.
+fn switches(world: &World, leaves: bool) -> Vec<Guid> {
+    let nodes = world.sim.nodes().map(|(guid, _)| guid);
+    nodes
+        .filter(|&guid| is_switch(world, guid))
+        .filter(|&guid| {
+            neighbours(world, guid)
+                .iter()
+                .any(|&peer| !is_switch(world, peer))
+                == leaves
+        })
+        .collect()
+}
+
+/// A leaf other than the subnet manager's.
+fn other_leaf(world: &World) -> Vec<Guid> {
+    let own = own_leaf(world);
+    let leaf = switches(world, true).into_iter().rfind(|&leaf| leaf != own);
+    vec![leaf.unwrap()]
+}
+
+/// Spines next to the subnet manager's leaf: the one by which most traps come in is among the first.
+fn own_spines(world: &World) -> Vec<Guid> {
+    let near = neighbours(world, own_leaf(world));
+    let spines = switches(world, false);
+    spines
+        .into_iter()
+        .filter(|guid| near.contains(guid))
+        .collect()
+}
+
+/// The spine by which another leaf's packets reach the subnet manager: its traps are lost with it.
+fn spine_of_traps(world: &World) -> Vec<Guid> {
+    let local = world.manager().local(&world.sim).unwrap();
+    let lid = world.sim.port_info(local.0, local.1).unwrap().lid();
+    let near = own_spines(world);
+    let leaf = switches(world, true)
+        .into_iter()
+        .find(|&leaf| leaf != own_leaf(world) && neighbours(world, leaf).contains(&near[0]))
+        .unwrap();
+    let exit = world.sim.lft(leaf).unwrap()[lid.index()];
+    vec![world.sim.peer(leaf, PortNum(exit)).unwrap().unwrap().0]
+}
+
+/// A spine that is no neighbour of the subnet manager's leaf, where there is one.
+fn far_spine(world: &World) -> Vec<Guid> {
+    let spine = switches(world, false).pop();
+    vec![spine.unwrap()]
+}
+
+fn two_spines(world: &World) -> Vec<Guid> {
+    let mut spines = switches(world, false);
+    spines.drain(..spines.len() - 2);
+    spines
+}
+
+/// What losing power did.
+#[derive(Debug)]
+struct Reaction {
+    /// Until the last block of a forwarding table was written.
+    tables: Duration,
+    /// Until all packets between hosts that still have power arrived.
+    delivered: Duration,
+    /// Questions to what has no power.
+    gets_to_dead: u64,
+}
+
+type End = (Guid, PortNum);
+
+/// Pairs of hosts that the loss of `dead` leaves cabled.
+fn pairs(world: &World, dead: &[Guid]) -> Vec<(End, Lid)> {
+    let hosts: Vec<(End, Lid)> = world
+        .sim
+        .end_ports()
+        .filter(|&(node, _)| !is_switch(world, node))
+        .filter(|&(node, port)| {
+            let peer = world.sim.peer(node, port).unwrap();
+            peer.is_some_and(|(leaf, _)| !dead.contains(&leaf))
+        })
+        .map(|end| (end, world.sim.port_info(end.0, end.1).unwrap().lid()))
+        .collect();
+    // Two numbers without a common factor with most counts of hosts: sources and destinations spread evenly.
+    (0..PAIRS)
+        .map(|at| {
+            (
+                hosts[at * 7 % hosts.len()].0,
+                hosts[(at * 31 + 5) % hosts.len()].1,
+            )
+        })
+        .collect()
+}
+
+fn arrive(world: &World, pairs: &[(End, Lid)]) -> bool {
+    pairs
+        .iter()
+        .all(|&(from, to)| world.sim.probe(from, to, 0).unwrap().is_delivered())
+}
+
+/// The ports of a leaf that lead to switches, with these.
+fn uplinks(world: &World, leaf: Guid) -> Vec<(PortNum, Guid)> {
+    let ports = (1..=world.sim.num_ports(leaf).unwrap()).map(PortNum);
+    let peers = ports.filter_map(|port| Some((port, world.sim.peer(leaf, port).unwrap()?.0)));
+    peers.filter(|&(_, peer)| is_switch(world, peer)).collect()
+}
+
+/// Pulls a cable that `pairs` use. Returns how long until the packets of all of them arrive.
+fn outage(world: &mut World, cable: End, pairs: &[(End, Lid)]) -> Duration {
+    let began = world.now();
+    world.sim.unlink(cable.0, cable.1).unwrap();
+    assert!(!arrive(world, pairs), "the cable is in use");
+    while !arrive(world, pairs) {
+        world.run_for(Duration::from_millis(1));
+        assert!(world.now().since(began) < LIMIT);
+    }
+    world.now().since(began)
+}
+
+/// Takes the power of what `choose` says, and looks at what happens until all is quiet.
+fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reaction {
+    let mut world = World::generated(spec, Settings::default());
+    world.settle(LIMIT);
+    expect::assert_no_findings(&world);
+    let dead = choose(&world);
+    let pairs = pairs(&world, &dead);
+    assert!(arrive(&world, &pairs));
+    if !traps {
+        world.sim.set_attribute_loss(AttrId::NOTICE, 1.0).unwrap();
+    }
+    world.sim.start_journal(JOURNAL);
+    world.count_requests();
+    let passes = world.manager().convergences().len();
+    let began = world.now();
+    for &switch in &dead {
+        world.sim.power_off(switch).unwrap();
+    }
+    while !arrive(&world, &pairs) {
+        world.run_for(Duration::from_millis(1));
+        assert!(
+            world.now().since(began) < LIMIT,
+            "{spec}: packets are lost for good"
+        );
+    }
+    let delivered = world.now();
+    world.settle(LIMIT);
+    for switch in &dead {
+        let inventory = world.manager().core().inventory();
+        assert!(
+            inventory.node(*switch).is_none(),
+            "{spec}: it is taken for gone"
+        );
+    }
+    assert!(arrive(&world, &pairs));
+    let journal = world.sim.take_journal().unwrap();
+    let tables = journal
+        .entries()
+        .filter(|entry| entry.attribute == AttrId::LINEAR_FORWARDING_TABLE)
+        .map(|entry| entry.time)
+        .max()
+        .expect("tables were written");
+    // Without traps nothing is known before the light sweep.
+    let noticed = if traps {
+        began
+    } else {
+        let pass = &world.manager().convergences()[passes];
+        Time::ZERO + (pass.finished.since(Time::ZERO) - pass.total)
+    };
+    let requests = world.requests();
+    let to = |guid: &Guid| -> u64 {
+        let attributes = requests.attributes(Method::GET);
+        let counts = attributes
+            .iter()
+            .map(|&at| requests.of(*guid, Method::GET, at));
+        counts.sum()
+    };
+    let reaction = Reaction {
+        tables: tables.since(noticed),
+        delivered: delivered.since(noticed),
+        gets_to_dead: dead.iter().map(to).max().unwrap(),
+    };
+    println!("{spec}, traps {traps}, without {dead:?}: {reaction:?}");
+    reaction
+}
+
+fn reroutes_in_time(spec: &str, choose: fn(&World) -> Vec<Guid>) {
+    for (traps, limit) in [(true, WITH_TRAPS), (false, WITHOUT_TRAPS)] {
+        let reaction = power_off(spec, traps, choose);
+        assert!(
+            reaction.tables <= limit,
+            "{spec}, traps {traps}: {reaction:?}"
+        );
+        assert!(
+            reaction.delivered <= limit,
+            "{spec}, traps {traps}: {reaction:?}"
+        );
+        assert!(
+            reaction.gets_to_dead <= GETS_TO_DEAD,
+            "{spec}, traps {traps}: {reaction:?}"
+        );
+    }
+}
+
+#[test]
+fn superpod_spine_without_power_is_routed_around() {
+    reroutes_in_time(SUPERPOD, far_spine);
+}
+
+#[test]
+fn superpod_leaf_without_power_is_routed_around() {
+    reroutes_in_time(SUPERPOD, other_leaf);
+}
+
+#[test]
+fn two_superpod_spines_without_power_are_routed_around() {
+    reroutes_in_time(SUPERPOD, two_spines);
+}
+
+#[test]
+fn superpod_spine_that_traps_pass_is_routed_around_without_power() {
+    reroutes_in_time(SUPERPOD, spine_of_traps);
+}
+
+#[test]
+fn fat_tree_core_without_power_is_routed_around() {
+    reroutes_in_time(THREE_LEVELS, far_spine);
+}
+
+#[test]
+fn fat_tree_leaf_without_power_is_routed_around() {
+    reroutes_in_time(THREE_LEVELS, other_leaf);
+}
+
+#[test]
+fn two_fat_tree_cores_without_power_are_routed_around() {
+    reroutes_in_time(THREE_LEVELS, two_spines);
+}
+
+#[test]
+fn fat_tree_spine_in_the_managers_pod_is_routed_around_without_power() {
+    reroutes_in_time(THREE_LEVELS, |world| own_spines(world)[..1].to_vec());
+    reroutes_in_time(THREE_LEVELS, spine_of_traps);
+}
+
+#[test]
+fn fat_tree_spines_of_the_managers_pod_are_routed_around_without_power() {
+    reroutes_in_time(THREE_LEVELS, |world| own_spines(world)[..2].to_vec());
+}
+
+/// Each leaf has two cables to a spine, and reports twice when it dies: one pass takes all of that in.
+#[test]
+fn superpod_spine_without_power_is_dealt_with_in_one_pass() {
+    let mut world = World::brought_up(SUPERPOD, Settings::default());
+    let spine = far_spine(&world)[0];
+    let leaves = neighbours(&world, spine);
+    let before = world.manager().convergences().len();
+    world.schedule(Duration::ZERO, move |world| {
+        world.sim.power_off(spine).unwrap();
+    });
+    world.settle(LIMIT);
+    let first = &world.manager().convergences()[before];
+    assert!(first.complete, "{first:?}");
+    assert!(first.lft_blocks > 0, "{first:?}");
+    assert!(
+        first
+            .cause
+            .ends_with(&format!("and {} more", leaves.len() - 4)),
+        "{}",
+        first.cause
+    );
+    let ports: u64 = leaves
+        .iter()
+        .map(|&leaf| u64::from(world.sim.num_ports(leaf).unwrap()))
+        .sum();
+    // What a leaf was not asked before its second report is asked once.
+    assert!(first.gets < ports * 2, "{first:?}");
+}
+
+/// Switches fail one after the other, again and again, and no trap arrives: a light sweep notices each time.
+#[test]
+fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
+    let light = Duration::from_millis(500);
+    let mut settings = Settings::default();
+    settings.core.light_sweep = light;
+    let mut world = World::generated(THREE_LEVELS, settings);
+    world.run_for(Duration::from_secs(2));
+    world.sim.set_attribute_loss(AttrId::NOTICE, 1.0).unwrap();
+    let near = own_spines(&world)[0];
+    let faults = [
+        far_spine(&world),
+        two_spines(&world),
+        other_leaf(&world),
+        vec![near],
+    ];
+    for round in 0..12 {
+        let dead = &faults[round % faults.len()];
+        let pairs = pairs(&world, dead);
+        let began = world.now();
+        for &switch in dead {
+            world.sim.power_off(switch).unwrap();
+        }
+        while world.now() == began || !arrive(&world, &pairs) {
+            world.run_for(Duration::from_millis(1));
+            assert!(world.now().since(began) < LIMIT, "round {round}");
+        }
+        let outage = world.now().since(began);
+        println!("round {round}, {dead:?}: {outage:?}");
+        // A light sweep begins at most so much later, and waits once for answers that went over what is dead.
+        let noticed = light + Duration::from_millis(60);
+        assert!(outage < noticed, "round {round}: {outage:?}");
+        world.run_for(Duration::from_secs(4));
+        for &switch in dead {
+            world.sim.power_on(switch).unwrap();
+        }
+        world.run_for(Duration::from_secs(4));
+        for &switch in dead {
+            assert!(world.manager().core().inventory().node(switch).is_some());
+        }
+    }
+}
+
+/// The host sees its link go down and up within one look, as umad shows it: nothing but a port in Init.
+#[test]
+fn quick_restart_of_the_managers_leaf_is_dealt_with_at_once() {
+    let mut settings = Settings {
+        port_events: false,
+        ..Settings::default()
+    };
+    settings.sim.reboot_time = Duration::from_millis(300);
+    let mut world = World::brought_up("fat-tree:k=4,levels=3", settings);
+    world.look_at_ports();
+    world.sim.reboot(own_leaf(&world)).unwrap();
+    world.run_for(Duration::from_millis(600));
+    world.look_at_ports();
+    world.run_for(Duration::ZERO);
+    let local = world.manager().core().inventory().local.unwrap();
+    assert_eq!(
+        world.manager().findings(),
+        [("local-port", local.to_string())]
+    );
+    assert!(world.manager().snapshot().unwrap().converging);
+    world.run_for(Duration::from_millis(100));
+    expect::assert_up(&world);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+/// The questions to a host whose link is up and which does not answer are under way when a switch loses a cable.
+#[test]
+fn fault_elsewhere_does_not_wait_for_a_silent_host() {
+    for pause in [30, 100, 1_000, 4_000] {
+        let mut world = World::brought_up(THREE_LEVELS, Settings::default());
+        let leaf = other_leaf(&world)[0];
+        let cable = |world: &World, to_switch: bool| {
+            let ports = (1..=world.sim.num_ports(leaf).unwrap()).map(PortNum);
+            let mut cabled = ports.filter_map(|port| {
+                let peer = world.sim.peer(leaf, port).unwrap()?.0;
+                (is_switch(world, peer) == to_switch).then_some((port, peer))
+            });
+            cabled.next().expect("a leaf has both")
+        };
+        let (port, host) = cable(&world, false);
+        world.sim.set_silence(host, Silence::Everything).unwrap();
+        world.sim.unlink(leaf, port).unwrap();
+        world.settle(LIMIT);
+        let pairs = pairs(&world, &[]);
+        let pairs: Vec<_> = pairs
+            .into_iter()
+            .filter(|&((from, _), to)| from != host && to != lid_of(&world, host))
+            .collect();
+        world.sim.relink(leaf, port).unwrap();
+        world.run_for(Duration::from_millis(pause));
+        let (uplink, _) = cable(&world, true);
+        let took = outage(&mut world, (leaf, uplink), &pairs);
+        println!("{pause} ms later: {took:?}");
+        assert!(
+            took <= Duration::from_millis(100),
+            "{pause} ms later: {took:?}"
+        );
+        world.sim.set_silence(host, Silence::None).unwrap();
+        world.sim.relink(leaf, uplink).unwrap();
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        expect::assert_no_findings(&world);
+        world.watched().assert_harmless();
+    }
+}
+
+/// Its links are up and its tables forward, and nothing is answered: what is planned for it cannot be written.
+#[test]
+fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
+    for (hung, what) in [
+        (far_spine as fn(&World) -> Vec<Guid>, "core"),
+        (other_leaf, "leaf"),
+        (own_spines, "spine of the own pod"),
+    ] {
+        for pause in [0, 30, 1_000, 30_000] {
+            let mut world = World::brought_up(THREE_LEVELS, Settings::default());
+            let hung = hung(&world)[0];
+            world.sim.set_silence(hung, Silence::Everything).unwrap();
+            world.run_for(Duration::from_millis(pause));
+            let leaf = switches(&world, true)
+                .into_iter()
+                .find(|&leaf| leaf != hung && leaf != own_leaf(&world))
+                .unwrap();
+            let mut uplinks = uplinks(&world, leaf).into_iter();
+            let (uplink, _) = uplinks.find(|&(_, peer)| peer != hung).unwrap();
+            let pairs = pairs(&world, &[]);
+            let took = outage(&mut world, (leaf, uplink), &pairs);
+            println!("{what}, {pause} ms later: {took:?}");
+            assert!(
+                took <= Duration::from_secs(1),
+                "{what}, {pause} ms later: {took:?}"
+            );
+            world.sim.set_silence(hung, Silence::None).unwrap();
+            world.settle(LIMIT);
+            expect::assert_up(&world);
+            world.watched().assert_harmless();
+        }
+    }
+}
+
+/// A cable comes back, so that tables are written in stages, to the hung switch too; then another one goes.
+#[test]
+fn fault_elsewhere_does_not_wait_for_the_stages_of_a_hung_switch() {
+    let hung = [far_spine, other_leaf, own_spines] as [fn(&World) -> Vec<Guid>; 3];
+    let pauses = [1, 5, 30, 300, 3_000];
+    for (hung, pause) in hung
+        .into_iter()
+        .flat_map(|hung| pauses.map(|pause| (hung, pause)))
+    {
+        let mut world = World::brought_up(THREE_LEVELS, Settings::default());
+        let hung = hung(&world)[0];
+        let leaves = switches(&world, true);
+        let [one, other] = [leaves[3], leaves[9]];
+        let (back, gone) = (uplinks(&world, one)[0].0, uplinks(&world, other)[1].0);
+        world.sim.unlink(one, back).unwrap();
+        world.settle(LIMIT);
+        let pairs = pairs(&world, &[]);
+        world.sim.set_silence(hung, Silence::Everything).unwrap();
+        world.sim.relink(one, back).unwrap();
+        // The link trains, and is noticed.
+        world.run_for(Duration::from_millis(20 + pause));
+        let took = outage(&mut world, (other, gone), &pairs);
+        println!("{pause} ms later: {took:?}");
+        assert!(took <= Duration::from_secs(1), "{pause} ms later: {took:?}");
+        world.sim.set_silence(hung, Silence::None).unwrap();
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        world.watched().assert_harmless();
+    }
+}
+
+/// The LID of a host's first port.
+fn lid_of(world: &World, host: Guid) -> Lid {
+    world.sim.port_info(host, PortNum(1)).unwrap().lid()
+}
+
+#[test]
+fn switch_that_gets_its_power_back_is_in_use_at_once() {
+    for choose in [other_leaf, far_spine] {
+        let mut world = World::brought_up(THREE_LEVELS, Settings::default());
+        let switch = choose(&world)[0];
+        world.sim.power_off(switch).unwrap();
+        world.settle(LIMIT);
+        assert!(world.manager().core().inventory().node(switch).is_none());
+        expect::assert_up(&world);
+        world.sim.power_on(switch).unwrap();
+        // 20 ms until its links are up.
+        world.run_for(Duration::from_millis(200));
+        expect::assert_up(&world);
+        assert!(world.manager().core().inventory().node(switch).is_some());
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        expect::assert_no_findings(&world);
+        world.watched().assert_harmless();
+    }
+}
+
+/// The switch loses its power while tables are written to it and to others.
+#[test]
+fn push_goes_on_without_a_switch_that_loses_power() {
+    let settings = Settings::default();
+    for after in [1, 2, 4, 8, 16] {
+        let mut world = World::generated(THREE_LEVELS, settings.clone());
+        let begins = |world: &World| matches!(world.manager().core().activity(), Activity::Pushing { done } if done > 100 * after);
+        let until = world.now() + LIMIT;
+        assert!(world.run(until, begins), "it writes");
+        let spine = far_spine(&world)[0];
+        let began = world.now();
+        world.sim.power_off(spine).unwrap();
+        world.settle(LIMIT);
+        println!(
+            "after {after}00 Sets: quiet {:?} later",
+            world.now().since(began)
+        );
+        expect::assert_up(&world);
+        let findings = world.manager().findings();
+        let are_true = findings.iter().all(|(code, _)| *code == "switch-missing");
+        assert!(are_true, "{findings:?}");
+        let last = world.manager().convergences().last().unwrap().finished;
+        let took = last.since(began);
+        assert!(
+            took <= Duration::from_secs(6),
+            "after {after}00 Sets: {took:?}"
+        );
+    }
+}
