@@ -320,6 +320,8 @@ impl<C> Client<C> {
                 });
             }
         }
+        let sent = withdrawn.iter().filter(|one| one.attempts > 0).count();
+        self.counters.withdrawn += sent as u64;
         self.counters.cancelled += withdrawn.len() as u64;
         withdrawn
     }

@@ -35,6 +35,8 @@ pub struct ClientStats {
     pub rejected: u64,
     /// Requests taken back by their owner.
     pub cancelled: u64,
+    /// Of those, the ones that were sent and not answered: whether a datagram of theirs got lost was not waited for.
+    pub withdrawn: u64,
     /// Requests out now.
     pub in_flight: u32,
     /// Requests that wait for their turn now, retries included.

@@ -60,6 +60,9 @@ pub struct Smps {
     pub retries: u64,
     /// Attempts that were not answered in time.
     pub timeouts: u64,
+    /// Requests that were sent and taken back before they were answered or given up: overdue ones, to be asked anew
+    /// when the rest is done, and those of a stage that began again.
+    pub withdrawn: u64,
 }
 
 /// Times in milliseconds.
@@ -103,6 +106,7 @@ impl OnceReport {
                 set: snapshot.stats.sent_set,
                 retries: snapshot.stats.retries,
                 timeouts: snapshot.stats.timeouts,
+                withdrawn: snapshot.stats.withdrawn,
             },
             timing_ms: TimingMs {
                 discover: ms(history().map(|entry| entry.discover).sum()),
