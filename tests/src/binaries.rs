@@ -71,12 +71,8 @@ fn build(target: &Path) {
         .args([
             "build",
             "--quiet",
-            "--package",
-            "rsm",
-            "--package",
-            "rsm-api",
-            "--package",
-            "rsm-sim-preload",
+            // Of three packages alone, Cargo would choose other features of what they depend on, and compile rsm again.
+            "--workspace",
             "--target-dir",
         ])
         .arg(target)
