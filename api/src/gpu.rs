@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rsm_routing::gdr::Analysis;
-use rsm_routing::gdr::hosts::HostError;
-use rsm_routing::gdr::inventory::HostInventory;
+use rsm_gdr::Analysis;
+use rsm_gdr::hosts::HostError;
+use rsm_gdr::inventory::HostInventory;
 use tokio::sync::watch;
 
 /// What is imported: a host by its name, or a machine type by its.

@@ -13,7 +13,7 @@ pub const MAX_PAGE_SIZE: usize = 1_000;
 pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
 
 /// Largest request to the service of GPU hosts, in bytes: a file of a host, and the names around it.
-pub const MAX_GPU_REQUEST_BYTES: usize = rsm_routing::gdr::import::MAX_BYTES + MAX_REQUEST_BYTES;
+pub const MAX_GPU_REQUEST_BYTES: usize = rsm_gdr::import::MAX_BYTES + MAX_REQUEST_BYTES;
 
 /// Largest response in bytes: what gRPC clients accept unless told otherwise.
 pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;

@@ -372,10 +372,7 @@ pub fn by_subtree(topology: &Topology) -> Vec<SwitchIdx> {
 }
 
 /// The same, with what hangs together equally in the order of `rank` in place of that of GUIDs.
-pub(crate) fn by_subtree_and(
-    topology: &Topology,
-    rank: impl Fn(SwitchIdx) -> u32,
-) -> Vec<SwitchIdx> {
+pub fn by_subtree_and(topology: &Topology, rank: impl Fn(SwitchIdx) -> u32) -> Vec<SwitchIdx> {
     let levels = levels::from_edges(topology, levels::ANY_HOST);
     fabric_tree::by_subtree(topology, &levels, rank)
 }

@@ -15,7 +15,6 @@
 
 mod digest;
 pub mod engine;
-pub mod gdr;
 pub mod generate;
 pub mod ibnetdiscover;
 pub mod lanes;

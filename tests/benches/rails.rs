@@ -12,13 +12,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_gdr::fabric::Fabric;
+use rsm_gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
+use rsm_gdr::job::{JobRequest, Load, Pattern};
+use rsm_gdr::seats::{Blocks, Seats};
+use rsm_gdr::{Analysis, Config, Survey};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{self, Categories, EngineKind, Ranking};
-use rsm_routing::gdr::fabric::Fabric;
-use rsm_routing::gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
-use rsm_routing::gdr::job::{JobRequest, Load, Pattern};
-use rsm_routing::gdr::seats::{Blocks, Seats};
-use rsm_routing::gdr::{Analysis, Config, Survey};
 use rsm_routing::netlist::Netlist;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;

@@ -1,9 +1,9 @@
+use rsm_gdr::Analysis;
+use rsm_gdr::findings::{Finding, Severity};
+use rsm_gdr::hints::{Endpoint, GpuHint, PairHint};
+use rsm_gdr::hosts::Origin;
+use rsm_gdr::job::{JobPlan, Load};
 use rsm_proto::v1;
-use rsm_routing::gdr::Analysis;
-use rsm_routing::gdr::findings::{Finding, Severity};
-use rsm_routing::gdr::hints::{Endpoint, GpuHint, PairHint};
-use rsm_routing::gdr::hosts::Origin;
-use rsm_routing::gdr::job::{JobPlan, Load};
 
 /// A host by its place, with what is wrong with it.
 pub(crate) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
@@ -113,7 +113,7 @@ pub(crate) fn plan(analysis: &Analysis, plan: &JobPlan) -> v1::PlanGpuJobRespons
         lost: load.lost,
         worst_link: load.worst_link,
     };
-    let rank = |rank: &rsm_routing::gdr::job::Rank| v1::GpuRank {
+    let rank = |rank: &rsm_gdr::job::Rank| v1::GpuRank {
         host: analysis.hosts[rank.host].name.clone(),
         gpu: analysis.hosts[rank.host].inventory.gpus[rank.gpu]
             .index

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
+use rsm_gdr::Analysis;
+use rsm_gdr::import::{Format, import};
+use rsm_gdr::job::{JobRequest, Pattern};
+use rsm_gdr::render::{self, NcclVersion};
 use rsm_proto::v1;
 use rsm_proto::v1::gpu_service_server::GpuService;
-use rsm_routing::gdr::Analysis;
-use rsm_routing::gdr::import::{Format, import};
-use rsm_routing::gdr::job::{JobRequest, Pattern};
-use rsm_routing::gdr::render::{self, NcclVersion};
 use tokio::sync::{Semaphore, watch};
 use tonic::{Request, Response, Status};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use rsm_gdr::Analysis;
 use rsm_proto::v1;
-use rsm_routing::gdr::Analysis;
 use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rsm_api::{GpuImportError, GpuSubject, Gpus};
+use rsm_gdr::hosts::Inventory;
+use rsm_gdr::inventory::HostInventory;
+use rsm_gdr::{Analysis, Config};
 use rsm_proto::v1;
 use rsm_proto::v1::gpu_service_client::GpuServiceClient;
-use rsm_routing::gdr::hosts::Inventory;
-use rsm_routing::gdr::inventory::HostInventory;
-use rsm_routing::gdr::{Analysis, Config};
 use tokio::sync::watch;
 
 use crate::fake::Fake;

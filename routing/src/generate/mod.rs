@@ -27,7 +27,7 @@ mod error;
 mod fabric;
 mod faults;
 mod random;
-pub(crate) mod rng;
+pub mod rng;
 mod spec;
 mod superpod;
 mod torus;

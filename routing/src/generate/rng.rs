@@ -1,11 +1,14 @@
+//! Random numbers that fabrics are made by.
+
 /// A small deterministic generator (SplitMix64): the same numbers on every machine, for ever.
 ///
 /// Fabrics are named by their seeds in tests and reports, so that this must not change with a
 /// dependency's version.
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The sequence that is named by `seed`.
+    pub fn new(seed: u64) -> Self {
         Rng(seed)
     }
 
@@ -18,20 +21,20 @@ impl Rng {
     }
 
     /// A number below `bound`, which is not 0. Bounds are far below 2^64: the bias is nothing.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next()) * bound as u128;
         (wide >> 64) as usize
     }
 
     /// Brings `items` into an order that is as likely as any other.
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for index in (1..items.len()).rev() {
             items.swap(index, self.below(index + 1));
         }
     }
 
     /// `count` different numbers below `bound`, ascending; all of them if there are no more.
-    pub(crate) fn sample(&mut self, count: usize, bound: usize) -> Vec<usize> {
+    pub fn sample(&mut self, count: usize, bound: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..bound).collect();
         let count = count.min(bound);
         for index in 0..count {

@@ -1,15 +1,9 @@
-//! The routing library: engines, proofs, generators, readers and hints.
+//! The routing library: engines, proofs, generators and readers.
 
 mod common;
 mod engines;
 mod fabric_tree;
 mod fabrics;
-mod gdr_fleet;
-mod gdr_import;
-mod gdr_join;
-mod gdr_render;
-mod gdr_samples;
-mod gdr_seats;
 mod grids;
 mod ibnetdiscover_round_trip;
 mod ibsim_loads;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_gdr::hosts::Inventory;
 use rsm_ids::Guid;
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::attr::Notice;
 use rsm_routing::engine::EngineKind;
-use rsm_routing::gdr::hosts::Inventory;
 
 use super::convergence::Convergence;
 use super::snapshot::{Forthcoming, Snapshot};

@@ -42,11 +42,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_gdr::hosts::Inventory as GpuInventory;
+use rsm_gdr::seats::Seats;
 use rsm_mad::Time;
 use rsm_mad::client::{Client, ClientConfig};
 use rsm_mad::transport::{Datagram, Inbound};
-use rsm_routing::gdr::hosts::Inventory as GpuInventory;
-use rsm_routing::gdr::seats::Seats;
 
 pub use self::activity::{Activity, Progress};
 use self::convergence::{Convergence, Meter};

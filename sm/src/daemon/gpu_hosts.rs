@@ -9,10 +9,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use rsm_api::{GpuImportError, GpuSubject, Gpus};
-use rsm_routing::gdr::hosts::{HostError, Inventory};
-use rsm_routing::gdr::import::{Format, MAX_BYTES, import, to_json};
-use rsm_routing::gdr::inventory::HostInventory;
-use rsm_routing::gdr::{Analysis, Config};
+use rsm_gdr::hosts::{HostError, Inventory};
+use rsm_gdr::import::{Format, MAX_BYTES, import, to_json};
+use rsm_gdr::inventory::HostInventory;
+use rsm_gdr::{Analysis, Config};
 
 use tokio::sync::watch;
 

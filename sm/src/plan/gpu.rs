@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use rsm_gdr::fabric::{self as gdr, FabricPort};
 use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::sa::Rate;
-use rsm_routing::gdr::fabric::{self as gdr, FabricPort};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{PortUse, Topology};
 

@@ -24,10 +24,10 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use rsm_gdr::hosts::Inventory;
+use rsm_gdr::seats::Seats;
 use rsm_ids::{Guid, Lid};
 use rsm_routing::engine::{self, AbsentRoots, EngineError, Options, Routing};
-use rsm_routing::gdr::hosts::Inventory;
-use rsm_routing::gdr::seats::Seats;
 use rsm_routing::mcast::Mft;
 use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
 use rsm_routing::topology::{Topology, TopologyError};

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use rsm_gdr::fabric as gdr;
+use rsm_gdr::hosts::Inventory;
+use rsm_gdr::roles::Role;
+use rsm_gdr::seats::{Blocks, Seats};
+use rsm_gdr::{Config, Survey};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::NodeType;
 use rsm_routing::engine::{Categories, Category, Numbers};
-use rsm_routing::gdr::fabric as gdr;
-use rsm_routing::gdr::hosts::Inventory;
-use rsm_routing::gdr::roles::Role;
-use rsm_routing::gdr::seats::{Blocks, Seats};
-use rsm_routing::gdr::{Config, Survey};
 use rsm_routing::topology::{Destination, Topology};
 
 use super::{Job, gpu};

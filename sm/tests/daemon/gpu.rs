@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use rsm_routing::gdr::generate::{Faults, Fleet, fleet};
-use rsm_routing::gdr::import::to_json;
+use rsm_gdr::generate::{Faults, Fleet, fleet};
+use rsm_gdr::import::to_json;
 use rsm_routing::generate::generate;
 use rsm_routing::ibnetdiscover;
 
@@ -213,8 +213,7 @@ fn several_sources_of_one_host_become_one_inventory() {
     let sysfs = "/sys/class/infiniband/mlx5_3/node_guid\t58a2:e103:001b:2576\n\
                  /sys/class/infiniband/mlx5_3/ports/1/rate\t400 Gb/sec (4X NDR)\n";
     let merged = printed(&["gpu", "import", &links, &put("host.tsv", sysfs)]);
-    let host =
-        rsm_routing::gdr::import::import(rsm_routing::gdr::import::Format::Json, merged.as_bytes());
+    let host = rsm_gdr::import::import(rsm_gdr::import::Format::Json, merged.as_bytes());
     let host = host.expect("our own format");
     assert_eq!(host.hca_ports[3].gbps, Some(400));
     assert_eq!(host.links_between(0, 7), 18);

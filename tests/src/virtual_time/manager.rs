@@ -11,13 +11,13 @@ use rsm::plan::groups::GroupSet;
 use rsm::plan::guids::AliasGuids;
 use rsm::push::Foreseen;
 use rsm::sa::Standing;
+use rsm_gdr::hosts::Inventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
 use rsm_mad::wire::attr::{Attribute, Notice, SmInfo};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
-use rsm_routing::gdr::hosts::Inventory;
 use rsm_sim::{AttachId, Sim};
 
 use super::ledger::Ledger;

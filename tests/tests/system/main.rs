@@ -1,6 +1,7 @@
 //! The whole system: in simulation (`sim_*`), next to real peers (`peers_*`), as an operator runs it, and when it crashes.
 
 mod crash_administration;
+mod docs;
 mod fuzz;
 mod managed_events;
 mod managed_gpus;

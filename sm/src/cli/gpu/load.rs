@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use rsm_routing::gdr::hosts::Inventory;
-use rsm_routing::gdr::import::{Format, MAX_BYTES, import};
-use rsm_routing::gdr::inventory::HostInventory;
+use rsm_gdr::hosts::Inventory;
+use rsm_gdr::import::{Format, MAX_BYTES, import};
+use rsm_gdr::inventory::HostInventory;
 
 /// What a file is called whose machine stands in for every host without a file of its own.
 const DEFAULT: &str = "default";

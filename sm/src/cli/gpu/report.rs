@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use anyhow::Context as _;
-use rsm_routing::gdr::Analysis;
-use rsm_routing::gdr::findings::Severity;
-use rsm_routing::gdr::hints::PairHint;
-use rsm_routing::gdr::job::{JobPlan, Load};
+use rsm_gdr::Analysis;
+use rsm_gdr::findings::Severity;
+use rsm_gdr::hints::PairHint;
+use rsm_gdr::job::{JobPlan, Load};
 use serde::Serialize;
 
 use crate::cli::Format;
@@ -138,7 +138,7 @@ pub(super) fn host(analysis: &Analysis, name: &str) -> anyhow::Result<Vec<HintPa
             .map(|&port| inventory.hca_ports[port].label())
             .collect()
     };
-    let hint = |hint: &rsm_routing::gdr::hints::GpuHint| HintPart {
+    let hint = |hint: &rsm_gdr::hints::GpuHint| HintPart {
         gpu: inventory.gpus[hint.gpu].index,
         ports: labels(&hint.ports),
         tier: hint.tier.map(|tier| tier.name()),
@@ -183,7 +183,7 @@ struct PathPart {
 }
 
 pub(super) fn pair(analysis: &Analysis, hint: &PairHint, format: Format) -> anyhow::Result<()> {
-    let end = |end: &rsm_routing::gdr::hints::Endpoint| EndPart {
+    let end = |end: &rsm_gdr::hints::Endpoint| EndPart {
         device: end.device.clone(),
         port_guid: end.guid.to_string(),
         lid: end.lid.0,

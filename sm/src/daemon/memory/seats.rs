@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rsm_gdr::seats::{Seat, Seats};
 use rsm_ids::Guid;
-use rsm_routing::gdr::seats::{Seat, Seats};
 
 use super::table::{self, Rows};
 use crate::store::{ChangeSet, Persisted};

@@ -10,7 +10,7 @@ use crate::session::{PAGE_SIZE, Session, all_pages};
 use crate::text::count;
 
 /// The largest file that is sent, in bytes; servers take no larger one.
-const FILE_MAX: u64 = rsm_routing::gdr::import::MAX_BYTES as u64;
+const FILE_MAX: u64 = rsm_gdr::import::MAX_BYTES as u64;
 
 pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<(), Failure> {
     match command {

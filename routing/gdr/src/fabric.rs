@@ -1,0 +1,230 @@
+//! What the subnet manager sees, as far as hints need it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use super::seats::Seats;
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
+
+/// A port of a channel adapter, cabled to a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricPort {
+    /// The port's GUID.
+    pub guid: Guid,
+    /// The node's.
+    pub node_guid: Guid,
+    /// That of the card; [`Guid::ZERO`] where none is stated.
+    pub system_image_guid: Guid,
+    /// The port of the node.
+    pub port: PortNum,
+    /// NodeDescription, with what is not UTF-8 replaced.
+    pub description: String,
+    /// Its base LID.
+    pub lid: Lid,
+    /// It answers to 2^LMC LIDs.
+    pub lmc: Lmc,
+    /// The switch that it is cabled to.
+    pub leaf: SwitchIdx,
+    /// The port of that switch.
+    pub leaf_port: PortNum,
+    /// The rate of the cable in tenths of Gb/s, as IBA 15.2.5.16 lists rates.
+    pub rate_tenth_gbps: u16,
+    /// The MTU in bytes, 256 to 4096.
+    pub mtu: u16,
+}
+
+impl FabricPort {
+    /// The host and the device that NodeDescription names by custom, `host-001 mlx5_0`.
+    ///
+    /// `None` where firmware still describes the model, or something else stands there.
+    pub fn host_and_device(&self) -> Option<(&str, &str)> {
+        let mut words = self.description.split_whitespace();
+        let (host, device) = (words.next()?, words.next()?);
+        let model = host.starts_with("MT") && host[2..].bytes().all(|byte| byte.is_ascii_digit());
+        (words.next().is_none() && !model).then_some((host, device))
+    }
+}
+
+/// The fabric that inventories are joined with.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    /// The switches.
+    pub topology: Arc<Topology>,
+    /// What is programmed, where it is known.
+    pub tables: Option<Arc<Tables>>,
+    /// The description of each switch, by its number.
+    pub switch_names: Vec<String>,
+    /// Where compute ports sit in the order that routes are spread by.
+    pub seats: Arc<Seats>,
+    /// Which state of the fabric this is; every result repeats it.
+    pub generation: u64,
+    ports: Vec<FabricPort>,
+    by_node: BTreeMap<(Guid, PortNum), u32>,
+    by_system: BTreeMap<Guid, Vec<u32>>,
+    by_description: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
+    by_leaf_port: BTreeMap<(SwitchIdx, PortNum), u32>,
+}
+
+impl Fabric {
+    /// The fabric with these ports of adapters; ports in no order, GUIDs unique.
+    pub fn new(
+        topology: Arc<Topology>,
+        tables: Option<Arc<Tables>>,
+        switch_names: Vec<String>,
+        mut ports: Vec<FabricPort>,
+        generation: u64,
+    ) -> Fabric {
+        ports.sort_by_key(|port| port.guid);
+        let mut fabric = Fabric {
+            topology,
+            tables,
+            switch_names,
+            seats: Arc::default(),
+            generation,
+            ports: Vec::new(),
+            by_node: BTreeMap::new(),
+            by_system: BTreeMap::new(),
+            by_description: BTreeMap::new(),
+            by_leaf_port: BTreeMap::new(),
+        };
+        // Ports are destinations, of which there are fewer than LIDs.
+        for (index, port) in (0u32..).zip(&ports) {
+            fabric.by_node.insert((port.node_guid, port.port), index);
+            if !port.system_image_guid.is_zero() {
+                fabric
+                    .by_system
+                    .entry(port.system_image_guid)
+                    .or_default()
+                    .push(index);
+            }
+            if let Some((host, device)) = port.host_and_device() {
+                let host = fabric.by_description.entry(host.to_owned()).or_default();
+                host.entry(device.to_owned()).or_default().push(index);
+            }
+            fabric
+                .by_leaf_port
+                .insert((port.leaf, port.leaf_port), index);
+        }
+        fabric.ports = ports;
+        fabric
+    }
+
+    /// A netlist as a subnet manager would run it, with the LIDs of `topology`.
+    pub fn from_netlist(
+        netlist: &Netlist,
+        topology: Arc<Topology>,
+        tables: Option<Arc<Tables>>,
+        mtu: u16,
+    ) -> Fabric {
+        let mut names = vec![String::new(); topology.switch_count()];
+        let mut ports = Vec::new();
+        for (index, node) in netlist.nodes().iter().enumerate() {
+            if node.kind == NodeKind::Switch {
+                if let Some(switch) = topology.switch_by_guid(node.guid) {
+                    names[switch.index()] = node.name();
+                }
+                continue;
+            }
+            if node.is_aggregation_node() {
+                continue;
+            }
+            for port in node.end_ports() {
+                let Some(cable) = netlist.cable((index, port)) else {
+                    continue;
+                };
+                let (peer, leaf_port) = cable.across((index, port));
+                let Some(leaf) = topology.switch_by_guid(netlist.nodes()[peer].guid) else {
+                    continue;
+                };
+                let PortUse::Destination(at) = topology.port_use(leaf, leaf_port) else {
+                    continue;
+                };
+                let destination = &topology.destinations()[at as usize];
+                ports.push(FabricPort {
+                    guid: destination.guid,
+                    node_guid: node.guid,
+                    system_image_guid: node.system_image_guid,
+                    port,
+                    description: node.name(),
+                    lid: destination.lid,
+                    lmc: destination.lmc,
+                    leaf,
+                    leaf_port,
+                    // The fastest link has 2,400 Gb/s.
+                    rate_tenth_gbps: (cable.rate().gbps() * 10.0) as u16,
+                    mtu,
+                });
+            }
+        }
+        Fabric::new(topology, tables, names, ports, 0)
+    }
+
+    /// Every port, in the order of GUIDs.
+    pub fn ports(&self) -> &[FabricPort] {
+        &self.ports
+    }
+
+    /// A port by its place.
+    ///
+    /// # Panics
+    /// When the place is of another fabric.
+    pub fn port(&self, index: u32) -> &FabricPort {
+        &self.ports[index as usize]
+    }
+
+    /// The port with a GUID.
+    pub fn by_guid(&self, guid: Guid) -> Option<u32> {
+        let found = self
+            .ports
+            .binary_search_by_key(&guid, |port| port.guid)
+            .ok();
+        found.map(|index| index as u32)
+    }
+
+    /// A port of the node with a GUID.
+    pub fn by_node(&self, guid: Guid, port: PortNum) -> Option<u32> {
+        self.by_node.get(&(guid, port)).copied()
+    }
+
+    /// The ports of a card, or of whatever has this system image GUID.
+    pub fn by_system(&self, guid: Guid) -> &[u32] {
+        self.by_system.get(&guid).map_or(&[], Vec::as_slice)
+    }
+
+    /// The ports whose nodes are described as a device of a host.
+    pub fn by_description(&self, host: &str, device: &str) -> &[u32] {
+        let host = self.by_description.get(host);
+        host.and_then(|host| host.get(device))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// The hosts that descriptions name, each with its devices, both in the order of their names.
+    pub fn hosts(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, Vec<u32>>)> {
+        self.by_description
+            .iter()
+            .map(|(host, devices)| (host.as_str(), devices))
+    }
+
+    /// The devices of one host.
+    pub fn devices(&self, host: &str) -> Option<&BTreeMap<String, Vec<u32>>> {
+        self.by_description.get(host)
+    }
+
+    /// The port cabled to a port of a switch.
+    pub fn at(&self, leaf: SwitchIdx, port: PortNum) -> Option<u32> {
+        self.by_leaf_port.get(&(leaf, port)).copied()
+    }
+
+    /// What people call a switch: its description without control characters, which could end a
+    /// line of a file, or its GUID where it has none.
+    pub fn switch_name(&self, switch: SwitchIdx) -> String {
+        match self.switch_names.get(switch.index()) {
+            Some(name) if !name.is_empty() => name.replace(char::is_control, "\u{fffd}"),
+            _ => self.topology.switch(switch).guid.to_string(),
+        }
+    }
+}

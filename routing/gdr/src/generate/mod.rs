@@ -1,0 +1,323 @@
+//! Inventories for simulated fabrics, and faults whose findings are known.
+//!
+//! Hosts are those that NodeDescriptions name, with as many GPUs as adapters: GPU k and adapter k
+//! under one PCIe switch, half of them on each of two processors, all GPUs on NVSwitches.
+
+mod cables;
+mod storage;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::Guid;
+
+use super::findings::FindingKind;
+use super::hosts::{HostError, Inventory};
+use super::inventory::{
+    Gpu, HcaPort, HostInventory, LinkFamily, LinkLayer, NvLink, PciAddress, Source, Tier,
+};
+use rsm_routing::generate::rng::Rng;
+use rsm_routing::netlist::{Netlist, NetlistError, Node, NodeKind};
+
+pub use cables::{recabled, with_servers};
+pub use storage::Storage;
+
+/// NVLinks of each GPU to the switches, as H100 has them.
+const NVLINKS: u8 = 18;
+/// The bus of the first function on each of the two processors.
+const BUSES: [u8; 2] = [0x10, 0x90];
+
+/// What is wrong with a generated fleet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Faults {
+    /// Hosts whose GPUs are numbered in another order than their PCI addresses.
+    pub gpu_order: usize,
+    /// Hosts whose adapters are named in another order than their PCI addresses.
+    pub hca_order: usize,
+    /// Pairs of cables that are exchanged.
+    pub swapped_cables: usize,
+    /// GPUs of which one NVLink is down.
+    pub nvlinks: usize,
+    /// What else hosts are connected to.
+    pub storage: Storage,
+    /// Which hosts, GPUs and cables.
+    pub seed: u64,
+}
+
+/// A finding that a fault must lead to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Expected {
+    /// Its kind.
+    pub kind: FindingKind,
+    /// Its hosts: one, or the two ends of exchanged cables.
+    pub hosts: BTreeSet<String>,
+    /// The ports that it names, as `host device`; empty where the kind alone matters.
+    pub ports: BTreeSet<String>,
+    /// The GPUs that it names.
+    pub gpus: Vec<u16>,
+}
+
+/// A fabric, the inventories of its hosts, and what is wrong with them.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    /// The fabric.
+    pub netlist: Netlist,
+    /// The hosts.
+    pub inventory: Inventory,
+    /// The findings that must come, sorted, and no others.
+    pub expected: Vec<Expected>,
+}
+
+/// What a fleet cannot be made of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    /// A node that names itself as no host can.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The parts do not fit together.
+    #[error(transparent)]
+    Netlist(#[from] NetlistError),
+}
+
+/// A host of the fabric: its adapters by number, as (device number, node).
+type Hosts = BTreeMap<String, BTreeMap<u32, usize>>;
+
+/// A fleet for a fabric, with faults.
+///
+/// # Errors
+/// Hosts whose names or numbers of devices no inventory takes.
+pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
+    let mut rng = Rng::new(faults.seed);
+    let hosts = hosts(&netlist);
+    let names: Vec<&String> = hosts.keys().collect();
+    let (mut nodes, mut cables) = netlist.clone().into_parts();
+    let mut expected = Vec::new();
+
+    // A host has one fault of order or cables at most, so that each can be told by itself.
+    let mut free = rng.sample(names.len(), names.len());
+    shuffle(&mut free, &mut rng);
+    let take = |count: usize, free: &mut Vec<usize>| -> Vec<usize> {
+        free.split_off(free.len() - count.min(free.len()))
+    };
+    let gpu_order: BTreeSet<usize> = take(faults.gpu_order, &mut free).into_iter().collect();
+    let hca_order: BTreeSet<usize> = take(faults.hca_order, &mut free).into_iter().collect();
+    let with_cables = take(2 * faults.swapped_cables, &mut free);
+    for pair in with_cables.chunks_exact(2) {
+        let ends = [pair[0], pair[1]].map(|host| {
+            let devices = &hosts[names[host]];
+            let nth = rng.below(devices.len());
+            let (&device, &node) = devices.iter().nth(nth).unwrap_or((&0, &0));
+            (names[host].clone(), device, node)
+        });
+        expected.extend(swap(&netlist, &mut cables, &ends));
+    }
+
+    let mut inventory = Inventory::new();
+    let mut broken: BTreeMap<(usize, usize), ()> = BTreeMap::new();
+    while broken.len() < faults.nvlinks.min(names.len()) {
+        let host = rng.below(names.len());
+        broken.insert((host, rng.below(hosts[names[host]].len())), ());
+    }
+    for (place, (name, devices)) in hosts.iter().enumerate() {
+        let count = devices.len();
+        let order = |wrong: bool, rng: &mut Rng| match wrong {
+            true => another_order(count, rng),
+            false => (0..count).collect(),
+        };
+        let gpu_at = order(gpu_order.contains(&place), &mut rng);
+        let name_at = order(hca_order.contains(&place), &mut rng);
+        let numbers: Vec<u32> = devices.keys().copied().collect();
+        let mut host = host(
+            &nodes,
+            &devices.values().copied().collect::<Vec<_>>(),
+            &gpu_at,
+        );
+        for (slot, (&node, &named)) in devices.values().zip(&name_at).enumerate() {
+            let device = format!("mlx5_{}", numbers[named]);
+            nodes[node].description = format!("{name} {device}").into_bytes();
+            host.hca_ports[slot].device = Some(device);
+        }
+        if gpu_order.contains(&place) {
+            expected.push(expectation(FindingKind::RailOrderGpus, name));
+        }
+        if hca_order.contains(&place) {
+            expected.push(expectation(FindingKind::RailOrderHcas, name));
+        }
+        for (_, gpu) in broken
+            .range((place, 0)..(place + 1, 0))
+            .map(|(&key, ())| key)
+        {
+            break_link(&mut host, gpu);
+            let mut finding = expectation(FindingKind::NvLinkDegraded, name);
+            finding.gpus = vec![host.gpus[gpu].index];
+            expected.push(finding);
+        }
+        faults.storage.add_ports(name, place, &mut host);
+        inventory.insert(name, host, 0)?;
+    }
+    faults.storage.add_fabric(&names, &mut nodes, &mut cables);
+    expected.sort();
+    Ok(Fleet {
+        netlist: Netlist::new(nodes, cables)?,
+        inventory,
+        expected,
+    })
+}
+
+fn expectation(kind: FindingKind, host: &str) -> Expected {
+    Expected {
+        kind,
+        hosts: BTreeSet::from([host.to_owned()]),
+        ports: BTreeSet::new(),
+        gpus: Vec::new(),
+    }
+}
+
+/// The hosts that descriptions name, each with its adapters by the number at the end of the device's name.
+fn hosts(netlist: &Netlist) -> Hosts {
+    let mut hosts = Hosts::new();
+    for (index, node) in netlist.nodes().iter().enumerate() {
+        if node.kind != NodeKind::Ca || node.is_aggregation_node() {
+            continue;
+        }
+        let text = node.name();
+        let mut words = text.split_whitespace();
+        let (Some(host), Some(device), None) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        if let Some(number) = device
+            .rsplit('_')
+            .next()
+            .and_then(|digits| digits.parse().ok())
+        {
+            hosts
+                .entry(host.to_owned())
+                .or_default()
+                .insert(number, index);
+        }
+    }
+    hosts
+}
+
+fn shuffle<T>(list: &mut [T], rng: &mut Rng) {
+    for at in (1..list.len()).rev() {
+        list.swap(at, rng.below(at + 1));
+    }
+}
+
+/// An order of `count` things that is not the natural one, unless there is no other.
+fn another_order(count: usize, rng: &mut Rng) -> Vec<usize> {
+    let natural: Vec<usize> = (0..count).collect();
+    let mut order = natural.clone();
+    while count > 1 && order == natural {
+        shuffle(&mut order, rng);
+    }
+    order
+}
+
+/// Where the things of slot `slot` of `count` are: half of them behind each processor.
+fn address(slot: usize, count: usize, device: u8) -> (u16, PciAddress) {
+    let numa = usize::from(slot >= count.div_ceil(2) && count > 1);
+    // Slots are at most 32 on either processor.
+    let bus = BUSES[numa].saturating_add((slot % 32) as u8 * 2);
+    (
+        numa as u16,
+        PciAddress {
+            domain: 0,
+            bus,
+            device,
+            function: 0,
+        },
+    )
+}
+
+/// A host with an adapter for each node, and a GPU beside each: GPU number `gpu` is in slot `gpu_at[gpu]`.
+fn host(nodes: &[Node], adapters: &[usize], gpu_at: &[usize]) -> HostInventory {
+    let count = adapters.len();
+    let mut host = HostInventory::empty(Source::Generated);
+    host.machine = Some("simulated".to_owned());
+    for (slot, &node) in adapters.iter().enumerate() {
+        let node = &nodes[node];
+        let (numa, pci) = address(slot, count, 0);
+        let mut port = HcaPort::new(None);
+        port.pci = Some(pci);
+        port.numa = Some(numa);
+        port.node_guid = Some(node.guid);
+        port.port_guid = Some(node.port(rsm_ids::PortNum(1)).guid);
+        port.system_image_guid = Some(node.system_image_guid).filter(|guid| *guid != Guid::ZERO);
+        port.link_layer = Some(LinkLayer::InfiniBand);
+        port.active = Some(true);
+        host.hca_ports.push(port);
+    }
+    for (index, &slot) in (0u16..).zip(gpu_at) {
+        let (numa, pci) = address(slot, count, 1);
+        host.gpus.push(Gpu {
+            index,
+            pci: Some(pci),
+            numa: Some(numa),
+            switch_links: Some(NVLINKS),
+            gdr: Some(true),
+            ..Gpu::default()
+        });
+        host.tiers.extend((0..count).map(|port| {
+            let same_processor = address(port, count, 0).0 == numa;
+            Some(match () {
+                () if port == slot => Tier::Pix,
+                () if same_processor => Tier::Node,
+                () => Tier::Sys,
+            })
+        }));
+    }
+    host.link_family = LinkFamily::NvLink {
+        generation: Some(4),
+    };
+    host.nvlinks_known = true;
+    for a in 0..count as u16 {
+        host.nvlinks.extend((a + 1..count as u16).map(|b| NvLink {
+            a,
+            b,
+            links: NVLINKS,
+        }));
+    }
+    host
+}
+
+fn break_link(host: &mut HostInventory, gpu: usize) {
+    host.gpus[gpu].switch_links = Some(NVLINKS - 1);
+    for link in &mut host.nvlinks {
+        if usize::from(link.a) == gpu || usize::from(link.b) == gpu {
+            link.links = NVLINKS - 1;
+        }
+    }
+}
+
+/// Exchanges the far ends of two adapters' cables, unless they end at one leaf anyway.
+fn swap(
+    netlist: &Netlist,
+    cables: &mut [rsm_routing::netlist::Cable],
+    ends: &[(String, u32, usize); 2],
+) -> Option<Expected> {
+    let port = rsm_ids::PortNum(1);
+    let leaf = |node: usize| netlist.peer((node, port)).map(|(leaf, _)| leaf);
+    let [(_, _, one), (_, _, other)] = ends;
+    if leaf(*one) == leaf(*other) {
+        return None;
+    }
+    for cable in cables.iter_mut() {
+        for end in [&mut cable.a, &mut cable.b] {
+            if end.0 == *one {
+                end.0 = *other;
+            } else if end.0 == *other {
+                end.0 = *one;
+            }
+        }
+    }
+    Some(Expected {
+        kind: FindingKind::RailCablesSwapped,
+        hosts: ends.iter().map(|(host, _, _)| host.clone()).collect(),
+        ports: ends
+            .iter()
+            .map(|(host, device, _)| format!("{host} mlx5_{device}"))
+            .collect(),
+        gpus: Vec::new(),
+    })
+}

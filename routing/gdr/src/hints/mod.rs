@@ -1,0 +1,238 @@
+//! Which port each GPU should use, and what to expect of it.
+
+mod pair;
+mod walk;
+
+pub(crate) use walk::walk;
+
+pub use pair::{Endpoint, PairClass, PairError, PairHint, PathHint};
+pub use walk::{Route, RouteError};
+
+use super::fabric::Fabric;
+use super::host::Host;
+use super::inventory::Tier;
+use super::rails::Rails;
+use rsm_routing::topology::SwitchIdx;
+
+/// The most fallbacks that a hint names.
+const MAX_FALLBACKS: usize = 2;
+
+/// Whether GPUDirect RDMA is to be expected between a GPU and its port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Gdr {
+    /// Yes: PCIe switches are all that lies between.
+    Local,
+    /// Yes: over the coherent link of GPU and processor (GH200, GB200).
+    Coherent,
+    /// Yes: the adapter has a PCIe function for it, so that the tier does not matter.
+    DataDirect,
+    /// Only when libraries are told that the tier is near enough (`NCCL_NET_GDR_LEVEL`).
+    WhenAllowed,
+    /// No: the driver of GPU or adapter cannot.
+    Unsupported,
+    /// The source does not tell the tier.
+    Unknown,
+}
+
+impl Gdr {
+    /// Whether it is to be expected without any setting.
+    pub const fn is_expected(self) -> bool {
+        matches!(self, Gdr::Local | Gdr::Coherent | Gdr::DataDirect)
+    }
+
+    /// For people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Gdr::Local => "yes",
+            Gdr::Coherent => "yes, over C2C",
+            Gdr::DataDirect => "yes, Data Direct",
+            Gdr::WhenAllowed => "only when allowed",
+            Gdr::Unsupported => "no driver",
+            Gdr::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why a GPU has its port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum HintReason {
+    /// No other compute port is as near.
+    Nearest,
+    /// Others are as near; this one is on the GPU's rail.
+    TieByRail,
+    /// Others are as near; so that every port has its share, in the order of PCI addresses.
+    TieByShare,
+    /// A nearer one has its share of GPUs.
+    NearerIsShared,
+    /// A nearer one is down, or not in the fabric.
+    NearerIsDown,
+    /// The source shows no tier, or the same for all.
+    NoTier,
+    /// There is no compute port that works.
+    NoPort,
+}
+
+impl HintReason {
+    /// For people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            HintReason::Nearest => "nearest",
+            HintReason::TieByRail => "tie, by rail",
+            HintReason::TieByShare => "tie, by share",
+            HintReason::NearerIsShared => "nearer one is shared out",
+            HintReason::NearerIsDown => "nearer one is down",
+            HintReason::NoTier => "no tier known",
+            HintReason::NoPort => "no port works",
+        }
+    }
+}
+
+/// The hint for one GPU. Ports are named by their places in the host's inventory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GpuHint {
+    /// The GPU, by its place.
+    pub gpu: usize,
+    /// Its ports, the one to use first; more than one where the host has more ports than GPUs.
+    pub ports: Vec<usize>,
+    /// The tier to the first.
+    pub tier: Option<Tier>,
+    /// The rail of the first: the slot whose leaf it reaches.
+    pub rail: Option<u16>,
+    /// What to use when it fails, nearest first.
+    pub fallbacks: Vec<usize>,
+    /// Whether GPUDirect RDMA is to be expected.
+    pub gdr: Gdr,
+    /// Why this port.
+    pub reason: HintReason,
+}
+
+impl GpuHint {
+    /// The port to use.
+    pub fn port(&self) -> Option<usize> {
+        self.ports.first().copied()
+    }
+}
+
+/// The hints of one host; `place` is the host's among those that `rails` were found for.
+pub(super) fn hints(host: &Host, place: usize, fabric: Option<(&Fabric, &Rails)>) -> Vec<GpuHint> {
+    let compute = host.compute_ports();
+    let live: Vec<usize> = compute
+        .iter()
+        .copied()
+        .filter(|&port| host.works(port, fabric.is_some()))
+        .collect();
+    let leaf = |port: usize| {
+        let (fabric, _) = fabric?;
+        Some(fabric.port(host.joined[port].port()?).leaf)
+    };
+    let wanted = wanted(host, place, fabric.map(|(_, rails)| rails));
+    let misfit = |gpu: usize, port: usize| match leaf(port) {
+        Some(leaf) if !wanted[gpu].is_empty() => u64::from(!wanted[gpu].contains(&leaf)),
+        _ => 0,
+    };
+    let assigned = host.assign_among(&live, misfit);
+    let rail = |port: usize| -> Option<u16> {
+        let (_, rails) = fabric?;
+        let at_leaf = || rails.rails_at(place, leaf(port)?).next();
+        let slot = host.slot(port)?;
+        // Where several rails end at one leaf, a port has the number of its slot.
+        match rails.rail(place, slot) {
+            Some(own) if Some(own.leaf) == leaf(port) => u16::try_from(slot).ok(),
+            _ => at_leaf(),
+        }
+    };
+    let inventory = &host.inventory;
+    let one = |(gpu, ports): (usize, Vec<usize>)| {
+        let tier = ports.first().and_then(|&port| inventory.tier(gpu, port));
+        let mut rest: Vec<usize> = live
+            .iter()
+            .copied()
+            .filter(|port| !ports.contains(port))
+            .collect();
+        rest.sort_by_key(|&port| {
+            (
+                inventory.tier(gpu, port).map_or(u8::MAX, |tier| tier as u8),
+                port,
+            )
+        });
+        rest.truncate(MAX_FALLBACKS);
+        let fitting = misfit_ports(&live, gpu, misfit);
+        GpuHint {
+            gpu,
+            tier,
+            rail: ports.first().and_then(|&port| rail(port)),
+            gdr: gdr(host, gpu, ports.first().copied()),
+            reason: reason(host, gpu, &ports, &compute, &live, fitting),
+            fallbacks: rest,
+            ports,
+        }
+    };
+    assigned.into_iter().enumerate().map(one).collect()
+}
+
+/// The leaves that each GPU's traffic should go to: those of the rails of the ports it has when all of them work.
+pub(crate) fn wanted(host: &Host, place: usize, rails: Option<&Rails>) -> Vec<Vec<SwitchIdx>> {
+    let rail = |port: &usize| Some(rails?.rail(place, host.slot(*port)?)?.leaf);
+    let assigned = host.assign_among(&host.slots, |_, _| 0);
+    assigned
+        .iter()
+        .map(|ports| ports.iter().filter_map(rail).collect())
+        .collect()
+}
+
+/// Whether some live ports fit a GPU's rail and others do not.
+fn misfit_ports(live: &[usize], gpu: usize, misfit: impl Fn(usize, usize) -> u64) -> bool {
+    let fits = live.iter().filter(|&&port| misfit(gpu, port) == 0).count();
+    (1..live.len()).contains(&fits)
+}
+
+fn reason(
+    host: &Host,
+    gpu: usize,
+    ports: &[usize],
+    compute: &[usize],
+    live: &[usize],
+    rail_decides: bool,
+) -> HintReason {
+    let Some(&port) = ports.first() else {
+        return HintReason::NoPort;
+    };
+    let tier = |port: usize| host.inventory.tier(gpu, port);
+    let Some(mine) = tier(port) else {
+        return HintReason::NoTier;
+    };
+    let nearer = |&&other: &&usize| tier(other).is_some_and(|tier| tier < mine);
+    if live.iter().any(|other| nearer(&other)) {
+        return HintReason::NearerIsShared;
+    }
+    if compute.iter().any(|other| nearer(&other)) {
+        return HintReason::NearerIsDown;
+    }
+    let as_near = live
+        .iter()
+        .filter(|&&other| tier(other) == Some(mine))
+        .count();
+    match as_near {
+        0 | 1 => HintReason::Nearest,
+        _ if as_near == live.len() && mine == Tier::Sys => HintReason::NoTier,
+        _ if rail_decides => HintReason::TieByRail,
+        _ => HintReason::TieByShare,
+    }
+}
+
+fn gdr(host: &Host, gpu: usize, port: Option<usize>) -> Gdr {
+    let Some(port) = port else {
+        return Gdr::Unknown;
+    };
+    let (entry, adapter) = (&host.inventory.gpus[gpu], &host.inventory.hca_ports[port]);
+    if entry.gdr == Some(false) || adapter.gdr == Some(false) {
+        return Gdr::Unsupported;
+    }
+    match host.inventory.tier(gpu, port) {
+        _ if adapter.data_direct => Gdr::DataDirect,
+        Some(tier) if tier <= Tier::GDR_LIMIT => Gdr::Local,
+        Some(_) if entry.c2c_gbytes.is_some() => Gdr::Coherent,
+        Some(_) => Gdr::WhenAllowed,
+        None => Gdr::Unknown,
+    }
+}

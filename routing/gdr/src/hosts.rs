@@ -1,0 +1,211 @@
+//! The hosts whose inventories are known, and the machine types that stand in for the others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fabric::Fabric;
+use super::inventory::{HostInventory, InventoryError, MAX_NAME};
+use rsm_routing::netlist::MAX_NODES;
+
+/// The most hosts: every one of them needs a LID.
+pub const MAX_HOSTS: usize = MAX_NODES;
+
+/// The most machine types. A site has a handful; each can be as large as a host's inventory.
+pub const MAX_MACHINE_TYPES: usize = 256;
+
+/// Where a host's inventory comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Origin {
+    /// It told of itself.
+    Own,
+    /// Nothing is known of it; it is taken to be like the default machine type, with devices by name.
+    MachineType,
+}
+
+/// One host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostRecord {
+    /// What it has.
+    pub inventory: Arc<HostInventory>,
+    /// Whether it told so itself.
+    pub origin: Origin,
+    /// When, in seconds of the caller's clock.
+    pub seen: u64,
+}
+
+/// Why a record is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// A name that does not fit into the files of schedulers and libraries.
+    #[error(
+        "host name `{0}`: expected at most {MAX_NAME} letters, digits and `._-`, a letter or digit first"
+    )]
+    Name(String),
+    /// More hosts than a subnet has.
+    #[error("more than {MAX_HOSTS} hosts")]
+    TooManyHosts,
+    /// More machine types than a site has.
+    #[error("more than {MAX_MACHINE_TYPES} machine types")]
+    TooManyMachineTypes,
+    /// The inventory breaks a rule.
+    #[error(transparent)]
+    Inventory(#[from] InventoryError),
+    /// No such machine type.
+    #[error("no machine type `{0}`")]
+    UnknownMachineType(String),
+}
+
+/// Inventories of hosts by name, and machine types by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Inventory {
+    hosts: BTreeMap<String, HostRecord>,
+    machine_types: BTreeMap<String, Arc<HostInventory>>,
+    default: Option<String>,
+}
+
+/// Whether a text can be a host's name in every file that is rendered: hosts name themselves.
+pub(crate) fn is_host_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=MAX_NAME).contains(&text.len())
+        && text.bytes().all(plain)
+        && text.as_bytes()[0].is_ascii_alphanumeric()
+}
+
+fn checked_name(name: &str) -> Result<String, HostError> {
+    match is_host_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err(HostError::Name(name.chars().take(MAX_NAME).collect())),
+    }
+}
+
+impl Inventory {
+    /// An inventory of nothing.
+    pub fn new() -> Inventory {
+        Inventory::default()
+    }
+
+    /// Adds or replaces the inventory of a host, as it told of itself at `seen`.
+    ///
+    /// # Errors
+    /// The rule that name or inventory break; then nothing has changed.
+    pub fn insert(
+        &mut self,
+        name: &str,
+        inventory: HostInventory,
+        seen: u64,
+    ) -> Result<(), HostError> {
+        let name = checked_name(name)?;
+        inventory.check()?;
+        if self.hosts.len() >= MAX_HOSTS && !self.hosts.contains_key(&name) {
+            return Err(HostError::TooManyHosts);
+        }
+        let record = HostRecord {
+            inventory: Arc::new(inventory),
+            origin: Origin::Own,
+            seen,
+        };
+        self.hosts.insert(name, record);
+        Ok(())
+    }
+
+    /// Forgets a host. Whether it was known.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.hosts.remove(name).is_some()
+    }
+
+    /// Adds or replaces a machine type, made of one host's inventory.
+    ///
+    /// # Errors
+    /// As [`Inventory::insert`].
+    pub fn insert_machine_type(
+        &mut self,
+        name: &str,
+        inventory: &HostInventory,
+    ) -> Result<(), HostError> {
+        let name = checked_name(name)?;
+        inventory.check()?;
+        if self.machine_types.len() >= MAX_MACHINE_TYPES && !self.machine_types.contains_key(&name)
+        {
+            return Err(HostError::TooManyMachineTypes);
+        }
+        self.machine_types
+            .insert(name, Arc::new(inventory.as_machine_type()));
+        Ok(())
+    }
+
+    /// Says which machine type hosts without an inventory of their own are like; `None`: like none.
+    ///
+    /// # Errors
+    /// No such machine type.
+    pub fn set_default(&mut self, machine_type: Option<&str>) -> Result<(), HostError> {
+        if let Some(name) = machine_type
+            && !self.machine_types.contains_key(name)
+        {
+            return Err(HostError::UnknownMachineType(
+                name.chars().take(MAX_NAME).collect(),
+            ));
+        }
+        self.default = machine_type.map(str::to_owned);
+        Ok(())
+    }
+
+    /// The machine type of hosts without an inventory of their own.
+    pub fn default_machine_type(&self) -> Option<&str> {
+        self.default.as_deref()
+    }
+
+    /// The hosts that told of themselves, by name.
+    pub fn hosts(&self) -> &BTreeMap<String, HostRecord> {
+        &self.hosts
+    }
+
+    /// The machine types, by name.
+    pub fn machine_types(&self) -> &BTreeMap<String, Arc<HostInventory>> {
+        &self.machine_types
+    }
+
+    /// Every host there is a reason to speak of: those that told of themselves, and those of the
+    /// fabric that look like the default machine type, by name.
+    pub(super) fn all(&self, fabric: Option<&Fabric>) -> Vec<(String, HostRecord)> {
+        let mut all: BTreeMap<&str, HostRecord> = self
+            .hosts
+            .iter()
+            .map(|(name, record)| (name.as_str(), record.clone()))
+            .collect();
+        let machine = self
+            .default
+            .as_ref()
+            .and_then(|name| self.machine_types.get(name));
+        if let (Some(machine), Some(fabric)) = (machine, fabric) {
+            for (name, devices) in fabric.hosts() {
+                let looks_alike = looks_like(machine, |device| devices.contains_key(device));
+                if looks_alike && is_host_name(name) {
+                    all.entry(name).or_insert_with(|| HostRecord {
+                        inventory: Arc::clone(machine),
+                        origin: Origin::MachineType,
+                        seen: 0,
+                    });
+                }
+            }
+        }
+        all.into_iter()
+            .map(|(name, record)| (name.to_owned(), record))
+            .collect()
+    }
+}
+
+/// Whether a host has so many of a machine's devices that it is one: half of those that can be
+/// InfiniBand. A storage server with an adapter or two does not pass for a machine with eight.
+fn looks_like(machine: &HostInventory, has: impl Fn(&str) -> bool) -> bool {
+    let devices = machine
+        .hca_ports
+        .iter()
+        .filter(|port| port.may_be_infiniband())
+        .filter_map(|port| port.device.as_deref());
+    let (mut there, mut all) = (0usize, 0usize);
+    for device in devices {
+        all += 1;
+        there += usize::from(has(device));
+    }
+    there > 0 && there * 2 >= all
+}

@@ -1,0 +1,139 @@
+//! The matrix of NVLink bandwidths.
+
+use std::collections::BTreeMap;
+
+use super::Element;
+use crate::import::error::{ImportError, ImportReason};
+use crate::inventory::{HostInventory, LinkFamily, NvLink, PciAddress};
+
+/// The most objects in the matrix: GPUs and NVSwitches of one host, and room.
+const MAX_OBJECTS: usize = 256;
+
+/// What hwloc counts for one NVLink of each generation, in MB/s; generations 2 to 4 are alike.
+const LINK_MBYTES: [u64; 3] = [20_000, 25_000, 50_000];
+
+/// An object of the matrix.
+#[derive(Clone, Copy)]
+enum Object {
+    /// A GPU, by its place.
+    Gpu(usize),
+    Other,
+}
+
+/// Adds the links that the matrix tells of to a host whose GPUs are the PCI devices `roots`, which
+/// have these addresses.
+pub(super) fn add(
+    host: &mut HostInventory,
+    elements: &[Element],
+    roots: &[usize],
+    addresses: &[Option<PciAddress>],
+) -> Result<(), ImportError> {
+    let matrix = elements
+        .iter()
+        .position(|element| element.get("name") == Some("NVLinkBandwidth"));
+    let Some(matrix) = matrix else { return Ok(()) };
+    let places: Vec<Option<usize>> = addresses
+        .iter()
+        .map(|pci| host.gpus.iter().position(|gpu| gpu.pci == *pci))
+        .collect();
+    let (objects, values) = content(elements, matrix, roots, &places)?;
+    let at = |row: usize, column: usize| values[row * objects.len() + column];
+    let smallest = values.iter().copied().filter(|&value| value > 0).min();
+    let unit = smallest.and_then(|least| {
+        LINK_MBYTES
+            .into_iter()
+            .rev()
+            .find(|unit| least.is_multiple_of(*unit))
+    });
+    let Some(unit) = unit else { return Ok(()) };
+    if unit == 20_000 {
+        host.link_family = LinkFamily::NvLink {
+            generation: Some(1),
+        };
+    }
+    // More links than any GPU has are a sum that a byte holds in any case.
+    let links = |mbytes: u64| u8::try_from(mbytes / unit).unwrap_or(u8::MAX);
+    host.nvlinks_known = true;
+    let mut to_switches = vec![0u64; host.gpus.len()];
+    let mut direct = BTreeMap::new();
+    for (row, &one) in objects.iter().enumerate() {
+        let Object::Gpu(gpu) = one else { continue };
+        for (column, &other) in objects.iter().enumerate() {
+            match other {
+                Object::Gpu(peer) if peer > gpu => {
+                    let both = at(row, column).min(at(column, row));
+                    direct.insert((gpu, peer), links(both));
+                }
+                Object::Gpu(_) => {}
+                Object::Other => {
+                    to_switches[gpu] = to_switches[gpu].saturating_add(at(row, column))
+                }
+            }
+        }
+    }
+    let switched = to_switches.iter().any(|&mbytes| mbytes > 0);
+    for (gpu, &mbytes) in host.gpus.iter_mut().zip(&to_switches) {
+        gpu.switch_links = switched.then_some(links(mbytes));
+    }
+    for a in 0..host.gpus.len() {
+        for b in a + 1..host.gpus.len() {
+            let cabled = direct.get(&(a, b)).copied().unwrap_or(0);
+            let links = cabled.max(links(to_switches[a].min(to_switches[b])));
+            if links > 0 {
+                let (a, b) = (a as u16, b as u16);
+                host.nvlinks.push(NvLink { a, b, links });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn content(
+    elements: &[Element],
+    matrix: usize,
+    roots: &[usize],
+    places: &[Option<usize>],
+) -> Result<(Vec<Object>, Vec<u64>), ImportError> {
+    let by_number: BTreeMap<&str, usize> = (0..)
+        .zip(elements)
+        .filter_map(|(at, element)| Some((element.get("gp_index")?, at)))
+        .collect();
+    let (mut objects, mut values) = (Vec::new(), Vec::new());
+    for (_, part) in super::children(elements, matrix) {
+        for word in part.text.split_whitespace() {
+            let limit = MAX_OBJECTS;
+            if objects.len() > limit || values.len() > limit * limit {
+                let what = "objects joined by NVLink";
+                return Err(ImportError::new(
+                    part.line,
+                    ImportReason::TooMany { what, limit },
+                ));
+            }
+            match part.name.as_str() {
+                "indexes" => {
+                    let number = word.rsplit_once(':').map_or(word, |(_, number)| number);
+                    let device = by_number
+                        .get(number)
+                        .map(|&at| match elements[at].get("type") {
+                            Some("OSDev") => elements[at].parent.unwrap_or(at),
+                            _ => at,
+                        });
+                    let gpu = device.and_then(|at| roots.iter().position(|&root| root == at));
+                    let place = gpu.and_then(|gpu| places[gpu]);
+                    objects.push(place.map_or(Object::Other, Object::Gpu));
+                }
+                "u64values" => values.push(
+                    word.parse()
+                        .map_err(|_| part.value_error(word, "a bandwidth in MB/s"))?,
+                ),
+                _ => {}
+            }
+        }
+    }
+    if values.len() != objects.len() * objects.len() {
+        let element = &elements[matrix];
+        let value = format!("{} values for {} objects", values.len(), objects.len());
+        return Err(element.value_error(&value, "a square matrix"));
+    }
+    Ok((objects, values))
+}

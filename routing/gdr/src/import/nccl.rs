@@ -1,0 +1,322 @@
+//! The topology file of NCCL and RCCL.
+//!
+//! `system > cpu > pci … > gpu | nic > net`, where a `cpu` is a NUMA node and a `pci` of class
+//! 0x0604 a whole PCIe switch. Cloud images ship partial files: addresses and classes only. Full
+//! dumps add `gpu`, `nvlink`, `c2c` and `net`, whose `guid` is the system image GUID with its bytes
+//! in the host's order.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+
+use super::error::ImportError;
+use super::pcie::{Found, Path, Switches};
+use super::xml::{self, Element};
+use crate::inventory::{
+    Gpu, HcaPort, HostInventory, LinkFamily, LinkLayer, NvLink, PciAddress, Source,
+};
+
+const BRIDGE: u32 = 0x0604;
+const INFINIBAND: u32 = 0x0207;
+const ETHERNET: u32 = 0x0200;
+const NVSWITCH: u32 = 0x0680;
+/// VGA and 3D controllers, other display controllers (AMD), processing accelerators.
+const GPUS: [u32; 4] = [0x0300, 0x0302, 0x0380, 0x1200];
+/// What NCCL writes for an NVSwitch that a virtual machine does not see.
+const HIDDEN_SWITCH: &str = "fffffff:ff:ff.0";
+/// Broadcom switches that show themselves as a bridge of bridges: (vendor, device).
+const TWO_LEVEL_SWITCHES: [(&str, &str); 2] = [("0x1000", "0xc010"), ("0x1000", "0xc030")];
+
+struct Link {
+    gpu: PciAddress,
+    target: Option<PciAddress>,
+    count: u8,
+}
+
+pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
+    let elements = xml::read(text, "system")?;
+    let mut found = Found::default();
+    let (mut links, mut coherent) = (Vec::new(), Vec::new());
+    let (mut family, mut counted) = (LinkFamily::NvLink { generation: None }, true);
+    for (at, element) in elements.iter().enumerate() {
+        match element.name.as_str() {
+            "pci" => {
+                let class = class(element)? >> 8;
+                let pci = address(element, "busid")?;
+                if GPUS.contains(&class) {
+                    let inner = child(&elements, at, "gpu");
+                    let gpu = gpu(element, inner, pci, &mut counted)?;
+                    found.gpus.push((gpu, path(&elements, at)));
+                } else if [INFINIBAND, ETHERNET].contains(&class) && !has_net(&elements, at) {
+                    let mut port = HcaPort::new(None);
+                    port.pci = Some(pci);
+                    port.link_layer = Some(layer(class));
+                    found.ports.push((port, path(&elements, at)));
+                }
+            }
+            "net" => {
+                if let Some(port) = net(&elements, at)? {
+                    found.ports.push((port, path(&elements, at)));
+                }
+            }
+            "c2c" => {
+                let pci = element.parent.and_then(|gpu| elements[gpu].parent);
+                if let Some(pci) = pci.filter(|&pci| elements[pci].name == "pci") {
+                    let text = element.need("bw")?;
+                    let mbytes: u32 = text
+                        .parse()
+                        .map_err(|_| element.value_error(text, "MB/s"))?;
+                    coherent.push((address(&elements[pci], "busid")?, mbytes / 1000));
+                }
+            }
+            "nvlink" | "xgmi" => {
+                if element.name == "xgmi" {
+                    family = LinkFamily::Xgmi;
+                }
+                links.extend(link(&elements, at)?);
+            }
+            _ => {}
+        }
+        if let (LinkFamily::NvLink { generation: None }, "gpu") = (family, element.name.as_str()) {
+            let sm = element.get("sm").and_then(|sm| sm.parse().ok());
+            family = sm.map_or(family, LinkFamily::of_compute_capability);
+        }
+    }
+    for (port, path) in &mut found.ports {
+        port.numa = path.numa;
+    }
+    for (gpu, path) in &mut found.gpus {
+        gpu.numa = path.numa;
+    }
+    let mut host = found
+        .into_host(Source::NcclXml, Switches::OneBridge, counted)
+        .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))?;
+    host.link_family = family;
+    for gpu in &mut host.gpus {
+        let told = coherent.iter().find(|&&(pci, _)| Some(pci) == gpu.pci);
+        gpu.c2c_gbytes = told.map(|&(_, gbytes)| gbytes);
+    }
+    add_links(&mut host, &links);
+    Ok(host)
+}
+
+fn class(element: &Element) -> Result<u32, ImportError> {
+    let text = element.need("class")?;
+    let class = text
+        .strip_prefix("0x")
+        .and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    class.ok_or_else(|| element.value_error(text, "a class of PCI devices"))
+}
+
+fn address(element: &Element, attribute: &'static str) -> Result<PciAddress, ImportError> {
+    let text = element.need(attribute)?;
+    text.parse()
+        .map_err(|_| element.value_error(text, "a PCI address"))
+}
+
+const fn layer(class: u32) -> LinkLayer {
+    match class {
+        INFINIBAND => LinkLayer::InfiniBand,
+        _ => LinkLayer::Ethernet,
+    }
+}
+
+fn child<'a>(elements: &'a [Element], parent: usize, name: &str) -> Option<&'a Element> {
+    let inside = elements[parent + 1..].iter();
+    // Elements come in the order in which they start, so that children follow before the next sibling.
+    inside
+        .take_while(|element| element.parent.is_some_and(|outer| outer >= parent))
+        .find(|element| element.parent == Some(parent) && element.name == name)
+}
+
+fn has_net(elements: &[Element], pci: usize) -> bool {
+    elements[pci + 1..]
+        .iter()
+        .take_while(|element| element.parent.is_some_and(|outer| outer >= pci))
+        .any(|element| element.name == "net")
+}
+
+/// The way to an element: the switches above it, and the NUMA node.
+fn path(elements: &[Element], at: usize) -> Path {
+    let mut path = Path::default();
+    let mut device = None;
+    let mut outer = Some(at);
+    while let Some(index) = outer {
+        let element = &elements[index];
+        let is_bridge = || class(element).is_ok_and(|class| class >> 8 == BRIDGE);
+        match element.name.as_str() {
+            "pci" if index != at && is_bridge() => {
+                let this = element.get("vendor").zip(element.get("device"));
+                let halves = device.is_some() && device == this;
+                if !(halves && this.is_some_and(|id| TWO_LEVEL_SWITCHES.contains(&id))) {
+                    // Elements are bounded far below 2^32.
+                    path.bridges.push(index as u32);
+                } else if let Some(lower) = path.bridges.last_mut() {
+                    *lower = index as u32;
+                }
+                device = this;
+            }
+            "cpu" => path.numa = element.get("numaid").and_then(|numa| numa.parse().ok()),
+            _ => {}
+        }
+        outer = element.parent;
+    }
+    path.bridges.reverse();
+    path
+}
+
+fn gpu(
+    element: &Element,
+    inner: Option<&Element>,
+    pci: PciAddress,
+    counted: &mut bool,
+) -> Result<Gpu, ImportError> {
+    let mut gpu = Gpu {
+        pci: Some(pci),
+        ..Gpu::default()
+    };
+    let Some(inner) = inner else {
+        *counted = false;
+        return Ok(gpu);
+    };
+    let text = inner.need("dev")?;
+    gpu.index = text
+        .parse()
+        .map_err(|_| element.value_error(text, "the number of a GPU"))?;
+    gpu.gdr = inner.get("gdr").map(|gdr| gdr == "1");
+    Ok(gpu)
+}
+
+fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> {
+    let element = &elements[at];
+    let name = element.need("name")?;
+    let mut outer = element.parent;
+    let pci = loop {
+        match outer {
+            Some(index) if elements[index].name == "pci" => break Some(&elements[index]),
+            Some(index) => outer = elements[index].parent,
+            None => break None,
+        }
+    };
+    // A socket that hangs off a processor: no adapter of RDMA.
+    let Some(pci) = pci else { return Ok(None) };
+    // NCCL calls the Data Direct function of an adapter by this name.
+    let (device, data_direct) = match name.strip_suffix("_dma") {
+        Some(device) => (device, true),
+        None => (name, false),
+    };
+    let mut port = HcaPort::new(Some(device.to_owned()));
+    port.data_direct = data_direct;
+    port.pci = Some(address(pci, "busid")?);
+    port.link_layer = Some(layer(class(pci)? >> 8));
+    if let Some(number) = element.get("port") {
+        port.port = number
+            .parse()
+            .map_err(|_| element.value_error(number, "a port number"))?;
+    }
+    if let Some(speed) = element.get("speed") {
+        let megabits: u32 = speed
+            .parse()
+            .map_err(|_| element.value_error(speed, "Mb/s"))?;
+        port.gbps = (megabits > 0).then_some(megabits / 1000);
+    }
+    port.gdr = element.get("gdr").map(|gdr| gdr == "1");
+    if let Some(text) = element.get("guid") {
+        let guid = match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        };
+        let raw = guid.ok_or_else(|| element.value_error(text, "a GUID"))?;
+        // Plugins count their devices here; a GUID has the vendor's number in its low bytes.
+        let is_guid = raw > u64::from(u32::MAX);
+        port.system_image_guid = is_guid.then_some(Guid(raw.swap_bytes()));
+    }
+    Ok(Some(port))
+}
+
+fn link(elements: &[Element], at: usize) -> Result<Option<Link>, ImportError> {
+    let element = &elements[at];
+    let text = element.need("count")?;
+    let count = text
+        .parse()
+        .map_err(|_| element.value_error(text, "a number of links"))?;
+    let target = element.need("target")?;
+    let hidden = target == HIDDEN_SWITCH;
+    let to_switch = match element.get("tclass") {
+        Some(_) if hidden => true,
+        Some(text) => {
+            let hex = text
+                .strip_prefix("0x")
+                .and_then(|hex| u32::from_str_radix(hex, 16).ok());
+            hex.is_some_and(|class| class >> 8 == NVSWITCH)
+        }
+        None => hidden,
+    };
+    let target = match to_switch {
+        true => None,
+        false => Some(address(element, "target")?),
+    };
+    let gpu = element.parent.and_then(|gpu| elements[gpu].parent);
+    let Some(pci) = gpu
+        .map(|pci| &elements[pci])
+        .filter(|pci| pci.name == "pci")
+    else {
+        return Ok(None);
+    };
+    let gpu = address(pci, "busid")?;
+    // A virtual machine's GPU can name itself: the other end is not visible.
+    let itself = target == Some(gpu);
+    Ok((!itself).then_some(Link { gpu, target, count }))
+}
+
+fn add_links(host: &mut HostInventory, links: &[Link]) {
+    let place: BTreeMap<PciAddress, u16> = (0u16..)
+        .zip(&host.gpus)
+        .filter_map(|(place, gpu)| Some((gpu.pci?, place)))
+        .collect();
+    let mut direct: BTreeMap<(u16, u16), [u16; 2]> = BTreeMap::new();
+    let mut switched = vec![0u8; host.gpus.len()];
+    for link in links {
+        let Some(&from) = place.get(&link.gpu) else {
+            continue;
+        };
+        match link.target {
+            None => {
+                let sum = &mut switched[usize::from(from)];
+                *sum = sum.saturating_add(link.count);
+            }
+            Some(target) => {
+                let Some(&to) = place.get(&target) else {
+                    continue;
+                };
+                let sides = direct.entry((from.min(to), from.max(to))).or_default();
+                sides[usize::from(from > to)] += u16::from(link.count);
+            }
+        }
+    }
+    host.nvlinks_known = !links.is_empty();
+    for (a, gpu) in host.gpus.iter_mut().enumerate() {
+        if switched.iter().any(|&links| links > 0) {
+            gpu.switch_links = Some(switched[a]);
+        }
+    }
+    for a in 0..switched.len() {
+        for b in a + 1..switched.len() {
+            let (one, two) = (a as u16, b as u16);
+            let cabled = direct.get(&(one, two)).map_or(0, |sides| match sides {
+                // Some versions write a link at one end only.
+                [0, links] | [links, 0] => *links,
+                [up, down] => *up.min(down),
+            });
+            let links = u16::from(switched[a].min(switched[b])).max(cabled);
+            if links > 0 {
+                let links = u8::try_from(links).unwrap_or(u8::MAX);
+                host.nvlinks.push(NvLink {
+                    a: one,
+                    b: two,
+                    links,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Tiers from where two functions hang in the tree of PCIe.
+
+use crate::inventory::{
+    Gpu, HcaPort, HostInventory, InventoryError, MAX_GPUS, MAX_HCA_PORTS, Source, Tier,
+};
+
+/// The way from the processor to a function.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Path {
+    /// The NUMA node that the host bridge belongs to.
+    pub(super) numa: Option<u16>,
+    /// The host bridge, by any number that is one bridge's alone; `None` where the source names none.
+    pub(super) root: Option<u32>,
+    /// The bridges from the host bridge on, by numbers that are one bridge's alone.
+    pub(super) bridges: Vec<u32>,
+}
+
+/// How a source counts a PCIe switch with an upstream port and a downstream port to each device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Switches {
+    /// Every port is a bridge of its own, as the kernel has it.
+    TwoBridges,
+    /// The whole switch is one bridge, as NCCL has it.
+    OneBridge,
+}
+
+impl Path {
+    pub(super) fn tier(&self, other: &Path, switches: Switches) -> Option<Tier> {
+        let same_root = self.root == other.root;
+        let shared = match same_root {
+            true => self
+                .bridges
+                .iter()
+                .zip(&other.bridges)
+                .take_while(|(a, b)| a == b)
+                .count(),
+            false => 0,
+        };
+        if shared > 0 {
+            let below = (self.bridges.len() - shared).max(other.bridges.len() - shared);
+            let within_one = match switches {
+                Switches::TwoBridges => 1,
+                Switches::OneBridge => 0,
+            };
+            return Some(if below <= within_one {
+                Tier::Pix
+            } else {
+                Tier::Pxb
+            });
+        }
+        if same_root && self.root.is_some() {
+            return Some(Tier::Phb);
+        }
+        match (self.numa, other.numa) {
+            (Some(mine), Some(theirs)) if mine == theirs => Some(Tier::Node),
+            (Some(_), Some(_)) => Some(Tier::Sys),
+            _ => None,
+        }
+    }
+}
+
+/// What a source of trees has found.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) gpus: Vec<(Gpu, Path)>,
+    pub(super) ports: Vec<(HcaPort, Path)>,
+}
+
+impl Found {
+    /// The host, with GPUs that have no number of their own (`counted` is false) counted in the
+    /// order of their addresses.
+    ///
+    /// # Errors
+    /// More GPUs or ports than a host can have, before a matrix is made of them.
+    pub(super) fn into_host(
+        mut self,
+        source: Source,
+        switches: Switches,
+        counted: bool,
+    ) -> Result<HostInventory, InventoryError> {
+        if self.gpus.len() > MAX_GPUS {
+            return Err(InventoryError::TooManyGpus(self.gpus.len()));
+        }
+        if self.ports.len() > MAX_HCA_PORTS {
+            return Err(InventoryError::TooManyHcaPorts(self.ports.len()));
+        }
+        if !counted {
+            self.gpus.sort_by_key(|(gpu, _)| gpu.pci);
+            for (index, (gpu, _)) in (0u16..).zip(&mut self.gpus) {
+                gpu.index = index;
+            }
+        }
+        let mut host = HostInventory::empty(source);
+        for (_, gpu) in &self.gpus {
+            let tiers = self.ports.iter().map(|(_, port)| gpu.tier(port, switches));
+            host.tiers.extend(tiers);
+        }
+        host.gpus = self.gpus.into_iter().map(|(gpu, _)| gpu).collect();
+        host.hca_ports = self.ports.into_iter().map(|(port, _)| port).collect();
+        host.sort_gpus();
+        Ok(host)
+    }
+}

@@ -1,0 +1,299 @@
+//! `/sys`, flattened: one line for each file, its path, a tab, and its content or its link's target.
+//!
+//! What is read of it: everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
+//! themselves (`node_guid`, `sys_image_guid`, and `device`, a link), and of PCI devices below
+//! `…/pci/devices/<address>` (a link) `class`, `vendor` and `numa_node`. Other lines are skipped.
+//! A port's tier comes from the targets of the links, which show every bridge.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+
+use super::error::{ImportError, ImportReason, shown};
+use super::pcie::{Found, Path, Switches};
+use crate::inventory::{Gpu, HcaPort, HostInventory, LinkLayer, NvLinkDomain, PciAddress, Source};
+
+/// The most lines: a file for each attribute of each function of a large machine.
+const MAX_LINES: usize = 200_000;
+
+const NVIDIA: &str = "0x10de";
+const AMD: &str = "0x1002";
+
+#[derive(Default)]
+struct Adapter<'a> {
+    line: u32,
+    node_guid: Option<Guid>,
+    system_image_guid: Option<Guid>,
+    pci: Option<(PciAddress, &'a str)>,
+    ports: BTreeMap<u8, Attributes<'a>>,
+}
+
+type Attributes<'a> = BTreeMap<&'a str, (u32, &'a str)>;
+
+#[derive(Default)]
+struct Function<'a> {
+    /// Where the link leads.
+    place: Option<&'a str>,
+    class: Option<&'a str>,
+    vendor: Option<&'a str>,
+    numa: Option<u16>,
+}
+
+#[derive(Default)]
+struct Snapshot<'a> {
+    adapters: BTreeMap<Natural<'a>, Adapter<'a>>,
+    functions: BTreeMap<PciAddress, Function<'a>>,
+    machine: Option<&'a str>,
+    domain: Option<NvLinkDomain>,
+}
+
+/// A name in the order that people count in: `mlx5_2` before `mlx5_10`.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Natural<'a>(&'a str, Option<u64>, &'a str);
+
+impl<'a> Natural<'a> {
+    fn new(name: &'a str) -> Natural<'a> {
+        let stem = name.trim_end_matches(|char: char| char.is_ascii_digit());
+        Natural(stem, name[stem.len()..].parse().ok(), name)
+    }
+}
+
+pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
+    let mut snapshot = Snapshot::default();
+    for (number, line) in (1u32..).zip(text.lines()) {
+        if number as usize > MAX_LINES {
+            let (what, limit) = ("lines", MAX_LINES);
+            return Err(ImportError::new(
+                number,
+                ImportReason::TooMany { what, limit },
+            ));
+        }
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((path, value)) = line.split_once('\t') else {
+            let what = "a path, a tab and a value";
+            let value = shown(line);
+            return Err(ImportError::new(
+                number,
+                ImportReason::Value { value, what },
+            ));
+        };
+        snapshot.take(number, path, value.trim())?;
+    }
+    snapshot
+        .into_found()?
+        .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))
+}
+
+impl<'a> Snapshot<'a> {
+    fn take(&mut self, line: u32, path: &'a str, value: &'a str) -> Result<(), ImportError> {
+        let bad = |what| {
+            let value = shown(value);
+            ImportError::new(line, ImportReason::Value { value, what })
+        };
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let [.., owner, name] = parts[..] else {
+            return Ok(());
+        };
+        if let Some(at) = parts.iter().position(|&part| part == "ports")
+            && let (Some(device), Some(port)) = (at.checked_sub(1), parts.get(at + 1))
+        {
+            let number = port
+                .parse()
+                .map_err(|_| bad("the attribute of a port by its number"))?;
+            let rest = parts.get(at + 2..).unwrap_or_default();
+            let attribute = match rest {
+                ["gids", "0"] => "gid",
+                [attribute] => attribute,
+                _ => return Ok(()),
+            };
+            let adapter = self
+                .adapters
+                .entry(Natural::new(parts[device]))
+                .or_default();
+            adapter.line = line;
+            adapter
+                .ports
+                .entry(number)
+                .or_default()
+                .insert(attribute, (line, value));
+            return Ok(());
+        }
+        if let Ok(address) = name.parse::<PciAddress>()
+            && owner == "devices"
+        {
+            self.functions.entry(address).or_default().place = Some(value);
+            return Ok(());
+        }
+        if let Ok(address) = owner.parse::<PciAddress>() {
+            let function = self.functions.entry(address).or_default();
+            match name {
+                "class" => function.class = Some(value),
+                "vendor" => function.vendor = Some(value),
+                // -1 is what a machine without NUMA says.
+                "numa_node" => function.numa = value.parse().ok(),
+                _ => {}
+            }
+            return Ok(());
+        }
+        let of_adapter = parts.iter().any(|part| part.contains("infiniband"));
+        match name {
+            "node_guid" | "sys_image_guid" if of_adapter => {
+                let guid = guid(value).ok_or_else(|| bad("a GUID"))?;
+                let adapter = self.adapters.entry(Natural::new(owner)).or_default();
+                adapter.line = line;
+                match name {
+                    "node_guid" => adapter.node_guid = guid,
+                    _ => adapter.system_image_guid = guid,
+                }
+            }
+            "device" if of_adapter => {
+                let address = value.rsplit('/').next().unwrap_or(value);
+                let address = address
+                    .parse()
+                    .map_err(|_| bad("the path of a PCI function"))?;
+                let adapter = self.adapters.entry(Natural::new(owner)).or_default();
+                adapter.line = line;
+                adapter.pci = Some((address, value));
+            }
+            "product_name" => self.machine = Some(value),
+            "nvidia_fabric" => {
+                let (cluster, clique) = value
+                    .rsplit_once('.')
+                    .ok_or_else(|| bad("cluster UUID and clique"))?;
+                self.domain = Some(NvLinkDomain {
+                    cluster_uuid: cluster.to_owned(),
+                    clique_id: clique.parse().map_err(|_| bad("cluster UUID and clique"))?,
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn into_found(
+        self,
+    ) -> Result<Result<HostInventory, crate::inventory::InventoryError>, ImportError> {
+        let mut found = Found::default();
+        let mut names = Names::default();
+        for (&address, function) in &self.functions {
+            let of_gpu = function.class.is_some_and(|class| {
+                ["0x0302", "0x0300", "0x0380"]
+                    .iter()
+                    .any(|gpu| class.starts_with(gpu))
+            }) && [Some(NVIDIA), Some(AMD)].contains(&function.vendor);
+            if of_gpu {
+                let path = names.path(function.place.unwrap_or_default(), function.numa);
+                let gpu = Gpu {
+                    pci: Some(address),
+                    numa: function.numa,
+                    ..Gpu::default()
+                };
+                found.gpus.push((gpu, path));
+            }
+        }
+        for (Natural(_, _, device), adapter) in &self.adapters {
+            let function = adapter
+                .pci
+                .and_then(|(address, _)| self.functions.get(&address));
+            let numa = function.and_then(|function| function.numa);
+            let place = adapter
+                .pci
+                .map_or("", |(_, place)| match place.starts_with('/') {
+                    true => place,
+                    // A link as it is, `../../../0000:1a:00.0`: the function's own link shows the way.
+                    false => function
+                        .and_then(|function| function.place)
+                        .unwrap_or_default(),
+                });
+            let path = names.path(place, numa);
+            for (&number, attributes) in &adapter.ports {
+                let mut port = port(attributes)?;
+                port.device = Some((*device).to_owned());
+                port.port = number;
+                port.numa = numa;
+                port.pci = adapter.pci.map(|(address, _)| address);
+                port.node_guid = adapter.node_guid;
+                port.system_image_guid = adapter.system_image_guid;
+                found.ports.push((port, path.clone()));
+            }
+        }
+        let host = found.into_host(Source::Sysfs, Switches::TwoBridges, false);
+        Ok(host.map(|mut host| {
+            host.machine = self.machine.map(str::to_owned);
+            host.domain = self.domain;
+            host
+        }))
+    }
+}
+
+/// Numbers for host bridges and bridges, by their names, which one machine uses once.
+#[derive(Default)]
+struct Names<'a>(BTreeMap<&'a str, u32>);
+
+impl<'a> Names<'a> {
+    fn number(&mut self, name: &'a str) -> u32 {
+        // Bounded by the bytes of the file.
+        let next = self.0.len() as u32;
+        *self.0.entry(name).or_insert(next)
+    }
+
+    /// `/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0`: host bridge, bridges, function.
+    fn path(&mut self, place: &'a str, numa: Option<u16>) -> Path {
+        let mut path = Path {
+            numa,
+            ..Path::default()
+        };
+        let mut parts = place
+            .split('/')
+            .skip_while(|part| !part.starts_with("pci"))
+            .peekable();
+        path.root = parts.next().map(|root| self.number(root));
+        while let Some(part) = parts.next() {
+            if parts.peek().is_some() {
+                path.bridges.push(self.number(part));
+            }
+        }
+        path
+    }
+}
+
+fn guid(text: &str) -> Option<Option<Guid>> {
+    let value = u64::from_str_radix(&text.replace(':', ""), 16).ok()?;
+    Some((value != 0).then_some(Guid(value)))
+}
+
+fn port(attributes: &Attributes<'_>) -> Result<HcaPort, ImportError> {
+    let mut port = HcaPort::new(None);
+    for (&name, &(line, value)) in attributes {
+        let bad = |what| {
+            let value = shown(value);
+            ImportError::new(line, ImportReason::Value { value, what })
+        };
+        match name {
+            "link_layer" => {
+                port.link_layer = match value {
+                    "InfiniBand" => Some(LinkLayer::InfiniBand),
+                    "Ethernet" => Some(LinkLayer::Ethernet),
+                    _ => None,
+                };
+            }
+            // "4: ACTIVE"
+            "state" => port.active = Some(value.starts_with('4')),
+            // "400 Gb/sec (4X NDR)", "2.5 Gb/sec (1X SDR)"
+            "rate" => {
+                let number = value.split_whitespace().next().unwrap_or_default();
+                let whole = number.split('.').next().unwrap_or_default();
+                port.gbps = Some(whole.parse().map_err(|_| bad("a rate in Gb/sec"))?);
+            }
+            "gid" => {
+                let digits = value.replace(':', "");
+                let low = digits.get(16..).unwrap_or_default();
+                port.port_guid = guid(low).ok_or_else(|| bad("a GID"))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(port)
+}

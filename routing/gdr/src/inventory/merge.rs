@@ -1,0 +1,211 @@
+//! One host told of by several sources: the matrix of one, the GUIDs of another.
+
+use super::{Gpu, HcaPort, HostInventory, LinkFamily};
+
+/// Two sources disagree; the first one holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conflict {
+    /// Of which device.
+    pub device: String,
+    /// Which of its properties.
+    pub what: &'static str,
+    /// What holds.
+    pub kept: String,
+    /// What the later source said.
+    pub other: String,
+}
+
+impl HostInventory {
+    /// Adds what another source tells about the same host. What is known already stays.
+    ///
+    /// GPUs are the same with the same PCI address, or the same index where an address is missing;
+    /// ports with the same device and port, or the same PCI address and port.
+    ///
+    /// Returns where the two disagree.
+    pub fn merge(&mut self, other: &HostInventory) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
+        let gpus: Vec<usize> = other
+            .gpus
+            .iter()
+            .map(|gpu| self.merge_gpu(gpu, &mut conflicts))
+            .collect();
+        let ports: Vec<usize> = other
+            .hca_ports
+            .iter()
+            .map(|port| self.merge_port(port, &mut conflicts))
+            .collect();
+        for (theirs, &gpu) in gpus.iter().enumerate() {
+            for (their_port, &port) in ports.iter().enumerate() {
+                let told = other.tier(theirs, their_port);
+                let at = gpu * self.hca_ports.len() + port;
+                let device = format!(
+                    "GPU{} {}",
+                    self.gpus[gpu].index,
+                    self.hca_ports[port].label()
+                );
+                join(&mut self.tiers[at], told, &device, "tier", &mut conflicts);
+            }
+        }
+        if !self.nvlinks_known && other.nvlinks_known {
+            self.nvlinks_known = true;
+            self.nvlinks = other.nvlinks.clone();
+            for link in &mut self.nvlinks {
+                let ends = [gpus[usize::from(link.a)], gpus[usize::from(link.b)]];
+                // Places in a list of at most MAX_GPUS.
+                (link.a, link.b) = (ends[0].min(ends[1]) as u16, ends[0].max(ends[1]) as u16);
+            }
+            self.nvlinks.sort_unstable_by_key(|link| (link.a, link.b));
+        }
+        if self.link_family == (LinkFamily::NvLink { generation: None }) {
+            self.link_family = other.link_family;
+        }
+        join(
+            &mut self.machine,
+            other.machine.clone(),
+            "host",
+            "machine",
+            &mut conflicts,
+        );
+        join(
+            &mut self.domain,
+            other.domain.clone(),
+            "host",
+            "NVLink domain",
+            &mut conflicts,
+        );
+        self.sort_gpus();
+        conflicts
+    }
+
+    fn merge_gpu(&mut self, gpu: &Gpu, conflicts: &mut Vec<Conflict>) -> usize {
+        let same = |mine: &Gpu| match (mine.pci, gpu.pci) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => mine.index == gpu.index,
+        };
+        let Some(at) = self.gpus.iter().position(same) else {
+            self.gpus.push(gpu.clone());
+            self.tiers
+                .resize(self.gpus.len() * self.hca_ports.len(), None);
+            return self.gpus.len() - 1;
+        };
+        let mine = &mut self.gpus[at];
+        let device = format!("GPU{}", mine.index);
+        join(&mut mine.uuid, gpu.uuid.clone(), &device, "UUID", conflicts);
+        join(
+            &mut mine.model,
+            gpu.model.clone(),
+            &device,
+            "model",
+            conflicts,
+        );
+        join(&mut mine.numa, gpu.numa, &device, "NUMA node", conflicts);
+        join(&mut mine.pci, gpu.pci, &device, "PCI address", conflicts);
+        mine.switch_links = mine.switch_links.or(gpu.switch_links);
+        mine.c2c_gbytes = mine.c2c_gbytes.or(gpu.c2c_gbytes);
+        mine.gdr = mine.gdr.or(gpu.gdr);
+        at
+    }
+
+    fn merge_port(&mut self, port: &HcaPort, conflicts: &mut Vec<Conflict>) -> usize {
+        let same = |mine: &HcaPort| {
+            mine.port == port.port
+                && match (&mine.device, &port.device) {
+                    (Some(mine), Some(theirs)) => mine == theirs,
+                    _ => mine.pci.is_some() && mine.pci == port.pci,
+                }
+        };
+        let Some(at) = self.hca_ports.iter().position(same) else {
+            let before = self.hca_ports.len();
+            self.hca_ports.push(port.clone());
+            let row = |gpu| (0..=before).map(move |port| (gpu, port));
+            let cells = (0..self.gpus.len()).flat_map(row);
+            let old = &self.tiers;
+            self.tiers = cells
+                .map(|(gpu, port)| (port < before).then(|| old[gpu * before + port]).flatten())
+                .collect();
+            return before;
+        };
+        let mine = &mut self.hca_ports[at];
+        let device = mine.label();
+        join(
+            &mut mine.device,
+            port.device.clone(),
+            &device,
+            "device",
+            conflicts,
+        );
+        join(&mut mine.numa, port.numa, &device, "NUMA node", conflicts);
+        join(&mut mine.pci, port.pci, &device, "PCI address", conflicts);
+        let guids = [
+            (&mut mine.node_guid, port.node_guid, "node GUID"),
+            (
+                &mut mine.system_image_guid,
+                port.system_image_guid,
+                "system image GUID",
+            ),
+            (&mut mine.port_guid, port.port_guid, "port GUID"),
+        ];
+        for (mine, theirs, what) in guids {
+            join(mine, theirs, &device, what, conflicts);
+        }
+        if mine.link_layer.is_some()
+            && port.link_layer.is_some()
+            && mine.link_layer != port.link_layer
+        {
+            conflicts.push(Conflict {
+                device: device.clone(),
+                what: "link layer",
+                kept: format!("{:?}", mine.link_layer),
+                other: format!("{:?}", port.link_layer),
+            });
+        }
+        mine.link_layer = mine.link_layer.or(port.link_layer);
+        // A rate and a state change with time; the later source is the newer one.
+        mine.gbps = port.gbps.or(mine.gbps);
+        mine.active = port.active.or(mine.active);
+        mine.gdr = mine.gdr.or(port.gdr);
+        mine.data_direct |= port.data_direct;
+        at
+    }
+
+    /// Brings GPUs into the order of their indices, with everything that counts them by place.
+    pub(crate) fn sort_gpus(&mut self) {
+        let ports = self.hca_ports.len();
+        let mut order: Vec<usize> = (0..self.gpus.len()).collect();
+        order.sort_by_key(|&gpu| self.gpus[gpu].index);
+        let mut place = vec![0u16; order.len()];
+        for (new, &old) in order.iter().enumerate() {
+            place[old] = new as u16;
+        }
+        self.gpus = order.iter().map(|&gpu| self.gpus[gpu].clone()).collect();
+        self.tiers = order
+            .iter()
+            .flat_map(|&gpu| self.tiers[gpu * ports..(gpu + 1) * ports].to_vec())
+            .collect();
+        for link in &mut self.nvlinks {
+            let ends = [place[usize::from(link.a)], place[usize::from(link.b)]];
+            (link.a, link.b) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+        }
+        self.nvlinks.sort_unstable_by_key(|link| (link.a, link.b));
+    }
+}
+
+/// Takes what is not known yet, and notes where both know something else.
+fn join<T: PartialEq + ToString>(
+    mine: &mut Option<T>,
+    theirs: Option<T>,
+    device: &str,
+    what: &'static str,
+    conflicts: &mut Vec<Conflict>,
+) {
+    match (&mine, &theirs) {
+        (None, _) => *mine = theirs,
+        (Some(kept), Some(other)) if kept != other => conflicts.push(Conflict {
+            device: device.to_owned(),
+            what,
+            kept: kept.to_string(),
+            other: other.to_string(),
+        }),
+        _ => {}
+    }
+}

@@ -1,0 +1,283 @@
+//! What the flows of a job meet.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use rsm_ids::PortNum;
+
+use super::{Pattern, Rank};
+use crate::Analysis;
+use crate::fabric::Fabric;
+use crate::hints::walk;
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::SwitchIdx;
+
+/// What the flows of a pattern meet.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Load {
+    /// Flows between hosts in all steps, those within NVLink domains left out.
+    pub flows: u64,
+    /// How many of them stay under one leaf.
+    pub leaf_local: u64,
+    /// How many do not arrive.
+    pub lost: u64,
+    /// The most flows that share a link between switches in one step.
+    pub worst_link: u32,
+}
+
+impl Load {
+    /// The part of the flows that stays under one leaf, 0 to 1; 1 when there are none.
+    pub fn leaf_local_share(&self) -> f64 {
+        match self.flows {
+            0 => 1.0,
+            flows => self.leaf_local as f64 / flows as f64,
+        }
+    }
+
+    /// What two steps meet, one after the other.
+    fn and(self, other: Load) -> Load {
+        Load {
+            flows: self.flows + other.flows,
+            leaf_local: self.leaf_local + other.leaf_local,
+            lost: self.lost + other.lost,
+            worst_link: self.worst_link.max(other.worst_link),
+        }
+    }
+}
+
+/// Ports of a switch that are counted: IBA port numbers have 8 bits.
+const PORTS: usize = 256;
+
+/// In the place of a way's first link: it does not arrive.
+const LOST: u32 = u32::MAX;
+
+/// In the place of a link: the way has no more of them.
+const END: u32 = u32::MAX - 1;
+
+/// Counts flows on links.
+#[derive(Clone, Copy)]
+pub(super) struct Meter<'a> {
+    fabric: &'a Fabric,
+    tables: &'a Tables,
+}
+
+impl<'a> Meter<'a> {
+    pub(super) fn new(fabric: &'a Fabric) -> Option<Meter<'a>> {
+        let tables = fabric.tables.as_deref()?;
+        Some(Meter { fabric, tables })
+    }
+
+    /// Measures `ranks`, which are `each` of one host after the other: flows go from the k-th of
+    /// a host to the k-th of another.
+    ///
+    /// Every way from a leaf to a host is walked once, however many flows take it.
+    pub(super) fn measure(
+        self,
+        analysis: &Analysis,
+        ranks: &[Rank],
+        each: usize,
+        pattern: Pattern,
+    ) -> Load {
+        let hosts = ranks.len() / each;
+        let domains = domains(analysis, ranks.iter().step_by(each));
+        let mut lanes: Vec<Lane> = (0..each)
+            .into_par_iter()
+            .map(|lane| Lane::new(self, analysis, ranks, each, lane))
+            .collect();
+        let links = number_links(&mut lanes, self.fabric.topology.switch_count() * PORTS);
+        (0..pattern.steps(hosts))
+            .into_par_iter()
+            .map_init(
+                || Counter::new(links),
+                |counter, step| {
+                    let pairs: Vec<(u32, u32)> = (0..hosts)
+                        .flat_map(|from| {
+                            let targets = pattern.targets(hosts, step, from);
+                            // At most MAX_JOB_HOSTS.
+                            targets.map(move |to| (from as u32, to as u32))
+                        })
+                        .filter(|&(from, to)| {
+                            let [one, other] = [from, to].map(|host| domains[host as usize]);
+                            one.is_none() || one != other
+                        })
+                        .collect();
+                    counter.begin();
+                    let flows = lanes.iter().map(|lane| counter.count(lane, &pairs));
+                    flows.fold(Load::default(), Load::and)
+                },
+            )
+            .reduce(Load::default, Load::and)
+    }
+}
+
+/// The NVLink domain of each host, numbered.
+fn domains<'a>(analysis: &Analysis, of_hosts: impl Iterator<Item = &'a Rank>) -> Vec<Option<u32>> {
+    let mut numbers = BTreeMap::new();
+    of_hosts
+        .map(|rank| {
+            let domain = analysis.hosts[rank.host].inventory.domain.as_ref()?;
+            let next = numbers.len() as u32;
+            Some(*numbers.entry(domain.to_string()).or_insert(next))
+        })
+        .collect()
+}
+
+/// Numbers the links that any way takes, so that all counts of a step are close together. Gives how many there are.
+fn number_links(lanes: &mut [Lane], all: usize) -> usize {
+    let mut number_of = vec![END; all];
+    let mut next = 0;
+    for link in lanes.iter_mut().flat_map(|lane| &mut lane.ways) {
+        if *link < END {
+            let number = &mut number_of[*link as usize];
+            if *number == END {
+                *number = next;
+                next += 1;
+            }
+            *link = *number;
+        }
+    }
+    next as usize
+}
+
+/// The flows on each link in one step after the other.
+struct Counter {
+    /// By link: the step that it was last used in, counted from 1 on, and the flows since.
+    count: Vec<(u32, u32)>,
+    step: u32,
+}
+
+impl Counter {
+    fn new(links: usize) -> Counter {
+        Counter {
+            count: vec![(0, 0); links],
+            step: 0,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.step += 1;
+    }
+
+    /// Adds the flows of one lane between some hosts, and says what they meet so far in this step.
+    fn count(&mut self, lane: &Lane, pairs: &[(u32, u32)]) -> Load {
+        let mut load = Load {
+            flows: pairs.len() as u64,
+            ..Load::default()
+        };
+        for &(from, to) in pairs {
+            let (from, to) = (from as usize, to as usize);
+            let [source, target] = [from, to].map(|host| lane.leaf[host]);
+            let (Some(source), Some(target)) = (source, target) else {
+                load.lost += 1;
+                continue;
+            };
+            if source == target {
+                load.leaf_local += 1;
+                continue;
+            }
+            for &link in lane.way(source, to) {
+                match link {
+                    LOST => load.lost += 1,
+                    END => {}
+                    link => {
+                        let (step, flows) = &mut self.count[link as usize];
+                        if *step != self.step {
+                            (*step, *flows) = (self.step, 0);
+                        }
+                        *flows += 1;
+                        load.worst_link = load.worst_link.max(*flows);
+                        continue;
+                    }
+                }
+                break;
+            }
+        }
+        load
+    }
+}
+
+/// The k-th process of every host.
+struct Lane {
+    /// The leaf of each host, numbered within the lane; none without a port.
+    leaf: Vec<Option<u32>>,
+    /// How many links the longest way has; at least 1.
+    longest: usize,
+    /// The links of the way from each leaf to each host, `longest` for each.
+    ways: Vec<u32>,
+}
+
+impl Lane {
+    fn new(
+        meter: Meter<'_>,
+        analysis: &Analysis,
+        ranks: &[Rank],
+        each: usize,
+        lane: usize,
+    ) -> Lane {
+        let fabric = meter.fabric;
+        let of_lane = ranks.iter().skip(lane).step_by(each);
+        let ports: Vec<Option<u32>> = of_lane.map(|rank| analysis.port_of(rank)).collect();
+        let mut leaves = Vec::new();
+        let mut numbers = BTreeMap::new();
+        let leaf: Vec<Option<u32>> = ports
+            .iter()
+            .map(|port| {
+                let leaf = fabric.port((*port)?).leaf;
+                Some(*numbers.entry(leaf).or_insert_with(|| {
+                    leaves.push(leaf);
+                    // Fewer leaves than hosts.
+                    leaves.len() as u32 - 1
+                }))
+            })
+            .collect();
+        // The ways one after the other, and where each of them ends.
+        let (mut links, mut ends) = (Vec::new(), Vec::new());
+        for (number, &from) in (0u32..).zip(&leaves) {
+            for (port, &leaf) in ports.iter().zip(&leaf) {
+                if let Some(port) = *port
+                    && leaf != Some(number)
+                {
+                    meter.walk(from, port, &mut links);
+                }
+                ends.push(links.len());
+            }
+        }
+        let starts = || std::iter::once(0).chain(ends.iter().copied());
+        let lengths = starts().zip(&ends).map(|(start, end)| end - start);
+        let longest = lengths.max().unwrap_or(0).max(1);
+        let mut ways = vec![END; ends.len() * longest];
+        for ((start, &end), way) in starts().zip(&ends).zip(ways.chunks_exact_mut(longest)) {
+            way[..end - start].copy_from_slice(&links[start..end]);
+        }
+        Lane {
+            leaf,
+            longest,
+            ways,
+        }
+    }
+
+    fn way(&self, leaf: u32, to: usize) -> &[u32] {
+        let at = (leaf as usize * self.leaf.len() + to) * self.longest;
+        &self.ways[at..at + self.longest]
+    }
+}
+
+impl Meter<'_> {
+    /// Adds the links from a leaf to the leaf of a port.
+    fn walk(self, from: SwitchIdx, port: u32, links: &mut Vec<u32>) {
+        let start = links.len();
+        let target = self.fabric.port(port);
+        let hop = |switch: SwitchIdx, port: PortNum| {
+            // Fewer than 2^16 switches of 2^8 ports.
+            links.push((switch.index() * PORTS + port.index()) as u32);
+        };
+        match walk(&self.fabric.topology, self.tables, from, target.lid, hop) {
+            // The last port leads to the destination, and only its own flows share it.
+            Ok(()) => drop(links.pop()),
+            Err(_) => {
+                links.truncate(start);
+                links.push(LOST);
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+use std::fmt::Write as _;
+
+use super::RenderError;
+use super::ports::{find, of_fabric};
+use crate::Analysis;
+use crate::fabric::FabricPort;
+use crate::hints::walk;
+
+/// The paths of a host's ports for ibacm, `route_preload opensm_full_v1`: a block for each port of
+/// the fabric, so that ibacm knows whose LID is whose, and paths in those of this host.
+///
+/// `rate_code` gives the code of a rate in tenths of Gb/s (IBA 15.2.5.16); paths of a rate without
+/// one are left out, as are those that the tables do not lead along. ibacm takes base LIDs only.
+///
+/// # Errors
+/// No fabric.
+pub fn ibacm_paths(
+    analysis: &Analysis,
+    host: &str,
+    rate_code: impl Fn(u16) -> Option<u8>,
+) -> Result<String, RenderError> {
+    let (_, entry) = find(analysis, host)?;
+    let fabric = analysis.fabric.as_ref().ok_or(RenderError::NoFabric)?;
+    let mut mine: Vec<&FabricPort> = (0..entry.joined.len())
+        .filter_map(|port| of_fabric(analysis, entry, port))
+        .collect();
+    mine.sort_by_key(|port| port.guid);
+    if mine.is_empty() {
+        return Err(RenderError::NotInFabric(host.to_owned()));
+    }
+    let mut out = String::new();
+    for port in fabric.ports() {
+        let _ = writeln!(
+            out,
+            "Channel Adapter {}, base LID {}, LMC {}",
+            port.guid, port.lid, port.lmc
+        );
+        if mine
+            .binary_search_by_key(&port.guid, |port| port.guid)
+            .is_err()
+        {
+            continue;
+        }
+        for peer in fabric.ports() {
+            let arrives = fabric.tables.as_ref().is_none_or(|tables| {
+                walk(&fabric.topology, tables, port.leaf, peer.lid, |_, _| {}).is_ok()
+            });
+            let rate = rate_code(port.rate_tenth_gbps.min(peer.rate_tenth_gbps));
+            match (arrives, rate, mtu_code(port.mtu.min(peer.mtu))) {
+                (true, Some(rate), Some(mtu)) => {
+                    let _ = writeln!(out, "{} {}:{mtu}:{rate}", peer.lid, analysis.config.sl);
+                }
+                _ => {
+                    let _ = writeln!(out, "{} UNREACHABLE", peer.lid);
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The code of an MTU in bytes (IBA 15.2.5.16).
+const fn mtu_code(bytes: u16) -> Option<u8> {
+    match bytes {
+        256 => Some(1),
+        512 => Some(2),
+        1024 => Some(3),
+        2048 => Some(4),
+        4096 => Some(5),
+        _ => None,
+    }
+}

@@ -1,0 +1,281 @@
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use super::RenderError;
+use super::ports::{by_rail, device, find, of_fabric, plane};
+use crate::Analysis;
+use crate::host::Host;
+use crate::inventory::{PciAddress, Tier};
+
+/// The most entries of NCCL_IB_HCA that NCCL keeps.
+const MAX_IB_HCA: usize = 32;
+
+/// A version of NCCL.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NcclVersion(pub u32, pub u32, pub u32);
+
+impl NcclVersion {
+    /// The first that takes rail and plane of a port.
+    pub const RAILS: NcclVersion = NcclVersion(2, 30, 7);
+}
+
+/// The text is no version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a version of NCCL: expected three numbers, like 2.30.7")]
+pub struct ParseVersionError(pub String);
+
+impl FromStr for NcclVersion {
+    type Err = ParseVersionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || ParseVersionError(text.to_owned());
+        let numbers: Vec<u32> = text
+            .split('.')
+            .map(|part| part.parse().map_err(|_| bad()))
+            .collect::<Result<_, _>>()?;
+        match numbers[..] {
+            [major, minor, patch] => Ok(NcclVersion(major, minor, patch)),
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// The environment of NCCL on a host: one `NAME=value` a line.
+///
+/// Ports are in the order of rails, which is the same on all hosts, whatever they call them.
+///
+/// # Errors
+/// Adapters without names, or more than NCCL takes.
+pub fn nccl_environment(
+    analysis: &Analysis,
+    host: &str,
+    version: NcclVersion,
+) -> Result<String, RenderError> {
+    let (place, entry) = find(analysis, host)?;
+    let ports = by_rail(analysis, place);
+    if ports.len() > MAX_IB_HCA {
+        return Err(RenderError::TooManyPorts {
+            found: ports.len(),
+            limit: MAX_IB_HCA,
+        });
+    }
+    let mut list = Vec::with_capacity(ports.len());
+    let mut planes = BTreeSet::new();
+    for &(port, rail) in &ports {
+        let of_host = &entry.inventory.hca_ports[port];
+        let mut text = format!("{}:{}", device(of_host)?, of_host.port);
+        if let (Some(rail), Some(of_fabric)) = (rail, of_fabric(analysis, entry, port)) {
+            let plane = plane(analysis, of_fabric);
+            planes.insert(plane);
+            if version >= NcclVersion::RAILS {
+                let _ = write!(text, ":{rail}:{plane}");
+            }
+        }
+        list.push(text);
+    }
+    let mut out = String::new();
+    if !list.is_empty() {
+        // The second `=` asks for these names, where NCCL would otherwise take them for prefixes.
+        let _ = writeln!(out, "NCCL_IB_HCA=={}", list.join(","));
+    }
+    // Rails in parts of the fabric that nothing connects must not be crossed; elsewhere NCCL may.
+    let _ = writeln!(
+        out,
+        "NCCL_CROSS_NIC={}",
+        if planes.len() > 1 { 0 } else { 2 }
+    );
+    if let Some(level) = gdr_level(analysis, place) {
+        let _ = writeln!(out, "NCCL_NET_GDR_LEVEL={level}");
+    }
+    let _ = writeln!(out, "NCCL_IB_SL={}", analysis.config.sl);
+    Ok(out)
+}
+
+/// The distance that NCCL has to be allowed, where its own limit keeps GPUDirect RDMA off.
+fn gdr_level(analysis: &Analysis, place: usize) -> Option<&'static str> {
+    let needed = analysis.hints[place]
+        .iter()
+        .filter(|hint| !hint.gdr.is_expected());
+    let tier = needed.filter_map(|hint| hint.tier).max()?;
+    (tier > Tier::GDR_LIMIT).then(|| tier.nccl_level())
+}
+
+/// Devices of one host that the PCIe switches join, as deep as NCCL can use it.
+struct Branch {
+    numa: i32,
+    /// Groups under one switch each; more than one hang off a switch of their own.
+    switches: Vec<(Vec<usize>, Vec<usize>)>,
+}
+
+/// The topology file for NCCL, where a host does not show its own: addresses, PCIe switches as far
+/// as tiers tell of them, and rail and plane of each port for versions that read them.
+///
+/// What is left out (processors, models) NCCL finds by itself.
+///
+/// # Errors
+/// A device without an address or name.
+pub fn nccl_topology(
+    analysis: &Analysis,
+    host: &str,
+    version: NcclVersion,
+) -> Result<String, RenderError> {
+    let (place, entry) = find(analysis, host)?;
+    let rails = by_rail(analysis, place);
+    let compute: Vec<usize> = rails.iter().map(|&(port, _)| port).collect();
+    let mut branches = branches(entry, &compute);
+    branches.sort_by_key(|branch| branch.numa);
+    let mut out = "<system version=\"1\">\n".to_owned();
+    let mut bridges = 0u8;
+    for same_node in branches.chunk_by(|one, other| one.numa == other.numa) {
+        let _ = writeln!(out, "  <cpu numaid=\"{}\">", same_node[0].numa);
+        for branch in same_node {
+            let devices: usize = branch
+                .switches
+                .iter()
+                .map(|(gpus, ports)| gpus.len() + ports.len())
+                .sum();
+            let nested = branch.switches.len() > 1;
+            let mut depth = 2;
+            if nested {
+                open_bridge(&mut out, depth, &mut bridges);
+                depth += 1;
+            }
+            for (gpus, ports) in &branch.switches {
+                let under_switch = devices > 1;
+                if under_switch {
+                    open_bridge(&mut out, depth, &mut bridges);
+                    depth += 1;
+                }
+                for &gpu in gpus {
+                    let entry = &entry.inventory.gpus[gpu];
+                    let missing = || RenderError::NoPciAddress(format!("GPU{}", entry.index));
+                    pci(&mut out, depth, entry.pci.ok_or_else(missing)?, "0x030200");
+                    out.push_str("/>\n");
+                }
+                for &port in ports {
+                    let rail = rails
+                        .iter()
+                        .find(|&&(other, _)| other == port)
+                        .and_then(|&(_, rail)| rail);
+                    net(analysis, entry, port, rail, version, &mut out, depth)?;
+                }
+                if under_switch {
+                    depth -= 1;
+                    let _ = writeln!(out, "{:w$}</pci>", "", w = 2 * depth);
+                }
+            }
+            if nested {
+                out.push_str("    </pci>\n");
+            }
+        }
+        out.push_str("  </cpu>\n");
+    }
+    out.push_str("</system>\n");
+    Ok(out)
+}
+
+fn net(
+    analysis: &Analysis,
+    entry: &Host,
+    port: usize,
+    rail: Option<u16>,
+    version: NcclVersion,
+    out: &mut String,
+    depth: usize,
+) -> Result<(), RenderError> {
+    let of_host = &entry.inventory.hca_ports[port];
+    let address = of_host
+        .pci
+        .ok_or_else(|| RenderError::NoPciAddress(of_host.label()))?;
+    pci(out, depth, address, "0x020700");
+    let mut attributes = format!("name=\"{}\" port=\"{}\"", device(of_host)?, of_host.port);
+    if let (Some(rail), Some(of_fabric)) = (rail, of_fabric(analysis, entry, port))
+        && version >= NcclVersion::RAILS
+    {
+        let _ = write!(
+            attributes,
+            " rail=\"{rail}\" plane=\"{}\"",
+            plane(analysis, of_fabric)
+        );
+    }
+    let _ = writeln!(
+        out,
+        ">\n{:w$}<nic><net {attributes}/></nic>",
+        "",
+        w = 2 * depth + 2
+    );
+    let _ = writeln!(out, "{:w$}</pci>", "", w = 2 * depth);
+    Ok(())
+}
+
+/// All links are stated alike: NCCL goes by bandwidth before distance, and a virtual machine's
+/// width of 0 would have it pass by the nearest adapter.
+fn pci(out: &mut String, depth: usize, address: PciAddress, class: &str) {
+    let link = "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"";
+    let _ = write!(
+        out,
+        "{:w$}<pci busid=\"{address}\" class=\"{class}\" {link}",
+        "",
+        w = 2 * depth
+    );
+}
+
+/// A switch of which no address is known: one of a domain that no machine has.
+fn open_bridge(out: &mut String, depth: usize, bridges: &mut u8) {
+    // At most one for each device of a host, twice.
+    *bridges = bridges.saturating_add(1);
+    let address = PciAddress {
+        domain: 0xffff,
+        bus: 0xff,
+        device: *bridges / 8,
+        function: *bridges % 8,
+    };
+    pci(out, depth, address, "0x060400");
+    out.push_str(">\n");
+}
+
+/// GPUs and ports joined by switches: within a branch by several (PXB), within a switch by one (PIX).
+fn branches(entry: &Host, compute: &[usize]) -> Vec<Branch> {
+    let inventory = &entry.inventory;
+    let joined = |limit: Tier, gpus: &[usize], ports: &[usize]| -> Vec<(Vec<usize>, Vec<usize>)> {
+        let mut groups: Vec<(Vec<usize>, Vec<usize>)> =
+            gpus.iter().map(|&gpu| (vec![gpu], Vec::new())).collect();
+        for &port in ports {
+            let near = |group: &(Vec<usize>, Vec<usize>)| {
+                group
+                    .0
+                    .iter()
+                    .any(|&gpu| inventory.tier(gpu, port).is_some_and(|tier| tier <= limit))
+            };
+            let mut merged = (Vec::new(), vec![port]);
+            groups.retain_mut(|group| {
+                let joins = near(group);
+                if joins {
+                    merged.0.append(&mut group.0);
+                    merged.1.append(&mut group.1);
+                }
+                !joins
+            });
+            merged.0.sort_unstable();
+            merged.1.sort_unstable();
+            groups.push(merged);
+        }
+        groups.sort();
+        groups
+    };
+    let all: Vec<usize> = (0..inventory.gpus.len()).collect();
+    joined(Tier::Pxb, &all, compute)
+        .into_iter()
+        .map(|(gpus, ports)| {
+            let of_gpus = gpus.iter().filter_map(|&gpu| inventory.gpus[gpu].numa);
+            let of_ports = ports
+                .iter()
+                .filter_map(|&port| inventory.hca_ports[port].numa);
+            Branch {
+                numa: of_gpus.chain(of_ports).next().map_or(-1, i32::from),
+                switches: joined(Tier::Pix, &gpus, &ports),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,396 @@
+//! What each port of a host is for.
+//!
+//! No signal is right on every machine. Taken together, in this order: what the operator says; the
+//! link layer; PCIe (a port under a switch with a GPU serves it, on machines that show their PCIe
+//! at all); the rate, where a GPU has a faster port as near; and how many ports every GPU of the
+//! machine has: what one GPU has in excess is for something else, rather the port whose leaf also
+//! serves nodes that are no GPU hosts.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+
+use super::fabric::Fabric;
+use super::inventory::{HostInventory, LinkLayer, Tier};
+use super::join::{Joined, NotJoined};
+use rsm_routing::engine::Category;
+use rsm_routing::topology::SwitchIdx;
+
+/// What a port is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// GPUs talk to GPUs over it.
+    Compute,
+    /// Everything else that wants bandwidth.
+    Storage,
+    /// Slow next to the compute ports: the host's own traffic.
+    Management,
+    /// No port of this fabric: Ethernet, or not known to be anything else.
+    Outside,
+}
+
+impl Role {
+    /// The role in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Compute => "compute",
+            Role::Storage => "storage",
+            Role::Management => "management",
+            Role::Outside => "outside",
+        }
+    }
+
+    /// The category that routes to its ports are spread in; `None` where there are none.
+    pub const fn category(self) -> Option<Category> {
+        match self {
+            Role::Compute => Some(Category::Compute),
+            Role::Storage => Some(Category::Storage),
+            Role::Management => Some(Category::Management),
+            Role::Outside => None,
+        }
+    }
+
+    /// The role of ports of a category; `None` for what is inside switches.
+    pub const fn of(category: Category) -> Option<Role> {
+        match category {
+            Category::Compute => Some(Role::Compute),
+            Category::Storage => Some(Role::Storage),
+            Category::Management => Some(Role::Management),
+            Category::Aggregation | Category::Switch => None,
+        }
+    }
+}
+
+/// Why a port has its role.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum RoleReason {
+    /// The operator says so.
+    Configured,
+    /// It is Ethernet.
+    Ethernet,
+    /// It is not in the fabric, and nothing says that it is InfiniBand.
+    NotInFabric,
+    /// A GPU is under the same PCIe switches.
+    NearGpu,
+    /// It is the nearest that a GPU without a port of its own has.
+    NearestOfGpu,
+    /// The machine shows no PCIe switch that a GPU and a port share: a virtual machine, or a
+    /// server without switches.
+    NoPcieSignal,
+    /// No GPU is near it, and others have GPUs near them.
+    FarFromGpus,
+    /// Slower than another port that is as near to the same GPUs.
+    Slower,
+    /// More ports near these GPUs than other GPUs of the machine have.
+    Excess,
+    /// There is no GPU.
+    NoGpu,
+}
+
+impl RoleReason {
+    /// The reason, for people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            RoleReason::Configured => "configured",
+            RoleReason::Ethernet => "Ethernet",
+            RoleReason::NotInFabric => "not in the fabric",
+            RoleReason::NearGpu => "a GPU is under the same PCIe switches",
+            RoleReason::NearestOfGpu => "the nearest that a GPU has",
+            RoleReason::NoPcieSignal => "no PCIe switch is visible",
+            RoleReason::FarFromGpus => "no GPU is near",
+            RoleReason::Slower => "slower than another one as near",
+            RoleReason::Excess => "more ports than other GPUs have",
+            RoleReason::NoGpu => "no GPU",
+        }
+    }
+}
+
+/// Role and reason.
+pub type PortRole = (Role, RoleReason);
+
+/// What is known of leaves while roles are decided.
+pub(super) struct LeafUse {
+    /// How many of its end ports are of nodes that have no GPU, in thousandths.
+    foreign: BTreeMap<SwitchIdx, u32>,
+}
+
+impl LeafUse {
+    /// Leaves with the ports that hosts with GPUs have: `of_gpu_hosts` by place in [`Fabric::ports`].
+    pub(super) fn new(fabric: &Fabric, of_gpu_hosts: &[bool]) -> LeafUse {
+        let mut count: BTreeMap<SwitchIdx, (u32, u32)> = BTreeMap::new();
+        for (port, &of_gpu_host) in fabric.ports().iter().zip(of_gpu_hosts) {
+            let (foreign, all) = count.entry(port.leaf).or_default();
+            *all += 1;
+            *foreign += u32::from(!of_gpu_host);
+        }
+        let share = |(foreign, all)| 1000 * foreign / all;
+        LeafUse {
+            foreign: count
+                .into_iter()
+                .map(|(leaf, count)| (leaf, share(count)))
+                .collect(),
+        }
+    }
+}
+
+/// The roles of every port of a host.
+pub(super) fn roles(
+    host: &HostInventory,
+    joined: &[Joined],
+    fabric: Option<(&Fabric, &LeafUse)>,
+    configured: &BTreeMap<Guid, Role>,
+) -> Vec<PortRole> {
+    let mut out: Vec<Option<PortRole>> = (0..host.hca_ports.len())
+        .map(|port| {
+            told(
+                host,
+                joined,
+                fabric.map(|(fabric, _)| fabric),
+                configured,
+                port,
+            )
+        })
+        .collect();
+    let strange = |port: usize| fabric.is_some() && may_be_anything(host, joined, port);
+    if host.gpus.is_empty() {
+        return finish(host, out, strange, (Role::Storage, RoleReason::NoGpu));
+    }
+    let open: Vec<usize> = (0..out.len()).filter(|&port| out[port].is_none()).collect();
+    let near = |gpu: usize, port: usize| host.tier(gpu, port).is_some_and(Tier::is_local);
+    let gpus = 0..host.gpus.len();
+    let is_near = |port: usize| gpus.clone().any(|gpu| near(gpu, port));
+    if !open.iter().any(|&port| is_near(port)) {
+        return finish(
+            host,
+            out,
+            strange,
+            (Role::Compute, RoleReason::NoPcieSignal),
+        );
+    }
+    for &port in open.iter().filter(|&&port| is_near(port)) {
+        out[port] = Some((Role::Compute, RoleReason::NearGpu));
+    }
+    slower(host, joined, fabric, &open, &mut out);
+    excess(host, joined, fabric, &open, &mut out);
+    // A GPU without a port of its own: a port that is nearer than those of other GPUs serves it.
+    for gpu in gpus.clone() {
+        let compute = |port: &usize| matches!(out[*port], Some((Role::Compute, _)));
+        let tier = |port: &usize| host.tier(gpu, *port).map_or(u8::MAX, |tier| tier as u8);
+        let best = open.iter().filter(|port| compute(port)).map(tier).min();
+        let is_nearest =
+            |port: &&usize| out[**port].is_none() && best.is_none_or(|best| tier(port) < best);
+        let nearest = open
+            .iter()
+            .filter(is_nearest)
+            .min_by_key(|port| (tier(port), **port));
+        if let Some(&port) = nearest
+            && best.is_none_or(|best| best > Tier::GDR_LIMIT as u8)
+        {
+            out[port] = Some((Role::Compute, RoleReason::NearestOfGpu));
+        }
+    }
+    // Near a GPU that has no other port it is taken for InfiniBand that is down; elsewhere not.
+    let surplus = |port: &usize| strange(*port) && !matches!(out[*port], Some((Role::Compute, _)));
+    let surplus: Vec<usize> = open.iter().copied().filter(surplus).collect();
+    for port in surplus {
+        out[port] = Some((Role::Outside, RoleReason::NotInFabric));
+    }
+    finish(host, out, strange, (Role::Storage, RoleReason::FarFromGpus))
+}
+
+/// What needs no look at other ports.
+fn told(
+    host: &HostInventory,
+    joined: &[Joined],
+    fabric: Option<&Fabric>,
+    configured: &BTreeMap<Guid, Role>,
+    port: usize,
+) -> Option<PortRole> {
+    let entry = &host.hca_ports[port];
+    let of_fabric = fabric.and_then(|fabric| Some(fabric.port(joined.get(port)?.port()?)));
+    let guid = of_fabric.map(|port| port.guid).or(entry.port_guid);
+    if let Some(&role) = guid.and_then(|guid| configured.get(&guid)) {
+        return Some((role, RoleReason::Configured));
+    }
+    if entry.link_layer == Some(LinkLayer::Ethernet) {
+        return Some((Role::Outside, RoleReason::Ethernet));
+    }
+    None
+}
+
+/// Whether a port is missing from the fabric and nothing says that it belongs there.
+fn may_be_anything(host: &HostInventory, joined: &[Joined], port: usize) -> bool {
+    let missing = matches!(
+        joined.get(port),
+        Some(Joined::Not(NotJoined::NotInFabric | NotJoined::Down))
+    );
+    missing && host.hca_ports[port].link_layer.is_none()
+}
+
+/// The rate of a port in Gb/s, as its cable has trained or as the host says.
+fn rate(
+    host: &HostInventory,
+    joined: &[Joined],
+    fabric: Option<&Fabric>,
+    port: usize,
+) -> Option<u32> {
+    let of_fabric = fabric.and_then(|fabric| Some(fabric.port(joined.get(port)?.port()?)));
+    match of_fabric {
+        Some(port) => Some(u32::from(port.rate_tenth_gbps) / 10),
+        None => host.hca_ports[port].gbps,
+    }
+}
+
+/// Takes ports out whose every GPU has a faster one as near.
+fn slower(
+    host: &HostInventory,
+    joined: &[Joined],
+    fabric: Option<(&Fabric, &LeafUse)>,
+    open: &[usize],
+    out: &mut [Option<PortRole>],
+) {
+    let fabric = fabric.map(|(fabric, _)| fabric);
+    let near = |gpu: usize, port: usize| host.tier(gpu, port).is_some_and(Tier::is_local);
+    let candidates: Vec<usize> = open
+        .iter()
+        .copied()
+        .filter(|&port| out[port].is_some())
+        .collect();
+    for &port in &candidates {
+        let Some(mine) = rate(host, joined, fabric, port) else {
+            continue;
+        };
+        let faster = |gpu: usize| {
+            candidates.iter().any(|&other| {
+                let rate = rate(host, joined, fabric, other);
+                near(gpu, other)
+                    && host.tier(gpu, other) <= host.tier(gpu, port)
+                    && rate > Some(mine)
+            })
+        };
+        if (0..host.gpus.len())
+            .filter(|&gpu| near(gpu, port))
+            .all(faster)
+        {
+            out[port] = Some((Role::Storage, RoleReason::Slower));
+        }
+    }
+}
+
+/// Takes ports out of which some GPUs have more than is usual in the machine.
+fn excess(
+    host: &HostInventory,
+    joined: &[Joined],
+    fabric: Option<(&Fabric, &LeafUse)>,
+    open: &[usize],
+    out: &mut [Option<PortRole>],
+) {
+    let is_compute =
+        |port: usize, out: &[Option<PortRole>]| matches!(out[port], Some((Role::Compute, _)));
+    let groups = groups(host, open, |port| is_compute(port, out));
+    // Ports for each GPU, in sixtieths, so that 1/2 and 2/3 are whole.
+    let ratio = |(gpus, ports): &(Vec<usize>, Vec<usize>)| 60 * ports.len() / gpus.len();
+    let mut count: BTreeMap<usize, usize> = BTreeMap::new();
+    for group in &groups {
+        *count.entry(ratio(group)).or_default() += 1;
+    }
+    // The most frequent; the smaller of two that are as frequent.
+    let usual = count
+        .iter()
+        .max_by_key(|&(&ratio, &count)| (count, std::cmp::Reverse(ratio)));
+    let Some((&usual, _)) = usual else { return };
+    for group in &groups {
+        let (gpus, ports) = group;
+        if ratio(group) <= usual {
+            continue;
+        }
+        let keep = (usual * gpus.len()).div_ceil(60);
+        let mut order = ports.clone();
+        order.sort_by_key(|&port| {
+            let there = joined.get(port).and_then(|joined| joined.port());
+            let active = host.hca_ports[port].active != Some(false);
+            let foreign = fabric.zip(there).map_or(0, |((fabric, leaves), index)| {
+                leaves
+                    .foreign
+                    .get(&fabric.port(index).leaf)
+                    .copied()
+                    .unwrap_or(0)
+            });
+            let rate = rate(host, joined, fabric.map(|(fabric, _)| fabric), port);
+            let known = host.hca_ports[port].link_layer.is_some();
+            let missing = fabric.is_some() && there.is_none();
+            let tier = host.nearest_gpu(port);
+            let slow = std::cmp::Reverse(rate);
+            ((missing, !active), foreign, slow, tier, !known, port)
+        });
+        for &port in order.iter().skip(keep) {
+            out[port] = Some((Role::Storage, RoleReason::Excess));
+        }
+    }
+}
+
+/// GPUs and the ports near them: every GPU that shares PCIe switches with any port of a group is in it.
+fn groups(
+    host: &HostInventory,
+    open: &[usize],
+    is_compute: impl Fn(usize) -> bool,
+) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for &port in open.iter().filter(|&&port| is_compute(port)) {
+        let near = |gpu: &usize| host.tier(*gpu, port).is_some_and(Tier::is_local);
+        let mut merged: (Vec<usize>, Vec<usize>) =
+            ((0..host.gpus.len()).filter(near).collect(), vec![port]);
+        let touches = |group: &(Vec<usize>, Vec<usize>), of: &[usize]| {
+            group.0.iter().any(|gpu| of.contains(gpu))
+        };
+        let mut kept = Vec::new();
+        for group in groups {
+            if touches(&group, &merged.0) {
+                merged.0.extend(group.0);
+                merged.1.extend(group.1);
+            } else {
+                kept.push(group);
+            }
+        }
+        merged.0.sort_unstable();
+        merged.0.dedup();
+        merged.1.sort_unstable();
+        kept.push(merged);
+        groups = kept;
+    }
+    groups.sort();
+    groups
+}
+
+/// Gives what is still open its role; slow ports that are no compute ports are for management.
+fn finish(
+    host: &HostInventory,
+    out: Vec<Option<PortRole>>,
+    strange: impl Fn(usize) -> bool,
+    rest: PortRole,
+) -> Vec<PortRole> {
+    let open = |port| match strange(port) {
+        true => (Role::Outside, RoleReason::NotInFabric),
+        false => rest,
+    };
+    let roles = (0..)
+        .zip(out)
+        .map(|(port, role)| role.unwrap_or_else(|| open(port)));
+    let mut roles: Vec<PortRole> = roles.collect();
+    let rates = |wanted: Role, roles: &[PortRole]| -> Option<u32> {
+        let of_role = roles
+            .iter()
+            .zip(&host.hca_ports)
+            .filter(|(role, _)| role.0 == wanted);
+        of_role.filter_map(|(_, port)| port.gbps).max()
+    };
+    if let Some(compute) = rates(Role::Compute, &roles) {
+        for (role, port) in roles.iter_mut().zip(&host.hca_ports) {
+            // A quarter or less: nobody would put storage there.
+            if role.0 == Role::Storage && port.gbps.is_some_and(|rate| rate * 4 <= compute) {
+                role.0 = Role::Management;
+            }
+        }
+    }
+    roles
+}

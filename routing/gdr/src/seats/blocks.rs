@@ -1,0 +1,170 @@
+//! Hosts that are cabled to the same leaves: who is to have a seat.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::Guid;
+
+use crate::Survey;
+use crate::fabric::Fabric;
+use crate::rails::{Sets, Unit};
+use rsm_routing::engine::{Categories, Category};
+use rsm_routing::topology::SwitchIdx;
+
+/// Leaves whose hosts are the same up to one in this many are the rails of these hosts. A leaf that other hosts share,
+/// such as one for storage, is not.
+const STRANGERS_IN: usize = 4;
+
+/// What has more ports under one name is no host: those with the most GPUs have 18 adapters of two ports each.
+const MAX_RAILS: usize = 64;
+
+/// Hosts with a port at each of some leaves.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Block {
+    /// The leaves in the order of rails.
+    pub leaves: Vec<SwitchIdx>,
+    /// The compute ports of each host that are in the fabric, by their places in [`Fabric::ports`], in the order of rails;
+    /// hosts by name.
+    pub hosts: Vec<Vec<u32>>,
+}
+
+/// All of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Blocks(pub Vec<Block>);
+
+impl Blocks {
+    /// The units of hosts with inventories, and of the others what their names and cables tell. `said` has the ports that
+    /// the operator says are not for computing.
+    pub fn find(survey: &Survey, fabric: &Fabric, said: &Categories) -> Blocks {
+        let mut blocks = Blocks::surveyed(survey);
+        let known: BTreeSet<&str> = survey.hosts.iter().map(|host| host.name.as_str()).collect();
+        blocks.add_seen(fabric, said, &known);
+        blocks
+    }
+
+    fn surveyed(survey: &Survey) -> Blocks {
+        let block = |unit: &Unit| {
+            let of_rails = unit.rails.iter().flatten().map(|rail| rail.leaf);
+            let ports = |&host: &usize| {
+                let host = &survey.hosts[host];
+                let joined = host.slots.iter().map(|&slot| host.joined[slot].port());
+                joined.flatten().collect()
+            };
+            Block {
+                leaves: once_each(of_rails.chain(unit.leaves.iter().copied())),
+                hosts: unit.hosts.iter().map(ports).collect(),
+            }
+        };
+        Blocks(survey.rails.units.iter().map(block).collect())
+    }
+
+    /// Adds hosts that nodes are described as devices of, where several of them share several leaves.
+    fn add_seen(&mut self, fabric: &Fabric, said: &Categories, known: &BTreeSet<&str>) {
+        let computes = |port: &u32| {
+            let category = said.get(&fabric.port(*port).guid);
+            category.is_none_or(|category| *category == Category::Compute)
+        };
+        let hosts: Vec<Vec<u32>> = fabric
+            .hosts()
+            .filter(|(name, _)| !known.contains(name))
+            .map(|(_, devices)| in_order(devices).filter(computes).collect())
+            .filter(|ports: &Vec<u32>| ports.len() <= MAX_RAILS)
+            .collect();
+        let leaves_of = |ports: &[u32]| {
+            let leaves = ports.iter().map(|&port| fabric.port(port).leaf);
+            leaves.collect::<BTreeSet<SwitchIdx>>()
+        };
+        let mut reached: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+        let mut shared: BTreeMap<(SwitchIdx, SwitchIdx), usize> = BTreeMap::new();
+        let leaves: Vec<BTreeSet<SwitchIdx>> = hosts.iter().map(|host| leaves_of(host)).collect();
+        for leaves in &leaves {
+            for (nth, &leaf) in leaves.iter().enumerate() {
+                *reached.entry(leaf).or_default() += 1;
+                for &other in leaves.iter().skip(nth + 1) {
+                    *shared.entry((leaf, other)).or_default() += 1;
+                }
+            }
+        }
+        let mut sets = Sets::new(fabric.topology.switch_count());
+        for (&(one, other), &hosts) in &shared {
+            let most = reached[&one].max(reached[&other]);
+            if hosts > 1 && (most - hosts) * STRANGERS_IN < most {
+                sets.join(one.index(), other.index());
+            }
+        }
+        let group: BTreeMap<SwitchIdx, usize> = reached
+            .keys()
+            .map(|&leaf| (leaf, sets.lowest(leaf.index())))
+            .collect();
+        let mut blocks: BTreeMap<usize, Block> = BTreeMap::new();
+        for ports in &hosts {
+            let mut count: BTreeMap<usize, usize> = BTreeMap::new();
+            for leaf in leaves_of(ports) {
+                *count.entry(group[&leaf]).or_default() += 1;
+            }
+            let home = count
+                .into_iter()
+                .max_by_key(|&(leader, leaves)| (leaves, std::cmp::Reverse(leader)));
+            if let Some((leader, leaves)) = home
+                && leaves > 1
+            {
+                let of_rails = |port: &u32| group[&fabric.port(*port).leaf] == leader;
+                let ports: Vec<u32> = ports.iter().copied().filter(of_rails).collect();
+                let block = blocks.entry(leader).or_default();
+                block.hosts.push(ports);
+            }
+        }
+        for mut block in blocks.into_values().filter(|block| block.hosts.len() > 1) {
+            // The rail of a leaf is where most hosts have it.
+            let mut votes: BTreeMap<SwitchIdx, BTreeMap<usize, usize>> = BTreeMap::new();
+            for ports in &block.hosts {
+                for (rail, &port) in ports.iter().enumerate() {
+                    let votes = votes.entry(fabric.port(port).leaf).or_default();
+                    *votes.entry(rail).or_default() += 1;
+                }
+            }
+            let rail = |votes: &BTreeMap<usize, usize>| {
+                let most = votes
+                    .iter()
+                    .max_by_key(|&(&rail, &n)| (n, std::cmp::Reverse(rail)));
+                most.map_or(usize::MAX, |(&rail, _)| rail)
+            };
+            block.leaves = votes.keys().copied().collect();
+            block.leaves.sort_by_key(|leaf| (rail(&votes[leaf]), *leaf));
+            self.0.push(block);
+        }
+    }
+
+    /// The rail of each port that is to have a seat: that of its leaf, wherever the cable should end.
+    pub fn rails(&self, fabric: &Fabric) -> BTreeMap<Guid, u16> {
+        let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));
+        let rail_of: BTreeMap<SwitchIdx, u16> = leaves.map(|(rail, &leaf)| (leaf, rail)).collect();
+        let hosts = self.0.iter().flat_map(|block| &block.hosts);
+        let rail = |&port: &u32| {
+            let port = fabric.port(port);
+            Some((port.guid, *rail_of.get(&port.leaf)?))
+        };
+        hosts.flatten().filter_map(rail).collect()
+    }
+}
+
+/// The ports of a host's devices by name, with numbers in names as numbers.
+fn in_order(devices: &BTreeMap<String, Vec<u32>>) -> impl Iterator<Item = u32> + use<> {
+    let number = |name: &str| {
+        let stem = name.trim_end_matches(|char: char| char.is_ascii_digit());
+        (
+            stem.to_owned(),
+            name[stem.len()..].parse::<u64>().unwrap_or(0),
+        )
+    };
+    let mut named: Vec<_> = devices
+        .iter()
+        .map(|(name, ports)| (number(name), ports.clone()))
+        .collect();
+    named.sort();
+    named.into_iter().flat_map(|(_, ports)| ports)
+}
+
+fn once_each(switches: impl Iterator<Item = SwitchIdx>) -> Vec<SwitchIdx> {
+    let mut seen = BTreeSet::new();
+    switches.filter(|&switch| seen.insert(switch)).collect()
+}

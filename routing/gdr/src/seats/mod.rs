@@ -1,0 +1,174 @@
+//! The order of compute ports, by which routes to them are spread.
+//!
+//! Traffic of a job stays on its rails, and goes from one host to another: shifts, rings, trees. It meets nowhere where
+//! hosts stand in the same order on every rail, and routes are spread by that order, whatever ports of the leaves the
+//! cables end at. So every leaf has a rank, in the order of units and rails, and a host the same place at each of its
+//! leaves: that of its cable, as far as hosts are cabled alike.
+//!
+//! Seats are claims. Who has one keeps it, however many come and go around it, so that routes stay; who is gone for good
+//! loses his when somebody else needs it.
+
+mod blocks;
+mod take;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::Guid;
+
+pub use blocks::{Block, Blocks};
+
+use super::fabric::Fabric;
+use rsm_routing::engine::Numbers;
+
+/// The most seats, and the most leaves with seats: as many as there are LIDs of one destination each, 0x0001 to 0xBFFF.
+/// Beyond, those who are not there lose theirs.
+pub const MAX_SEATS: usize = 0xbfff;
+
+/// Where a port sits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Seat {
+    /// The leaf, by its GUID. A port that is cabled to another one has no seat there yet.
+    pub leaf: Guid,
+    /// The place at the leaf, from 0 on.
+    pub place: u32,
+}
+
+/// Who sits where.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Seats {
+    stride: u32,
+    leaves: BTreeMap<Guid, u32>,
+    ports: BTreeMap<Guid, Seat>,
+}
+
+/// Seats that do not fit together.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SeatError {
+    /// A port sits at a leaf without a rank.
+    #[error("port {port} sits at {leaf}, which has no rank")]
+    UnknownLeaf {
+        /// The port.
+        port: Guid,
+        /// The leaf.
+        leaf: Guid,
+    },
+    /// Two ports sit at one place.
+    #[error("port {port} sits at place {place} of {leaf}, where another one sits")]
+    Taken {
+        /// The port.
+        port: Guid,
+        /// The leaf.
+        leaf: Guid,
+        /// The place.
+        place: u32,
+    },
+    /// A leaf has more places than there are.
+    #[error("port {port} sits at place {place}: expected less than {stride}")]
+    Beyond {
+        /// The port.
+        port: Guid,
+        /// The place.
+        place: u32,
+        /// How many places a leaf has.
+        stride: u32,
+    },
+    /// Two leaves have one rank, or its places cannot be numbered.
+    #[error("leaf {leaf} has rank {rank}, which another one has, or which is too high")]
+    Rank {
+        /// The leaf.
+        leaf: Guid,
+        /// The rank.
+        rank: u32,
+    },
+    /// More than [`MAX_SEATS`].
+    #[error("{0} seats: expected at most {MAX_SEATS}")]
+    TooMany(usize),
+}
+
+impl Seats {
+    /// Seats as they were kept.
+    ///
+    /// # Errors
+    /// What does not fit together.
+    pub fn from_parts(
+        stride: u32,
+        leaves: BTreeMap<Guid, u32>,
+        ports: BTreeMap<Guid, Seat>,
+    ) -> Result<Seats, SeatError> {
+        let most = leaves.len().max(ports.len());
+        if most > MAX_SEATS {
+            return Err(SeatError::TooMany(most));
+        }
+        let mut ranks = BTreeSet::new();
+        for (&leaf, &rank) in &leaves {
+            let end = rank
+                .checked_add(1)
+                .and_then(|ranks| ranks.checked_mul(stride));
+            if end.is_none() || !ranks.insert(rank) {
+                return Err(SeatError::Rank { leaf, rank });
+            }
+        }
+        let mut taken = BTreeSet::new();
+        for (&port, &Seat { leaf, place }) in &ports {
+            if !leaves.contains_key(&leaf) {
+                return Err(SeatError::UnknownLeaf { port, leaf });
+            }
+            if place >= stride {
+                return Err(SeatError::Beyond {
+                    port,
+                    place,
+                    stride,
+                });
+            }
+            if !taken.insert((leaf, place)) {
+                return Err(SeatError::Taken { port, leaf, place });
+            }
+        }
+        Ok(Seats {
+            stride,
+            leaves,
+            ports,
+        })
+    }
+
+    /// How many places every leaf has.
+    pub fn stride(&self) -> u32 {
+        self.stride
+    }
+
+    /// The rank of each leaf.
+    pub fn leaves(&self) -> &BTreeMap<Guid, u32> {
+        &self.leaves
+    }
+
+    /// The seat of each port.
+    pub fn ports(&self) -> &BTreeMap<Guid, Seat> {
+        &self.ports
+    }
+
+    /// The place of a host with these ports: that which most of them have.
+    pub fn place(&self, ports: impl Iterator<Item = Guid>) -> Option<u32> {
+        take::most_common(ports.filter_map(|port| Some(self.ports.get(&port)?.place)))
+    }
+
+    /// Whether nobody has a seat.
+    pub fn is_empty(&self) -> bool {
+        self.ports.is_empty()
+    }
+
+    /// The numbers by which routes are spread: leaf after leaf, at each by place.
+    pub fn numbers(&self) -> Numbers {
+        let number = |(&port, seat): (&Guid, &Seat)| {
+            let rank = self.leaves.get(&seat.leaf)?;
+            let number = rank.saturating_mul(self.stride).saturating_add(seat.place);
+            Some((port, number))
+        };
+        self.ports.iter().filter_map(number).collect()
+    }
+
+    /// These seats, and one for every port of `blocks`. Nobody who is there is moved, unless his cable was; numbers change
+    /// where leaves need more places than they had.
+    pub fn with(&self, blocks: &Blocks, fabric: &Fabric) -> Seats {
+        take::take(self, blocks, fabric)
+    }
+}

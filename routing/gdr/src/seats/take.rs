@@ -1,0 +1,311 @@
+//! Who takes which seat.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::{Guid, PortNum};
+
+use super::{Block, Blocks, MAX_SEATS, Seat, Seats};
+use crate::fabric::{Fabric, FabricPort};
+use rsm_routing::engine::by_subtree_and;
+use rsm_routing::topology::SwitchIdx;
+
+/// `earlier`, and a seat for every port of `blocks`.
+pub(super) fn take(earlier: &Seats, blocks: &Blocks, fabric: &Fabric) -> Seats {
+    let mut seats = earlier.clone();
+    rank_leaves(&mut seats, blocks, fabric);
+    let usual = usual_ports(blocks, fabric);
+    let table = Table::new(&seats, blocks, fabric);
+    let mut taking = Taking {
+        seats,
+        table,
+        fabric,
+        usual: &usual,
+    };
+    for block in &blocks.0 {
+        taking.seat(block);
+    }
+    let Taking {
+        mut seats, table, ..
+    } = taking;
+    seats.forget(&table.here);
+    seats.widen(blocks, fabric, usual.len());
+    seats
+}
+
+impl Seats {
+    /// Makes room where there are too many.
+    fn forget(&mut self, here: &BTreeSet<Guid>) {
+        if self.ports.len() > MAX_SEATS {
+            self.ports.retain(|port, _| here.contains(port));
+        }
+        if self.leaves.len() > MAX_SEATS {
+            let used: BTreeSet<Guid> = self.ports.values().map(|seat| seat.leaf).collect();
+            self.leaves.retain(|leaf, _| used.contains(leaf));
+        }
+    }
+
+    /// Makes every leaf as wide as the widest needs, in whole rounds of the ways up that most leaves have: so the same
+    /// place takes the same way up to every leaf. It never gets narrower.
+    fn widen(&mut self, blocks: &Blocks, fabric: &Fabric, usual: usize) {
+        let highest = self.ports.values().map(|seat| seat.place + 1).max();
+        let Some(highest) = highest else {
+            return;
+        };
+        // As many as a switch has ports.
+        let needed = highest.max(usual as u32);
+        if needed <= self.stride {
+            return;
+        }
+        let leaves: BTreeSet<SwitchIdx> =
+            blocks.0.iter().flat_map(|b| &b.leaves).copied().collect();
+        let mut ways: BTreeMap<u32, usize> = BTreeMap::new();
+        for leaf in leaves {
+            let links = fabric.topology.groups(leaf).map(|group| group.links.len());
+            *ways.entry(links.sum::<usize>() as u32).or_default() += 1;
+        }
+        let most = ways
+            .into_iter()
+            .max_by_key(|&(ways, leaves)| (leaves, ways));
+        let round = most.map_or(1, |(ways, _)| ways.max(1));
+        self.stride = needed.next_multiple_of(round);
+    }
+}
+
+/// Gives leaves without a rank the next ones: what hangs together in a tree next to each other, and there by unit and rail.
+fn rank_leaves(seats: &mut Seats, blocks: &Blocks, fabric: &Fabric) {
+    let topology = &fabric.topology;
+    let guid = |leaf: SwitchIdx| topology.switch(leaf).guid;
+    let ports = || blocks.0.iter().flat_map(|block| &block.hosts).flatten();
+    let of_blocks = blocks.0.iter().flat_map(|block| &block.leaves).copied();
+    // Cables may end at leaves of others.
+    let strays = ports().map(|&port| fabric.port(port).leaf);
+    let wanted: Vec<SwitchIdx> = of_blocks.chain(strays).collect();
+    if wanted
+        .iter()
+        .all(|&leaf| seats.leaves.contains_key(&guid(leaf)))
+    {
+        return;
+    }
+    let mut order: BTreeMap<SwitchIdx, u32> = BTreeMap::new();
+    for leaf in wanted {
+        let next = order.len() as u32;
+        order.entry(leaf).or_insert(next);
+    }
+    let others = order.len() as u32;
+    let rank = |switch: SwitchIdx| order.get(&switch).copied().unwrap_or(others + switch.0);
+    let highest = seats.leaves.values().max();
+    let mut next = highest.map_or(0, |rank| rank.saturating_add(1));
+    for leaf in by_subtree_and(topology, rank) {
+        if order.contains_key(&leaf) && !seats.leaves.contains_key(&guid(leaf)) {
+            seats.leaves.insert(guid(leaf), next);
+            next = next.saturating_add(1);
+        }
+    }
+}
+
+/// The ports behind which most leaves have a compute port.
+fn usual_ports(blocks: &Blocks, fabric: &Fabric) -> Vec<PortNum> {
+    let mut count: BTreeMap<PortNum, usize> = BTreeMap::new();
+    let mut leaves = BTreeSet::new();
+    for &port in blocks.0.iter().flat_map(|block| &block.hosts).flatten() {
+        let port = fabric.port(port);
+        leaves.insert(port.leaf);
+        *count.entry(port.leaf_port).or_default() += 1;
+    }
+    let most = |(port, count): (PortNum, usize)| (count * 2 > leaves.len()).then_some(port);
+    count.into_iter().filter_map(most).collect()
+}
+
+/// Who sits at which place, by leaf.
+struct Table {
+    /// The port at each place that is taken.
+    at: BTreeMap<Guid, BTreeMap<u32, Guid>>,
+    /// Ports that are to have a seat, and are at the leaf that they have it at: they are not moved.
+    here: BTreeSet<Guid>,
+}
+
+impl Table {
+    fn new(seats: &Seats, blocks: &Blocks, fabric: &Fabric) -> Table {
+        let mut table = Table {
+            at: BTreeMap::new(),
+            here: BTreeSet::new(),
+        };
+        for (&port, seat) in &seats.ports {
+            table
+                .at
+                .entry(seat.leaf)
+                .or_default()
+                .insert(seat.place, port);
+        }
+        for &port in blocks.0.iter().flat_map(|block| &block.hosts).flatten() {
+            let port = fabric.port(port);
+            let leaf = fabric.topology.switch(port.leaf).guid;
+            if seats
+                .ports
+                .get(&port.guid)
+                .is_some_and(|seat| seat.leaf == leaf)
+            {
+                table.here.insert(port.guid);
+            }
+        }
+        table
+    }
+
+    fn who(&self, leaf: Guid, place: u32) -> Option<Guid> {
+        self.at.get(&leaf)?.get(&place).copied()
+    }
+
+    /// How much is against a place: nothing, somebody who is away, somebody who is there.
+    fn hindrance(&self, leaf: Guid, place: u32) -> u8 {
+        match self.who(leaf, place) {
+            None => 0,
+            Some(port) if !self.here.contains(&port) => 1,
+            Some(_) => 2,
+        }
+    }
+}
+
+struct Taking<'a> {
+    seats: Seats,
+    table: Table,
+    fabric: &'a Fabric,
+    usual: &'a [PortNum],
+}
+
+impl Taking<'_> {
+    fn port(&self, port: u32) -> (&FabricPort, Guid) {
+        let port = self.fabric.port(port);
+        (port, self.fabric.topology.switch(port.leaf).guid)
+    }
+
+    /// Seats the hosts of a block: who has a place keeps it, then who is cabled to a place that is free takes it, then the
+    /// others take the lowest that are left.
+    fn seat(&mut self, block: &Block) {
+        let mut placed: Vec<Option<u32>> = vec![None; block.hosts.len()];
+        let mut taken = BTreeSet::new();
+        for (host, ports) in block.hosts.iter().enumerate() {
+            let kept = ports.iter().filter_map(|&port| self.kept(port));
+            placed[host] = most_common(kept).filter(|&place| taken.insert(place));
+        }
+        for (host, ports) in block.hosts.iter().enumerate() {
+            if placed[host].is_none() {
+                let place = self.cabled_at(ports).filter(|place| !taken.contains(place));
+                // Who is away had it, and is cabled to somewhere else now.
+                placed[host] = place.filter(|&place| self.hindrance(ports, place) < 2);
+                taken.extend(placed[host]);
+            }
+        }
+        let mut rest: Vec<usize> = (0..block.hosts.len())
+            .filter(|&host| placed[host].is_none() && !block.hosts[host].is_empty())
+            .collect();
+        rest.sort_by_key(|&host| self.fabric.port(block.hosts[host][0]).leaf_port);
+        for host in rest {
+            let ports = &block.hosts[host];
+            // A place beyond all others is always free.
+            let end = self.seats.ports.len().max(self.usual.len()) + block.hosts.len();
+            let free = (0..=end as u32).filter(|place| !taken.contains(place));
+            placed[host] = self.best(free, |place| self.hindrance(ports, place));
+            taken.extend(placed[host]);
+        }
+        for (ports, place) in block.hosts.iter().zip(placed) {
+            for &port in ports {
+                if let Some(place) = place {
+                    self.sit(port, place);
+                }
+            }
+        }
+    }
+
+    /// The lowest place that nothing is against, else within the width of a leaf the lowest of somebody who is away.
+    fn best(
+        &self,
+        places: impl Iterator<Item = u32> + Clone,
+        hindrance: impl Fn(u32) -> u8,
+    ) -> Option<u32> {
+        let width = self.seats.stride.max(self.usual.len() as u32);
+        let within = places.clone().take_while(|&place| place < width);
+        let inside = within.map(|place| (hindrance(place), place)).min();
+        match inside {
+            Some((0 | 1, place)) => Some(place),
+            _ => places
+                .into_iter()
+                .find(|&place| place >= width && hindrance(place) < 2),
+        }
+    }
+
+    /// What is against a host's sitting at a place, at its leaves together.
+    fn hindrance(&self, ports: &[u32], place: u32) -> u8 {
+        let at = |&port: &u32| {
+            let (port, leaf) = self.port(port);
+            match self.table.who(leaf, place) {
+                Some(who) if who == port.guid => 0,
+                _ => self.table.hindrance(leaf, place),
+            }
+        };
+        ports.iter().map(at).max().unwrap_or(0)
+    }
+
+    /// The place that a port has.
+    fn kept(&self, port: u32) -> Option<u32> {
+        let (port, leaf) = self.port(port);
+        let seat = self.seats.ports.get(&port.guid)?;
+        (seat.leaf == leaf).then_some(seat.place)
+    }
+
+    /// The place that most ports of a host are cabled to; `None` where they are cabled here and there. Then a place of the
+    /// cables would be worse than any: it would leave gaps between those of others.
+    fn cabled_at(&self, ports: &[u32]) -> Option<u32> {
+        let cabled = |&port: &u32| {
+            let place = self
+                .usual
+                .binary_search(&self.port(port).0.leaf_port)
+                .ok()?;
+            Some(place as u32)
+        };
+        let most = most_common(ports.iter().filter_map(cabled))?;
+        let agree = ports
+            .iter()
+            .filter(|port| cabled(port) == Some(most))
+            .count();
+        (2 * agree > ports.len()).then_some(most)
+    }
+
+    /// Gives a port without a seat that of its host, or if somebody sits there the best one that is left.
+    fn sit(&mut self, port: u32, wanted: u32) {
+        if self.kept(port).is_some() {
+            return;
+        }
+        let (port, leaf) = self.port(port);
+        let guid = port.guid;
+        let place = match self.table.hindrance(leaf, wanted) {
+            2 => self.best(0.., |place| self.table.hindrance(leaf, place)),
+            _ => Some(wanted),
+        };
+        let Some(place) = place else {
+            return;
+        };
+        if let Some(seat) = self.seats.ports.remove(&guid)
+            && let Some(places) = self.table.at.get_mut(&seat.leaf)
+        {
+            places.remove(&seat.place);
+        }
+        let places = self.table.at.entry(leaf).or_default();
+        if let Some(gone) = places.insert(place, guid) {
+            self.seats.ports.remove(&gone);
+        }
+        self.table.here.insert(guid);
+        self.seats.ports.insert(guid, Seat { leaf, place });
+    }
+}
+
+/// The most common of some places, the lowest of those that are as common.
+pub(super) fn most_common(places: impl Iterator<Item = u32>) -> Option<u32> {
+    let mut count: BTreeMap<u32, usize> = BTreeMap::new();
+    for place in places {
+        *count.entry(place).or_default() += 1;
+    }
+    let most = count
+        .into_iter()
+        .max_by_key(|&(place, n)| (n, std::cmp::Reverse(place)));
+    most.map(|(place, _)| place)
+}

@@ -1,0 +1,273 @@
+//! Faults injected into simulated fleets: each is found and named, and nothing else is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_gdr::fabric::Fabric;
+use rsm_gdr::findings::{Finding, FindingKind};
+use rsm_gdr::generate::{Expected, Faults, Fleet, Storage, fleet};
+use rsm_gdr::hints::{Gdr, PairClass};
+use rsm_gdr::hosts::Inventory;
+use rsm_gdr::inventory::Tier;
+use rsm_gdr::job::{JobError, JobRequest, Pattern};
+use rsm_gdr::roles::Role;
+use rsm_gdr::{Analysis, Config};
+use rsm_routing::engine::{EngineKind, Options, route};
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::Netlist;
+use rsm_routing::topology::Topology;
+
+const SEEDS: u64 = 200;
+
+fn superpod(units: usize) -> Netlist {
+    generate(&format!("superpod:su={units}")).expect("a published fabric")
+}
+
+fn made(netlist: Netlist, faults: Faults) -> Fleet {
+    fleet(netlist, faults).expect("hosts with plain names")
+}
+
+fn analyse(fleet: &Fleet, routed: bool) -> Analysis {
+    let topology = Arc::new(Topology::from_netlist(&fleet.netlist).expect("LIDs suffice"));
+    let tables = routed.then(|| {
+        let routing = route(EngineKind::UpDn, &topology, &Options::default(), None);
+        Arc::new(routing.expect("a tree can be routed").tables)
+    });
+    let fabric = Fabric::from_netlist(&fleet.netlist, topology, tables, 4096);
+    Analysis::new(&fleet.inventory, Some(fabric), Config::default())
+}
+
+/// A finding as an expectation: ports and GPUs only where faults say which they are.
+fn found(finding: &Finding) -> Expected {
+    let cables = finding.kind == FindingKind::RailCablesSwapped;
+    let mut hosts = BTreeSet::from([finding.host.clone()]);
+    hosts.extend(finding.ports.iter().map(|port| port.host.clone()));
+    Expected {
+        kind: finding.kind,
+        hosts,
+        ports: match cables {
+            true => finding.ports.iter().map(ToString::to_string).collect(),
+            false => BTreeSet::new(),
+        },
+        gpus: match finding.kind {
+            FindingKind::NvLinkDegraded => finding.gpus.clone(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+#[test]
+fn a_clean_fleet_has_no_findings() {
+    for storage in [Storage::None, Storage::Far, Storage::NearGpu] {
+        let faults = Faults {
+            storage,
+            ..Faults::default()
+        };
+        let analysis = analyse(&made(superpod(4), faults), false);
+        assert_eq!(analysis.findings, [], "{storage:?}");
+        assert_eq!(analysis.hosts.len(), 128);
+        assert_eq!(analysis.rails.units.len(), 4);
+        for (place, host) in analysis.hosts.iter().enumerate() {
+            assert_eq!(host.compute_ports().len(), 8);
+            let others = host
+                .roles
+                .iter()
+                .filter(|role| role.0 == Role::Storage)
+                .count();
+            assert_eq!(others, host.roles.len() - 8, "{storage:?} {}", host.name);
+            for (gpu, hint) in analysis.hints[place].iter().enumerate() {
+                assert_eq!(
+                    (hint.port(), hint.rail),
+                    (Some(gpu), Some(gpu as u16)),
+                    "{storage:?}"
+                );
+                assert_eq!((hint.tier, hint.gdr), (Some(Tier::Pix), Gdr::Local));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_injected_fault_is_found_and_nothing_else() {
+    let clean = superpod(4);
+    for seed in 0..SEEDS {
+        // 1, 5 and 20 % of 128 hosts in turn, with GPUs or adapters in another order.
+        let hosts = [1, 6, 26][(seed % 3) as usize];
+        let faults = Faults {
+            gpu_order: if seed % 2 == 0 { hosts } else { 0 },
+            hca_order: if seed % 2 == 1 { hosts } else { 0 },
+            swapped_cables: usize::from(seed % 5 < 3),
+            nvlinks: usize::from(seed % 4 < 2),
+            storage: [Storage::None, Storage::Far, Storage::NearGpu][(seed / 3 % 3) as usize],
+            seed,
+        };
+        let fleet = made(clean.clone(), faults);
+        let analysis = analyse(&fleet, false);
+        let mut seen: Vec<Expected> = analysis.findings.iter().map(found).collect();
+        seen.sort();
+        let missing: Vec<_> = fleet
+            .expected
+            .iter()
+            .filter(|fault| !seen.contains(fault))
+            .collect();
+        let false_alarms: Vec<_> = analysis
+            .findings
+            .iter()
+            .filter(|finding| !fleet.expected.contains(&found(finding)))
+            .collect();
+        assert!(
+            missing.is_empty() && false_alarms.is_empty(),
+            "{faults:?}: {missing:#?} {false_alarms:#?}"
+        );
+        assert_eq!(seen.len(), fleet.expected.len(), "{faults:?}");
+        assert!(hosts == 0 || !fleet.expected.is_empty());
+    }
+}
+
+#[test]
+fn a_host_like_its_machine_type_is_joined_by_names() {
+    let mut fleet = made(superpod(1), Faults::default());
+    let first = fleet
+        .inventory
+        .hosts()
+        .values()
+        .next()
+        .expect("hosts")
+        .inventory
+        .clone();
+    let mut inventory = Inventory::new();
+    inventory.insert_machine_type("dgx", &first).expect("room");
+    inventory.set_default(Some("dgx")).expect("it is there");
+    fleet.inventory = inventory;
+    let analysis = analyse(&fleet, false);
+    assert_eq!(analysis.hosts.len(), 32);
+    assert_eq!(analysis.findings, []);
+    assert!(
+        analysis
+            .hints
+            .iter()
+            .flatten()
+            .all(|hint| hint.rail == Some(hint.gpu as u16))
+    );
+}
+
+#[test]
+fn pairs_are_classed_by_what_lies_between() {
+    let analysis = analyse(&made(superpod(2), Faults::default()), true);
+    let names: Vec<&str> = analysis
+        .hosts
+        .iter()
+        .map(|host| host.name.as_str())
+        .collect();
+    let (here, near, far) = (names[0], names[1], names[40]);
+    let class = |to: (&str, u16)| analysis.pair((here, 3), to).expect("known GPUs");
+    assert_eq!(class((here, 3)).class, PairClass::SameGpu);
+    assert_eq!(class((here, 4)).class, PairClass::NvLink);
+    let leaf = class((near, 3));
+    assert_eq!(leaf.class, PairClass::SameLeaf);
+    let hops = |hint: &rsm_gdr::hints::PairHint| {
+        let route = hint.paths[0].route.clone().expect("tables").expect("a way");
+        route.hops.len()
+    };
+    assert_eq!(hops(&leaf), 1);
+    let unit = class((near, 5));
+    assert_eq!((unit.class, unit.relay), (PairClass::SameUnit, Some(5)));
+    assert_eq!(hops(&unit), 3);
+    assert_eq!(class((far, 3)).class, PairClass::AcrossUnitsSameRail);
+    let across = class((far, 2));
+    assert_eq!(
+        (across.class, across.mtu, across.rate_tenth_gbps),
+        (PairClass::AcrossUnits, 4096, 4000)
+    );
+    assert_eq!(across.paths.len(), 1);
+    let (from, to) = across.ends.expect("both are joined");
+    assert_ne!(from.leaf, to.leaf);
+    assert!(analysis.pair((here, 8), (near, 0)).is_err());
+    assert!(analysis.pair(("nobody", 0), (near, 0)).is_err());
+}
+
+#[test]
+fn a_plan_mends_the_order_that_was_given() {
+    let faults = Faults {
+        gpu_order: 20,
+        seed: 3,
+        ..Faults::default()
+    };
+    let analysis = analyse(&made(superpod(2), faults), true);
+    let mut hosts: Vec<String> = analysis
+        .hosts
+        .iter()
+        .map(|host| host.name.clone())
+        .collect();
+    // Every second one first: neighbours in the list are in different units.
+    hosts.sort_by_key(|host| host.bytes().rev().collect::<Vec<u8>>());
+    let request = JobRequest {
+        hosts,
+        gpus_per_host: 8,
+        pattern: Pattern::Ring,
+    };
+    let plan = analysis.plan(&request).expect("known hosts");
+    let (load, given) = (
+        plan.load.expect("tables"),
+        plan.load_as_given.expect("tables"),
+    );
+    assert_eq!((load.flows, load.lost), (64 * 8, 0));
+    // Two of the 64 steps of the ring lead from one unit to the other.
+    assert_eq!(load.leaf_local, 62 * 8);
+    assert!(load.leaf_local > given.leaf_local && load.worst_link <= given.worst_link);
+    for host in plan.ranks.chunks(8) {
+        assert!(
+            host.iter()
+                .zip(0..)
+                .all(|(rank, rail)| rank.rail == Some(rail))
+        );
+    }
+    assert!(
+        plan.warnings
+            .iter()
+            .any(|warning| warning.contains("rail-order-gpus"))
+    );
+    for pattern in Pattern::ALL {
+        let plan = analysis
+            .plan(&JobRequest {
+                pattern,
+                ..request.clone()
+            })
+            .expect("known hosts");
+        assert!(
+            plan.load
+                .is_some_and(|load| load.lost == 0 && load.worst_link > 0),
+            "{pattern}"
+        );
+    }
+}
+
+#[test]
+fn jobs_that_cannot_be_are_refused() {
+    let analysis = analyse(&made(superpod(1), Faults::default()), false);
+    let name = analysis.hosts[0].name.clone();
+    let plan = |hosts: &[&str], gpus_per_host| {
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        analysis.plan(&JobRequest {
+            hosts,
+            gpus_per_host,
+            pattern: Pattern::Ring,
+        })
+    };
+    assert_eq!(plan(&[], 8), Err(JobError::HostCount(0)));
+    assert_eq!(
+        plan(&["nobody"], 8),
+        Err(JobError::UnknownHost("nobody".to_owned()))
+    );
+    assert_eq!(
+        plan(&[&name, &name], 8),
+        Err(JobError::DuplicateHost(name.clone()))
+    );
+    assert!(matches!(
+        plan(&[&name], 9),
+        Err(JobError::Gpus { found: 8, .. })
+    ));
+    assert!(matches!(plan(&[&name], 0), Err(JobError::Gpus { .. })));
+    let alone = plan(&[&name], 8).expect("one host is a job");
+    assert_eq!((alone.ranks.len(), alone.load), (8, None));
+}

@@ -1,0 +1,407 @@
+//! Importers against files that are odd, broken or hostile.
+
+use proptest::prelude::*;
+use rsm_gdr::import::{Format, ImportError, ImportReason, MAX_BYTES, import};
+use rsm_gdr::inventory::{HostInventory, InventoryError, LinkLayer, LinkShape, Tier};
+use rsm_ids::Guid;
+
+fn read(format: Format, text: &str) -> HostInventory {
+    import(format, text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn refused(format: Format, text: &str) -> ImportError {
+    import(format, text.as_bytes()).expect_err(text)
+}
+
+const MATRIX: &str =
+    "\t\x1b[4mGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m
+GPU0\t X \tNV18\tPIX\tNODE\t4,6,8\t0\t\tN/A
+GPU1\tNV18\t X \tNODE\tPXB\t4,6,8\t1\t\tN/A
+NIC0\tPIX\tNODE\t X \tNODE\t\t\t\t
+NIC1\tNODE\tPXB\tNODE\t X \t\t\t\t
+
+Legend:
+
+  X    = Self
+
+NIC Legend:
+
+  NIC0: mlx5_3
+  NIC1: mlx5_0
+";
+
+#[test]
+fn a_terminal_s_matrix_is_read_as_it_is_meant() {
+    let host = read(Format::NvidiaSmi, MATRIX);
+    let devices: Vec<_> = host
+        .hca_ports
+        .iter()
+        .map(|port| port.device.as_deref())
+        .collect();
+    assert_eq!(devices, [Some("mlx5_3"), Some("mlx5_0")]);
+    assert_eq!(host.tier(0, 0), Some(Tier::Pix));
+    assert_eq!(host.tier(1, 1), Some(Tier::Pxb));
+    assert_eq!(host.links_between(1, 0), 18);
+    assert_eq!([host.gpus[0].numa, host.gpus[1].numa], [Some(0), Some(1)]);
+    let pasted = MATRIX
+        .replace('\t', " | ")
+        .replace("\x1b[4m", "")
+        .replace("\x1b[0m", "");
+    assert_eq!(read(Format::NvidiaSmi, &pasted), host);
+    assert_eq!(read(Format::NvidiaSmi, &MATRIX.replace('\n', "\r\n")), host);
+}
+
+#[test]
+fn old_drivers_say_soc_and_run_names_together() {
+    let text = "\tGPU0\tGPU1mlx5_0\tCPU Affinity
+GPU0\t X \tSOC\tPHB\t0-19
+GPU1\tSOC\t X \tSOC\t20-39
+mlx5_0\tPHB\tSOC\t X \t
+";
+    let host = read(Format::NvidiaSmi, text);
+    assert_eq!(host.tier(0, 0), Some(Tier::Phb));
+    assert_eq!(host.tier(1, 0), Some(Tier::Sys));
+    assert_eq!(host.link_shape(), LinkShape::None);
+    assert!(!host.nvlinks_known);
+}
+
+#[test]
+fn a_matrix_without_links_is_completed_by_one_with_them() {
+    let pci = MATRIX.replace("NV18", "PXB");
+    let mut host = read(Format::NvidiaSmi, &pci);
+    assert!(!host.nvlinks_known);
+    assert_eq!(host.merge(&read(Format::NvidiaSmi, MATRIX)), []);
+    assert_eq!(host.links_between(0, 1), 18);
+    let other = read(Format::NvidiaSmi, &MATRIX.replace("PIX", "SYS"));
+    let conflicts = host.merge(&other);
+    assert_eq!(conflicts.len(), 1);
+    assert_eq!(
+        (conflicts[0].kept.as_str(), conflicts[0].other.as_str()),
+        ("PIX", "SYS")
+    );
+}
+
+#[test]
+fn a_bad_matrix_is_refused_with_its_line() {
+    let cases = [
+        ("", 1, "no header row"),
+        ("GPU0 X\n", 1, "no header row"),
+        (
+            &MATRIX.replace("PXB", "PXC"),
+            3,
+            "cell `PXC` in column `NIC1`",
+        ),
+        (
+            &MATRIX.replace("NIC0\tPIX", "NIC0\tSYS"),
+            4,
+            "`NIC0` to `GPU0` is `SYS`",
+        ),
+        (
+            &MATRIX.replace("GPU1\tNV18", "GPU2\tNV18"),
+            3,
+            "row `GPU2`: expected `GPU1`",
+        ),
+        (
+            &MATRIX.replace("NIC1\tNODE\tPXB\tNODE\t X ", "NIC1\tNODE"),
+            5,
+            "has 1 cells: expected 4",
+        ),
+        (
+            &MATRIX.replace("NV18\t X ", "NV18\tPIX"),
+            3,
+            "`GPU1` to `GPU1` is `PIX`",
+        ),
+        (
+            &MATRIX.replace("NIC1: mlx5_0", "NIC1: mlx5_3"),
+            14,
+            "`mlx5_3` is there twice",
+        ),
+        (
+            &MATRIX.replace("NIC1: mlx5_0", "NIC1: a;b"),
+            14,
+            "name `a;b`",
+        ),
+    ];
+    for (text, line, reason) in cases {
+        let error = refused(Format::NvidiaSmi, text);
+        assert_eq!(error.line, line, "{error}\n{text}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+const TOPOLOGY: &str = r#"<system version="1">
+  <cpu numaid="0" arch="arm64">
+    <pci busid="0000:01:00.0" class="0x060400" link_speed="" link_width="0">
+      <pci busid="0000:02:00.0" class="0x030200" link_speed="" link_width="0">
+        <gpu dev="1" sm="100" rank="1" gdr="1">
+          <nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>
+          <c2c bw="40000" count="1"/>
+        </gpu>
+      </pci>
+      <pci busid="0000:03:00.0" class="0x020700" link_speed="" link_width="0">
+        <nic><net name="mlx5_0_dma" dev="0" speed="400000" port="1" guid="0x48b9170003a1420c" gdr="1"/></nic>
+      </pci>
+    </pci>
+  </cpu>
+  <cpu numaid="1" arch="arm64">
+    <pci busid="0000:81:00.0" class="0x030200" link_speed="" link_width="0">
+      <gpu dev="0" sm="100" rank="0" gdr="1">
+        <nvlink target="fffffff:ff:ff.0" count="17" tclass="0x068000"/>
+      </gpu>
+    </pci>
+  </cpu>
+</system>
+"#;
+
+#[test]
+fn links_to_hidden_switches_c2c_and_data_direct_are_told() {
+    let host = read(Format::NcclXml, TOPOLOGY);
+    assert_eq!(
+        host.gpus[0].pci.map(|pci| pci.to_string()).as_deref(),
+        Some("0000:81:00.0")
+    );
+    assert_eq!(
+        [host.gpus[0].switch_links, host.gpus[1].switch_links],
+        [Some(17), Some(18)]
+    );
+    assert_eq!(host.links_between(0, 1), 17);
+    assert_eq!(
+        [host.gpus[0].c2c_gbytes, host.gpus[1].c2c_gbytes],
+        [None, Some(40)]
+    );
+    let port = &host.hca_ports[0];
+    assert_eq!(
+        (port.device.as_deref(), port.data_direct),
+        (Some("mlx5_0"), true)
+    );
+    assert_eq!(
+        (port.gbps, port.link_layer),
+        (Some(400), Some(LinkLayer::InfiniBand))
+    );
+    // The bytes of the system image GUID are in the host's order.
+    assert_eq!(port.system_image_guid, Some(Guid(0x0c42_a103_0017_b948)));
+    assert_eq!(
+        [host.tier(0, 0), host.tier(1, 0)],
+        [Some(Tier::Sys), Some(Tier::Pix)]
+    );
+    assert_eq!(host.link_family.to_string(), "NVLink 5");
+}
+
+#[test]
+fn declarations_and_entities_are_never_processed() {
+    let bomb = format!("<!DOCTYPE system [<!ENTITY a \"aaaa\">]>\n{TOPOLOGY}");
+    assert_eq!(
+        refused(Format::NcclXml, &bomb).reason,
+        ImportReason::DocumentType
+    );
+    let external = format!("<!DOCTYPE system SYSTEM \"file:///etc/passwd\">\n{TOPOLOGY}");
+    assert_eq!(
+        read(Format::NcclXml, &external),
+        read(Format::NcclXml, TOPOLOGY)
+    );
+    let entity = TOPOLOGY.replace("mlx5_0_dma", "&a;");
+    assert!(matches!(
+        refused(Format::NcclXml, &entity).reason,
+        ImportReason::Xml(_)
+    ));
+    let text = TOPOLOGY.replace("<c2c ", "&a;<c2c ");
+    assert!(matches!(
+        refused(Format::NcclXml, &text).reason,
+        ImportReason::Xml(_)
+    ));
+}
+
+#[test]
+fn a_bad_topology_is_refused_with_its_line() {
+    let deep = format!("<system>{}", "<pci>".repeat(1000));
+    let wide = format!("<system>{}</system>", "<cpu/>".repeat(200_000));
+    let many = format!(
+        "<system>{}</system>",
+        (0..5000)
+            .map(|bus| format!("<pci busid=\"{bus:x}:00:00.0\" class=\"0x030200\"/>"))
+            .collect::<String>()
+    );
+    let cases = [
+        ("", "root element `nothing`"),
+        ("<graphs/>", "expected `system`"),
+        ("<system>", "is not closed"),
+        ("<system></cpu>", "not well-formed"),
+        ("<system/><system/>", "a second root element"),
+        (&deep, "levels of elements"),
+        (&wide, "elements"),
+        (&many, "5000 GPUs; at most 64"),
+        ("<system/>", "neither a GPU nor"),
+        (
+            "<system><cpu><pci busid=\"x\" class=\"0x030200\"/></cpu></system>",
+            "`x` as a PCI address",
+        ),
+        (
+            "<system><cpu><pci class=\"0x030200\"/></cpu></system>",
+            "`pci` without `busid`",
+        ),
+        (
+            &TOPOLOGY.replace("guid=\"0x48b9170003a1420c\"", "guid=\"zz\""),
+            "`zz` as a GUID",
+        ),
+        (
+            &TOPOLOGY.replace("dev=\"1\"", "dev=\"0\""),
+            "GPU0 is there twice",
+        ),
+    ];
+    for (text, reason) in cases {
+        let error = refused(Format::NcclXml, text);
+        let shown: String = text.chars().take(60).collect();
+        assert!(error.to_string().contains(reason), "{shown}: {error}");
+    }
+    let line = refused(
+        Format::NcclXml,
+        &TOPOLOGY.replace("speed=\"400000\"", "speed=\"fast\""),
+    )
+    .line;
+    assert_eq!(line, 11);
+}
+
+const SYSFS: &str = "# a snapshot
+/sys/class/dmi/id/product_name\tTest Machine
+/sys/bus/pci/devices/0000:1b:00.0\t/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:1b:00.0
+/sys/bus/pci/devices/0000:1b:00.0/class\t0x030200
+/sys/bus/pci/devices/0000:1b:00.0/vendor\t0x10de
+/sys/bus/pci/devices/0000:1b:00.0/numa_node\t0
+/sys/bus/pci/devices/0000:9b:00.0\t/sys/devices/pci0000:97/0000:97:01.0/0000:9b:00.0
+/sys/bus/pci/devices/0000:9b:00.0/class\t0x030200
+/sys/bus/pci/devices/0000:9b:00.0/vendor\t0x10de
+/sys/bus/pci/devices/0000:9b:00.0/numa_node\t1
+/sys/bus/pci/devices/0000:18:00.0\t/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:04.0/0000:18:00.0
+/sys/bus/pci/devices/0000:18:00.0/numa_node\t0
+/sys/class/infiniband/mlx5_10/node_guid\t58a2:e103:001b:2576
+/sys/class/infiniband/mlx5_10/sys_image_guid\t58a2:e103:001b:2576
+/sys/class/infiniband/mlx5_10/device\t../../../0000:18:00.0
+/sys/class/infiniband/mlx5_10/ports/1/state\t4: ACTIVE
+/sys/class/infiniband/mlx5_10/ports/1/rate\t400 Gb/sec (4X NDR)
+/sys/class/infiniband/mlx5_10/ports/1/link_layer\tInfiniBand
+/sys/class/infiniband/mlx5_10/ports/1/gids/0\tfe80:0000:0000:0000:58a2:e103:001b:2577
+/sys/class/infiniband/mlx5_2/device\t/sys/devices/pci0000:15/0000:15:02.0/0000:19:00.0
+/sys/class/infiniband/mlx5_2/ports/1/state\t1: DOWN
+/sys/class/infiniband/mlx5_2/ports/1/rate\t2.5 Gb/sec (1X SDR)
+/sys/class/infiniband/mlx5_2/ports/2/state\t4: ACTIVE
+/sys/devices/virtual/nvidia_fabric\t3f1a7c1e-0000-4000-8000-00000000beef.7
+";
+
+#[test]
+fn a_snapshot_tells_tiers_guids_and_states() {
+    let host = read(Format::Sysfs, SYSFS);
+    assert_eq!(host.machine.as_deref(), Some("Test Machine"));
+    let labels: Vec<String> = host.hca_ports.iter().map(|port| port.label()).collect();
+    assert_eq!(labels, ["mlx5_2", "mlx5_2:2", "mlx5_10"]);
+    let port = &host.hca_ports[2];
+    assert_eq!(port.port_guid, Some(Guid(0x58a2_e103_001b_2577)));
+    assert_eq!(port.node_guid, Some(Guid(0x58a2_e103_001b_2576)));
+    assert_eq!(
+        (port.gbps, port.active, port.numa),
+        (Some(400), Some(true), Some(0))
+    );
+    assert_eq!(host.tier(0, 2), Some(Tier::Pix));
+    assert_eq!(host.tier(0, 0), Some(Tier::Phb));
+    assert_eq!(host.tier(1, 2), Some(Tier::Sys));
+    // Nothing tells the NUMA node of mlx5_2.
+    assert_eq!(host.tier(1, 0), None);
+    assert_eq!(host.domain.map(|domain| domain.clique_id), Some(7));
+}
+
+#[test]
+fn a_bad_snapshot_is_refused_with_its_line() {
+    for (from, to, line) in [
+        ("58a2:e103:001b:2576", "58a2:e103:001b:257x", 13),
+        ("400 Gb/sec", "fast", 17),
+        ("../../../0000:18:00.0", "../nowhere", 15),
+        ("# a snapshot", "a snapshot", 1),
+        ("ports/1/state\t1", "ports/x/state\t1", 21),
+        ("beef.7", "beef", 24),
+    ] {
+        let error = refused(Format::Sysfs, &SYSFS.replacen(from, to, 1));
+        assert_eq!(error.line, line, "{error}");
+    }
+}
+
+#[test]
+fn our_own_format_refuses_what_it_does_not_know() {
+    let text = r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#;
+    assert_eq!(read(Format::Json, text).tier(0, 0), Some(Tier::Pix));
+    for (from, to, reason) in [
+        ("\"version\":1", "\"version\":2", "version 2: expected 1"),
+        ("\"tiers\"", "\"teirs\"", "unknown field"),
+        ("[[\"PIX\"]]", "[]", "a row for each GPU"),
+        ("[[\"PIX\"]]", "[[\"NEAR\"]]", "`NEAR` as a PCIe tier"),
+        ("\"port\":1", "\"port\":0", "port number 0"),
+        ("mlx5_0", "mlx5 0", "name `mlx5 0`"),
+    ] {
+        let error = refused(Format::Json, &text.replacen(from, to, 1));
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    let links = r#","links":{"family":"NVLink","pairs":[[0,1,4]]}}"#;
+    let error = refused(
+        Format::Json,
+        &text.replacen("]]}", &format!("]]{links}"), 1),
+    );
+    assert!(error.to_string().contains("ends of a link"), "{error}");
+}
+
+#[test]
+fn files_beyond_every_bound_are_refused() {
+    let long = vec![b' '; MAX_BYTES + 1];
+    for format in Format::ALL {
+        assert!(matches!(
+            import(format, &long),
+            Err(ImportError {
+                reason: ImportReason::TooLong(_),
+                ..
+            })
+        ));
+        let error = import(format, b"ok\n\xff").expect_err("not text");
+        assert_eq!((error.line, error.reason), (2, ImportReason::NotUtf8));
+        assert_eq!(format.name().parse(), Ok(format));
+    }
+    let columns: String = (0..200).map(|gpu| format!(" GPU{gpu}")).collect();
+    assert!(matches!(
+        refused(Format::NvidiaSmi, &columns).reason,
+        ImportReason::TooMany { .. }
+    ));
+    let empty = refused(Format::Json, r#"{"version":1}"#);
+    assert_eq!(empty.reason, ImportReason::Inventory(InventoryError::Empty));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_an_importer_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        for format in Format::ALL {
+            if let Ok(host) = import(format, &bytes) {
+                prop_assert!(host.check().is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn no_damage_to_a_file_makes_an_importer_panic(
+        which in 0..3usize,
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..12usize, ".{0,6}"), 1..6),
+    ) {
+        let (format, text) = [
+            (Format::NvidiaSmi, MATRIX),
+            (Format::NcclXml, TOPOLOGY),
+            (Format::Sysfs, SYSFS),
+        ][which];
+        let mut chars: Vec<char> = text.chars().collect();
+        for (at, length, new) in cuts {
+            let start = at.index(chars.len());
+            let end = (start + length).min(chars.len());
+            chars.splice(start..end, new.chars());
+            if chars.is_empty() {
+                break;
+            }
+        }
+        let damaged: String = chars.into_iter().collect();
+        if let Ok(host) = import(format, damaged.as_bytes()) {
+            prop_assert!(host.check().is_ok());
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Joins and findings on small fabrics made by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_gdr::fabric::Fabric;
+use rsm_gdr::findings::FindingKind;
+use rsm_gdr::generate::{Faults, Fleet, fleet};
+use rsm_gdr::hints::HintReason;
+use rsm_gdr::hosts::Inventory;
+use rsm_gdr::inventory::{HostInventory, Tier};
+use rsm_gdr::join::{JoinKey, Joined, NotJoined};
+use rsm_gdr::roles::Role;
+use rsm_gdr::{Analysis, Config};
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::Netlist;
+use rsm_routing::topology::Topology;
+
+/// One unit of a SuperPOD: 32 hosts of 8 GPUs.
+fn unit() -> Fleet {
+    let netlist = generate("superpod:su=1").expect("a published fabric");
+    fleet(netlist, Faults::default()).expect("hosts with plain names")
+}
+
+fn analyse(netlist: &Netlist, inventory: &Inventory, config: Config) -> Analysis {
+    let topology = Arc::new(Topology::from_netlist(netlist).expect("LIDs suffice"));
+    let fabric = Fabric::from_netlist(netlist, topology, None, 4096);
+    Analysis::new(inventory, Some(fabric), config)
+}
+
+/// The unit with the first host's inventory changed.
+fn with_first(change: impl FnOnce(&mut HostInventory)) -> (Fleet, Analysis) {
+    let mut fleet = unit();
+    let (name, mut host) = first(&fleet);
+    change(&mut host);
+    fleet
+        .inventory
+        .insert(&name, host, 0)
+        .expect("a plain host");
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, Config::default());
+    (fleet, analysis)
+}
+
+fn first(fleet: &Fleet) -> (String, HostInventory) {
+    let (name, record) = fleet.inventory.hosts().iter().next().expect("hosts");
+    (name.clone(), (*record.inventory).clone())
+}
+
+/// The unit without the cables of some adapters of the first host.
+fn without_cables(fleet: &Fleet, devices: &[usize]) -> Netlist {
+    let (_, host) = first(fleet);
+    let (nodes, mut cables) = fleet.netlist.clone().into_parts();
+    for &device in devices {
+        let guid = host.hca_ports[device]
+            .node_guid
+            .expect("generated hosts have GUIDs");
+        let node = nodes
+            .iter()
+            .position(|node| node.guid == guid)
+            .expect("the adapter");
+        cables.retain(|cable| cable.a.0 != node && cable.b.0 != node);
+    }
+    Netlist::new(nodes, cables).expect("fewer cables")
+}
+
+fn kinds(analysis: &Analysis) -> Vec<FindingKind> {
+    analysis
+        .findings
+        .iter()
+        .map(|finding| finding.kind)
+        .collect()
+}
+
+fn forget_guids(host: &mut HostInventory) {
+    for port in &mut host.hca_ports {
+        port.port_guid = None;
+        port.node_guid = None;
+        port.system_image_guid = None;
+    }
+}
+
+#[test]
+fn every_key_finds_the_port() {
+    let by = |change: fn(&mut HostInventory)| {
+        let (_, analysis) = with_first(change);
+        assert_eq!(analysis.findings, []);
+        match analysis.hosts[0].joined[3] {
+            Joined::Port { by, .. } => by,
+            Joined::Not(reason) => panic!("{reason:?}"),
+        }
+    };
+    assert_eq!(by(|_| {}), JoinKey::PortGuid);
+    assert_eq!(
+        by(|host| host.hca_ports[3].port_guid = None),
+        JoinKey::NodeGuid
+    );
+    let system = |host: &mut HostInventory| {
+        let port = &mut host.hca_ports[3];
+        (port.port_guid, port.node_guid) = (None, None);
+        assert!(port.system_image_guid.is_some());
+    };
+    assert_eq!(by(system), JoinKey::SystemImageGuid);
+    assert_eq!(by(forget_guids), JoinKey::Description);
+}
+
+#[test]
+fn keys_that_disagree_are_a_conflict_and_the_strongest_decides() {
+    let (_, analysis) = with_first(|host| {
+        // An exchanged pair of names: GUIDs say one thing, descriptions another.
+        let [a, b] = [2, 5].map(|at| host.hca_ports[at].device.clone());
+        (host.hca_ports[2].device, host.hca_ports[5].device) = (b, a);
+        for port in &mut host.hca_ports {
+            port.system_image_guid = None;
+        }
+    });
+    let conflicts = kinds(&analysis)
+        .iter()
+        .filter(|&&kind| kind == FindingKind::JoinConflict)
+        .count();
+    assert_eq!(conflicts, 2);
+    assert!(matches!(
+        analysis.hosts[0].joined[2],
+        Joined::Port {
+            by: JoinKey::PortGuid,
+            ..
+        }
+    ));
+    assert_eq!(analysis.hints[0][2].rail, Some(2));
+}
+
+#[test]
+fn a_port_belongs_to_one_host() {
+    let mut fleet = unit();
+    let (_, host) = first(&fleet);
+    fleet
+        .inventory
+        .insert("zz-clone", host, 0)
+        .expect("a plain name");
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, Config::default());
+    let place = analysis.place("zz-clone").expect("it is known");
+    assert!(
+        analysis.hosts[place]
+            .joined
+            .iter()
+            .all(|port| *port == Joined::Not(NotJoined::Taken))
+    );
+    let claimed = analysis
+        .findings
+        .iter()
+        .find(|finding| finding.kind == FindingKind::PortClaimedTwice);
+    assert_eq!(
+        claimed.map(|finding| (finding.host.as_str(), finding.ports.len())),
+        Some(("zz-clone", 8))
+    );
+}
+
+#[test]
+fn a_port_that_is_down_moves_no_other_off_its_rail() {
+    let fleet = unit();
+    let netlist = without_cables(&fleet, &[3]);
+    let analysis = analyse(&netlist, &fleet.inventory, Config::default());
+    assert_eq!(
+        kinds(&analysis),
+        [FindingKind::GdrTierPoor, FindingKind::Unjoined]
+    );
+    assert_eq!(analysis.findings[0].gpus, [3]);
+    let hint = &analysis.hints[0][3];
+    assert_eq!(
+        (hint.reason, hint.tier),
+        (HintReason::NearerIsDown, Some(Tier::Node))
+    );
+    for (gpu, hint) in analysis.hints[0]
+        .iter()
+        .enumerate()
+        .filter(|(gpu, _)| *gpu != 3)
+    {
+        assert_eq!((hint.port(), hint.rail), (Some(gpu), Some(gpu as u16)));
+    }
+}
+
+#[test]
+fn a_cable_in_a_wrong_leaf_is_named_with_the_right_one() {
+    let fleet = unit();
+    let (_, host) = first(&fleet);
+    let (nodes, mut cables) = fleet.netlist.clone().into_parts();
+    let node = |device: usize| {
+        let guid = host.hca_ports[device]
+            .node_guid
+            .expect("generated hosts have GUIDs");
+        nodes
+            .iter()
+            .position(|node| node.guid == guid)
+            .expect("the adapter")
+    };
+    let (moved, gone) = (node(1), node(6));
+    // Port 6 loses its cable, and port 1 gets its place.
+    cables.retain(|cable| cable.a.0 != moved && cable.b.0 != moved);
+    for cable in &mut cables {
+        for end in [&mut cable.a, &mut cable.b] {
+            if end.0 == gone {
+                end.0 = moved;
+            }
+        }
+    }
+    let netlist = Netlist::new(nodes, cables).expect("the same cables");
+    let analysis = analyse(&netlist, &fleet.inventory, Config::default());
+    let misplaced = analysis
+        .findings
+        .iter()
+        .find(|finding| finding.kind == FindingKind::RailCableMisplaced);
+    let misplaced = misplaced.expect("it is found");
+    assert_eq!(misplaced.ports[0].device, "mlx5_1");
+    assert!(
+        misplaced.evidence.contains("expected MF0;su-01-leaf-02"),
+        "{}",
+        misplaced.evidence
+    );
+    assert!(
+        misplaced.evidence.contains("leaf-07:MQM9700/U1 port 1"),
+        "{}",
+        misplaced.evidence
+    );
+}
+
+#[test]
+fn a_tie_is_broken_by_the_rail_without_a_finding() {
+    // Two GPUs and two adapters under each switch; in one host the addresses are the other way round.
+    let pairs = |host: &mut HostInventory| {
+        for gpu in 0..8 {
+            host.tiers[gpu * 8 + (gpu ^ 1)] = Some(Tier::Pix);
+        }
+    };
+    let mut fleet = unit();
+    let all: Vec<(String, HostInventory)> = fleet
+        .inventory
+        .hosts()
+        .iter()
+        .map(|(name, record)| (name.clone(), (*record.inventory).clone()))
+        .collect();
+    for (place, (name, mut host)) in all.into_iter().enumerate() {
+        pairs(&mut host);
+        if place == 0 {
+            let [a, b] = [0, 1].map(|at| host.hca_ports[at].pci);
+            (host.hca_ports[0].pci, host.hca_ports[1].pci) = (b, a);
+        }
+        fleet
+            .inventory
+            .insert(&name, host, 0)
+            .expect("a plain host");
+    }
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, Config::default());
+    let rails: Vec<_> = analysis.hints[0].iter().map(|hint| hint.rail).collect();
+    assert_eq!(rails, (0..8).map(Some).collect::<Vec<_>>());
+    assert_eq!(analysis.hints[0][0].reason, HintReason::TieByRail);
+    let cables = [
+        FindingKind::RailCablesSwapped,
+        FindingKind::RailCableMisplaced,
+        FindingKind::RailOrderGpus,
+    ];
+    assert!(
+        !kinds(&analysis).iter().any(|kind| cables.contains(kind)),
+        "{:#?}",
+        analysis.findings
+    );
+}
+
+#[test]
+fn like_a_machine_type_cables_and_names_cannot_be_told_apart() {
+    let netlist = generate("superpod:su=1").expect("a published fabric");
+    let faults = Faults {
+        hca_order: 1,
+        seed: 5,
+        ..Faults::default()
+    };
+    let fleet = fleet(netlist, faults).expect("hosts with plain names");
+    let (_, host) = first(&unit());
+    let mut inventory = Inventory::new();
+    inventory.insert_machine_type("dgx", &host).expect("room");
+    inventory.set_default(Some("dgx")).expect("it is there");
+    let analysis = analyse(&fleet.netlist, &inventory, Config::default());
+    assert_eq!(kinds(&analysis), [FindingKind::RailOrderUnknown]);
+    assert_eq!(
+        Some(&analysis.findings[0].host),
+        fleet.expected[0].hosts.first()
+    );
+}
+
+#[test]
+fn adapters_behind_one_processor_are_seen() {
+    let (_, analysis) = with_first(|host| {
+        for gpu in 4..8 {
+            for port in 0..8 {
+                host.tiers[gpu * 8 + port] = Some(Tier::Sys);
+            }
+        }
+    });
+    assert_eq!(
+        kinds(&analysis),
+        [FindingKind::GpuWithoutLocalHca, FindingKind::HcaOnWrongNuma]
+    );
+    assert_eq!(analysis.findings[1].gpus, [4, 5, 6, 7]);
+}
+
+#[test]
+fn old_inventories_are_stale_when_somebody_says_so() {
+    let mut fleet = unit();
+    let (name, host) = first(&fleet);
+    fleet
+        .inventory
+        .insert(&name, host, 900)
+        .expect("a plain host");
+    let config = |max_age| Config {
+        now: 1000,
+        max_age,
+        ..Config::default()
+    };
+    let stale = |max_age| {
+        let analysis = analyse(&fleet.netlist, &fleet.inventory, config(max_age));
+        kinds(&analysis)
+            .iter()
+            .filter(|&&kind| kind == FindingKind::StaleInventory)
+            .count()
+    };
+    assert_eq!(
+        [
+            stale(None),
+            stale(Some(1000)),
+            stale(Some(500)),
+            stale(Some(50))
+        ],
+        [0, 0, 31, 32]
+    );
+}
+
+#[test]
+fn the_operator_s_word_goes_before_every_signal() {
+    let fleet = unit();
+    let (_, host) = first(&fleet);
+    let guid: Guid = host.hca_ports[7]
+        .port_guid
+        .expect("generated hosts have GUIDs");
+    let config = Config {
+        roles: BTreeMap::from([(guid, Role::Storage)]),
+        ..Config::default()
+    };
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, config);
+    assert_eq!(analysis.hosts[0].compute_ports(), [0, 1, 2, 3, 4, 5, 6]);
+    assert_ne!(analysis.hints[0][7].port(), Some(7));
+}
+
+#[test]
+fn an_lmc_gives_a_pair_its_path_bits() {
+    let fleet = unit();
+    let (mut nodes, cables) = fleet.netlist.clone().into_parts();
+    for node in &mut nodes {
+        for spec in node.ports.values_mut() {
+            spec.lmc = rsm_ids::Lmc::new(2).expect("an LMC below 8");
+        }
+    }
+    let ports = nodes
+        .iter()
+        .filter(|node| node.ports.contains_key(&PortNum(1)))
+        .count();
+    assert!(ports > 0, "adapters of generated fabrics state their ports");
+    let netlist = Netlist::new(nodes, cables).expect("the same nodes");
+    let analysis = analyse(&netlist, &fleet.inventory, Config::default());
+    let names: Vec<&str> = analysis
+        .hosts
+        .iter()
+        .map(|host| host.name.as_str())
+        .collect();
+    let hint = analysis
+        .pair((names[0], 0), (names[1], 0))
+        .expect("known GPUs");
+    let bits: Vec<u8> = hint.paths.iter().map(|path| path.path_bits).collect();
+    assert_eq!(bits, [0, 1, 2, 3]);
+    let (_, to) = hint.ends.expect("both are joined");
+    assert!(
+        hint.paths
+            .iter()
+            .all(|path| path.dlid.0 == to.lid.0 + u16::from(path.path_bits))
+    );
+    assert!(hint.paths.iter().all(|path| path.route.is_none()));
+}

@@ -1,0 +1,176 @@
+//! Files of real machines: every one imports, and its hints are the golden ones.
+//!
+//! The samples are other people's and not part of this repository; without them there is nothing
+//! to read, and the tests say so. `RSM_UPDATE_GOLDEN=1` writes the golden files anew, to be looked at.
+
+#![expect(clippy::print_stderr, reason = "says why there is nothing to test")]
+
+use std::path::{Path, PathBuf};
+
+use rsm_gdr::hosts::Inventory;
+use rsm_gdr::import::{Format, import, to_json};
+use rsm_gdr::inventory::{HostInventory, LinkShape, Tier};
+use rsm_gdr::render::describe;
+use rsm_gdr::{Analysis, Config};
+
+const SAMPLES: [(&str, Format); 21] = [
+    (
+        "nvidia-smi-topo/dlperf-v100x8-1nic-indented.txt",
+        Format::NvidiaSmi,
+    ),
+    ("nvidia-smi-topo/dlperf-v100x8-1nic.txt", Format::NvidiaSmi),
+    ("nvidia-smi-topo/dlperf-v100x8-2nic.txt", Format::NvidiaSmi),
+    ("nvidia-smi-topo/dranet-gke-a4-b200.txt", Format::NvidiaSmi),
+    (
+        "nvidia-smi-topo/mooncake-2039-h200-12nic.txt",
+        Format::NvidiaSmi,
+    ),
+    ("nvidia-smi-topo/msccl-dgx1-v100.txt", Format::NvidiaSmi),
+    (
+        "nvidia-smi-topo/stelline-asus-esc8000a-4gpu-4nic.txt",
+        Format::NvidiaSmi,
+    ),
+    (
+        "nvidia-smi-topo/stelline-puget-wrx90-2gpu-2nic.txt",
+        Format::NvidiaSmi,
+    ),
+    (
+        "nvidia-smi-topo/szymonozog-h100-8ib-5eth.txt",
+        Format::NvidiaSmi,
+    ),
+    (
+        "nvidia-smi-topo/xuesong-4gpu-2nic-allSYS.txt",
+        Format::NvidiaSmi,
+    ),
+    (
+        "nvidia-smi-topo/xuesong-a100x8-17nic.txt",
+        Format::NvidiaSmi,
+    ),
+    ("nccl-topo-xml/aws-p4d-24xl-topo.xml", Format::NcclXml),
+    ("nccl-topo-xml/aws-p5.48xl-topo.2026.xml", Format::NcclXml),
+    ("nccl-topo-xml/azure-ncv4-topo.xml", Format::NcclXml),
+    ("nccl-topo-xml/azure-ndv2-topo.xml", Format::NcclXml),
+    ("nccl-topo-xml/azure-ndv4-topo.xml", Format::NcclXml),
+    ("nccl-topo-xml/azure-ndv5-topo.xml", Format::NcclXml),
+    ("nccl-topo-xml/oci-H100-topology.xml", Format::NcclXml),
+    ("nccl-topo-xml/oci-topo-flattened.xml", Format::NcclXml),
+    ("rccl-topo-xml/rccl-topo_8p1h_n1.xml", Format::NcclXml),
+    ("rccl-topo-xml/rccl-topo_8p_4nics.xml", Format::NcclXml),
+];
+
+const MORE: [(&str, Format); 3] = [
+    ("hwloc-xml/40intel64-2g2n4c+pcilocality.xml", Format::Hwloc),
+    ("hwloc-xml/nvidiaDGX2.xml", Format::Hwloc),
+    ("sysfs/gpud-sys-class-infiniband-h100.0.tsv", Format::Sysfs),
+];
+
+/// The samples, where they are.
+fn samples() -> Option<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let data = here.join("../../../shared/data/gpu");
+    let found = data.is_dir().then_some(data);
+    if found.is_none() {
+        eprintln!("skipped: no samples in ../shared/data/gpu");
+    }
+    found
+}
+
+fn read(data: &Path, name: &str, format: Format) -> HostInventory {
+    let bytes = std::fs::read(data.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    import(format, &bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn alone(host: HostInventory) -> Analysis {
+    let mut inventory = Inventory::new();
+    inventory
+        .insert("host", host, 0)
+        .expect("importers keep the rules");
+    Analysis::new(&inventory, None, Config::default())
+}
+
+#[test]
+fn every_machine_has_its_golden_hints() {
+    let Some(data) = samples() else { return };
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hints");
+    let mut wrong = Vec::new();
+    for (name, format) in SAMPLES.into_iter().chain(MORE) {
+        let host = read(&data, name, format);
+        let text = describe(&alone(host), "host").expect("the host is there");
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let path = golden.join(Path::new(file).with_extension("hints"));
+        if std::env::var_os("RSM_UPDATE_GOLDEN").is_some() {
+            std::fs::create_dir_all(&golden).expect("a directory for the golden files");
+            std::fs::write(&path, &text).expect("the golden file can be written");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        if kept != text {
+            wrong.push(format!("{}:\n{text}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn our_own_format_keeps_everything() {
+    let Some(data) = samples() else { return };
+    for (name, format) in SAMPLES.into_iter().chain(MORE) {
+        let host = read(&data, name, format);
+        let json = to_json(&host);
+        let mut again =
+            import(Format::Json, json.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        again.source = host.source;
+        assert!(again == host, "{name}");
+    }
+}
+
+#[test]
+fn shapes_of_links_are_told() {
+    let Some(data) = samples() else { return };
+    let shape = |name, format| read(&data, name, format).link_shape();
+    let cube = shape("nvidia-smi-topo/msccl-dgx1-v100.txt", Format::NvidiaSmi);
+    assert_eq!(cube, LinkShape::PartialMesh);
+    let h200 = shape(
+        "nvidia-smi-topo/mooncake-2039-h200-12nic.txt",
+        Format::NvidiaSmi,
+    );
+    assert_eq!(h200, LinkShape::Switched { links: 18 });
+    let h100 = shape("nccl-topo-xml/oci-H100-topology.xml", Format::NcclXml);
+    assert_eq!(h100, LinkShape::Switched { links: 18 });
+    let dgx2 = shape("hwloc-xml/nvidiaDGX2.xml", Format::Hwloc);
+    assert_eq!(dgx2, LinkShape::Switched { links: 6 });
+    let none = shape(
+        "nvidia-smi-topo/xuesong-4gpu-2nic-allSYS.txt",
+        Format::NvidiaSmi,
+    );
+    assert_eq!(none, LinkShape::None);
+}
+
+#[test]
+fn matrix_and_guids_of_one_machine_come_together() {
+    let Some(data) = samples() else { return };
+    let mut host = read(
+        &data,
+        "nvidia-smi-topo/mooncake-2039-h200-12nic.txt",
+        Format::NvidiaSmi,
+    );
+    // The sysfs sample is of another machine with devices of the same names.
+    let sysfs = read(
+        &data,
+        "sysfs/gpud-sys-class-infiniband-h100.0.tsv",
+        Format::Sysfs,
+    );
+    let conflicts = host.merge(&sysfs);
+    assert!(conflicts.is_empty(), "{conflicts:?}");
+    host.check().expect("merged inventories keep the rules");
+    let port = |name: &str| {
+        let found = host
+            .hca_ports
+            .iter()
+            .position(|port| port.device.as_deref() == Some(name));
+        found.unwrap_or_else(|| panic!("{name}"))
+    };
+    assert_eq!(host.hca_ports[port("mlx5_0")].gbps, Some(400));
+    assert_eq!(host.tier(0, port("mlx5_0")), Some(Tier::Pix));
+    // A port that only the second source has, and nobody knows how far away.
+    assert_eq!(host.tier(0, port("mlx5_bond_0")), None);
+}

@@ -1,0 +1,281 @@
+//! The order of compute ports: routes that are spread by it, and who keeps which place.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rsm_gdr::fabric::Fabric;
+use rsm_gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
+use rsm_gdr::hosts::Inventory;
+use rsm_gdr::job::{JobRequest, Load, Pattern};
+use rsm_gdr::seats::{Blocks, Seat, SeatError, Seats};
+use rsm_gdr::{Analysis, Config, Survey};
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::engine::{Categories, Category, EngineKind, Options, Routing, route};
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::verify;
+
+fn superpod(units: usize) -> Netlist {
+    generate(&format!("superpod:su={units}")).expect("a published fabric")
+}
+
+/// A SuperPOD as it is built: hosts in no order at the leaves, and 4 of every 32 are storage servers.
+fn mixed(units: usize, seed: u64) -> Netlist {
+    let netlist = with_servers(superpod(units), 4, 32).expect("only names differ");
+    recabled(netlist, seed).expect("ends are only exchanged")
+}
+
+fn made(netlist: Netlist) -> Fleet {
+    fleet(netlist, Faults::default()).expect("hosts with plain names")
+}
+
+fn seen(netlist: &Netlist) -> Fabric {
+    let topology = Arc::new(Topology::from_netlist(netlist).expect("LIDs suffice"));
+    Fabric::from_netlist(netlist, topology, None, 4096)
+}
+
+/// Seats from what hosts told, and from nothing but cables and names.
+fn seats(fabric: &Fabric, inventory: &Inventory, earlier: &Seats) -> Seats {
+    let survey = Survey::new(inventory, Some(fabric), &Config::default());
+    let blocks = Blocks::find(&survey, fabric, &Categories::new());
+    earlier.with(&blocks, fabric)
+}
+
+fn routed(topology: &Topology, seats: &Seats, before: Option<&Routing>) -> Routing {
+    let options = Options {
+        numbers: Arc::new(seats.numbers()),
+        previous_ranking: before.and_then(|before| before.ranking.clone()),
+        ..Options::default()
+    };
+    let routing = route(EngineKind::FabricTree, topology, &options, None).expect("a tree");
+    let report = verify(topology, &routing.tables);
+    assert!(report.loop_free && report.credit_loop_free);
+    routing
+}
+
+/// What all hosts meet with these routes, ranks in the order of the seats.
+fn load(fleet: &Fleet, seats: &Seats, routing: &Routing, pattern: Pattern) -> Load {
+    let mut fabric = seen(&fleet.netlist);
+    fabric.tables = Some(Arc::new(routing.tables.clone()));
+    fabric.seats = Arc::new(seats.clone());
+    let analysis = Analysis::new(&fleet.inventory, Some(fabric), Config::default());
+    let request = JobRequest {
+        hosts: analysis.names_or_all(Vec::new()),
+        gpus_per_host: 8,
+        pattern,
+    };
+    let plan = analysis.plan(&request).expect("hosts with 8 GPUs");
+    plan.load.expect("there are tables")
+}
+
+#[test]
+fn hosts_in_order_have_the_routes_that_they_had() {
+    let fabric = seen(&superpod(4));
+    let found = seats(&fabric, &Inventory::new(), &Seats::default());
+    assert_eq!(found.ports().len(), 1024);
+    assert_eq!((found.stride(), found.leaves().len()), (32, 32));
+    let before = routed(&fabric.topology, &Seats::default(), None);
+    let after = routed(&fabric.topology, &found, None);
+    assert_eq!(after.tables, before.tables);
+    // Told or not, it is the same order.
+    let told = made(superpod(4)).inventory;
+    assert_eq!(seats(&fabric, &told, &Seats::default()), found);
+}
+
+#[test]
+fn patterns_meet_nowhere_however_hosts_are_cabled_and_whatever_else_is_there() {
+    for seed in 0..3 {
+        let fleet = made(mixed(4, seed));
+        let fabric = seen(&fleet.netlist);
+        let found = seats(&fabric, &fleet.inventory, &Seats::default());
+        assert_eq!(found.ports().len(), 4 * 28 * 8);
+        let routing = routed(&fabric.topology, &found, None);
+        let without = routed(&fabric.topology, &Seats::default(), None);
+        for pattern in [Pattern::Ring, Pattern::AllToAll] {
+            assert_eq!(load(&fleet, &found, &routing, pattern).worst_link, 1);
+        }
+        let unordered = load(&fleet, &found, &without, Pattern::AllToAll);
+        assert!(unordered.worst_link > 1, "the order makes the difference");
+    }
+}
+
+#[test]
+fn two_meet_at_most_after_any_one_fault() {
+    let fleet = made(superpod(4));
+    let fabric = seen(&fleet.netlist);
+    let topology = &fabric.topology;
+    let found = seats(&fabric, &fleet.inventory, &Seats::default());
+    let before = routed(topology, &found, None);
+    let assert_at_most_two = |ends: &[(Guid, PortNum)]| {
+        let broken = topology.without_cables(ends);
+        let during = routed(&broken, &found, Some(&before));
+        // Numbered as the whole: no switch has gone.
+        let load = load(&fleet, &found, &during, Pattern::AllToAll);
+        assert_eq!(load.lost, 0);
+        assert!(load.worst_link <= 2, "{ends:?}: {}", load.worst_link);
+    };
+    let cables = topology.cables();
+    for cable in cables.iter().step_by(97) {
+        assert_at_most_two(&[cable.a]);
+    }
+    // A spine without a cable is one that has gone.
+    for spine in topology
+        .indices()
+        .filter(|&spine| topology.hosts(spine) == 0)
+    {
+        let guid = topology.switch(spine).guid;
+        let of_spine = cables
+            .iter()
+            .filter(|cable| cable.a.0 == guid || cable.b.0 == guid);
+        let ends: Vec<_> = of_spine.map(|cable| cable.a).collect();
+        assert_at_most_two(&ends);
+    }
+}
+
+#[test]
+fn storage_leaves_are_no_rails_and_lone_ports_have_no_seat() {
+    let mut netlist = superpod(2);
+    for storage in [
+        rsm_gdr::generate::Storage::Far,
+        rsm_gdr::generate::Storage::NearGpu,
+    ] {
+        let faults = Faults {
+            storage,
+            ..Faults::default()
+        };
+        let fleet = fleet(netlist.clone(), faults).expect("hosts with plain names");
+        let fabric = seen(&fleet.netlist);
+        let told = seats(&fabric, &fleet.inventory, &Seats::default());
+        let untold = seats(&fabric, &Inventory::new(), &Seats::default());
+        assert_eq!(told.ports().len(), 2 * 32 * 8, "{storage:?}");
+        assert_eq!(untold, told, "{storage:?}");
+        netlist = superpod(2);
+    }
+    // Single adapters, as most clusters have: nothing is to be ordered.
+    let fabric = seen(&generate("fat-tree:k=8,levels=3").expect("a generator"));
+    assert!(seats(&fabric, &Inventory::new(), &Seats::default()).is_empty());
+}
+
+#[test]
+fn what_the_operator_says_is_not_for_computing_has_no_seat() {
+    let fabric = seen(&superpod(1));
+    let port = fabric.ports()[5].guid;
+    let said = Categories::from([(port, Category::Storage)]);
+    let blocks = Blocks::find(&Survey::default(), &fabric, &said);
+    let found = Seats::default().with(&blocks, &fabric);
+    assert_eq!(found.ports().len(), 255);
+    assert!(!found.ports().contains_key(&port));
+}
+
+#[test]
+fn a_new_adapter_takes_the_place_of_the_one_before_it() {
+    let fleet = made(mixed(2, 5));
+    let fabric = seen(&fleet.netlist);
+    let found = seats(&fabric, &fleet.inventory, &Seats::default());
+    let (mut nodes, cables) = fleet.netlist.clone().into_parts();
+    let old = fabric
+        .ports()
+        .iter()
+        .find(|port| port.description == "host-009 mlx5_3");
+    let old = old.expect("a host of the first unit").clone();
+    let node = nodes
+        .iter_mut()
+        .find(|node| node.guid == old.node_guid)
+        .expect("it is there");
+    node.guid = Guid(0xabc);
+    node.ports.get_mut(&PortNum(1)).expect("one port").guid = Guid(0xabd);
+    let replaced = seen(&Netlist::new(nodes, cables).expect("new GUIDs"));
+    let after = seats(&replaced, &Inventory::new(), &found);
+    assert_eq!(after.ports()[&Guid(0xabd)], found.ports()[&old.guid]);
+    assert!(!after.ports().contains_key(&old.guid));
+}
+
+#[test]
+fn seats_that_do_not_fit_together_are_not_taken() {
+    let found = seats(&seen(&superpod(1)), &Inventory::new(), &Seats::default());
+    let parts = || {
+        (
+            found.stride(),
+            found.leaves().clone(),
+            found.ports().clone(),
+        )
+    };
+    let (stride, leaves, ports) = parts();
+    assert_eq!(Seats::from_parts(stride, leaves, ports), Ok(found.clone()));
+    let (stride, leaves, ports) = parts();
+    let narrow = Seats::from_parts(stride - 1, leaves, ports);
+    assert!(
+        matches!(narrow, Err(SeatError::Beyond { .. })),
+        "{narrow:?}"
+    );
+    let (stride, mut leaves, ports) = parts();
+    leaves.pop_first();
+    let unknown = Seats::from_parts(stride, leaves, ports);
+    assert!(matches!(unknown, Err(SeatError::UnknownLeaf { .. })));
+    let (stride, mut leaves, ports) = parts();
+    *leaves.values_mut().next().expect("8 leaves") = u32::MAX / 2;
+    let high = Seats::from_parts(stride, leaves, ports);
+    assert!(matches!(high, Err(SeatError::Rank { .. })));
+    let (stride, leaves, mut ports) = parts();
+    let seat: Seat = *ports.values().next().expect("256 ports");
+    ports.insert(Guid(1), seat);
+    let twice = Seats::from_parts(stride, leaves, ports);
+    assert!(matches!(twice, Err(SeatError::Taken { .. })));
+}
+
+/// The fabric without some of its hosts.
+fn without(netlist: &Netlist, gone: &BTreeSet<String>) -> Netlist {
+    let (nodes, cables) = netlist.clone().into_parts();
+    let is_gone = |at: usize| {
+        let name = nodes[at].name();
+        let host = name.split(' ').next().unwrap_or_default();
+        nodes[at].kind == NodeKind::Ca && gone.contains(host)
+    };
+    let kept = cables
+        .iter()
+        .filter(|cable| !is_gone(cable.a.0) && !is_gone(cable.b.0));
+    let cables = kept.copied().collect();
+    Netlist::new(nodes, cables).expect("fewer cables")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// However hosts come and go, nobody who stays is moved; nobody shares a place; and from what was kept everything is as it
+    /// was.
+    #[test]
+    fn who_has_a_seat_keeps_it(
+        seed in any::<u64>(),
+        rounds in prop::collection::vec(prop::collection::btree_set(1..=64usize, 0..20), 1..5),
+    ) {
+        let netlist = recabled(superpod(2), seed).expect("ends are only exchanged");
+        let mut now = Seats::default();
+        for gone in rounds {
+            let gone: BTreeSet<String> = gone.iter().map(|host| format!("host-{host:03}")).collect();
+            let fabric = seen(&without(&netlist, &gone));
+            let next = seats(&fabric, &Inventory::new(), &now);
+            for (port, seat) in now.ports() {
+                if fabric.by_guid(*port).is_some() {
+                    prop_assert_eq!(next.ports().get(port), Some(seat));
+                }
+            }
+            for (leaf, rank) in now.leaves() {
+                prop_assert_eq!(next.leaves().get(leaf), Some(rank));
+            }
+            let (stride, leaves) = (next.stride(), next.leaves().clone());
+            let again = Seats::from_parts(stride, leaves, next.ports().clone()).unwrap();
+            prop_assert_eq!(&again, &next);
+            prop_assert_eq!(&seats(&fabric, &Inventory::new(), &again), &next);
+            now = next;
+        }
+        // All of them are back: everybody fits, and nothing meets.
+        let fleet = made(netlist);
+        let fabric = seen(&fleet.netlist);
+        let last = seats(&fabric, &fleet.inventory, &now);
+        prop_assert_eq!((last.ports().len(), last.stride()), (512, 32));
+        let routing = routed(&fabric.topology, &last, None);
+        prop_assert_eq!(load(&fleet, &last, &routing, Pattern::AllToAll).worst_link, 1);
+    }
+}

@@ -1,0 +1,447 @@
+//! `README.md` and the pages in `docs/`: their commands run, their links lead somewhere.
+//!
+//! A fenced block of a page carries one of these info strings:
+//!
+//! | info string | the test |
+//! |---|---|
+//! | `sh` | runs it |
+//! | `sh needs=PROGRAM[,PROGRAM…]` | runs it where these peers are installed, see `rsm_tests::peer` |
+//! | `sh norun=REASON` | does not run it; [`REASONS`] lists the reasons |
+//! | `text`, `toml`, `json` | does not run it: output, or a file |
+//!
+//! All blocks of a page run in one `bash -Eeuo pipefail`, in their order, in a fresh directory that
+//! has the repository's `docs` beside it, with `rsm` and `rsmctl` first in `PATH`. A block that
+//! starts a daemon ends with it (`rsm --state-dir DIR … &`): before the next block the test waits
+//! until every daemon of the page reports `State up`, as a reader does before typing on.
+//! The page's end, or its time limit, kills all that the page has started.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use rsm_tests::binaries;
+use rsm_tests::clock::{Stopwatch, wait_for_every};
+use rsm_tests::peer::require_peers;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Why a block is not run.
+const REASONS: &[(&str, &str)] = &[
+    ("hardware", "needs an InfiniBand port or a GPU"),
+    ("cargo", "compiles rsm"),
+    ("listen", "opens a TCP port whose number is fixed"),
+    ("forever", "runs until it is interrupted"),
+    ("long", "takes longer than the test may"),
+];
+
+/// Info strings of blocks that are no commands.
+const NO_COMMANDS: &[&str] = &["text", "toml", "json"];
+
+/// README.md stays below this number of lines: everything else is in `docs/`.
+const README_LINES: usize = 150;
+
+/// How long the commands of one page may take.
+const PAGE_LIMIT: Duration = Duration::from_secs(120);
+
+/// How often a page's shell is looked at.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The last lines of a page's output that a failure shows.
+const SHOWN_LINES: usize = 40;
+
+/// Line 1 of every script, in place of the page's title. `settle` waits for the daemons in the
+/// background; ERR names the command that failed. No newline: line numbers are those of the page.
+const PRELUDE: &str = concat!(
+    r#"trap 'echo "FAILED at line $LINENO: $BASH_COMMAND (exit code $?)" >&2' ERR; "#,
+    r#"settle() { for directory in $(jobs -r | sed -n 's/.*--state-dir \([^ ]*\).*/\1/p'); do "#,
+    r#"for _ in {1..300}; do "#,
+    r#"case $(rsmctl --server "unix:$directory/rsm.sock" status 2>&1 || true) in "#,
+    r#"*"State  "*" up"*" pairs reachable"*) break;; esac; sleep 0.1; done; done; "#,
+    r#"if jobs -r | grep -q 'rsm sim serve'; then for _ in {1..300}; do "#,
+    r#"if [ -S "$TMPDIR/rsm-sim.sock" ]; then break; fi; sleep 0.1; done; fi; }"#,
+);
+
+/// A page of the documentation.
+struct Page {
+    /// Relative to the repository, for messages.
+    name: String,
+    path: PathBuf,
+    text: String,
+}
+
+/// What the info string of a block says.
+enum Tag<'a> {
+    Run,
+    Needs(Vec<&'a str>),
+    NotRun(&'a str),
+    NoCommands,
+    Unknown,
+}
+
+/// A fenced block.
+struct Block<'a> {
+    /// Index of the opening fence among the page's lines, from 0.
+    opened: usize,
+    /// Index of the closing fence.
+    closed: usize,
+    info: &'a str,
+}
+
+impl Block<'_> {
+    fn tag(&self) -> Tag<'_> {
+        match self.info.split_once(' ') {
+            None if self.info == "sh" => Tag::Run,
+            None if NO_COMMANDS.contains(&self.info) => Tag::NoCommands,
+            Some(("sh", option)) => match option.split_once('=') {
+                Some(("needs", programs)) => Tag::Needs(programs.split(',').collect()),
+                Some(("norun", reason)) if REASONS.iter().any(|(name, _)| *name == reason) => {
+                    Tag::NotRun(reason)
+                }
+                _ => Tag::Unknown,
+            },
+            _ => Tag::Unknown,
+        }
+    }
+}
+
+impl Page {
+    /// README.md first, then `docs/*.md` by name.
+    fn all() -> Vec<Page> {
+        let root = binaries::workspace();
+        let entries = fs::read_dir(root.join("docs")).expect("there is a folder docs");
+        let mut docs: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+            .collect();
+        docs.sort();
+        let paths = std::iter::once(root.join("README.md")).chain(docs);
+        paths.map(|path| Page::read(&root, path)).collect()
+    }
+
+    fn read(root: &Path, path: PathBuf) -> Page {
+        let name = path.strip_prefix(root).unwrap_or(&path);
+        let name = name.display().to_string();
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        Page { name, path, text }
+    }
+
+    fn blocks(&self) -> Vec<Block<'_>> {
+        let mut blocks = Vec::new();
+        let mut open = None;
+        for (index, line) in self.text.lines().enumerate() {
+            let Some(info) = line.strip_prefix("```") else {
+                continue;
+            };
+            match open.take() {
+                None => open = Some((index, info.trim())),
+                Some((opened, info)) => blocks.push(Block {
+                    opened,
+                    closed: index,
+                    info,
+                }),
+            }
+        }
+        assert!(open.is_none(), "{}: a block has no end", self.name);
+        blocks
+    }
+
+    /// Lines outside fenced blocks, numbered from 1.
+    fn prose(&self) -> Vec<(usize, &str)> {
+        let blocks = self.blocks();
+        let fenced = |index| {
+            let mut blocks = blocks.iter();
+            blocks.any(|block| (block.opened..=block.closed).contains(&index))
+        };
+        let lines = self.text.lines().enumerate();
+        lines
+            .filter(|(index, _)| !fenced(*index))
+            .map(|(index, line)| (index + 1, line))
+            .collect()
+    }
+
+    /// The blocks that run here, each line at the number that it has in the page.
+    fn script(&self) -> Script {
+        let lines: Vec<&str> = self.text.lines().collect();
+        let mut script = vec![""; lines.len()];
+        let (mut run, mut skipped, mut not_run) = (0, 0, 0);
+        for block in self.blocks() {
+            match block.tag() {
+                Tag::Needs(programs) if !require_peers(&programs) => skipped += 1,
+                Tag::Run | Tag::Needs(_) => {
+                    run += 1;
+                    let commands = block.opened + 1..block.closed;
+                    script[commands.clone()].copy_from_slice(&lines[commands]);
+                    script[block.closed] = "settle";
+                }
+                Tag::NotRun(_) => not_run += 1,
+                Tag::NoCommands | Tag::Unknown => {}
+            }
+        }
+        if let Some(title) = script.first_mut() {
+            *title = PRELUDE;
+        }
+        Script {
+            text: script.join("\n"),
+            run,
+            skipped,
+            not_run,
+        }
+    }
+
+    /// Anchors of the headings, as GitHub and GitLab make them.
+    fn anchors(&self) -> Vec<String> {
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        let prose = self.prose().into_iter();
+        let headings = prose.filter_map(|(_, line)| {
+            let title = line.trim_start_matches('#');
+            (title.len() < line.len()).then(|| title.strip_prefix(' '))?
+        });
+        headings
+            .map(|title| {
+                let slug = slug(title);
+                let times = seen.entry(slug.clone()).or_default();
+                *times += 1;
+                match *times {
+                    1 => slug,
+                    times => format!("{slug}-{}", times - 1),
+                }
+            })
+            .collect()
+    }
+
+    /// Targets of the links with the lines that they are in.
+    fn links(&self) -> Vec<(usize, &str)> {
+        let prose = self.prose().into_iter();
+        prose
+            .flat_map(|(number, line)| {
+                // Every second part is code in backquotes.
+                let words = line.split('`').step_by(2);
+                words
+                    .flat_map(|text| text.split("](").skip(1))
+                    .filter_map(move |rest| Some((number, rest.split_once(')')?.0)))
+            })
+            .collect()
+    }
+
+    /// Why the link leads nowhere, if so.
+    fn dead_end(&self, target: &str) -> Option<String> {
+        if target.contains("://") {
+            return None;
+        }
+        let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+        let path = match file {
+            "" => self.path.clone(),
+            file => self.path.parent()?.join(file),
+        };
+        if !path.exists() {
+            return Some("there is no such file".to_owned());
+        }
+        if anchor.is_empty() {
+            return None;
+        }
+        let anchors = Page::read(&binaries::workspace(), path).anchors();
+        let found = anchors.iter().any(|known| known == anchor);
+        (!found).then(|| format!("no such heading; there are {anchors:?}"))
+    }
+}
+
+/// A heading's anchor: lower case, blanks as hyphens, no punctuation.
+fn slug(title: &str) -> String {
+    let lower = title.trim().to_lowercase();
+    lower
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+/// The commands of a page.
+struct Script {
+    text: String,
+    run: usize,
+    /// Blocks whose peers are not installed.
+    skipped: usize,
+    not_run: usize,
+}
+
+impl Script {
+    /// Runs it; a failure names the page, the line, the command and what was printed.
+    fn execute(&self, page: &Page) -> Result<(), String> {
+        let directory = tempfile::Builder::new()
+            .prefix("rsm-docs-")
+            .tempdir()
+            .map_err(|error| error.to_string())?;
+        let shell = Shell::start(directory.path(), &self.text).map_err(|error| {
+            format!("{}: the page's shell cannot be started: {error}", page.name)
+        })?;
+        let log = shell.log.clone();
+        let outcome = match shell.wait(PAGE_LIMIT) {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => status.to_string(),
+            None => format!("not done after {PAGE_LIMIT:?}"),
+        };
+        let printed = fs::read(&log).unwrap_or_default();
+        let printed = String::from_utf8_lossy(&printed);
+        let lines: Vec<&str> = printed.lines().collect();
+        let failed = lines.iter().find(|line| line.starts_with("FAILED at line"));
+        let end = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
+        let failed = failed.unwrap_or(&"no command failed by itself");
+        Err(format!("{}: {outcome}; {failed}\n{end}\n", page.name))
+    }
+}
+
+/// A shell in a process group of its own. Dropping it kills the group.
+struct Shell {
+    child: Child,
+    /// What it and everything that it started has printed.
+    log: PathBuf,
+}
+
+impl Shell {
+    /// `directory` gets the folder that the commands run in, one for their other files, the script
+    /// and the log.
+    fn start(directory: &Path, script: &str) -> std::io::Result<Shell> {
+        let (work, own) = (directory.join("work"), directory.join("own"));
+        fs::create_dir(&work)?;
+        fs::create_dir(&own)?;
+        std::os::unix::fs::symlink(binaries::workspace().join("docs"), work.join("docs"))?;
+        let (file, log) = (directory.join("page.sh"), directory.join("log"));
+        fs::write(&file, script)?;
+        let printed = File::create(&log)?;
+        let mut command = Command::new("bash");
+        for variable in std::env::vars_os().map(|(name, _)| name) {
+            if variable.to_string_lossy().starts_with("RSM_") {
+                command.env_remove(variable);
+            }
+        }
+        for variable in ["HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"] {
+            command.env(variable, &own);
+        }
+        let child = command
+            .args(["-Eeuo", "pipefail"])
+            .arg(&file)
+            .env("PATH", search_path())
+            .current_dir(&work)
+            .process_group(0)
+            .stdin(std::process::Stdio::null())
+            .stdout(printed.try_clone()?)
+            .stderr(printed)
+            .spawn()?;
+        Ok(Shell { child, log })
+    }
+
+    /// How it ended; nothing where it took too long.
+    fn wait(mut self, limit: Duration) -> Option<ExitStatus> {
+        wait_for_every(POLL, limit, || self.child.try_wait().ok().flatten())
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // A group that is gone already needs no signal.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// rsm's programs first; the diagnostics of peers live in `/usr/sbin`.
+fn search_path() -> std::ffi::OsString {
+    let own = [binaries::rsm(), binaries::rsmctl()];
+    let mut directories: Vec<PathBuf> = own
+        .iter()
+        .filter_map(|program| Some(program.parent()?.to_owned()))
+        .collect();
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    directories.extend(std::env::split_paths(&inherited));
+    directories.push("/usr/sbin".into());
+    std::env::join_paths(directories).expect("no directory's name has a colon")
+}
+
+#[test]
+fn every_command_of_the_documentation_succeeds() {
+    // Builds what is missing, before any page's time runs.
+    let _ = (binaries::rsm(), binaries::sim_preload());
+    let pages = Page::all();
+    let outcomes: Vec<(String, Result<(), String>)> = std::thread::scope(|scope| {
+        let started: Vec<_> = pages.iter().map(|page| scope.spawn(|| run(page))).collect();
+        let joined = started.into_iter().map(|thread| thread.join());
+        joined
+            .map(|outcome| outcome.expect("no page panics"))
+            .collect()
+    });
+    let mut failures = String::new();
+    let mut summary = String::new();
+    for (counts, outcome) in outcomes {
+        let _ = writeln!(summary, "{counts}");
+        failures.extend(outcome.err());
+    }
+    assert!(failures.is_empty(), "{failures}\n{summary}");
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), summary.as_bytes());
+}
+
+/// What was done, and what came of it.
+fn run(page: &Page) -> (String, Result<(), String>) {
+    let stopwatch = Stopwatch::start();
+    let script = page.script();
+    let outcome = script.execute(page);
+    let counts = format!(
+        "{}: {} blocks run, {} without their peer, {} not run; {:.1} s",
+        page.name,
+        script.run,
+        script.skipped,
+        script.not_run,
+        stopwatch.elapsed().as_secs_f64()
+    );
+    (counts, outcome)
+}
+
+#[test]
+fn every_block_of_the_documentation_says_whether_it_is_run() {
+    for page in Page::all() {
+        for block in page.blocks() {
+            let at = format!("{}:{}", page.name, block.opened + 1);
+            assert!(
+                !matches!(block.tag(), Tag::Unknown),
+                "{at}: `{}` is no info string of the test's table",
+                block.info
+            );
+        }
+    }
+}
+
+#[test]
+fn every_link_of_the_documentation_leads_to_a_file_and_a_heading() {
+    let pages = Page::all();
+    for page in &pages {
+        for (line, target) in page.links() {
+            let dead_end = page.dead_end(target);
+            assert!(
+                dead_end.is_none(),
+                "{}:{line}: {target}: {}",
+                page.name,
+                dead_end.unwrap_or_default()
+            );
+        }
+    }
+    let (readme, docs) = pages.split_first().expect("there is a README.md");
+    for page in docs {
+        let linked = readme
+            .links()
+            .iter()
+            .any(|(_, target)| *target == page.name);
+        assert!(linked, "README.md does not link to {}", page.name);
+    }
+}
+
+#[test]
+fn the_readme_is_short() {
+    let readme = Page::all().swap_remove(0);
+    let lines = readme.text.lines().count();
+    assert!(lines < README_LINES, "README.md has {lines} lines");
+}
