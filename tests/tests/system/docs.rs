@@ -56,12 +56,13 @@ const SHOWN_LINES: usize = 40;
 /// background; ERR names the command that failed. No newline: line numbers are those of the page.
 const PRELUDE: &str = concat!(
     r#"trap 'echo "FAILED at line $LINENO: $BASH_COMMAND (exit code $?)" >&2' ERR; "#,
-    r#"settle() { for directory in $(jobs -r | sed -n 's/.*--state-dir \([^ ]*\).*/\1/p'); do "#,
-    r#"for _ in {1..300}; do "#,
-    r#"case $(rsmctl --server "unix:$directory/rsm.sock" status 2>&1 || true) in "#,
-    r#"*"State  "*" up"*" pairs reachable"*) break;; esac; sleep 0.1; done; done; "#,
-    r#"if jobs -r | grep -q 'rsm sim serve'; then for _ in {1..300}; do "#,
-    r#"if [ -S "$TMPDIR/rsm-sim.sock" ]; then break; fi; sleep 0.1; done; fi; }"#,
+    r#"settle() { for _ in {1..300}; do local waiting=; "#,
+    r#"for directory in $(jobs -r | sed -n 's/.*--state-dir \([^ ]*\).*/\1/p'); do "#,
+    r#"rsmctl --server "unix:$directory/rsm.sock" status 2>&1 | grep -q '^State  *up$' "#,
+    r#"|| waiting=yes; done; "#,
+    r#"if jobs -r | grep -q 'rsm sim serve' && [ ! -S "$TMPDIR/rsm-sim.sock" ]; "#,
+    r#"then waiting=yes; fi; "#,
+    r#"if [ -z "$waiting" ]; then return 0; fi; sleep 0.1; done; }"#,
 );
 
 /// A page of the documentation.
@@ -76,7 +77,7 @@ struct Page {
 enum Tag<'a> {
     Run,
     Needs(Vec<&'a str>),
-    NotRun(&'a str),
+    NotRun,
     NoCommands,
     Unknown,
 }
@@ -98,7 +99,7 @@ impl Block<'_> {
             Some(("sh", option)) => match option.split_once('=') {
                 Some(("needs", programs)) => Tag::Needs(programs.split(',').collect()),
                 Some(("norun", reason)) if REASONS.iter().any(|(name, _)| *name == reason) => {
-                    Tag::NotRun(reason)
+                    Tag::NotRun
                 }
                 _ => Tag::Unknown,
             },
@@ -176,7 +177,7 @@ impl Page {
                     script[commands.clone()].copy_from_slice(&lines[commands]);
                     script[block.closed] = "settle";
                 }
-                Tag::NotRun(_) => not_run += 1,
+                Tag::NotRun => not_run += 1,
                 Tag::NoCommands | Tag::Unknown => {}
             }
         }
@@ -444,4 +445,19 @@ fn the_readme_is_short() {
     let readme = Page::all().swap_remove(0);
     let lines = readme.text.lines().count();
     assert!(lines < README_LINES, "README.md has {lines} lines");
+}
+
+#[test]
+fn a_failing_command_is_reported_with_page_line_and_output() {
+    let text = "# Title\n\n```sh\necho printed\ntest 1 -eq 2\necho after\n```\n";
+    let page = Page {
+        name: "page.md".to_owned(),
+        path: PathBuf::new(),
+        text: text.to_owned(),
+    };
+    let failure = page.script().execute(&page).expect_err("a command fails");
+    for part in ["page.md: ", "FAILED at line 5: test 1 -eq 2", "printed"] {
+        assert!(failure.contains(part), "{failure}");
+    }
+    assert!(!failure.contains("after"), "{failure}");
 }
