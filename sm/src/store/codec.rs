@@ -225,34 +225,9 @@ fn damaged(key: &[u8], reason: &'static str) -> Damaged {
     // Ours are at most 2 + 32 + 256 bytes; a longer one is itself part of the damage.
     let shown = &key[..key.len().min(2 + NAMESPACE_MAX + RECORD_KEY_MAX)];
     Damaged {
-        key: hex(shown),
+        key: hex::encode(shown),
         reason,
     }
-}
-
-/// Lower-case hexadecimal digits, two for each byte.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
-}
-
-/// The bytes that [`hex`] wrote.
-pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
-    digits
-        .chunks_exact(2)
-        .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
-        .collect()
 }
 
 fn guid(bytes: &[u8]) -> Option<Guid> {
@@ -409,11 +384,6 @@ mod tests {
             let key = record_key(&namespace, &record);
             let value = record_value(&key, &payload);
             prop_assert_eq!(decode(&key, &value), Ok(Record::Generic(namespace, record, payload)));
-        }
-
-        #[test]
-        fn hexadecimal_round_trips(bytes: Vec<u8>) {
-            prop_assert_eq!(unhex(&hex(&bytes)), Some(bytes));
         }
     }
 }

@@ -7,7 +7,7 @@
 use rsm_ids::{Guid, Lid, Lmc};
 use serde::{Deserialize, Serialize};
 
-use super::codec::{SCHEMA, hex, unhex};
+use super::codec::SCHEMA;
 use super::records::{LidClaim, Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
 use super::{Checksum, Persisted};
 
@@ -83,14 +83,14 @@ impl Export {
                     &mut out,
                     &Line::Record {
                         namespace: namespace.to_string(),
-                        key: hex(key),
-                        value: hex(value),
+                        key: hex::encode(key),
+                        value: hex::encode(value),
                     },
                 );
             }
         }
         let sum = Checksum::of(&out);
-        push(&mut out, &Line::Checksum(hex(&sum.to_be_bytes())));
+        push(&mut out, &Line::Checksum(hex::encode(sum.to_be_bytes())));
         out
     }
 
@@ -104,7 +104,7 @@ impl Export {
         let Ok(Line::Checksum(sum)) = serde_json::from_slice(last) else {
             return Err(ExportError::Truncated);
         };
-        if unhex(&sum).as_deref() != Some(&Checksum::of(records).to_be_bytes()[..]) {
+        if hex::decode(&sum).ok().as_deref() != Some(&Checksum::of(records).to_be_bytes()[..]) {
             return Err(ExportError::Checksum);
         }
         let mut lines = records.split(|&b| b == b'\n').enumerate();
@@ -169,7 +169,7 @@ fn take(line: &[u8], state: &mut Persisted) -> Option<()> {
             value,
         } => {
             let namespace = Namespace::new(&namespace).ok()?;
-            let (key, value) = (unhex(&key)?, unhex(&value)?);
+            let (key, value) = (hex::decode(&key).ok()?, hex::decode(&value).ok()?);
             if key.len() > RECORD_KEY_MAX || value.len() > RECORD_VALUE_MAX {
                 return None;
             }

@@ -117,6 +117,11 @@ impl Disk {
         })
     }
 
+    /// Whether there is such a file.
+    pub(super) fn exists(&self, path: &Path) -> Result<bool, StoreError> {
+        self.run(Operation::Read, path, || path.try_exists())
+    }
+
     /// The names in a directory in order, none where there is no such directory.
     pub(super) fn list(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
         self.run(Operation::List, path, || {

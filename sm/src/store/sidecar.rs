@@ -1,5 +1,5 @@
 use super::Checksum;
-use super::codec::{Sentinel, hex, unhex};
+use super::codec::Sentinel;
 
 /// `store.meta`: what the database must at least hold, kept outside of it.
 ///
@@ -30,7 +30,7 @@ impl Sidecar {
             "{MAGIC} schema={schema} generation={generation} count={count} digest={digest:016x} \
              plan_generation={plan_generation} clean={clean}"
         );
-        let sum = hex(&Checksum::of(body.as_bytes()).to_be_bytes());
+        let sum = hex::encode(Checksum::of(body.as_bytes()).to_be_bytes());
         format!("{body}{SUM}{sum}\n").into_bytes()
     }
 
@@ -40,7 +40,7 @@ impl Sidecar {
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Sidecar> {
         let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
         let (body, sum) = text.rsplit_once(SUM)?;
-        if unhex(sum)? != Checksum::of(body.as_bytes()).to_be_bytes() {
+        if hex::decode(sum).ok()? != Checksum::of(body.as_bytes()).to_be_bytes() {
             return None;
         }
         let mut words = body.split(' ');
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_later_schema_is_named_even_if_its_fields_differ() {
         let body = "rsm-store schema=7 shards=3";
-        let sum = hex(&Checksum::of(body.as_bytes()).to_be_bytes());
+        let sum = hex::encode(Checksum::of(body.as_bytes()).to_be_bytes());
         let sidecar = Sidecar::from_bytes(format!("{body} sum={sum}\n").as_bytes()).unwrap();
         assert_eq!(sidecar.sentinel.schema, 7);
     }

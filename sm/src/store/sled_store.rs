@@ -232,7 +232,7 @@ impl Store for SledStore {
         if let Some(export) = export {
             self.unpublished.export = true;
             let current = self.layout.export();
-            if self.disk.read(&current)?.is_some() {
+            if self.disk.exists(&current)? {
                 self.disk.rename(&current, &self.layout.export_before())?;
             }
             self.disk.publish(export)?;

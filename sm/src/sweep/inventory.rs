@@ -592,15 +592,25 @@ impl Inventory {
     /// The directed path to a port's agent, and a second one where there is one.
     ///
     /// A channel adapter has an agent behind each port, reached through the cable at that port; all
-    /// ports of a switch are served by one agent.
+    /// ports of a switch are served by one agent. Port 0 of a channel adapter stands for whichever port is cabled: the
+    /// path that was found for the node may be of a cable that was moved in this sweep.
     pub fn way_to(&self, key: PortKey) -> Option<(DirectedPath, Option<DirectedPath>)> {
         let node = self.node(key.node)?;
-        let through = if node.is_switch() || self.local == Some(key) {
+        let is_local = match self.local {
+            Some(local) if key.port == PortNum::ZERO => local.node == key.node,
+            local => local == Some(key),
+        };
+        let over = |peer: PortKey| Some((self.node(peer.node)?, peer.port));
+        let through = if node.is_switch() || is_local {
             None
+        } else if key.port == PortNum::ZERO {
+            let cables = node.external_ports().filter_map(|(_, port)| port.peer);
+            let is_off_path = |&(neighbour, exit): &(&NodeRecord, PortNum)| {
+                neighbour.path.child(exit).ok() != Some(node.path)
+            };
+            cables.filter_map(over).min_by_key(is_off_path)
         } else {
-            node.port(key.port)?
-                .peer
-                .and_then(|peer| Some((self.node(peer.node)?, peer.port)))
+            node.port(key.port)?.peer.and_then(over)
         };
         match through {
             None => Some((node.path, node.alternate)),

@@ -1,11 +1,12 @@
 //! What was there and is not: a finding until it is back or accepted as gone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rsm::core::Command;
 use rsm::expected::{Accept, LostAt};
 use rsm::findings::{Finding, Severity};
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
@@ -178,6 +179,40 @@ fn a_restart_remembers_what_is_missing_and_sees_what_went_meanwhile() {
             .expected
             .is_empty()
     );
+}
+
+/// Ports are read while the links train, so that they are Down first and Init later in one sweep: the path by which a node
+/// was asked before leads to another one by then.
+#[test]
+fn whoever_changed_places_keeps_its_name_however_long_links_train() {
+    for link_training in (1..=40).map(|step| Duration::from_micros(25 * step)) {
+        let mut settings = Settings::default();
+        settings.sim.link_training = link_training;
+        let mut world = World::brought_up(TREE, settings);
+        let before = names(&world);
+        let hosts = hosts(&world);
+        let (first, last) = (hosts[0].0, hosts[hosts.len() - 1].0);
+        world.sim.swap_cables(first, last).expect("both are cabled");
+        pass(&mut world);
+        assert_eq!(names(&world), before, "hosts, {link_training:?}");
+        let (near, far) = (hosts[0].1.0, hosts[hosts.len() - 1].1.0);
+        let (near, far) = ((near, uplink(&world, near)), (far, uplink(&world, far)));
+        world.sim.swap_cables(near, far).expect("both are cabled");
+        pass(&mut world);
+        assert_eq!(names(&world), before, "switches, {link_training:?}");
+        expect::assert_up(&world);
+    }
+}
+
+/// What each node is called, and which LID its end ports hold.
+fn names(world: &World) -> BTreeMap<Guid, (String, Vec<Option<Lid>>)> {
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let nodes = snapshot.fabric.nodes().map(|node| {
+        let lids = node.end_ports();
+        let lids = lids.map(|(_, port)| port.info.as_ref().map(|info| info.lid()));
+        (node.guid, (node.description.clone(), lids.collect()))
+    });
+    nodes.collect()
 }
 
 #[test]
