@@ -198,9 +198,14 @@ pub fn stages_along_opening(
         new,
     };
     let blocks = changed_blocks(topology, old, new);
-    let turns = way.turns(&blocks);
+    let waiting = way.waiting(&blocks);
+    // Who finds the entries that wait sees every turn, or stops at another conflict.
+    let turns = match waiting {
+        Ok(_) => Vec::new(),
+        Err(_) => way.turns(&blocks),
+    };
     if turns.is_empty() {
-        return way.stages(&blocks);
+        return way.stages(waiting, &blocks);
     }
     let mut cut = old.clone();
     for (sender, lid) in turns {
@@ -213,7 +218,8 @@ pub fn stages_along_opening(
         cut.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
     let way = Way { old: &cut, ..way };
-    let mut stages = way.stages(&changed_blocks(topology, &cut, new))?;
+    let blocks = changed_blocks(topology, &cut, new);
+    let mut stages = way.stages(way.waiting(&blocks), &blocks)?;
     stages.tables.insert(0, cut);
     stages.has_cut = true;
     Some(stages)
@@ -382,9 +388,13 @@ impl Way<'_> {
     }
 
     /// The stages from what is in force, which follows the order where it changes; `blocks` has by block the switches in which
-    /// it changes.
-    fn stages(&self, blocks: &[Vec<SwitchIdx>]) -> Option<Stages> {
-        match self.waiting(blocks) {
+    /// it changes, and `waiting` is what waits in them.
+    fn stages(
+        &self,
+        waiting: Result<Waiting, Conflict>,
+        blocks: &[Vec<SwitchIdx>],
+    ) -> Option<Stages> {
+        match waiting {
             Ok(waiting) => Some(self.tables(waiting, true)),
             Err(Conflict::Order | Conflict::Circle) => None,
             Err(Conflict::Dark) => {

@@ -214,12 +214,22 @@ impl Work<'_> {
         });
         let mut parts: Vec<Found<'_>> = changed.collect::<Result<_, Untold>>()?;
         let whole = self.matched.whole_lids(&self.before, &self.after);
+        let restarted = self.matched.restarted(&self.before, &self.after);
+        let has_points = |lid: Lid| {
+            let at = self.points.partition_point(|&(other, _)| other < lid);
+            self.points.get(at).is_some_and(|&(other, _)| other == lid)
+        };
         if !whole.is_empty() {
             let share = whole.len().div_ceil(threads).max(1);
             let moved = whole.par_chunks(share).map(|lids| {
                 let mut found = Found::new(&self.before, &self.after);
                 for &lid in lids {
-                    found.add_whole(lid, &self.matched)?;
+                    match &restarted {
+                        Some(restarted) if !self.matched.is_anew(lid) && !has_points(lid) => {
+                            found.add_restarted(lid, restarted)?;
+                        }
+                        _ => found.add_whole(lid, &self.matched)?,
+                    }
                 }
                 Ok(found)
             });

@@ -1,7 +1,8 @@
 //! The virtual lanes that there are.
 
+use rayon::prelude::*;
 use rsm_mad::wire::attr::VlCap;
-use rsm_routing::topology::{PortUse, Topology};
+use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 
 use super::policy::Policy;
 use crate::fabric::Fabric;
@@ -10,20 +11,15 @@ use crate::fabric::Fabric;
 /// where there is no such link.
 pub(super) fn available(fabric: &Fabric, topology: &Topology, policy: &Policy) -> Option<u8> {
     let allowed = VlCap::from_code(policy.ports.max_operational_vls).data_vls();
-    let mut least = None;
-    for switch in topology.indices() {
-        let Some(node) = fabric.find(topology.switch(switch).guid) else {
-            continue;
-        };
-        let node = fabric.node(node);
-        for (leads_to, port) in topology.port_uses(switch).iter().zip(&node.ports) {
-            let info = port.info.as_ref();
-            let own = info.and_then(|info| info.vl_cap().data_vls());
-            if let (PortUse::Link { .. }, Some(own)) = (leads_to, own) {
-                let own = own.min(allowed.unwrap_or(own));
-                least = Some(least.map_or(own, |least: u8| least.min(own)));
-            }
-        }
-    }
-    least
+    let of_switch = |switch: SwitchIdx| {
+        let node = fabric.node_of(topology.switch(switch).guid)?;
+        let ports = topology.port_uses(switch).iter().zip(&node.ports);
+        let links = ports.filter(|(leads_to, _)| matches!(leads_to, PortUse::Link { .. }));
+        let lanes = links.filter_map(|(_, port)| port.info.as_ref()?.vl_cap().data_vls());
+        lanes.min()
+    };
+    // The ports of all switches are more than a processor's cache holds.
+    let switches: Vec<SwitchIdx> = topology.indices().collect();
+    let least = switches.into_par_iter().filter_map(of_switch).min()?;
+    Some(least.min(allowed.unwrap_or(least)))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
 use rsm_routing::engine::Routing;
@@ -242,12 +243,16 @@ fn idle_links(fabric: &Fabric, topology: &Topology) -> IdleLinks {
         Some(PortState::Armed) | None => LinkEnd::Armed,
         Some(_) => LinkEnd::Closed,
     };
-    IdleLinks::of(topology, |switch| {
+    let short = |switch: SwitchIdx| -> Vec<(PortNum, LinkEnd)> {
         let node = fabric.node_of(topology.switch(switch).guid);
         let ports = node.into_iter().flat_map(|node| &node.ports);
         let ends = (0u8..=u8::MAX).map(PortNum).zip(ports.map(end));
-        ends.filter(|&(_, end)| end < LinkEnd::Active)
-    })
+        ends.filter(|&(_, end)| end < LinkEnd::Active).collect()
+    };
+    // The ports of all switches are more than a processor's cache holds.
+    let switches: Vec<SwitchIdx> = topology.indices().collect();
+    let short: Vec<_> = switches.into_par_iter().map(short).collect();
+    IdleLinks::of(topology, |switch| short[switch.index()].iter().copied())
 }
 
 /// The ports at the ends of idle links that routes may use, and the switches that no packet passes.

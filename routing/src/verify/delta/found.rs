@@ -94,6 +94,26 @@ impl<'a> Found<'a> {
             .count(self.after, now.into_iter(), lid, &mut self.now)
     }
 
+    /// Adds the pairs of a LID to which every way is what it was, from the switches that start other packets than before.
+    pub(super) fn add_restarted(
+        &mut self,
+        lid: Lid,
+        restarted: &[SwitchIdx],
+    ) -> Result<(), Untold> {
+        let (before, after) = (self.before, self.after);
+        let switches = restarted.iter().copied();
+        self.ways += 2 * restarted.len() as u64;
+        self.ways_now.find(after, switches.clone(), lid)?;
+        let (then, now) = (
+            |switch| before.starts(switch),
+            |switch| after.starts(switch),
+        );
+        self.ways_now
+            .add(after, switches.clone(), lid, then, &mut self.then);
+        self.ways_now.add(after, switches, lid, now, &mut self.now);
+        Ok(())
+    }
+
     fn come_to(&mut self, switch: SwitchIdx) {
         if self.reached[switch.index()] != self.round {
             self.reached[switch.index()] = self.round;

@@ -176,6 +176,23 @@ impl Matched {
         (then.collect(), now.collect())
     }
 
+    /// The switches that start other packets than before, where they are all that is different of the switches: every one is
+    /// there, and its channels have the numbers that they had.
+    pub(super) fn restarted(&self, before: &Side<'_>, after: &Side<'_>) -> Option<Vec<SwitchIdx>> {
+        let is_alike = self.is_numbered_alike
+            && self.now.len() == self.then.len()
+            && before.stride == after.stride;
+        is_alike.then(|| {
+            let switches = self.starts_anew.ones();
+            switches.map(|now| SwitchIdx(now as u32)).collect()
+        })
+    }
+
+    /// Whether a LID leads to another port than before, or did not lead to any, or does not any more.
+    pub(super) fn is_anew(&self, lid: Lid) -> bool {
+        self.is_anew.contains(lid.index())
+    }
+
     /// The load of every channel, as numbered now.
     pub(super) fn loads(
         &self,

@@ -2,6 +2,7 @@
 
 use rsm_ids::{Lid, PortNum};
 
+use super::super::fabric::Sources;
 use super::super::tally::Tally;
 use super::Untold;
 use super::side::Side;
@@ -54,9 +55,21 @@ impl Ways {
     pub(super) fn count(
         &mut self,
         side: &Side<'_>,
-        switches: impl Iterator<Item = SwitchIdx>,
+        switches: impl Iterator<Item = SwitchIdx> + Clone,
         lid: Lid,
         tally: &mut Tally,
+    ) -> Result<(), Untold> {
+        self.find(side, switches.clone(), lid)?;
+        self.add(side, switches, lid, |switch| side.starts(switch), tally);
+        Ok(())
+    }
+
+    /// Finds the ways from some switches to a LID, if anybody answers to it.
+    pub(super) fn find(
+        &mut self,
+        side: &Side<'_>,
+        switches: impl Iterator<Item = SwitchIdx>,
+        lid: Lid,
     ) -> Result<(), Untold> {
         let Some(destination) = side.topology.destination_of(lid) else {
             return Ok(());
@@ -65,12 +78,34 @@ impl Ways {
         self.round += 1;
         self.found.clear();
         let root = destination.switch;
-        let is_host = destination.kind.is_host();
         let delivers = side.entry(root, lid) == destination.port.0;
         for switch in switches {
             self.follow(side, switch, lid, delivers.then_some(root))?;
+        }
+        Ok(())
+    }
+
+    /// Adds what packets from some switches to a LID do by the ways that were found last, where each of them starts those that
+    /// `starts` tells.
+    pub(super) fn add(
+        &mut self,
+        side: &Side<'_>,
+        switches: impl Iterator<Item = SwitchIdx>,
+        lid: Lid,
+        starts: impl Fn(SwitchIdx) -> Sources,
+        tally: &mut Tally,
+    ) {
+        let Some(destination) = side.topology.destination_of(lid) else {
+            return;
+        };
+        for switch in &self.found {
+            self.of[switch.index()].flow = 0;
+        }
+        let root = destination.switch;
+        let is_host = destination.kind.is_host();
+        for switch in switches {
             let way = &mut self.of[switch.index()];
-            let starts = side.starts(switch);
+            let starts = starts(switch);
             let is_own = u64::from(switch == root);
             if is_host {
                 // Fewer hosts than 2^21.
@@ -104,7 +139,6 @@ impl Ways {
         if is_host {
             self.pass_on(side, tally);
         }
-        Ok(())
     }
 
     /// Finds the way from a switch to where it ends: at `root`, or where no cable leads on.
