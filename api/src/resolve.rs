@@ -20,8 +20,8 @@ pub trait Directory {
     /// The port with this GID: of the subnet, or with the prefix that every subnet has for itself.
     fn port_of_gid(&self, gid: Gid) -> Option<PortKey>;
 
-    /// The nodes with exactly this description, by ascending GUID.
-    fn nodes_described(&self, description: &str) -> Vec<Guid>;
+    /// The nodes whose description `is_meant` accepts, by ascending GUID.
+    fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid>;
 
     /// Whether the node has a port with this number; every switch has a port 0.
     fn has_port(&self, port: PortKey) -> bool;
@@ -95,9 +95,9 @@ fn locate(
             })
             .ok_or_else(|| not_found(directory, selector)),
         Selector::Description(text) => {
-            let whole = directory.nodes_described(text);
+            let whole = called(directory, text);
             let (nodes, port) = match (whole.is_empty(), Selector::split_port(text)) {
-                (true, Some((name, port))) => (directory.nodes_described(name), Some(port)),
+                (true, Some((name, port))) => (called(directory, name), Some(port)),
                 _ => (whole, None),
             };
             match *nodes.as_slice() {
@@ -113,6 +113,27 @@ fn locate(
             }
         }
     }
+}
+
+/// The nodes with this description, or else the switches that have this name in theirs.
+fn called(directory: &(impl Directory + ?Sized), name: &str) -> Vec<Guid> {
+    let described = directory.nodes_described(&|description| description == name);
+    if described.is_empty() {
+        directory.nodes_described(&|description| switch_name(description) == Some(name))
+    } else {
+        described
+    }
+}
+
+/// The name that its operator gave a switch, in the description that managed NVIDIA switches make of it: `leaf-03` of
+/// `MF0;leaf-03:MQM8700/U1`.
+fn switch_name(description: &str) -> Option<&str> {
+    let (chassis, rest) = description.split_once(';')?;
+    let (name, model) = rest.rsplit_once(':')?;
+    let is_chassis = chassis.strip_prefix("MF").is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+    });
+    (is_chassis && model.contains('/')).then_some(name)
 }
 
 /// The node that `selector` names; a selector of a port leads to the port's node.
@@ -233,8 +254,8 @@ mod tests {
             here.then(|| self.port_of_guid(gid.guid())).flatten()
         }
 
-        fn nodes_described(&self, description: &str) -> Vec<Guid> {
-            let named = self.0.iter().filter(|node| node.1 == description);
+        fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid> {
+            let named = self.0.iter().filter(|node| is_meant(node.1));
             named.map(|node| Guid(node.0)).collect()
         }
 
@@ -256,6 +277,11 @@ mod tests {
         (0x30_0000, "rack:1", &[(1, 4)]),
         (0x40_0000, "rack", &[(1, 5)]),
         (0x50_0000, "dark", &[(1, 0)]),
+        (0x60_0000, "MF0;leaf-03:MQM8700/U1", &[(0, 6), (1, 0)]),
+        (0x70_0000, "MF0;director:CS7500/L01/U1", &[(0, 7)]),
+        (0x80_0000, "MF0;director:CS7500/L02/U1", &[(0, 8)]),
+        (0x90_0000, "MF0;rack:MQM8700/U1", &[(0, 9)]),
+        (0xa0_0000, "note;no-switch:at all", &[(1, 10)]),
     ]);
 
     fn port(text: &str) -> Result<(u64, u8), LookupError> {
@@ -290,6 +316,26 @@ mod tests {
         assert!(matches!(
             port("rack:2"),
             Err(LookupError::NoSuchPort { .. })
+        ));
+    }
+
+    #[test]
+    fn a_switch_goes_by_the_name_in_its_description() {
+        assert_eq!(port("leaf-03"), Ok((0x60_0000, 0)));
+        assert_eq!(port("leaf-03:1"), Ok((0x60_0000, 1)));
+        assert_eq!(port("MF0;leaf-03:MQM8700/U1:1"), Ok((0x60_0000, 1)));
+        assert_eq!(
+            port("rack"),
+            Ok((0x40_0000, 1)),
+            "a whole description goes before"
+        );
+        assert!(matches!(
+            port("director"),
+            Err(LookupError::Ambiguous { total: 2, .. })
+        ));
+        assert!(matches!(
+            port("no-switch"),
+            Err(LookupError::NotFound { .. })
         ));
     }
 

@@ -13,7 +13,8 @@ use crate::limits::MAX_SELECTOR_BYTES;
 /// | `0x0002c90300001234:2` | port 2 of the node with that GUID |
 /// | `17`, `0x11` (up to four digits) | whoever answers to that LID |
 /// | `fe80::2:c903:0:1234`, any IPv6 address | the port with that GID |
-/// | `leaf-03`, `leaf-03:7` | the node with that description; port 7 of it |
+/// | `host-03 mlx5_0`, `host-03 mlx5_0:1` | the node with that description; port 1 of it |
+/// | `leaf-03`, `leaf-03:7` | the same, or the switch with that name in its description (`MF0;leaf-03:MQM8700/U1`) |
 /// | `guid:11`, `lid:11`, `gid:::11`, `name:11` | what the prefix says, where the text alone would mean something else |
 ///
 /// A description may itself contain colons, so `rack:7` is first looked up as a whole.
@@ -30,7 +31,7 @@ pub enum Selector {
     Lid(Lid),
     /// By the GID of a port.
     Gid(Gid),
-    /// By the node's description, exactly as the node gives it, with or without `:port` at its end.
+    /// By the node's description, as the node gives it or by a switch's name in it, with or without `:port` at its end.
     Description(String),
 }
 

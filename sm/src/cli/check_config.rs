@@ -24,7 +24,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let report = config::check(file)?;
-    print(|out| write!(out, "{report}"))?;
+    print(|out| writeln!(out, "{report}"))?;
     Ok(if report.has_errors() {
         ExitCode::FAILURE
     } else {

@@ -316,8 +316,8 @@ impl Default for FlapConfig {
 pub struct ApiConfig {
     /// Where reading is served over TCP; `None`: nowhere.
     pub listen: Option<SocketAddr>,
-    /// The Unix socket that serves everything; `None`: `/run/rsm/rsm.sock`, or `rsm.sock` in the
-    /// state directory where that cannot be made.
+    /// The Unix socket that serves everything; `None`: `rsm.sock` in the folder of `--state-dir`, or where that is not given
+    /// in the first of [`socket_directories`](rsm_api::client::socket_directories) that can be written to.
     pub socket: Option<PathBuf>,
     /// Whether TCP serves everything, too.
     pub insecure_admin: bool,

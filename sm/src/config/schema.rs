@@ -214,8 +214,9 @@ pub(super) const FIELDS: &[Field] = fields! {
         "Where reading is served over TCP. Empty: nowhere."
     ];
     api.socket: OptionPath, Kind::Path, "\"/run/rsm/rsm.sock\"", [
-        "The Unix socket that serves everything. Not set: /run/rsm/rsm.sock, or rsm.sock in the",
-        "state directory."
+        "The Unix socket that serves everything. Not set: rsm.sock in the folder of --state-dir, or",
+        "where that is not given in the first of the places where rsmctl looks that can be written to:",
+        "/run/rsm, $XDG_RUNTIME_DIR/rsm, /var/lib/rsm and so on."
     ];
     api.insecure_admin: Flag, Kind::Flag, "", [
         "Whether `listen` serves everything, too, to anybody who can reach it."

@@ -75,10 +75,10 @@ impl Directory for Names {
         here.then(|| self.port_of_guid(gid.guid())).flatten()
     }
 
-    fn nodes_described(&self, description: &str) -> Vec<Guid> {
+    fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid> {
         let nodes = self.fabric.nodes();
         nodes
-            .filter(|node| node.description == description)
+            .filter(|node| is_meant(&node.description))
             .map(|node| node.guid)
             .collect()
     }

@@ -150,10 +150,10 @@ impl Directory for Floor<'_> {
         None
     }
 
-    fn nodes_described(&self, description: &str) -> Vec<Guid> {
+    fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid> {
         let nodes = self.0.nodes().iter();
         let mut guids: Vec<Guid> = nodes
-            .filter(|node| node.name() == description)
+            .filter(|node| is_meant(&node.name()))
             .map(|node| node.guid)
             .collect();
         guids.sort_unstable();

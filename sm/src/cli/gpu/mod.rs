@@ -42,7 +42,7 @@ pub(super) struct GpuArgs {
     /// A folder with a file for each host, or one file that all hosts are like
     #[arg(long, global = true, value_name = "PATH")]
     inventory: Option<PathBuf>,
-    /// The routing engine: auto, updn or minhop
+    /// The routing engine, by name
     #[arg(long, global = true, default_value_t, value_name = "NAME")]
     engine: EngineKind,
     /// The service level of collectives
