@@ -4,6 +4,8 @@
 //! before it. Table fingerprints are left out: they can be read back from the switches, and
 //! losing them costs nothing but that.
 
+use std::borrow::Cow;
+
 use rsm_ids::{Guid, Lid, Lmc};
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +37,7 @@ pub(super) enum ExportError {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Line {
+enum Line<'a> {
     RsmStoreExport {
         schema: u16,
         generation: u64,
@@ -48,9 +50,9 @@ enum Line {
         last_seen: u64,
     },
     Record {
-        namespace: String,
-        key: String,
-        value: String,
+        namespace: Cow<'a, str>,
+        key: Cow<'a, str>,
+        value: Cow<'a, str>,
     },
     Checksum(String),
 }
@@ -77,14 +79,16 @@ impl Export {
                 },
             );
         }
+        // Hundreds of thousands of records: their digits are written into the same memory one after the other.
+        let mut digits = (Vec::new(), Vec::new());
         for (namespace, table) in &state.records {
             for (key, value) in table {
                 push(
                     &mut out,
                     &Line::Record {
-                        namespace: namespace.to_string(),
-                        key: hex::encode(key),
-                        value: hex::encode(value),
+                        namespace: namespace.as_str().into(),
+                        key: to_hex(key, &mut digits.0),
+                        value: to_hex(value, &mut digits.1),
                     },
                 );
             }
@@ -119,7 +123,15 @@ impl Export {
     }
 }
 
-fn push(out: &mut Vec<u8>, line: &Line) {
+/// The hexadecimal digits of `bytes`, in `digits`.
+fn to_hex<'d>(bytes: &[u8], digits: &'d mut Vec<u8>) -> Cow<'d, str> {
+    digits.resize(2 * bytes.len(), b'0');
+    // There is room for exactly as many, and digits are ASCII.
+    hex::encode_to_slice(bytes, digits).ok();
+    String::from_utf8_lossy(digits)
+}
+
+fn push(out: &mut Vec<u8>, line: &Line<'_>) {
     // Strings and numbers always serialise, and a Vec always takes them.
     if serde_json::to_writer(&mut *out, line).is_ok() {
         out.push(b'\n');
@@ -169,7 +181,10 @@ fn take(line: &[u8], state: &mut Persisted) -> Option<()> {
             value,
         } => {
             let namespace = Namespace::new(&namespace).ok()?;
-            let (key, value) = (hex::decode(&key).ok()?, hex::decode(&value).ok()?);
+            let (key, value) = (
+                hex::decode(key.as_bytes()).ok()?,
+                hex::decode(value.as_bytes()).ok()?,
+            );
             if key.len() > RECORD_KEY_MAX || value.len() > RECORD_VALUE_MAX {
                 return None;
             }
