@@ -85,6 +85,13 @@ impl Witness {
             };
             match Export::from_bytes(&bytes) {
                 Ok(found) => {
+                    if found.cut_off > 0 {
+                        notes.push(format!(
+                            "the last {} bytes of {} are no whole commit, and do not count",
+                            found.cut_off,
+                            path.display()
+                        ));
+                    }
                     if export
                         .as_ref()
                         .is_none_or(|(_, best)| best.generation < found.generation)

@@ -21,6 +21,8 @@ pub enum Operation {
     Read,
     /// Write a file under a temporary name and flush it to the disk.
     Write,
+    /// Write at the end of a file and flush that to the disk.
+    Append,
     /// Give a file or directory its final name.
     Rename,
     /// Flush a file's or a directory's contents to the disk.
@@ -42,6 +44,7 @@ impl fmt::Display for Operation {
             Operation::List => "list",
             Operation::Read => "read",
             Operation::Write => "write",
+            Operation::Append => "append to",
             Operation::Rename => "rename",
             Operation::Sync => "flush to the disk",
             Operation::Copy => "copy",
@@ -153,6 +156,21 @@ impl Disk {
         };
         // On failure `prepared` is dropped, and the half-written file with it.
         written.map(|()| prepared)
+    }
+
+    /// Writes `bytes` behind the first `end` bytes of a file, durably. An error leaves those as they were, and perhaps some of
+    /// `bytes` behind them.
+    pub(super) fn append(&self, path: &Path, end: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        self.run(Operation::Append, path, || {
+            let mut file = OpenOptions::new().append(true).open(path)?;
+            let held = file.metadata()?.len();
+            if held != end {
+                let text = format!("it has {held} bytes where {end} were written");
+                return Err(io::Error::new(ErrorKind::InvalidData, text));
+            }
+            file.write_all(bytes)?;
+            file.sync_data()
+        })
     }
 
     /// Gives a prepared file its final name, durably.

@@ -39,12 +39,12 @@ impl Layout {
         self.dir.join("store.meta")
     }
 
-    /// The export of the last commit that changed something essential.
+    /// The export, up to the last commit that changed something essential.
     pub(super) fn export(&self) -> PathBuf {
         self.dir.join("export.jsonl")
     }
 
-    /// The export before that.
+    /// The export before it was last written anew.
     pub(super) fn export_before(&self) -> PathBuf {
         self.dir.join("export.prev.jsonl")
     }

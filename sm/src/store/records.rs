@@ -140,15 +140,20 @@ impl Persisted {
             self.plan_generation = generation;
         }
         for ((namespace, key), value) in &changes.records {
-            let table = self.records.entry(namespace.clone()).or_default();
             match value {
                 Some(value) => {
+                    let table = self.records.entry(namespace.clone()).or_default();
                     table.insert(key.clone(), value.clone());
                 }
-                None => {
-                    table.remove(key);
-                }
+                None => self.remove_record(namespace, key),
             }
+        }
+    }
+
+    /// Removes a record, and with the last one of a table the table.
+    pub(super) fn remove_record(&mut self, namespace: &Namespace, key: &[u8]) {
+        if let Some(table) = self.records.get_mut(namespace) {
+            table.remove(key);
             if table.is_empty() {
                 self.records.remove(namespace);
             }

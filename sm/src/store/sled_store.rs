@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use super::codec::{self, SENTINEL_KEY, Sentinel};
 use super::database::{Change, Database, OpenFailure};
-use super::export::Export;
+use super::export::Exporter;
 use super::guard::{self, Sums};
 use super::io::Disk;
 use super::layout::Layout;
@@ -16,8 +16,8 @@ use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 /// <dir>/lock               held while a daemon runs
 /// <dir>/db/                sled's files
 /// <dir>/store.meta         what db must at least hold
-/// <dir>/export.jsonl       the essential tables as text, and the generation before it in
-/// <dir>/export.prev.jsonl
+/// <dir>/export.jsonl       the essential tables as text, and what later commits changed in them
+/// <dir>/export.prev.jsonl  the same file before it was last written anew
 /// <dir>/db.prev/           db as found after the last unclean stop, before it was opened
 /// <dir>/quarantine/NNNNNN/ databases that could not be trusted, the last three
 /// ```
@@ -34,6 +34,7 @@ pub struct SledStore {
     sums: Sums,
     state: Persisted,
     report: LoadReport,
+    exporter: Exporter,
     /// The sidecar, or an export, is older than the database.
     unpublished: Unpublished,
     closed: bool,
@@ -73,6 +74,7 @@ impl SledStore {
             sums: opened.sums,
             state: opened.state,
             report: opened.report,
+            exporter: Exporter::default(),
             unpublished: Unpublished::default(),
             closed: false,
             _lock: lock,
@@ -200,12 +202,11 @@ impl Store for SledStore {
 
         // What may fail for want of space comes first, under temporary names.
         let essential = effective.iter().any(|(key, _)| codec::is_essential(key));
+        let files = (&self.disk, &self.layout);
         let export = (essential || self.unpublished.export)
             .then(|| {
-                let mut state = self.state.clone();
-                state.apply(changes);
-                let bytes = Export::to_bytes(generation, &state);
-                self.disk.prepare(&self.layout.export(), &bytes)
+                self.exporter
+                    .prepare(files, &self.state, changes, &sentinel)
             })
             .transpose()?;
         let sidecar = Sidecar {
@@ -231,11 +232,7 @@ impl Store for SledStore {
         self.unpublished.sidecar = true;
         if let Some(export) = export {
             self.unpublished.export = true;
-            let current = self.layout.export();
-            if self.disk.exists(&current)? {
-                self.disk.rename(&current, &self.layout.export_before())?;
-            }
-            self.disk.publish(export)?;
+            self.exporter.publish((&self.disk, &self.layout), export)?;
             self.unpublished.export = false;
         }
         self.disk.publish(sidecar)?;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rsm_ids::{Guid, Lid, Lmc};
 
 use super::codec::Sentinel;
+use super::export::Export;
 use super::io::{Disk, Operation};
 use super::sidecar::Sidecar;
 use super::*;
@@ -45,6 +46,14 @@ fn filled(dir: &Path) -> Persisted {
     store.commit(&changes).unwrap();
     store.close().unwrap();
     store.load().unwrap().0
+}
+
+fn remove_exports(dir: &Path) {
+    fs::remove_file(dir.join("export.jsonl")).unwrap();
+    // The first process to write a store leaves none.
+    if dir.join("export.prev.jsonl").exists() {
+        fs::remove_file(dir.join("export.prev.jsonl")).unwrap();
+    }
 }
 
 fn load(dir: &Path) -> (Persisted, LoadReport) {
@@ -285,8 +294,7 @@ fn without_an_export_a_damaged_store_starts_anew_and_says_so() {
     filled(dir.path());
     fs::remove_dir_all(dir.path().join("db")).unwrap();
     drop(sled::open(dir.path().join("db")).unwrap());
-    fs::remove_file(dir.path().join("export.jsonl")).unwrap();
-    fs::remove_file(dir.path().join("export.prev.jsonl")).unwrap();
+    remove_exports(dir.path());
     let (state, report) = load(dir.path());
     assert!(state.is_empty());
     assert_eq!(state.plan_generation, 17, "generations are not used twice");
@@ -298,6 +306,9 @@ fn without_an_export_a_damaged_store_starts_anew_and_says_so() {
 fn the_older_export_serves_when_the_newer_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
+    let mut store = SledStore::open(dir.path()).unwrap();
+    store.commit(&claims(PORTS + 1..=PORTS + 1)).unwrap();
+    drop(store);
     let export = dir.path().join("export.jsonl");
     let bytes = fs::read(&export).unwrap();
     fs::write(&export, &bytes[..bytes.len() - 100]).unwrap();
@@ -307,9 +318,53 @@ fn the_older_export_serves_when_the_newer_is_damaged() {
         report.origin,
         Origin::Export(dir.path().join("export.prev.jsonl"))
     );
-    assert_eq!(state.claims.len(), usize::from(PORTS / 2));
+    assert_eq!(state.claims.len(), usize::from(PORTS));
     assert_eq!(report.notes.len(), 1, "{report}");
     assert!(dir.path().join("export.damaged").exists());
+}
+
+#[test]
+fn an_export_that_ends_in_a_torn_commit_serves_up_to_the_commit_before() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let export = dir.path().join("export.jsonl");
+    let bytes = fs::read(&export).unwrap();
+    fs::write(&export, &bytes[..bytes.len() - 100]).unwrap();
+    fs::remove_dir_all(dir.path().join("db")).unwrap();
+    let (state, report) = load(dir.path());
+    assert_eq!(report.origin, Origin::Export(export));
+    assert_eq!(state.claims.len(), usize::from(PORTS / 2));
+    assert_eq!(report.notes.len(), 1, "{report}");
+    assert!(report.notes[0].contains("no whole commit"), "{report}");
+}
+
+#[test]
+fn an_export_grows_by_what_commits_change_and_is_written_anew_at_twice_its_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = SledStore::open(dir.path()).unwrap();
+    store.commit(&claims(1..=PORTS)).unwrap();
+    let export = dir.path().join("export.jsonl");
+    let size = || fs::metadata(&export).unwrap().len();
+    let base = size();
+    let mut sizes = vec![base];
+    for last_seen in 2..400 {
+        let mut changes = ChangeSet::new();
+        let claim = LidClaim {
+            last_seen,
+            ..claim(2)
+        };
+        changes.set_claim(Guid(1), claim).unwrap();
+        store.commit(&changes).unwrap();
+        sizes.push(size());
+        let read = Export::from_bytes(&fs::read(&export).unwrap()).unwrap();
+        assert_eq!(read.state.claims, store.load().unwrap().0.claims);
+    }
+    assert!(sizes.iter().all(|&size| size < 2 * base + 500), "{sizes:?}");
+    let rewritten = sizes.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    assert!(
+        (1..400 / 4).contains(&rewritten),
+        "{rewritten} times of 400"
+    );
 }
 
 #[test]
@@ -414,8 +469,7 @@ fn random_overwrites(seeds: std::ops::Range<u64>) {
         copy(&template, &victim);
         let with_export = random.below(4) > 0;
         if !with_export {
-            fs::remove_file(victim.join("export.jsonl")).unwrap();
-            fs::remove_file(victim.join("export.prev.jsonl")).unwrap();
+            remove_exports(&victim);
         }
         let (spots, length) = [(1, 64), (64, 1), (4, 4096), (1, 1), (3, 8)][random.below(5)];
         overwrite(&victim.join("db/db"), &mut random, spots, length);
@@ -461,10 +515,11 @@ fn any_one_operation_may_fail() {
         let mut changes = claims(1000..=1100);
         changes.set_plan_generation(18);
         let mut after = before.clone();
-        after.apply(&changes);
-        match store.commit(&changes) {
-            Ok(()) => {}
-            Err(_) => {
+        // The export is written anew by the first commit, and the second one is appended to it.
+        for changes in [claims(900..=900), changes] {
+            let before = after.clone();
+            after.apply(&changes);
+            if store.commit(&changes).is_err() {
                 failed += 1;
                 // Either whole state may be on the disk, and the commit can be made again.
                 let copied = dir.path().join(format!("{at}-copy"));
