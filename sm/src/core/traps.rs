@@ -221,16 +221,24 @@ impl Core {
         }
     }
 
-    /// The port that has `lid` by the plan in force, or as last seen.
+    /// The port that has `lid` by the plan in force, or, before there is one, as last seen.
     fn holder(&self, lid: Lid) -> Option<PortKey> {
-        let planned = self.plan.as_ref().and_then(|plan| {
-            let destination = plan.topology.destination_of(lid)?;
-            (destination.port == PortNum::ZERO)
-                .then(|| PortKey::new(destination.guid, PortNum::ZERO))
-        });
-        planned
-            .filter(|key| self.inventory.node(key.node).is_some())
-            .or_else(|| self.inventory.by_lid(lid))
+        // Traps come by the thousand, and say any LID: with a plan no trap costs a look at all ports.
+        let Some(plan) = &self.plan else {
+            return self.inventory.by_lid(lid);
+        };
+        let destination = plan.topology.destination_of(lid)?;
+        let exit = PortKey::new(
+            plan.topology.switch(destination.switch).guid,
+            destination.port,
+        );
+        let holder = match exit.port {
+            PortNum::ZERO => exit,
+            _ => self.inventory.port(exit)?.peer?,
+        };
+        let guid = self.inventory.port(holder)?.guid;
+        let is_another = holder != exit && !guid.is_zero() && guid != destination.guid;
+        (!is_another).then_some(holder)
     }
 
     /// The GUID of the port that this subnet manager sits at; zero before the first answer.
