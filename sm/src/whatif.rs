@@ -11,7 +11,7 @@ use rsm_routing::topology::Topology;
 use rsm_routing::verify::verify;
 
 use crate::fabric::{Fabric, PortRef};
-use crate::plan::{self, Job, Outcome, Plan};
+use crate::plan::{self, Job, Plan};
 use crate::sweep::inventory::PortKey;
 
 /// What goes.
@@ -112,9 +112,9 @@ pub fn what_if(plan: &Arc<Plan>, loss: Loss) -> Result<Consequence, WhatIfError>
         let old = tables_for(plan, &topology);
         consequence.broken_pairs = verify(&topology, &old).unreachable_pairs;
     }
-    match plan::plan(&job) {
-        Outcome::Plan(next) => compare(&mut consequence, plan, &next),
-        Outcome::Refused(error) => consequence.refused = Some(error.with_causes()),
+    match plan::plan(&job).plan() {
+        Ok(next) => compare(&mut consequence, plan, &next),
+        Err(error) => consequence.refused = Some(error.with_causes()),
     }
     Ok(consequence)
 }
@@ -227,10 +227,8 @@ mod tests {
     fn planned(spec: &str) -> Arc<Plan> {
         let fabric = Arc::new(offline::fabric(&generate(spec).unwrap()));
         let job = Job::first(fabric, Arc::new(Policy::default()));
-        match plan::plan(&job) {
-            Outcome::Plan(plan) => plan,
-            Outcome::Refused(error) => panic!("{}", error.with_causes()),
-        }
+        let planned = plan::plan(&job).plan();
+        planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
     }
 
     /// The port of a switch that leads to a node of a kind.
@@ -336,9 +334,7 @@ mod tests {
     fn planning_again_what_stays_changes_nothing() {
         let plan = planned("superpod:su=1");
         let again = job(&plan, plan.fabric.clone());
-        let Outcome::Plan(next) = plan::plan(&again) else {
-            panic!("refused");
-        };
+        let next = plan::plan(&again).plan().expect("it is not refused");
         let mut consequence = Consequence::default();
         compare(&mut consequence, &plan, &next);
         assert_eq!((consequence.entries, consequence.smps()), (0, 0));

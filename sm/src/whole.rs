@@ -11,6 +11,8 @@ pub enum Step {
     Lids,
     /// The switch graph that is routed.
     Graph,
+    /// What routes are spread by: categories and the order of host ports.
+    Order,
     /// The proof of the unicast routes.
     Proof,
     /// Who is in which partition.
@@ -25,6 +27,7 @@ impl fmt::Display for Step {
             Step::Paths => "paths",
             Step::Lids => "LIDs",
             Step::Graph => "switch graph",
+            Step::Order => "host order",
             Step::Proof => "proof",
             Step::Partitions => "partitions",
             Step::Difference => "difference",

@@ -11,7 +11,7 @@ use super::convergence::{Convergence, Pushed};
 use super::event::Effect;
 use super::role::Role;
 use super::stage::Stage;
-use super::{Core, HISTORY, Remembered};
+use super::{Core, HISTORY, Pass, Remembered};
 use crate::findings::{Finding, FindingKind};
 use crate::sweep::Query;
 use crate::sweep::inventory::PortKey;
@@ -20,19 +20,23 @@ impl Core {
     /// Ends a pass: its cost is recorded, its result published, what failed is scheduled to be repaired.
     pub(super) fn conclude(&mut self, pushed: Pushed, failed: &[Guid], now: Time) {
         self.stage = Stage::Idle;
-        self.port_retrained &= self.groups_only;
-        if !self.groups_only {
+        let is_multicast = self.pass == Pass::Multicast;
+        self.port_retrained &= is_multicast;
+        if !is_multicast {
             let fabric = self.model();
             if self.first_sweep.goes_on() {
                 self.expect_met(&fabric, now);
             }
             self.fabric = fabric;
+            if pushed.complete {
+                self.compare_written_ports();
+            }
         }
         // What failed while the first sweep goes on is part of the difference at its end.
         if !self.first_sweep.goes_on() {
             self.schedule_repair(failed, now);
         }
-        if !self.groups_only {
+        if !is_multicast {
             self.schedule_rebalancing(now);
             let came_up = pushed.ports_activated > 0;
             if (self.cabling_changed || came_up)
@@ -50,7 +54,7 @@ impl Core {
         {
             let convergence = Arc::new(convergence);
             // Joins come by the thousand, and are not what anybody looks for in the history.
-            if !self.groups_only {
+            if !is_multicast {
                 if self.history.len() == HISTORY {
                     self.history.pop_front();
                 }

@@ -89,6 +89,17 @@ pub enum Mode {
     DryRun,
 }
 
+/// What a pass through the stages may change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pass {
+    /// Everything.
+    Full,
+    /// Multicast tables.
+    Multicast,
+    /// Entries that lead to the fullest links. Such a pass waits for nothing, and urgent work discards it.
+    Rebalance,
+}
+
 /// What the operator decides, as far as the core itself depends on it.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -226,10 +237,7 @@ pub struct Core {
     serving: bool,
     /// The local port fell back to Init, and no pass ended since.
     port_retrained: bool,
-    /// The pass under way concerns multicast alone.
-    groups_only: bool,
-    /// The plan being made is only to take load off links: it waits for nothing, and nothing waits for it.
-    rebalancing: bool,
+    pass: Pass,
     /// An engine that was asked for, and has not made a plan yet.
     trial: Option<Trial>,
     /// Active ports whose MTU or VLs are not as planned.
@@ -297,8 +305,7 @@ impl Core {
             port_up: true,
             serving: false,
             port_retrained: false,
-            groups_only: false,
-            rebalancing: false,
+            pass: Pass::Full,
             trial: None,
             mismatches: BTreeMap::new(),
             rewrite_requested: false,

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 
-use super::Core;
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::role::Role;
 use super::stage::Stage;
+use super::{Core, Pass};
 use crate::diff::diff_multicast;
 use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::groups::GroupSet;
 use crate::plan::multicast::HeldMasks;
-use crate::plan::{Held, Job, Outcome, Plan};
+use crate::plan::{Held, Job, JobKind, Outcome, Plan};
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
@@ -80,9 +80,9 @@ impl Core {
             self.meter.discard();
             return;
         };
-        self.groups_only = true;
+        self.pass = Pass::Multicast;
         let job = Job {
-            basis: Some(plan),
+            kind: JobKind::Multicast { routes: plan },
             ..self.job(now)
         };
         self.begin_planning(job);
@@ -105,7 +105,6 @@ impl Core {
     }
 
     pub(super) fn begin_planning(&mut self, job: Job) {
-        self.rebalancing = false;
         self.stage = Stage::Planning {
             generation: job.generation,
         };
@@ -166,13 +165,7 @@ impl Core {
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
         self.meter.mark(Part::Plan, now);
         match outcome {
-            // No link is to be relieved any more; how it is stays.
-            Outcome::Plan(plan)
-                if self
-                    .plan
-                    .as_ref()
-                    .is_some_and(|own| Arc::ptr_eq(own, &plan)) =>
-            {
+            Outcome::Unchanged(_) => {
                 self.stage = Stage::Idle;
                 self.meter.discard();
             }
@@ -192,15 +185,17 @@ impl Core {
                 if news {
                     self.remember();
                 }
-                if self.groups_only && !self.unfinished {
-                    let changes = diff_multicast(&self.inventory, &plan);
-                    self.push(plan, changes, now);
-                } else if self.groups_only {
-                    // What the last push left undone is still to do, and not on a way that this plan could know.
-                    self.groups_only = false;
-                    self.resume_push(now);
-                } else {
-                    self.start_push(plan, now);
+                match self.pass {
+                    Pass::Multicast if !self.unfinished => {
+                        let changes = diff_multicast(&self.inventory, &plan);
+                        self.push(plan, changes, now);
+                    }
+                    Pass::Multicast => {
+                        // The Sets that the last push left undone concern routes, too, and need interim tables of their own.
+                        self.pass = Pass::Full;
+                        self.resume_push(now);
+                    }
+                    Pass::Full | Pass::Rebalance => self.start_push(plan, now),
                 }
             }
             // The engine before is in force again, and with it what was found to be wrong with its plan.

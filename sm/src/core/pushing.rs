@@ -12,8 +12,8 @@ use super::event::Effect;
 use super::role::Role;
 use super::snapshot::Forthcoming;
 use super::stage::Stage;
-use super::{Core, Mode};
-use crate::diff::{Changes, Looked, PortChange, diff};
+use super::{Core, Mode, Pass};
+use crate::diff::{Changes, Looked, PortChange, diff, diff_ports};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::push::{Cause, Failure, Push, Task};
@@ -66,19 +66,42 @@ impl Core {
         changes
     }
 
+    /// Compares the ports that a push has written with the plan once more, so that the next change does not have to.
+    ///
+    /// The push of a bring-up writes all ports; the first fault after it concerns a few.
+    pub(super) fn compare_written_ports(&mut self) {
+        let (Some(looked), Some(plan)) = (&self.looked, &self.plan) else {
+            return;
+        };
+        let nodes = looked.nodes(&self.fabric, plan, &self.not_kept, &self.reregister);
+        let Ok(nodes) = nodes else {
+            return;
+        };
+        let mut changes = Changes::default();
+        diff_ports(
+            &self.fabric,
+            plan,
+            &self.not_kept,
+            &self.reregister,
+            Some(&nodes),
+            &mut changes,
+        );
+        self.looked = Some(Looked::new(&changes, &self.fabric, plan, &self.not_kept));
+    }
+
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
         if self.config.mode == Mode::DryRun {
             self.foresee(plan, changes, now);
             return;
         }
-        if !self.groups_only {
+        if self.pass != Pass::Multicast {
             self.reregister.begin(&changes);
             self.note_changes(&changes);
         }
         if changes.is_empty() {
             self.unfinished = false;
             self.hurried = false;
-            if !self.groups_only {
+            if self.pass != Pass::Multicast {
                 self.forget_failures();
             }
             self.conclude(
@@ -105,7 +128,10 @@ impl Core {
     /// host that the SA does not know, so that it costs such a push nothing.
     fn serve(&mut self, changes: &Changes, now: Time) {
         let brings_hosts = changes.ports.values().any(PortChange::activates_end_port);
-        if self.groups_only || self.role != Role::Master || (self.serving && !brings_hosts) {
+        if self.pass == Pass::Multicast
+            || self.role != Role::Master
+            || (self.serving && !brings_hosts)
+        {
             return;
         }
         let fabric = &self.fabric;

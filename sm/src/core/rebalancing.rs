@@ -9,9 +9,9 @@ use std::time::Duration;
 use rsm_mad::Time;
 use rsm_routing::engine::misses_parts;
 
-use super::Core;
 use super::role::Role;
-use crate::plan::Job;
+use super::{Core, Pass};
+use crate::plan::{Job, JobKind};
 
 /// Between two steps.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -23,12 +23,13 @@ impl Core {
             self.meter.discard();
             return;
         }
+        self.pass = Pass::Rebalance;
+        let max_blocks = self.config.rebalance.blocks;
         let job = Job {
-            rebalance: Some(self.config.rebalance.blocks),
+            kind: JobKind::Rebalance { max_blocks },
             ..self.job_on_hardware(now)
         };
         self.begin_planning(job);
-        self.rebalancing = true;
     }
 
     /// Decides when the next step is due: at the end of a pass, and not before it is known what that did.

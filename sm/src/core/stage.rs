@@ -10,7 +10,7 @@ use super::election::HandingOver;
 use super::requests::Context;
 use super::role::{self, Role, Verdict};
 use super::work::Next;
-use super::{Core, Mode};
+use super::{Core, Mode, Pass};
 use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::push::Push;
@@ -78,8 +78,8 @@ impl Core {
                 joined || self.leave_silent_nodes_out() || self.bring_up_what_is_known(now)
             }
             Stage::Planning { .. } => {
-                if self.rebalancing && self.work.is_urgent() {
-                    // What comes of it finds nobody who waits for it.
+                if self.pass == Pass::Rebalance && self.work.is_urgent() {
+                    // The core discards the plan when it arrives: its generation is no longer planned for.
                     self.stage = Stage::Idle;
                     self.meter.discard();
                     return true;
@@ -121,7 +121,7 @@ impl Core {
             _ => self.work.take_cause(),
         };
         self.meter.start(cause, now, self.client.stats());
-        self.groups_only = false;
+        self.pass = Pass::Full;
         if matches!(next, Next::Everything { .. }) && std::mem::take(&mut self.rewrite_requested) {
             self.distrust_all_tables();
         }

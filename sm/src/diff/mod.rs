@@ -209,6 +209,24 @@ pub fn diff(
             changes.switches.insert(guid, change);
         }
     }
+    diff_ports(fabric, plan, not_kept, reregister, nodes, &mut changes);
+    if plan.policy.ports.bounce {
+        changes.bounce = bounce::next(inventory, &changes.mismatches);
+    }
+    multicast::diff(inventory, plan, &mut changes);
+    guids::diff(inventory, fabric, plan, &mut changes);
+    changes
+}
+
+/// Adds what has to be written to the ports of `nodes`, if they are said, or else of all.
+pub fn diff_ports(
+    fabric: &Fabric,
+    plan: &Plan,
+    not_kept: &NotKept,
+    reregister: &Reregister,
+    nodes: Option<&BTreeSet<Guid>>,
+    changes: &mut Changes,
+) {
     let nodes: Vec<NodeIx> = match nodes {
         Some(nodes) => nodes.iter().filter_map(|&guid| fabric.find(guid)).collect(),
         None => fabric.iter().map(|(ix, _)| ix).collect(),
@@ -230,12 +248,6 @@ pub fn diff(
             }
         }
     }
-    if plan.policy.ports.bounce {
-        changes.bounce = bounce::next(inventory, &changes.mismatches);
-    }
-    multicast::diff(inventory, plan, &mut changes);
-    guids::diff(inventory, fabric, plan, &mut changes);
-    changes
 }
 
 /// As [`diff`], looking at multicast alone.

@@ -62,6 +62,15 @@ impl Port {
         self.info.as_ref().map_or(Lmc::ZERO, PortInfo::lmc)
     }
 
+    fn differs_only_in_settings(&self, before: &Port) -> bool {
+        let rate = |port: &Port| port.info.as_ref().map(PortInfo::link_rate);
+        self.guid == before.guid
+            && self.peer == before.peer
+            && self.up == before.up
+            && rate(self) == rate(before)
+            && self.p_keys == before.p_keys
+    }
+
     /// Logical state; Down where the port never answered.
     pub fn state(&self) -> PortState {
         self.info
@@ -117,6 +126,29 @@ impl Node {
     pub fn cables(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
         let ports = (0..=u8::MAX).map(PortNum).zip(&self.ports);
         ports.filter_map(|(number, port)| Some((PortKey::new(self.guid, number), port.peer?)))
+    }
+
+    /// Whether what a subnet manager sets is all that distinguishes the node from the same node as it was `before`: LIDs,
+    /// port states, MTUs, VLs, and how much of its tables a switch uses.
+    pub fn differs_only_in_settings(&self, before: &Node) -> bool {
+        let constant = |node: &Node| {
+            node.switch.map(|mut info| {
+                info.set_linear_fdb_top(Lid::NONE)
+                    .set_multicast_fdb_top(Lid::NONE)
+                    .set_life_time_value(0)
+                    .set_port_state_change(false);
+                info
+            })
+        };
+        self.info == before.info
+            && constant(self) == constant(before)
+            && (self.distance == 0) == (before.distance == 0)
+            && self.unmanageable == before.unmanageable
+            && self.locked == before.locked
+            && self.ports.len() == before.ports.len()
+            && self.description == before.description
+            && (self.ports.iter().zip(&before.ports))
+                .all(|(now, before)| now.differs_only_in_settings(before))
     }
 
     /// The ports that can hold a LID: port 0 of a switch, the cabled ports of others.
@@ -219,7 +251,18 @@ impl Fabric {
         self.nodes.differing(&other.nodes)
     }
 
-    /// The same nodes, one after the other.
+    /// Of [`Fabric::differing`], the nodes that differ in more than what a subnet manager sets. After a bring-up every port
+    /// has another state than before, and nothing is wired otherwise.
+    pub fn rewired<'a>(&'a self, other: &'a Fabric) -> Vec<(Option<&'a Node>, Option<&'a Node>)> {
+        let mut differing = self.differing(other);
+        differing.retain(|pair| match pair {
+            (Some(before), Some(now)) => !now.differs_only_in_settings(before),
+            _ => true,
+        });
+        differing
+    }
+
+    /// The nodes of [`Fabric::differing`], one after the other.
     pub fn differing_nodes<'a>(&'a self, other: &'a Fabric) -> impl Iterator<Item = &'a Node> {
         let pairs = self.differing(other).into_iter();
         pairs.flat_map(|(here, there)| [here, there]).flatten()

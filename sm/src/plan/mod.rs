@@ -6,6 +6,7 @@
 pub mod gpu;
 pub mod groups;
 pub mod guids;
+mod job;
 mod lanes;
 pub mod lids;
 pub mod lint;
@@ -24,19 +25,18 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use rsm_gdr::hosts::Inventory;
-use rsm_gdr::seats::Seats;
 use rsm_ids::{Guid, Lid};
-use rsm_routing::engine::{self, AbsentRoots, EngineError, Options, Routing};
-use rsm_routing::mcast::Mft;
+use rsm_routing::engine::{self, AbsentRoots, EngineError, Options, Rebalanced, Routing};
+use rsm_routing::mcast::{Mft, Orientation};
 use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
 use rsm_routing::topology::{Topology, TopologyError};
 use rsm_routing::verify::{Report, Tally};
 
 use self::groups::GroupSet;
-use self::lids::{Claim, Claims, LidPlan};
-use self::lint::{Proved, Refusal};
-use self::multicast::{Base, HeldMasks, Multicast};
+pub use self::job::{Job, JobKind};
+use self::lids::{Claim, LidPlan};
+use self::lint::{Proof, Proved, Refusal};
+use self::multicast::{Base, Multicast};
 use self::order::Order;
 use self::partitions::PartitionPlan;
 use self::policy::Policy;
@@ -47,90 +47,6 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 use crate::whole::{Step, Whole};
-
-/// Everything that a plan depends on.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// Number of the plan.
-    pub generation: u64,
-    /// The subnet as last seen.
-    pub fabric: Arc<Fabric>,
-    /// LIDs given out before.
-    pub claims: Arc<Claims>,
-    /// Where compute ports sat before, as long as there is no plan in force.
-    pub seats: Arc<Seats>,
-    /// What hosts with GPUs told of themselves.
-    pub gpus: Arc<Inventory>,
-    /// What the operator decides.
-    pub policy: Arc<Policy>,
-    /// Cables kept out of the routes, by either end.
-    pub damped: Arc<BTreeSet<PortKey>>,
-    /// The plan in force.
-    pub previous: Option<Arc<Plan>>,
-    /// What switches hold now.
-    pub hardware: Vec<Held>,
-    /// Who takes part in multicast; `None` while that is not known.
-    pub groups: Option<Arc<GroupSet>>,
-    /// What switches pass multicast packets on by now.
-    pub masks: Vec<HeldMasks>,
-    /// A plan whose routes stay: only multicast is planned.
-    pub basis: Option<Arc<Plan>>,
-    /// The routes in force stay but for the fullest links, off which load is taken in at most so many blocks of tables. Where
-    /// nothing is to be won the plan in force is what comes of it.
-    pub rebalance: Option<usize>,
-}
-
-impl Job {
-    /// The first plan for a subnet of which nothing is known but what it consists of.
-    pub fn first(fabric: Arc<Fabric>, policy: Arc<Policy>) -> Job {
-        Job {
-            generation: 1,
-            fabric,
-            claims: Arc::default(),
-            seats: Arc::default(),
-            gpus: Arc::default(),
-            policy,
-            damped: Arc::default(),
-            previous: None,
-            hardware: Vec::new(),
-            groups: None,
-            masks: Vec::new(),
-            basis: None,
-            rebalance: None,
-        }
-    }
-
-    /// The plan after `plan` for the fabric as it is then, where all switches hold what that wanted, and nobody takes part in
-    /// multicast.
-    pub fn after(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> Job {
-        let lids = plan.lids.lids.iter();
-        let guid = |port| {
-            plan.fabric
-                .find_port(port)
-                .map(|at| plan.fabric.port(at).guid)
-        };
-        let claims = lids.filter_map(|(&port, &claim)| Some((guid(port)?, claim)));
-        let switches = plan.topology.switches().iter();
-        let hardware = switches
-            .zip(&plan.routing.tables.lfts)
-            .map(|(switch, lft)| Held {
-                switch: switch.guid,
-                entries: lft.clone(),
-                complete: true,
-                sent: Vec::new(),
-                is_suspect: false,
-            });
-        Job {
-            generation: plan.generation + 1,
-            claims: Arc::new(claims.collect()),
-            seats: plan.order.seats.clone(),
-            gpus: plan.order.gpus(),
-            previous: Some(plan.clone()),
-            hardware: hardware.collect(),
-            ..Job::first(fabric, plan.policy.clone())
-        }
-    }
-}
 
 /// The desired state of the subnet. A clone shares everything of size.
 #[derive(Clone, Debug)]
@@ -181,8 +97,23 @@ pub struct Plan {
 pub enum Outcome {
     /// A proven plan.
     Plan(Arc<Plan>),
+    /// No link is to be relieved any more: the plan in force stays, and this is it.
+    Unchanged(Arc<Plan>),
     /// No plan; that in force stays.
     Refused(Box<RefusedPlan>),
+}
+
+impl Outcome {
+    /// The plan that is in force after the job.
+    ///
+    /// # Errors
+    /// There is none for the job's fabric.
+    pub fn plan(self) -> Result<Arc<Plan>, Box<RefusedPlan>> {
+        match self {
+            Outcome::Plan(plan) | Outcome::Unchanged(plan) => Ok(plan),
+            Outcome::Refused(refused) => Err(refused),
+        }
+    }
 }
 
 /// Why there is no plan.
@@ -267,81 +198,29 @@ impl Plan {
 /// Plans.
 pub fn plan(job: &Job) -> Outcome {
     match try_plan(job) {
-        Ok(plan) => Outcome::Plan(plan),
+        Ok(outcome) => outcome,
         Err(error) => Outcome::Refused(Box::new(RefusedPlan::new(job, error))),
     }
 }
 
-fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
-    if let Some(basis) = &job.basis {
-        return Ok(Arc::new(plan_groups(job, basis)));
+fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
+    if let JobKind::Multicast { routes } = &job.kind {
+        return Ok(Outcome::Plan(Arc::new(plan_groups(job, routes))));
     }
     let mut whole = Vec::new();
     let lids = lids_of(job, &mut whole);
-    let sm_lid = job
-        .fabric
-        .local
-        .and_then(|local| lids.lids.get(&job.fabric.key(local)))
-        .map(|claim| claim.base)
-        .ok_or(PlanError::NoLocalLid)?;
+    let sm_lid = sm_lid(job, &lids)?;
     let topology = topology_of(job, &lids, &mut whole)?;
-    let order = Order::of(job, &topology);
-    let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
-    let hardware = used.then(|| transition::tables(&topology, &job.hardware));
-    let options = Options {
-        root_guids: job.policy.root_guids.clone(),
-        absent_roots: AbsentRoots::LeaveOut,
-        threads: 0,
-        previous_ranking: job
-            .previous
-            .as_ref()
-            .and_then(|plan| plan.routing.ranking.clone()),
-        previous_coordinates: job
-            .previous
-            .as_ref()
-            .and_then(|plan| plan.routing.coordinates.clone()),
-        max_vls: lanes::available(&job.fabric, &topology, &job.policy),
-        tables: job.policy.tables.clone(),
-        nue_vls: job.policy.nue_vls,
-        categories: order.categories.clone(),
-        numbers: order.numbers.clone(),
+    let order = order_of(job, &topology, &mut whole);
+    let (routing, relieved) = match routing_of(job, &topology, &order)? {
+        Routed::Anew(routing) => (routing, None),
+        Routed::Relieved(rebalanced) => (rebalanced.routing, Some(rebalanced.moved)),
+        Routed::AsBefore(plan) => return Ok(Outcome::Unchanged(plan)),
     };
-    let (routing, relieved) = match (job.rebalance, &job.previous) {
-        (Some(blocks), Some(previous)) => {
-            match engine::rebalance(&topology, &options, &previous.tally, blocks) {
-                Some(rebalanced) => (rebalanced.routing, Some(rebalanced.moved)),
-                None => return Ok(previous.clone()),
-            }
-        }
-        _ => {
-            let kind = job.policy.engine;
-            let routing = engine::route(kind, &topology, &options, hardware.as_ref())?;
-            (routing, None)
-        }
-    };
-    // Links kept out of the routes carry packets all the same, until no table leads to them.
-    let links_apart = if job.damped.is_empty() {
-        None
-    } else {
-        let of = |damped| topology::Sources {
-            fabric: &job.fabric,
-            lids: &lids,
-            damped,
-        };
-        Some(of(&BTreeSet::new()).follow(&of(&job.damped), &topology)?)
-    };
-    let links = links_apart.as_ref().unwrap_or(&topology);
-    let ways = transition::Ways::of(job, &topology, &routing);
+    let damped_too = with_damped_links(job, &lids, &topology)?;
+    let links = damped_too.as_ref().unwrap_or(&topology);
     let orientation = multicast::orientation(&topology, &routing);
-    let previous = job.previous.as_deref();
-    let proof = lint::prove(&topology, &routing, &orientation, &job.policy, previous);
-    if let Some(refusal) = proof.refusal {
-        return Err(refusal.into());
-    }
-    if let Proved::Whole { why } = &proof.proved {
-        whole.push(Whole::new(Step::Proof, why.clone()));
-    }
-    let report = proof.report;
+    let proof = proof_of(job, &topology, &routing, &orientation, &mut whole)?;
     let follows_ranking = proof.follows;
     let route = transition::route(
         &job.fabric,
@@ -349,23 +228,10 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
         &job.hardware,
         &routing.tables,
         follows_ranking.then_some(&orientation),
-        &ways,
+        &transition::Ways::of(job, &topology, &routing),
     );
     let partitions = partitions_of(job, &mut whole);
-    let mut findings = lids.findings.clone();
-    findings.extend(partitions.findings.iter().cloned());
-    findings.extend(roots::absent(&job.policy.root_guids, &topology));
-    if report.disconnected_pairs > 0 {
-        findings.push(Finding::new(
-            FindingKind::Unreachable,
-            Subject::Subnet,
-            Severity::Warning,
-            format!(
-                "{} pairs of ports have no cable path between them",
-                report.disconnected_pairs
-            ),
-        ));
-    }
+    let findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
     let mut plan = Plan {
         generation: job.generation,
         fabric: job.fabric.clone(),
@@ -375,7 +241,7 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
         topology: topology.clone(),
         order,
         routing: Arc::new(routing),
-        report,
+        report: proof.report,
         tally: Arc::new(proof.tally),
         proved: proof.proved,
         relieved,
@@ -390,13 +256,118 @@ fn try_plan(job: &Job) -> Result<Arc<Plan>, PlanError> {
     if let Some(groups) = &job.groups {
         let base = Base::new(&job.fabric, &topology, orientation, follows_ranking);
         plan.add_multicast(job, groups, Arc::new(base), None);
-        // What was found out on the way holds for the links that it was found out on.
-        let needs = proof.dependencies.filter(|_| links_apart.is_none());
+        // The dependencies that the proof found are those of the links that routes may use.
+        let needs = proof.dependencies.filter(|_| damped_too.is_none());
         if let Some(other) = transition::with_multicast(job, &plan, links, route.follows, needs) {
             plan.transition = other;
         }
     }
-    Ok(Arc::new(plan))
+    Ok(Outcome::Plan(Arc::new(plan)))
+}
+
+/// The LID of the port that this subnet manager sits at.
+fn sm_lid(job: &Job, lids: &LidPlan) -> Result<Lid, PlanError> {
+    let local = job.fabric.local.map(|local| job.fabric.key(local));
+    let claim = local.and_then(|local| lids.lids.get(&local));
+    claim.map(|claim| claim.base).ok_or(PlanError::NoLocalLid)
+}
+
+fn order_of(job: &Job, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> Order {
+    Order::follow(job, topology).unwrap_or_else(|why| {
+        whole.push(Whole::new(Step::Order, why));
+        Order::of(job, topology)
+    })
+}
+
+/// What a job's engine did.
+enum Routed {
+    Anew(Routing),
+    /// Single entries were moved off the fullest links.
+    Relieved(Rebalanced),
+    /// There was none to move; this is the plan in force.
+    AsBefore(Arc<Plan>),
+}
+
+fn routing_of(job: &Job, topology: &Topology, order: &Order) -> Result<Routed, EngineError> {
+    let previous = job.previous.as_deref();
+    let options = Options {
+        root_guids: job.policy.root_guids.clone(),
+        absent_roots: AbsentRoots::LeaveOut,
+        threads: 0,
+        previous_ranking: previous.and_then(|plan| plan.routing.ranking.clone()),
+        previous_coordinates: previous.and_then(|plan| plan.routing.coordinates.clone()),
+        max_vls: lanes::available(&job.fabric, topology, &job.policy),
+        tables: job.policy.tables.clone(),
+        nue_vls: job.policy.nue_vls,
+        categories: order.categories.clone(),
+        numbers: order.numbers.clone(),
+    };
+    if let (&JobKind::Rebalance { max_blocks }, Some(previous)) = (&job.kind, &job.previous) {
+        let rebalanced = engine::rebalance(topology, &options, &previous.tally, max_blocks);
+        return Ok(rebalanced.map_or_else(|| Routed::AsBefore(previous.clone()), Routed::Relieved));
+    }
+    let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
+    let hardware = used.then(|| transition::tables(topology, &job.hardware));
+    let routing = engine::route(job.policy.engine, topology, &options, hardware.as_ref())?;
+    Ok(Routed::Anew(routing))
+}
+
+/// The switch graph with the damped links, if there are any: until no table leads to them they carry packets.
+fn with_damped_links(
+    job: &Job,
+    lids: &LidPlan,
+    topology: &Arc<Topology>,
+) -> Result<Option<Arc<Topology>>, TopologyError> {
+    if job.damped.is_empty() {
+        return Ok(None);
+    }
+    let of = |damped| topology::Sources {
+        fabric: &job.fabric,
+        lids,
+        damped,
+    };
+    let all = of(&BTreeSet::new()).follow(&of(&job.damped), topology)?;
+    Ok(Some(all))
+}
+
+fn proof_of<'a>(
+    job: &Job,
+    topology: &'a Topology,
+    routing: &Routing,
+    orientation: &Orientation,
+    whole: &mut Vec<Whole>,
+) -> Result<Proof<'a>, Refusal> {
+    let previous = job.previous.as_deref();
+    let mut proof = lint::prove(topology, routing, orientation, &job.policy, previous);
+    if let Some(refusal) = proof.refusal.take() {
+        return Err(refusal);
+    }
+    if let Proved::Whole { why } = &proof.proved {
+        whole.push(Whole::new(Step::Proof, why.clone()));
+    }
+    Ok(proof)
+}
+
+/// What the operator should know of the plan, but for multicast.
+fn findings_of(
+    job: &Job,
+    lids: &LidPlan,
+    partitions: &PartitionPlan,
+    topology: &Topology,
+    report: &Report,
+) -> Vec<Finding> {
+    let mut findings = lids.findings.clone();
+    findings.extend(partitions.findings.iter().cloned());
+    findings.extend(roots::absent(&job.policy.root_guids, topology));
+    if report.disconnected_pairs > 0 {
+        let text = format!(
+            "{} pairs of ports have no cable path between them",
+            report.disconnected_pairs
+        );
+        let kind = FindingKind::Unreachable;
+        findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
+    }
+    findings
 }
 
 /// Why there is nothing to follow.

@@ -13,7 +13,7 @@ use rsm_mad::wire::attr::NodeType;
 use rsm_routing::engine::{Categories, Category, Numbers};
 use rsm_routing::topology::{Destination, Topology};
 
-use super::{Job, gpu};
+use super::{Job, NO_PLAN, gpu};
 use crate::fabric::Fabric;
 
 /// What it comes from.
@@ -28,6 +28,14 @@ pub struct Sources {
 }
 
 impl Sources {
+    fn of(job: &Job) -> Sources {
+        Sources {
+            gpus: job.gpus.clone(),
+            said: job.policy.categories.clone(),
+            rails: job.policy.rails,
+        }
+    }
+
     fn are(&self, other: &Sources) -> bool {
         // Inventories are large, and are replaced as a whole.
         Arc::ptr_eq(&self.gpus, &other.gpus) && self.said == other.said && self.rails == other.rails
@@ -51,23 +59,26 @@ pub struct Order {
 }
 
 impl Order {
-    /// The order for the topology of a job, in which everybody has the seat that he had. As long as nobody is there who was
-    /// not before, and nothing else is known, it is the earlier plan's.
+    /// The order for the topology of a job, in which every port keeps the seat that it had.
     pub(super) fn of(job: &Job, topology: &Arc<Topology>) -> Order {
-        let sources = Sources {
-            gpus: job.gpus.clone(),
-            said: job.policy.categories.clone(),
-            rails: job.policy.rails,
-        };
-        if let Some(previous) = &job.previous
-            && previous.order.sources.are(&sources)
-            && previous.order.has_all(topology, &previous.topology)
-        {
-            return previous.order.clone();
-        }
         let earlier = job.previous.as_ref().map(|plan| &plan.order);
         let seats = earlier.map_or(&job.seats, |order| &order.seats);
-        Order::new(&job.fabric, topology, sources, seats)
+        Order::new(&job.fabric, topology, Sources::of(job), seats)
+    }
+
+    /// The same where it is that of the plan in force: every host port was there before, at the same switch.
+    ///
+    /// # Errors
+    /// Why it may be another.
+    pub(super) fn follow(job: &Job, topology: &Topology) -> Result<Order, &'static str> {
+        let previous = job.previous.as_ref().ok_or(NO_PLAN)?;
+        if !previous.order.sources.are(&Sources::of(job)) {
+            return Err("GPU inventories, categories or the use of rails changed");
+        }
+        if !previous.order.has_all(topology, &previous.topology) {
+            return Err("a host port is new, or at another switch");
+        }
+        Ok(previous.order.clone())
     }
 
     /// The order for a fabric, in which everybody has the seat that he had in `seats`.

@@ -73,7 +73,8 @@ impl Sources<'_> {
     fn differing(&self, before: &Sources<'_>) -> BTreeSet<Guid> {
         let mut differing = BTreeSet::new();
         // What is said of a cable may change with the node at either end.
-        for node in before.fabric.differing_nodes(self.fabric) {
+        let rewired = before.fabric.rewired(self.fabric).into_iter();
+        for node in rewired.flat_map(|(old, new)| [old, new]).flatten() {
             differing.insert(node.guid);
             differing.extend(node.cables().map(|(_, peer)| peer.node));
         }

@@ -8,18 +8,20 @@ use rsm::offline;
 use rsm::plan::groups::{GroupSet, Members};
 use rsm::plan::lint::Proved;
 use rsm::plan::policy::Policy;
-use rsm::plan::{Job, Outcome, Plan, plan};
+use rsm::plan::{Job, Plan, plan};
 use rsm::sweep::inventory::PortKey;
 use rsm_ids::Lid;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::generate::generate;
 use rsm_routing::verify::verify;
 
+fn accepted(job: &Job) -> Arc<Plan> {
+    let planned = plan(job).plan();
+    planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
+}
+
 fn planned(job: &Job) -> Arc<Plan> {
-    let plan = match plan(job) {
-        Outcome::Plan(plan) => plan,
-        Outcome::Refused(error) => panic!("{}", error.with_causes()),
-    };
+    let plan = accepted(job);
     let whole = verify(&plan.topology, &plan.routing.tables);
     assert_eq!(plan.report, whole, "proved {}", plan.proved);
     plan
@@ -113,13 +115,8 @@ fn what_cannot_be_told_by_changes_is_proved_as_a_whole() {
         engine: EngineKind::Torus,
         ..Policy::default()
     };
-    let first = match plan(&Job::first(Arc::new(torus.clone()), Arc::new(policy))) {
-        Outcome::Plan(plan) => plan,
-        Outcome::Refused(error) => panic!("{}", error.with_causes()),
-    };
+    let first = accepted(&Job::first(Arc::new(torus.clone()), Arc::new(policy)));
     let cable = between_switches(&torus)[0];
-    match plan(&next(&first, torus.without(&BTreeSet::from([cable])))) {
-        Outcome::Plan(plan) => assert!(!by_changes(&plan), "{}", plan.proved),
-        Outcome::Refused(error) => panic!("{}", error.with_causes()),
-    }
+    let plan = accepted(&next(&first, torus.without(&BTreeSet::from([cable]))));
+    assert!(!by_changes(&plan), "{}", plan.proved);
 }

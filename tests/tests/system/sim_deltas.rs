@@ -155,6 +155,7 @@ fn what_was_computed_whole_is_told() {
         Step::Paths,
         Step::Lids,
         Step::Graph,
+        Step::Order,
         Step::Proof,
         Step::Partitions,
         Step::Difference,

@@ -13,7 +13,7 @@ use super::{Bench, exit_code, report};
 use crate::cli::Format;
 use crate::cli::output::{count, print, print_json};
 use crate::fabric::Fabric;
-use crate::plan::{self, Job, Outcome};
+use crate::plan::{self, Job};
 use crate::publish::Names;
 use crate::sweep::inventory::PortKey;
 use crate::whatif::{Consequence, Loss, what_if};
@@ -74,10 +74,8 @@ pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Res
         LossSpec::Remove(selector) => Loss::Node(resolve_node(&names, selector)?),
     };
     let job = Job::first(fabric.clone(), Arc::new(bench.policy.clone()));
-    let plan = match plan::plan(&job) {
-        Outcome::Plan(plan) => plan,
-        Outcome::Refused(error) => anyhow::bail!(error.with_causes()),
-    };
+    let planned = plan::plan(&job).plan();
+    let plan = planned.map_err(|refused| anyhow::anyhow!(refused.with_causes()))?;
     let consequence = what_if(&plan, loss)?;
     let foreseen = foreseen(bench, &fabric, loss, &consequence);
     match format {

@@ -13,7 +13,7 @@ use crate::plan::policy::Policy;
 use crate::sweep::inventory::PortKey;
 
 /// The partitions of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are those of the fabric `before`
-/// under the same policy. Only the ports of nodes in which the two differ, and those at the other ends of their cables, are
+/// under the same policy. Only the ports of nodes that are wired otherwise, and those at the other ends of their cables, are
 /// looked at.
 ///
 /// `None` where somebody else may be concerned: there is or was something to be found, this subnet manager sits elsewhere,
@@ -29,7 +29,7 @@ pub(in crate::plan) fn follow(
         return None;
     }
     let mut concerned = BTreeSet::new();
-    for (old, new) in before.differing(fabric) {
+    for (old, new) in before.rewired(fabric) {
         for (node, fabric) in [(old, before), (new, fabric)] {
             concerned.extend(node.into_iter().flat_map(|node| around(fabric, node)));
         }

@@ -16,7 +16,7 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::policy::Policy;
-use crate::plan::{self, Job, Outcome, Plan};
+use crate::plan::{self, Job, Plan};
 use crate::sa::{Administration, Answer, Config, Directory, Request, Standing};
 
 pub(super) const SM_KEY: u64 = 0x1234;
@@ -47,9 +47,8 @@ pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy)
     let mut fabric = offline::fabric(&netlist);
     let policy = decide(&mut fabric);
     let job = Job::first(Arc::new(fabric.clone()), Arc::new(policy));
-    let Outcome::Plan(plan) = plan::plan(&job) else {
-        panic!("there is a plan for {spec}");
-    };
+    let planned = plan::plan(&job).plan();
+    let plan = planned.unwrap_or_else(|refused| panic!("{spec}: {}", refused.with_causes()));
     drop(job);
     let plan = Arc::into_inner(plan).unwrap();
     for (&port, claim) in &plan.lids.lids {
