@@ -29,7 +29,7 @@ impl Core {
             }
             self.fabric = fabric;
             if pushed.complete {
-                self.compare_written_ports();
+                self.compare_what_was_written();
             }
         }
         // What failed while the first sweep goes on is part of the difference at its end.

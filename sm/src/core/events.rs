@@ -17,6 +17,7 @@ use crate::plan::Outcome;
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
 use crate::sweep::Answer;
+use crate::sweep::writes::Mark;
 
 impl Core {
     pub(super) fn on_datagram(&mut self, datagram: &Datagram, now: Time) {
@@ -132,6 +133,7 @@ impl Core {
                 // What a device did not keep under the old settings, or refused with its old firmware, is tried once more.
                 self.not_kept = NotKept::default();
                 self.inventory.habits = DeviceHabits::default();
+                self.judged = Mark::default();
                 self.work.sweep_everything(false, "configuration reloaded");
             }
             Command::Accept(accept) => self.accept_missing(accept, now),

@@ -23,6 +23,7 @@ mod events;
 mod expecting;
 mod first_sweep;
 pub mod found;
+mod hardware;
 mod inert;
 mod inquiry;
 mod patience;
@@ -55,6 +56,7 @@ use self::election::Election;
 pub use self::event::{Command, Effect, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::found::Found;
+use self::hardware::Hardware;
 use self::requests::Context;
 use self::role::{Identity, Role};
 use self::snapshot::Snapshot;
@@ -74,6 +76,7 @@ use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 use crate::plan::ports::LinkMismatch;
 use crate::plan::{Plan, RefusedPlan};
 use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::writes::Mark;
 
 /// How many convergences are remembered.
 pub const HISTORY: usize = 256;
@@ -217,6 +220,9 @@ pub struct Core {
     lost_at: Option<Time>,
     /// The state in which the core compared all ports with the plan last.
     looked: Option<Looked>,
+    /// Up to when [`Core::judge_tables`] has decided which tables count.
+    judged: Mark,
+    hardware: Hardware,
     /// The cabling that the core last handed to the store.
     kept_cabling: Cabling,
     /// Nodes or cables have come or gone since.
@@ -291,6 +297,8 @@ impl Core {
             refused_plan: None,
             expected: Arc::new(remembered.cabling.recalled()),
             looked: None,
+            judged: Mark::default(),
+            hardware: Hardware::default(),
             kept_cabling: remembered.cabling,
             missing: Vec::new(),
             lost_at: None,

@@ -15,7 +15,7 @@ use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::groups::GroupSet;
 use crate::plan::multicast::HeldMasks;
-use crate::plan::{Held, Job, JobKind, Outcome, Plan};
+use crate::plan::{Job, JobKind, Outcome, Plan};
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
@@ -34,22 +34,12 @@ impl Core {
 
     /// The job of a plan that replaces the one in force.
     pub(super) fn job_on_hardware(&mut self, now: Time) -> Job {
-        let hardware = self.inventory.switches();
-        let hardware = hardware
-            .map(|(guid, _, switch)| Held {
-                switch: guid,
-                entries: switch.lft.entries().clone(),
-                complete: switch.lft.is_complete(switch.info.linear_fdb_top()),
-                sent: switch.lft.sent(switch.info.linear_fdb_top()).collect(),
-                is_suspect: self.inventory.suspects.contains(&guid),
-            })
-            .collect();
         Job {
             previous: self
                 .plan
                 .clone()
                 .filter(|_| !self.first_sweep.is_provisional()),
-            hardware,
+            hardware: self.hardware.of(&self.inventory),
             ..self.job(now)
         }
     }

@@ -13,7 +13,7 @@ use super::role::Role;
 use super::snapshot::Forthcoming;
 use super::stage::Stage;
 use super::{Core, Mode, Pass};
-use crate::diff::{Changes, Looked, PortChange, diff, diff_ports};
+use crate::diff::{Changes, Looked, PortChange, Scope, diff, diff_in};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::push::{Cause, Failure, Push, Task};
@@ -41,8 +41,8 @@ impl Core {
         self.push(plan, changes, now);
     }
 
-    fn differing(&mut self, plan: &Plan, interim: &[Tables]) -> Changes {
-        let look = |nodes: Option<&BTreeSet<Guid>>| {
+    fn differing(&mut self, plan: &Arc<Plan>, interim: &[Tables]) -> Changes {
+        let look = |scope: Option<&Scope>| {
             diff(
                 &self.inventory,
                 &self.fabric,
@@ -50,43 +50,68 @@ impl Core {
                 &self.not_kept,
                 &self.reregister,
                 interim,
-                nodes,
+                scope,
             )
         };
-        let nodes = match &self.looked {
-            Some(looked) => looked.nodes(&self.fabric, plan, &self.not_kept, &self.reregister),
+        let scope = match &self.looked {
+            Some(looked) => looked.scope(
+                &self.inventory,
+                &self.fabric,
+                plan,
+                interim,
+                &self.not_kept,
+                &self.reregister,
+            ),
             None => Err("nothing was compared before"),
         };
-        let changes = look(nodes.as_ref().ok());
-        debug_assert!(nodes.is_err() || changes == look(None));
-        if let Err(why) = nodes {
+        let changes = look(scope.as_ref().ok());
+        debug_assert!(scope.is_err() || changes == look(None));
+        if let Err(why) = scope {
             self.meter.note([Whole::new(Step::Difference, why)]);
         }
-        self.looked = Some(Looked::new(&changes, &self.fabric, plan, &self.not_kept));
+        self.looked = Some(Looked::new(
+            &changes,
+            &self.inventory,
+            &self.fabric,
+            plan,
+            &self.not_kept,
+        ));
         changes
     }
 
-    /// Compares the ports that a push has written with the plan once more, so that the next change does not have to.
-    ///
-    /// The push of a bring-up writes all ports; the first fault after it concerns a few.
-    pub(super) fn compare_written_ports(&mut self) {
+    /// Compares what a push has written with the plan once more, so that the next change does not have to: the push of a
+    /// bring-up writes everything, and the first fault after it concerns a few ports and switches.
+    pub(super) fn compare_what_was_written(&mut self) {
         let (Some(looked), Some(plan)) = (&self.looked, &self.plan) else {
             return;
         };
-        let nodes = looked.nodes(&self.fabric, plan, &self.not_kept, &self.reregister);
-        let Ok(nodes) = nodes else {
+        let scope = looked.scope(
+            &self.inventory,
+            &self.fabric,
+            plan,
+            &[],
+            &self.not_kept,
+            &self.reregister,
+        );
+        let Ok(scope) = scope else {
             return;
         };
-        let mut changes = Changes::default();
-        diff_ports(
+        let changes = diff_in(
+            &self.inventory,
             &self.fabric,
             plan,
             &self.not_kept,
             &self.reregister,
-            Some(&nodes),
-            &mut changes,
+            &[],
+            &scope,
         );
-        self.looked = Some(Looked::new(&changes, &self.fabric, plan, &self.not_kept));
+        self.looked = Some(Looked::new(
+            &changes,
+            &self.inventory,
+            &self.fabric,
+            plan,
+            &self.not_kept,
+        ));
     }
 
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {

@@ -4,7 +4,7 @@
 //! is a switch that another manager has forward by other tables: under adaptive routing packets leave by the ports of
 //! groups, and the LinearForwardingTable may be one that the switch holds and does not use.
 
-use rsm_ids::Lid;
+use rsm_ids::{Guid, Lid};
 
 use super::Core;
 use crate::config::Takeover;
@@ -15,7 +15,7 @@ impl Core {
     /// This manager begins to manage the subnet: the manager before may have turned adaptive routing on since the switches
     /// were met.
     pub(super) fn begin_takeover(&mut self) {
-        for (switch, _) in self.inventory.switches_mut() {
+        for switch in self.inventory.switches_mut() {
             switch.lft.trust();
             switch.keeps_adaptive_routing = false;
             switch.taken_over = false;
@@ -30,18 +30,23 @@ impl Core {
         // With nothing remembered, the tables of whatever manager ran at this port are not known to be this one's.
         let remembers = self.generation > 0;
         let takeover = self.config.takeover;
-        for (switch, ports) in self.inventory.switches_mut() {
+        let written: Vec<Guid> = self.inventory.written_since(self.judged).collect();
+        for guid in written {
+            let Some((switch, ports)) = self.inventory.switch_with_ports_mut(guid) else {
+                continue;
+            };
             let is_new = !std::mem::replace(&mut switch.taken_over, true);
             let is_foreign = is_new && is_foreign(ports, own_lid, remembers);
             if !switch.lft.is_distrusted() && distrusts(takeover, switch, is_foreign) {
                 switch.lft.distrust();
             }
         }
+        self.judged = self.inventory.mark();
     }
 
     /// An operator wants every block written, whatever is read back.
     pub(super) fn distrust_all_tables(&mut self) {
-        for (switch, _) in self.inventory.switches_mut() {
+        for switch in self.inventory.switches_mut() {
             switch.lft.distrust();
             switch.keeps_adaptive_routing = false;
         }
@@ -49,12 +54,12 @@ impl Core {
 
     /// Switches whose packets may take other ways than the routes in force.
     pub(super) fn findings_of_takeover(&self) -> impl Iterator<Item = Finding> + '_ {
-        let switches = self.inventory.switches();
-        let adaptive = switches.filter(|(_, _, switch)| {
-            let decided = switch.taken_over || switch.keeps_adaptive_routing;
-            decided && switch.ar_info.is_some_and(|info| info.uses_groups())
-        });
-        adaptive.filter_map(|(guid, node, switch)| {
+        self.inventory.adaptive().filter_map(|guid| {
+            let node = self.inventory.node(guid)?;
+            let switch = node.switch.as_ref()?;
+            if !switch.taken_over && !switch.keeps_adaptive_routing {
+                return None;
+            }
             let why = if switch.keeps_adaptive_routing {
                 "it refuses to turn that off; do so on the switch, or restart it"
             } else if !switch.lft.is_distrusted() {
@@ -80,7 +85,7 @@ fn is_foreign(ports: &[PortRecord], own_lid: Lid, remembers: bool) -> bool {
 }
 
 fn distrusts(takeover: Takeover, switch: &SwitchRecord, is_foreign: bool) -> bool {
-    let uses_groups = switch.ar_info.is_some_and(|info| info.uses_groups());
+    let uses_groups = switch.ar_info().is_some_and(|info| info.uses_groups());
     match takeover {
         Takeover::Auto => uses_groups,
         Takeover::Rewrite => uses_groups || is_foreign,

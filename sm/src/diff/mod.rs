@@ -10,9 +10,9 @@ mod looked;
 mod multicast;
 mod reregister;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::Guid;
 use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
 use rsm_routing::tables::{Lft, Tables};
 
@@ -20,10 +20,10 @@ pub use self::bounce::next as next_bounce;
 pub use self::guids::{GuidBlock, differing as differing_guids};
 pub use self::kept::NotKept;
 pub use self::lanes::LaneRow;
-pub use self::looked::Looked;
+pub use self::looked::{Looked, Scope};
 pub use self::multicast::{MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
-use crate::fabric::{Fabric, NodeIx, PortRef};
+use crate::fabric::{Fabric, PortRef};
 use crate::habits::DeviceKind;
 use crate::plan::Plan;
 use crate::plan::ports::{self, LinkMismatch, Settings};
@@ -162,8 +162,8 @@ impl Changes {
 /// What to write so that the hardware, as `inventory` has it, becomes what `plan` wants.
 ///
 /// `fabric` is the model of the same inventory; `reregister` says which hosts are to register anew; `interim` is what all
-/// switches are to hold on the way, one after the other, in the order of the plan's topology. Only ports of `nodes`
-/// are compared, if they are said.
+/// switches are to hold on the way, one after the other, in the order of the plan's topology. Only what is in `scope` is
+/// compared, if there is one; multicast and alias GUIDs are compared everywhere.
 pub fn diff(
     inventory: &Inventory,
     fabric: &Fabric,
@@ -171,13 +171,40 @@ pub fn diff(
     not_kept: &NotKept,
     reregister: &Reregister,
     interim: &[Tables],
-    nodes: Option<&BTreeSet<Guid>>,
+    scope: Option<&Scope>,
 ) -> Changes {
-    let mut changes = Changes::default();
-    for (guid, node, record) in inventory.switches() {
-        let Some(table) = plan.last_table(guid) else {
-            continue;
-        };
+    let mut changes = match scope {
+        Some(scope) => diff_in(
+            inventory, fabric, plan, not_kept, reregister, interim, scope,
+        ),
+        None => {
+            let everything = Scope::everything(inventory, fabric);
+            let scope = &everything;
+            diff_in(
+                inventory, fabric, plan, not_kept, reregister, interim, scope,
+            )
+        }
+    };
+    if plan.policy.ports.bounce {
+        changes.bounce = bounce::next(inventory, &changes.mismatches);
+    }
+    multicast::diff(inventory, plan, &mut changes);
+    guids::diff(inventory, fabric, plan, &mut changes);
+    changes
+}
+
+/// Adds what has to be written to the tables and SwitchInfo of one switch.
+fn diff_switch(
+    inventory: &Inventory,
+    plan: &Plan,
+    interim: &[Tables],
+    guid: Guid,
+    changes: &mut Changes,
+) {
+    let found = inventory
+        .node(guid)
+        .and_then(|node| Some((node, node.switch.as_ref()?)));
+    if let (Some((node, record)), Some(table)) = (found, plan.last_table(guid)) {
         let mut change = SwitchChange::default();
         let wanted = ports::desired_switch_info(&record.info, plan.top(), &plan.policy.ports);
         if needs_switch_info(&record.info, &wanted) {
@@ -209,45 +236,37 @@ pub fn diff(
             changes.switches.insert(guid, change);
         }
     }
-    diff_ports(fabric, plan, not_kept, reregister, nodes, &mut changes);
-    if plan.policy.ports.bounce {
-        changes.bounce = bounce::next(inventory, &changes.mismatches);
-    }
-    multicast::diff(inventory, plan, &mut changes);
-    guids::diff(inventory, fabric, plan, &mut changes);
-    changes
 }
 
-/// Adds what has to be written to the ports of `nodes`, if they are said, or else of all.
-pub fn diff_ports(
+/// The part of [`diff`] that concerns unicast tables, SwitchInfo, PortInfo and P_KeyTables.
+pub fn diff_in(
+    inventory: &Inventory,
     fabric: &Fabric,
     plan: &Plan,
     not_kept: &NotKept,
     reregister: &Reregister,
-    nodes: Option<&BTreeSet<Guid>>,
-    changes: &mut Changes,
-) {
-    let nodes: Vec<NodeIx> = match nodes {
-        Some(nodes) => nodes.iter().filter_map(|&guid| fabric.find(guid)).collect(),
-        None => fabric.iter().map(|(ix, _)| ix).collect(),
-    };
-    for ix in nodes {
-        for number in 0..fabric.node(ix).ports.len() {
-            let at = PortRef {
-                node: ix,
-                port: PortNum(number as u8),
-            };
-            let Some(wanted) = wanted(fabric, plan, at) else {
-                continue;
-            };
-            if let Some(mismatch) = wanted.settings.link_mismatch(wanted.info) {
-                changes.mismatches.insert(fabric.key(at), mismatch);
-            }
-            if let Some(change) = diff_port(fabric, plan, not_kept, reregister, at, wanted) {
-                changes.ports.insert(fabric.key(at), change);
-            }
+    interim: &[Tables],
+    scope: &Scope,
+) -> Changes {
+    let mut changes = Changes::default();
+    for &guid in &scope.switches {
+        diff_switch(inventory, plan, interim, guid, &mut changes);
+    }
+    for &key in &scope.ports {
+        let Some(at) = fabric.find_port(key) else {
+            continue;
+        };
+        let Some(wanted) = wanted(fabric, plan, at) else {
+            continue;
+        };
+        if let Some(mismatch) = wanted.settings.link_mismatch(wanted.info) {
+            changes.mismatches.insert(key, mismatch);
+        }
+        if let Some(change) = diff_port(fabric, plan, not_kept, reregister, at, wanted) {
+            changes.ports.insert(key, change);
         }
     }
+    changes
 }
 
 /// As [`diff`], looking at multicast alone.
@@ -260,7 +279,7 @@ pub fn diff_multicast(inventory: &Inventory, plan: &Plan) -> Changes {
 /// ARInfo that ends what the manager before turned on, where the tables that are read back do not count for it.
 fn without_adaptive_routing(switch: &SwitchRecord) -> Option<ArInfo> {
     let ends = switch.lft.is_distrusted() && !switch.keeps_adaptive_routing;
-    let mut info = switch.ar_info.filter(|info| ends && info.uses_groups())?;
+    let mut info = switch.ar_info().filter(|info| ends && info.uses_groups())?;
     Some(*info.disable())
 }
 

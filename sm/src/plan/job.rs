@@ -54,7 +54,7 @@ pub struct Job {
     /// The plan in force.
     pub previous: Option<Arc<Plan>>,
     /// What switches hold now.
-    pub hardware: Vec<Held>,
+    pub hardware: Arc<Vec<Held>>,
     /// Who takes part in multicast; `None` while that is not known.
     pub groups: Option<Arc<GroupSet>>,
     /// What switches pass multicast packets on by now.
@@ -74,7 +74,7 @@ impl Job {
             policy,
             damped: Arc::default(),
             previous: None,
-            hardware: Vec::new(),
+            hardware: Arc::default(),
             groups: None,
             masks: Vec::new(),
         }
@@ -106,7 +106,7 @@ impl Job {
             seats: plan.order.seats.clone(),
             gpus: plan.order.gpus(),
             previous: Some(plan.clone()),
-            hardware: hardware.collect(),
+            hardware: Arc::new(hardware.collect()),
             ..Job::first(fabric, plan.policy.clone())
         }
     }

@@ -22,7 +22,7 @@ use crate::fabric::{Fabric, Port};
 use crate::sweep::inventory::PortKey;
 
 /// What one switch forwards by, as far as it is known.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Held {
     /// The switch.
     pub switch: Guid,

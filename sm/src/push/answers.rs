@@ -88,9 +88,12 @@ impl Push {
         guid: Guid,
         info: Option<&ArInfo>,
     ) {
+        if info.is_some() {
+            inventory.put_ar_info(guid, info.copied());
+        }
         if let Some(switch) = inventory.switch_mut(guid) {
-            switch.ar_info = info.copied().or(switch.ar_info);
-            switch.keeps_adaptive_routing = switch.ar_info.is_some_and(|info| info.uses_groups());
+            let held = switch.ar_info();
+            switch.keeps_adaptive_routing = held.is_some_and(|info| info.uses_groups());
         }
         self.table_settled(inventory, Task::AdaptiveRouting(guid), guid, false);
     }

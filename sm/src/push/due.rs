@@ -120,7 +120,8 @@ impl Push {
             self.give_turn(guid);
             self.multicast.give_turn(guid);
         }
-        if is_programmed {
+        // No port is written in most pushes.
+        if is_programmed && !self.ports.is_empty() {
             let ports: Vec<PortKey> = inventory
                 .node(guid)
                 .map(|node| {

@@ -41,9 +41,10 @@ impl Sweep {
         guid: Guid,
         info: Option<ArInfo>,
     ) {
-        if let Some(switch) = inventory.switch_mut(guid) {
-            self.changed |= switch.ar_info != info;
-            switch.ar_info = info;
+        let node = inventory.node(guid);
+        if let Some(switch) = node.and_then(|node| node.switch.as_ref()) {
+            self.changed |= switch.ar_info() != info;
+            inventory.put_ar_info(guid, info);
         }
     }
 }

@@ -22,6 +22,7 @@ use super::lane_image::LaneImage;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
+use super::writes::{Mark, Writes};
 use crate::habits::{DeviceHabits, DeviceKind, Habit};
 use crate::plan::guids::AliasGuids;
 use crate::whole::{Step, Whole};
@@ -226,7 +227,7 @@ pub struct SwitchRecord {
     /// It accepted a MulticastFDBTop and did not keep it.
     pub forgets_multicast_top: bool,
     /// Its ARInfo, where it has that and the manager before may have left tables in it.
-    pub ar_info: Option<ArInfo>,
+    ar_info: Option<ArInfo>,
     /// It refused to turn adaptive routing off.
     pub keeps_adaptive_routing: bool,
     /// Whether its tables count was decided since this manager manages the subnet.
@@ -246,6 +247,11 @@ impl SwitchRecord {
             keeps_adaptive_routing: false,
             taken_over: false,
         }
+    }
+
+    /// Its ARInfo, as [`Inventory::put_ar_info`] recorded it.
+    pub fn ar_info(&self) -> Option<ArInfo> {
+        self.ar_info
     }
 }
 
@@ -368,6 +374,11 @@ impl NodeRecord {
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     nodes: BTreeMap<Guid, NodeRecord>,
+    /// Those of them that are switches.
+    switches: BTreeSet<Guid>,
+    /// Those of them that route adaptively, as far as ARInfo was read.
+    adaptive: BTreeSet<Guid>,
+    writes: Writes,
     /// The port that the subnet manager itself sits at, once the local node answered.
     pub local: Option<PortKey>,
     /// Number of the last sweep that started; stamps what it met.
@@ -419,6 +430,9 @@ impl Inventory {
         let node = self.nodes.get_mut(&guid)?;
         self.touched.insert(guid);
         self.rewired.insert(guid);
+        if node.is_switch() {
+            self.writes.note(guid);
+        }
         Some(node)
     }
 
@@ -470,14 +484,54 @@ impl Inventory {
 
     /// All switches in the order of their GUIDs.
     pub fn switches(&self) -> impl Iterator<Item = (Guid, &NodeRecord, &SwitchRecord)> {
-        self.nodes()
-            .filter_map(|(guid, node)| node.switch.as_ref().map(|switch| (guid, node, switch)))
+        let nodes = (self.switches.iter()).filter_map(|&guid| Some((guid, self.node(guid)?)));
+        nodes.filter_map(|(guid, node)| Some((guid, node, node.switch.as_ref()?)))
+    }
+
+    /// Now, for [`Inventory::written_since`].
+    pub fn mark(&self) -> Mark {
+        self.writes.mark()
+    }
+
+    /// The switches that were written into, tables or anything else, met or dropped after `mark`.
+    pub fn written_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
+        self.writes.since(mark)
+    }
+
+    /// Switches that route adaptively by the ARInfo that was last read or set.
+    pub fn adaptive(&self) -> impl Iterator<Item = Guid> + '_ {
+        self.adaptive.iter().copied()
+    }
+
+    /// Records the ARInfo of a switch; `None`: it has none.
+    pub fn put_ar_info(&mut self, guid: Guid, info: Option<ArInfo>) {
+        let Some(switch) = self.switch_mut(guid) else {
+            return;
+        };
+        switch.ar_info = info;
+        if info.is_some_and(|info| info.uses_groups()) {
+            self.adaptive.insert(guid);
+        } else {
+            self.adaptive.remove(&guid);
+        }
     }
 
     /// What only a switch has, to write tables into. That does not touch the switch: they come by the thousand, and no model
     /// has them. SwitchInfo is written by [`Inventory::put_switch_info`].
     pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut SwitchRecord> {
-        self.nodes.get_mut(&guid)?.switch.as_mut()
+        let (switch, _) = self.switch_with_ports_mut(guid)?;
+        Some(switch)
+    }
+
+    /// As [`Inventory::switch_mut`], with the ports of the switch.
+    pub fn switch_with_ports_mut(
+        &mut self,
+        guid: Guid,
+    ) -> Option<(&mut SwitchRecord, &[PortRecord])> {
+        let node = self.nodes.get_mut(&guid)?;
+        let switch = node.switch.as_mut()?;
+        self.writes.note(guid);
+        Some((switch, &node.ports))
     }
 
     /// Records the SwitchInfo of a node that is known to be a switch.
@@ -488,14 +542,17 @@ impl Inventory {
         {
             switch.info = *info;
             self.touched.insert(guid);
+            self.writes.note(guid);
         }
     }
 
     /// What all switches have but SwitchInfo, to write into.
-    pub fn switches_mut(&mut self) -> impl Iterator<Item = (&mut SwitchRecord, &[PortRecord])> {
-        self.nodes
-            .values_mut()
-            .filter_map(|node| Some((node.switch.as_mut()?, &node.ports[..])))
+    pub fn switches_mut(&mut self) -> impl Iterator<Item = &mut SwitchRecord> {
+        for &guid in &self.switches {
+            self.writes.note(guid);
+        }
+        let nodes = self.nodes.values_mut();
+        nodes.filter_map(|node| node.switch.as_mut())
     }
 
     /// Why all paths were searched, if they were since the last call.
@@ -535,6 +592,10 @@ impl Inventory {
     pub fn insert(&mut self, guid: Guid, node: NodeRecord) {
         self.touched.insert(guid);
         self.rewired.insert(guid);
+        if node.is_switch() {
+            self.switches.insert(guid);
+            self.writes.note(guid);
+        }
         self.nodes.insert(guid, node);
     }
 
@@ -544,6 +605,10 @@ impl Inventory {
         self.touched.insert(guid);
         self.rewired.insert(guid);
         self.suspects.remove(&guid);
+        self.adaptive.remove(&guid);
+        if self.switches.remove(&guid) {
+            self.writes.note(guid);
+        }
         self.managers.retain(|port| port.node != guid);
         for peer in node.ports.iter().filter_map(|port| port.peer) {
             if let Some(port) = self.port_mut(peer)

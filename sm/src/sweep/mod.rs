@@ -34,6 +34,7 @@ mod paths;
 pub mod reach;
 mod reset;
 mod suspicion;
+pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 

@@ -1,0 +1,64 @@
+//! What switches hold, as plans depend on it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+
+use crate::plan::Held;
+use crate::sweep::inventory::Inventory;
+use crate::sweep::writes::Mark;
+
+/// The forwarding tables of all switches, kept from job to job: a job costs the switches that were written into since the
+/// last one.
+#[derive(Default)]
+pub(super) struct Hardware {
+    /// In the order of their GUIDs. A job that is under way shares it.
+    held: Arc<Vec<Held>>,
+    mark: Mark,
+    suspects: BTreeSet<Guid>,
+}
+
+impl Hardware {
+    /// As `inventory` has them now.
+    pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<Vec<Held>> {
+        let mut changed: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
+        changed.extend(self.suspects.symmetric_difference(&inventory.suspects));
+        if !changed.is_empty() {
+            let held = Arc::make_mut(&mut self.held);
+            for guid in changed {
+                let place = held.binary_search_by_key(&guid, |held| held.switch);
+                match (place, held_by(inventory, guid)) {
+                    (Ok(place), Some(now)) => held[place] = now,
+                    (Ok(place), None) => {
+                        held.remove(place);
+                    }
+                    (Err(place), Some(now)) => held.insert(place, now),
+                    (Err(_), None) => {}
+                }
+            }
+        }
+        self.mark = inventory.mark();
+        self.suspects.clone_from(&inventory.suspects);
+        debug_assert!(self.is_of(inventory));
+        self.held.clone()
+    }
+
+    fn is_of(&self, inventory: &Inventory) -> bool {
+        let all = inventory.switches();
+        let all = all.filter_map(|(guid, ..)| held_by(inventory, guid));
+        self.held.iter().eq(all.collect::<Vec<_>>().iter())
+    }
+}
+
+fn held_by(inventory: &Inventory, guid: Guid) -> Option<Held> {
+    let switch = inventory.node(guid)?.switch.as_ref()?;
+    let top = switch.info.linear_fdb_top();
+    Some(Held {
+        switch: guid,
+        entries: switch.lft.entries().clone(),
+        complete: switch.lft.is_complete(top),
+        sent: switch.lft.sent(top).collect(),
+        is_suspect: inventory.suspects.contains(&guid),
+    })
+}

@@ -1,0 +1,66 @@
+//! Which switches were written into since somebody looked last.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rsm_ids::Guid;
+
+/// A moment between two writes. The default is before the first one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Mark(u64);
+
+/// Switches in the order in which each was last written into.
+///
+/// Any number of readers each keep a [`Mark`] of their own, so that what a reader derives from all switches costs it
+/// those that were written into since it last did.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Writes {
+    count: u64,
+    /// By the number of the last write.
+    order: BTreeMap<u64, Guid>,
+    last: HashMap<Guid, u64>,
+}
+
+impl Writes {
+    /// `guid` is written into, met or dropped.
+    pub(super) fn note(&mut self, guid: Guid) {
+        self.count += 1;
+        if let Some(before) = self.last.insert(guid, self.count) {
+            self.order.remove(&before);
+        }
+        self.order.insert(self.count, guid);
+    }
+
+    /// Now.
+    pub(super) fn mark(&self) -> Mark {
+        Mark(self.count)
+    }
+
+    /// The switches that were noted after `mark`, each once.
+    pub(super) fn since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
+        self.order.range(mark.0 + 1..).map(|(_, &guid)| guid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reader_sees_every_write_after_its_mark_once() {
+        let mut writes = Writes::default();
+        let since =
+            |writes: &Writes, mark| writes.since(mark).map(|guid| guid.0).collect::<Vec<_>>();
+        for guid in [1, 2, 1] {
+            writes.note(Guid(guid));
+        }
+        assert_eq!(since(&writes, Mark::default()), [2, 1]);
+        let early = writes.mark();
+        assert_eq!(since(&writes, early), Vec::<u64>::new());
+        writes.note(Guid(2));
+        let late = writes.mark();
+        writes.note(Guid(3));
+        writes.note(Guid(3));
+        assert_eq!(since(&writes, early), [2, 3]);
+        assert_eq!(since(&writes, late), [3]);
+    }
+}
