@@ -16,9 +16,6 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 /// How many service levels there are.
 pub const SERVICE_LEVELS: usize = 16;
 
-/// How many virtual lanes can carry data: VL 15 is for management (IBA 7.6.2).
-pub const DATA_VLS: u8 = 15;
-
 /// The lane of each service level, as one SLtoVLMappingTable holds it.
 pub type Row = [u8; SERVICE_LEVELS];
 

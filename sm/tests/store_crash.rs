@@ -10,18 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsm::store::io::Disk;
-use rsm::store::{
-    ChangeSet, LidClaim, LoadReport, Namespace, Origin, Persisted, SledStore, Store,
-    TableFingerprint,
-};
+use rsm::store::{ChangeSet, LidClaim, LoadReport, Namespace, Origin, Persisted, SledStore, Store};
 use rsm_ids::{Guid, Lid, Lmc};
 
 const DIR: &str = "RSM_TEST_STORE_DIR";
 const COMMITS: &str = "RSM_TEST_STORE_COMMITS";
 const DIE_AT: &str = "RSM_TEST_STORE_DIE_AT";
 
-/// What commit `n` (from 1) changes: a few claims, one of them moved later and one removed, a
-/// fingerprint and a record. Every commit changes something of an earlier one.
+/// What commit `n` (from 1) changes: a few claims, one of them moved later and one removed, and
+/// two records. Every commit changes something of an earlier one.
 fn changes(n: u64) -> ChangeSet {
     let mut set = ChangeSet::new();
     for i in 0..40 {
@@ -35,9 +32,8 @@ fn changes(n: u64) -> ChangeSet {
     }
     set.remove_claim(Guid(0x1_0000 + (n * 40).saturating_sub(17)));
     let table: Vec<u8> = (0..2000u32).map(|i| (u64::from(i) * n) as u8).collect();
-    set.set_fingerprint(Guid(n % 7 + 1), TableFingerprint::of(Lid(1999), &table))
-        .unwrap();
     let namespace = Namespace::new("crash").unwrap();
+    set.set_record(&namespace, &[n as u8 % 7], &table).unwrap();
     set.set_record(&namespace, &(n % 11).to_be_bytes(), &vec![n as u8; 300])
         .unwrap();
     set.set_plan_generation(n);

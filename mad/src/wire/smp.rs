@@ -238,11 +238,6 @@ impl Smp {
         &self.initial_path
     }
 
-    /// The initial path, to be changed in place.
-    pub fn initial_path_mut(&mut self) -> &mut [u8; 64] {
-        &mut self.initial_path
-    }
-
     /// The entry ports that nodes on the way wrote down, which are the exit ports on the way back.
     pub fn return_path(&self) -> &[u8; 64] {
         &self.return_path

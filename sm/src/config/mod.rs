@@ -68,12 +68,3 @@ pub fn load_guid_file(file: &Path) -> Result<BTreeSet<Guid>, ConfigError> {
     }
     Ok(guids)
 }
-
-/// Reads OpenSM's table of LIDs; see [`parse_guid2lid`].
-///
-/// # Errors
-///
-/// If the file cannot be read.
-pub fn load_guid2lid(file: &Path) -> Result<Guid2Lid, ConfigError> {
-    Ok(parse_guid2lid(file, &load::read_text(file)?))
-}

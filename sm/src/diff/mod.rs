@@ -397,8 +397,3 @@ fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Ve
     }
     blocks
 }
-
-/// Whether the port's state is short of Active.
-pub fn is_short_of_active(info: &PortInfo) -> bool {
-    matches!(info.port_state(), PortState::Init | PortState::Armed)
-}

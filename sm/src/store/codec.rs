@@ -14,7 +14,7 @@
 
 use rsm_ids::{Guid, Lid, Lmc};
 
-use super::records::{LidClaim, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX, TableFingerprint};
+use super::records::{LidClaim, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX};
 use super::{Checksum, Persisted};
 
 /// The version of the database's layout as a whole. A store with another one is refused.
@@ -22,7 +22,6 @@ pub(super) const SCHEMA: u16 = 1;
 
 const TAG_SENTINEL: u8 = 0x00;
 const TAG_CLAIM: u8 = 0x01;
-const TAG_FINGERPRINT: u8 = 0x02;
 const TAG_RECORD: u8 = 0x80;
 
 /// The version of each value's payload.
@@ -36,7 +35,6 @@ pub(super) const SENTINEL_KEY: [u8; 1] = [TAG_SENTINEL];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Record {
     Claim(Guid, LidClaim),
-    Fingerprint(Guid, TableFingerprint),
     Generic(Namespace, Vec<u8>, Vec<u8>),
 }
 
@@ -67,10 +65,6 @@ pub(super) fn claim_key(guid: Guid) -> Vec<u8> {
     guid_key(TAG_CLAIM, guid)
 }
 
-pub(super) fn fingerprint_key(guid: Guid) -> Vec<u8> {
-    guid_key(TAG_FINGERPRINT, guid)
-}
-
 pub(super) fn record_key(namespace: &Namespace, key: &[u8]) -> Vec<u8> {
     let name = namespace.as_str().as_bytes();
     // `Namespace` is at most NAMESPACE_MAX bytes long, so its length fits one byte.
@@ -86,25 +80,11 @@ fn guid_key(tag: u8, guid: Guid) -> Vec<u8> {
     bytes
 }
 
-/// Whether the record is more than a shortcut: whether the export holds it too.
-pub(super) fn is_essential(key: &[u8]) -> bool {
-    key.first() != Some(&TAG_FINGERPRINT)
-}
-
 pub(super) fn claim_value(key: &[u8], claim: &LidClaim) -> Vec<u8> {
     let mut payload = Vec::with_capacity(11);
     payload.extend_from_slice(&claim.lid.0.to_be_bytes());
     payload.push(claim.lmc.get());
     payload.extend_from_slice(&claim.last_seen.to_be_bytes());
-    seal(key, &payload)
-}
-
-pub(super) fn fingerprint_value(key: &[u8], fingerprint: &TableFingerprint) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(2 + fingerprint.blocks.len() * 4);
-    payload.extend_from_slice(&fingerprint.linear_fdb_top.0.to_be_bytes());
-    for block in &fingerprint.blocks {
-        payload.extend_from_slice(&block.to_be_bytes());
-    }
     seal(key, &payload)
 }
 
@@ -151,12 +131,6 @@ pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Record, Damaged> {
             let claim = decode_claim(payload).ok_or_else(|| wrong("is not a LID claim"))?;
             Ok(Record::Claim(guid, claim))
         }
-        Some((&TAG_FINGERPRINT, rest)) => {
-            let guid = guid(rest).ok_or_else(|| wrong("is not named by a GUID"))?;
-            let print =
-                decode_fingerprint(payload).ok_or_else(|| wrong("is not a table fingerprint"))?;
-            Ok(Record::Fingerprint(guid, print))
-        }
         Some((&TAG_RECORD, rest)) => {
             let (namespace, name) =
                 decode_name(rest).ok_or_else(|| wrong("has no valid namespace"))?;
@@ -177,11 +151,6 @@ pub(super) fn encode_all(state: &Persisted) -> Vec<(Vec<u8>, Vec<u8>)> {
     for (&guid, claim) in &state.claims {
         let key = claim_key(guid);
         let value = claim_value(&key, claim);
-        all.push((key, value));
-    }
-    for (&guid, fingerprint) in &state.fingerprints {
-        let key = fingerprint_key(guid);
-        let value = fingerprint_value(&key, fingerprint);
         all.push((key, value));
     }
     for (namespace, table) in &state.records {
@@ -244,19 +213,6 @@ fn decode_claim(payload: &[u8]) -> Option<LidClaim> {
     (fields.0.is_empty() && claim.is_valid()).then_some(claim)
 }
 
-fn decode_fingerprint(payload: &[u8]) -> Option<TableFingerprint> {
-    let mut fields = Fields(payload);
-    let linear_fdb_top = Lid(fields.u16()?);
-    let (blocks, rest) = fields.0.as_chunks::<4>();
-    if !rest.is_empty() || blocks.len() > TableFingerprint::BLOCKS_MAX {
-        return None;
-    }
-    Some(TableFingerprint {
-        linear_fdb_top,
-        blocks: blocks.iter().map(|b| u32::from_be_bytes(*b)).collect(),
-    })
-}
-
 fn decode_name(rest: &[u8]) -> Option<(Namespace, Vec<u8>)> {
     let (&length, rest) = rest.split_first()?;
     let (name, key) = rest.split_at_checked(usize::from(length))?;
@@ -307,7 +263,6 @@ mod tests {
         let value = claim_value(&key, &claim(5));
         assert_eq!(decode(&key, &value), Ok(Record::Claim(Guid(1), claim(5))));
         assert!(decode(&claim_key(Guid(2)), &value).is_err());
-        assert!(decode(&fingerprint_key(Guid(1)), &value).is_err());
     }
 
     #[test]
@@ -325,7 +280,6 @@ mod tests {
     fn keys_sort_by_table_then_number() {
         let mut keys = vec![
             record_key(&Namespace::new("a").unwrap(), b""),
-            fingerprint_key(Guid(1)),
             claim_key(Guid(256)),
             claim_key(Guid(255)),
             SENTINEL_KEY.to_vec(),
@@ -335,7 +289,6 @@ mod tests {
             SENTINEL_KEY.to_vec(),
             claim_key(Guid(255)),
             claim_key(Guid(256)),
-            fingerprint_key(Guid(1)),
             record_key(&Namespace::new("a").unwrap(), b""),
         ];
         assert_eq!(keys, expected);
@@ -368,18 +321,9 @@ mod tests {
         }
 
         #[test]
-        fn fingerprints_and_records_round_trip(
-            guid: u64, top: u16, blocks in prop::collection::vec(any::<u32>(), 0..800),
+        fn records_round_trip(
             name in "[a-z0-9_-]{1,32}", record: Vec<u8>, payload: Vec<u8>,
         ) {
-            let print = TableFingerprint { linear_fdb_top: Lid(top), blocks };
-            let key = fingerprint_key(Guid(guid));
-            let decoded = decode(&key, &fingerprint_value(&key, &print));
-            if print.blocks.len() <= TableFingerprint::BLOCKS_MAX {
-                prop_assert_eq!(decoded, Ok(Record::Fingerprint(Guid(guid), print)));
-            } else {
-                prop_assert!(decoded.is_err());
-            }
             let namespace = Namespace::new(&name).unwrap();
             let key = record_key(&namespace, &record);
             let value = record_value(&key, &payload);

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A commit is appended, so that it costs what it changes; see [`Exporter`]. A file that was cut in the middle of a
-//! commit holds the commits before. Table fingerprints are left out: they can be read back from the switches.
+//! commit holds the commits before.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ use super::{ChangeSet, Checksum, Persisted, StoreError};
 pub(super) struct Export {
     /// The store's generation it was taken at.
     pub(super) generation: u64,
-    /// The contents, without fingerprints.
+    /// The contents.
     pub(super) state: Persisted,
     /// Bytes behind the last whole commit: of one that was interrupted, or damaged since.
     pub(super) cut_off: usize,

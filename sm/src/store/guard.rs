@@ -339,9 +339,6 @@ fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
             Ok(Record::Claim(guid, claim)) => {
                 state.claims.insert(guid, claim);
             }
-            Ok(Record::Fingerprint(guid, fingerprint)) => {
-                state.fingerprints.insert(guid, fingerprint);
-            }
             Ok(Record::Generic(namespace, key, value)) => {
                 let table = state.records.entry(namespace).or_default();
                 table.insert(key, value);

@@ -39,7 +39,7 @@ impl Layout {
         self.dir.join("store.meta")
     }
 
-    /// The export, up to the last commit that changed something essential.
+    /// The export, up to the last commit that changed a record.
     pub(super) fn export(&self) -> PathBuf {
         self.dir.join("export.jsonl")
     }

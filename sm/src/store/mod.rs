@@ -1,7 +1,7 @@
 //! What survives a restart.
 //!
-//! The store is a *cache of claims*: which port holds which LIDs, what the forwarding tables held
-//! when they were last written, how far the generations have counted. Losing it costs a sweep,
+//! The store is a *cache of claims*: which port holds which LIDs, what hosts have
+//! registered, how far the generations have counted. Losing it costs a sweep,
 //! never correctness, because what ports hold wins over what the disk says. So whatever happens to
 //! the files, [`SledStore::open`] ends in one of three ways: with everything that was committed;
 //! with the last export and a report that says why; or with an error that says what to do, and
@@ -33,8 +33,8 @@ pub use checksum::Checksum;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use records::{
-    ChangeError, ChangeSet, LFT_BLOCK, LidClaim, NAMESPACE_MAX, Namespace, NamespaceError,
-    Persisted, RECORD_KEY_MAX, RECORD_VALUE_MAX, TableFingerprint,
+    ChangeError, ChangeSet, LidClaim, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
+    RECORD_KEY_MAX, RECORD_VALUE_MAX,
 };
 pub use report::{LoadReport, Origin, Quarantined};
 pub use sled_store::SledStore;

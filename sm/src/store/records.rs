@@ -3,8 +3,6 @@ use std::fmt;
 
 use rsm_ids::{Guid, Lid, Lmc};
 
-use super::Checksum;
-
 /// The longest namespace, in bytes; it is repeated in the key of each of its records.
 pub const NAMESPACE_MAX: usize = 32;
 /// The longest key of a generic record, in bytes. An MGID with a port GID is 32.
@@ -31,57 +29,6 @@ impl LidClaim {
         let last = u32::from(self.lid.0) + u32::from(self.lmc.lids()) - 1;
         self.lid.is_unicast() && last <= u32::from(Lid::UNICAST_LAST.0) && self.lmc.aligns(self.lid)
     }
-}
-
-/// How many bytes one block of a linear forwarding table holds (IBA 14.2.5.10).
-pub const LFT_BLOCK: usize = 64;
-
-/// What a switch's linear forwarding table held when it was last known to be programmed.
-///
-/// After a restart a sample of blocks is read back and compared; where they match, the rest can
-/// be read in the background.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct TableFingerprint {
-    /// LinearFDBTop: the highest LID the switch forwards (IBA 14.2.5.4).
-    pub linear_fdb_top: Lid,
-    /// One hash for each block of 64 entries from LID 0 on.
-    pub blocks: Vec<u32>,
-}
-
-impl TableFingerprint {
-    /// The most blocks a table of unicast LIDs has.
-    pub const BLOCKS_MAX: usize = (Lid::UNICAST_LAST.0 as usize + 1).div_ceil(LFT_BLOCK);
-
-    /// The fingerprint of a table that holds the output port of LID `i` in `ports[i]`.
-    /// A last block that is not full counts as padded with 255 ("drop").
-    pub fn of(linear_fdb_top: Lid, ports: &[u8]) -> TableFingerprint {
-        let blocks = ports
-            .chunks(LFT_BLOCK)
-            .take(Self::BLOCKS_MAX)
-            .map(|chunk| {
-                let mut block = [0xff; LFT_BLOCK];
-                block[..chunk.len()].copy_from_slice(chunk);
-                block_hash(&block)
-            })
-            .collect();
-        TableFingerprint {
-            linear_fdb_top,
-            blocks,
-        }
-    }
-
-    /// Whether block `index`, as read from the switch, is what the fingerprint was taken of.
-    /// A block past the fingerprint's end never matches.
-    pub fn matches(&self, index: usize, block: &[u8; LFT_BLOCK]) -> bool {
-        self.blocks.get(index) == Some(&block_hash(block))
-    }
-}
-
-/// Both halves of the checksum folded into one: blocks that differ in one entry still differ in
-/// the 64-bit value, and 32 bits of it make a wrong match a matter of one in four thousand million.
-fn block_hash(block: &[u8; LFT_BLOCK]) -> u32 {
-    let sum = Checksum::of(block);
-    (sum ^ (sum >> 32)) as u32
 }
 
 /// The name of a table of generic records: 1 to 32 characters of `a-z`, `0-9`, `_` and `-`.
@@ -123,8 +70,6 @@ impl fmt::Display for Namespace {
 pub struct Persisted {
     /// Port GUID → the LIDs it holds.
     pub claims: BTreeMap<Guid, LidClaim>,
-    /// Node GUID of a switch → what its forwarding table held.
-    pub fingerprints: BTreeMap<Guid, TableFingerprint>,
     /// The generation of the last plan; the next one is higher.
     pub plan_generation: u64,
     /// Tables of later parts, opaque to the store: key → value.
@@ -134,8 +79,12 @@ pub struct Persisted {
 impl Persisted {
     /// Makes the changes of `changes`.
     pub fn apply(&mut self, changes: &ChangeSet) {
-        merge(&mut self.claims, &changes.claims);
-        merge(&mut self.fingerprints, &changes.fingerprints);
+        for (&guid, claim) in &changes.claims {
+            match claim {
+                Some(claim) => self.claims.insert(guid, *claim),
+                None => self.claims.remove(&guid),
+            };
+        }
         if let Some(generation) = changes.plan_generation {
             self.plan_generation = generation;
         }
@@ -163,7 +112,7 @@ impl Persisted {
     /// How many records that is on disk; the plan generation is not one.
     pub fn len(&self) -> usize {
         let generic: usize = self.records.values().map(BTreeMap::len).sum();
-        self.claims.len() + self.fingerprints.len() + generic
+        self.claims.len() + generic
     }
 
     /// Whether there is no record at all.
@@ -172,24 +121,10 @@ impl Persisted {
     }
 }
 
-fn merge<V: Clone>(into: &mut BTreeMap<Guid, V>, changes: &BTreeMap<Guid, Option<V>>) {
-    for (&guid, value) in changes {
-        match value {
-            Some(value) => {
-                into.insert(guid, value.clone());
-            }
-            None => {
-                into.remove(&guid);
-            }
-        }
-    }
-}
-
 /// What one commit changes. A later change of the same record replaces an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ChangeSet {
     pub(super) claims: BTreeMap<Guid, Option<LidClaim>>,
-    pub(super) fingerprints: BTreeMap<Guid, Option<TableFingerprint>>,
     pub(super) plan_generation: Option<u64>,
     pub(super) records: BTreeMap<(Namespace, Vec<u8>), Option<Vec<u8>>>,
 }
@@ -206,14 +141,6 @@ pub enum ChangeError {
         lid: Lid,
         /// Its LMC.
         lmc: Lmc,
-    },
-    /// More blocks than a table has.
-    #[error("the fingerprint of switch {guid} has {blocks} blocks: expected at most {max}", max = TableFingerprint::BLOCKS_MAX)]
-    Fingerprint {
-        /// The switch.
-        guid: Guid,
-        /// How many blocks were given.
-        blocks: usize,
     },
     /// The key of a generic record is too long.
     #[error("a key of {bytes} bytes in `{namespace}`: expected at most {RECORD_KEY_MAX}")]
@@ -243,22 +170,17 @@ impl ChangeSet {
     pub fn merge(&mut self, later: ChangeSet) {
         let ChangeSet {
             claims,
-            fingerprints,
             plan_generation,
             records,
         } = later;
         self.claims.extend(claims);
-        self.fingerprints.extend(fingerprints);
         self.plan_generation = plan_generation.or(self.plan_generation);
         self.records.extend(records);
     }
 
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
-        self.claims.is_empty()
-            && self.fingerprints.is_empty()
-            && self.records.is_empty()
-            && self.plan_generation.is_none()
+        self.claims.is_empty() && self.records.is_empty() && self.plan_generation.is_none()
     }
 
     /// The port `guid` holds `claim`.
@@ -274,25 +196,6 @@ impl ChangeSet {
     /// The port `guid` holds no LID any more.
     pub fn remove_claim(&mut self, guid: Guid) {
         self.claims.insert(guid, None);
-    }
-
-    /// The forwarding table of switch `guid` holds what `fingerprint` says.
-    pub fn set_fingerprint(
-        &mut self,
-        guid: Guid,
-        fingerprint: TableFingerprint,
-    ) -> Result<(), ChangeError> {
-        let blocks = fingerprint.blocks.len();
-        if blocks > TableFingerprint::BLOCKS_MAX {
-            return Err(ChangeError::Fingerprint { guid, blocks });
-        }
-        self.fingerprints.insert(guid, Some(fingerprint));
-        Ok(())
-    }
-
-    /// Nothing is known any more about the forwarding table of switch `guid`.
-    pub fn remove_fingerprint(&mut self, guid: Guid) {
-        self.fingerprints.insert(guid, None);
     }
 
     /// The generation of the plan in force.
@@ -346,21 +249,6 @@ mod tests {
             assert!(ChangeSet::new().set_claim(Guid(1), bad).is_err());
         }
         assert!(ChangeSet::new().set_claim(Guid::ZERO, claim(1, 0)).is_err());
-    }
-
-    #[test]
-    fn a_fingerprint_tells_each_block_apart() {
-        let mut ports = vec![3u8; 100];
-        let before = TableFingerprint::of(Lid(99), &ports);
-        assert_eq!(before.blocks.len(), 2);
-        ports[70] = 4;
-        let after = TableFingerprint::of(Lid(99), &ports);
-        assert_eq!(before.blocks[0], after.blocks[0]);
-        assert_ne!(before.blocks[1], after.blocks[1]);
-        let mut last = [0xff; LFT_BLOCK];
-        last[..36].copy_from_slice(&ports[64..]);
-        assert!(after.matches(1, &last));
-        assert!(!after.matches(0, &last) && !after.matches(2, &last));
     }
 
     #[test]

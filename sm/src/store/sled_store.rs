@@ -16,7 +16,7 @@ use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 /// <dir>/lock               held while a daemon runs
 /// <dir>/db/                sled's files
 /// <dir>/store.meta         what db must at least hold
-/// <dir>/export.jsonl       the essential tables as text, and what later commits changed in them
+/// <dir>/export.jsonl       all tables as text, and what later commits changed in them
 /// <dir>/export.prev.jsonl  the same file before it was last written anew
 /// <dir>/db.prev/           db as found after the last unclean stop, before it was opened
 /// <dir>/quarantine/NNNNNN/ databases that could not be trusted, the last three
@@ -101,13 +101,6 @@ impl SledStore {
         for (&guid, claim) in &changes.claims {
             let key = codec::claim_key(guid);
             let value = claim.as_ref().map(|c| codec::claim_value(&key, c));
-            encoded.push((key, value));
-        }
-        for (&guid, fingerprint) in &changes.fingerprints {
-            let key = codec::fingerprint_key(guid);
-            let value = fingerprint
-                .as_ref()
-                .map(|f| codec::fingerprint_value(&key, f));
             encoded.push((key, value));
         }
         for ((namespace, name), payload) in &changes.records {
@@ -201,9 +194,8 @@ impl Store for SledStore {
         let sentinel = self.sentinel_after(&effective, generation, plan_generation);
 
         // What may fail for want of space comes first, under temporary names.
-        let essential = effective.iter().any(|(key, _)| codec::is_essential(key));
         let files = (&self.disk, &self.layout);
-        let export = (essential || self.unpublished.export)
+        let export = (!effective.is_empty() || self.unpublished.export)
             .then(|| {
                 self.exporter
                     .prepare(files, &self.state, changes, &sentinel)

@@ -35,14 +35,14 @@ fn claims(range: std::ops::RangeInclusive<u16>) -> ChangeSet {
     changes
 }
 
-/// A closed store of `PORTS` claims in two commits, and one fingerprint.
+/// A closed store of `PORTS` claims in two commits, and one generic record.
 fn filled(dir: &Path) -> Persisted {
     let mut store = SledStore::open(dir).unwrap();
     store.commit(&claims(1..=PORTS / 2)).unwrap();
     let mut changes = claims(PORTS / 2 + 1..=PORTS);
     changes.set_plan_generation(17);
-    let print = TableFingerprint::of(Lid(9), &[1; 200]);
-    changes.set_fingerprint(Guid(5), print).unwrap();
+    let table = Namespace::new("filled").unwrap();
+    changes.set_record(&table, b"key", &[1; 200]).unwrap();
     store.commit(&changes).unwrap();
     store.close().unwrap();
     store.load().unwrap().0
@@ -120,7 +120,7 @@ fn removing_and_replacing_reach_the_disk() {
     changes
         .set_claim(Guid(0x0002_c903_0000_0002), claim(0x1000))
         .unwrap();
-    changes.remove_fingerprint(Guid(5));
+    changes.remove_record(&Namespace::new("filled").unwrap(), b"key");
     changes.set_record(&table, b"a", b"1").unwrap();
     changes.set_record(&table, b"b", b"2").unwrap();
     store.commit(&changes).unwrap();
@@ -134,7 +134,6 @@ fn removing_and_replacing_reach_the_disk() {
     assert_eq!(state, expected);
     assert_eq!(state.claims.len(), usize::from(PORTS) - 1);
     assert_eq!(state.claims[&Guid(0x0002_c903_0000_0002)].lid, Lid(0x1000));
-    assert!(state.fingerprints.is_empty());
     let records = BTreeMap::from([(b"b".to_vec(), b"2".to_vec())]);
     assert_eq!(state.records, BTreeMap::from([(table, records)]));
 }
@@ -209,7 +208,7 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Opens a store whose database was harmed; everything essential must be there and the harm reported.
+/// Opens a store whose database was harmed; every record must be there and the harm reported.
 fn assert_restored(dir: &Path, before: &Persisted) -> Quarantined {
     let (state, report) = load(dir);
     assert!(matches!(report.origin, Origin::Export(_)), "{report}");

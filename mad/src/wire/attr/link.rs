@@ -110,21 +110,6 @@ pub enum Speed {
 }
 
 impl Speed {
-    /// Bits on the wire per second and lane, in kb/s.
-    pub const fn signalling_kbps(self) -> u32 {
-        match self {
-            Self::Sdr => 2_500_000,
-            Self::Ddr => 5_000_000,
-            Self::Qdr => 10_000_000,
-            Self::Fdr10 => 10_312_500,
-            Self::Fdr => 14_062_500,
-            Self::Edr => 25_781_250,
-            Self::Hdr => 53_125_000,
-            Self::Ndr => 106_250_000,
-            Self::Xdr => 212_500_000,
-        }
-    }
-
     /// What is left of a lane after line coding (8b/10b up to QDR, 64b/66b up to EDR, 256b/257b and Reed-Solomon
     /// RS(544, 514) above), in kb/s.
     pub const fn data_kbps(self) -> u32 {

@@ -52,9 +52,6 @@ bits! { MlnxExtPortInfo {
 } }
 
 impl MlnxExtPortInfo {
-    /// In [`Self::state_change_enable`]: LinkSpeedEnabled counts.
-    pub const CHANGE_LINK_SPEED: u8 = 0x01;
-
     /// The attribute modifier for `port`.
     pub const fn modifier(port: PortNum) -> u32 {
         port.0 as u32

@@ -86,24 +86,6 @@ impl PartitionPlan {
     }
 }
 
-/// The P_Keys by which the holders of two tables can talk to each other: those of the partitions that both are in, one of
-/// them as a full member (IBA 10.9.3). By ascending partition, as the holder of `a` has them: as a full member where it is one.
-pub fn in_common(a: &[PKey], b: &[PKey]) -> Vec<PKey> {
-    let mut common: Vec<PKey> = a
-        .iter()
-        .copied()
-        .filter(|key| key.is_valid())
-        .filter(|key| {
-            let talks =
-                |other: &PKey| other.base() == key.base() && (other.is_full() || key.is_full());
-            b.iter().any(talks)
-        })
-        .collect();
-    common.sort_unstable_by_key(|key| (key.base(), !key.is_full()));
-    common.dedup_by_key(|key| key.base());
-    common
-}
-
 /// The tables of every end port of `fabric`, with the keys that it holds in their places.
 pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
     let ports = EndPorts::of(fabric, fabric.end_ports().map(|(at, _)| at).collect());

@@ -255,17 +255,3 @@ fn held_keys_stay_in_place() {
         [0xffff, 0x8002, 0x0005, 0, 0x8001]
     );
 }
-
-#[test]
-fn what_two_ports_have_in_common() {
-    let keys = |raw: &[u16]| raw.iter().copied().map(PKey).collect::<Vec<_>>();
-    let common = |a: &[u16], b: &[u16]| in_common(&keys(a), &keys(b));
-    assert_eq!(
-        common(&[0xffff, 0, 0x8003, 0x0001], &[0x7fff, 0x0003, 0x8001, 0]),
-        keys(&[0x0001, 0x8003, 0xffff])
-    );
-    assert_eq!(common(&[0x7fff, 0x8002], &[0x7fff, 0x8003]), []);
-    assert_eq!(common(&[0x0004, 0x8004], &[0x0004]), keys(&[0x8004]));
-    assert_eq!(common(&[0x0004, 0x8004], &[0x8004]), keys(&[0x8004]));
-    assert_eq!(common(&[0, 0], &[0, 0x8000]), []);
-}
