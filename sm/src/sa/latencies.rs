@@ -3,21 +3,21 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Each power of two is parted in so many buckets of the same width, so that the bounds of a bucket are an eighth apart at
+use histogram::AtomicHistogram;
+
+/// Each power of two is parted in 2^3 buckets of the same width, so that the bounds of a bucket are an eighth apart at
 /// most; below it every nanosecond has one.
-const PARTS: usize = 1 << PART_BITS;
-const PART_BITS: u32 = 3;
+const GROUPING_POWER: u8 = 3;
 
-/// Times of 2^36 ns and more, 69 s, share the last bucket: nobody waits so long for an answer.
-const BEYOND: u32 = 36;
-
-/// The one for what is beyond included: 2 KiB.
-const BUCKETS: usize = (((BEYOND - PART_BITS + 1) as usize) << PART_BITS) + 1;
+/// Times of 2^36 ns and more, 69 s, are counted together: no host waits so long for an answer.
+const MAX_VALUE_POWER: u8 = 36;
 
 /// A histogram that many threads may add to while others read it. Adding costs two atomic additions.
 #[derive(Debug)]
 pub struct Latencies {
-    buckets: [AtomicU64; BUCKETS],
+    bounded: AtomicHistogram,
+    /// How many took 2^[`MAX_VALUE_POWER`] ns or more.
+    beyond: AtomicU64,
     sum_nanos: AtomicU64,
 }
 
@@ -34,7 +34,10 @@ pub struct LatencyCounts {
 impl Default for Latencies {
     fn default() -> Latencies {
         Latencies {
-            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            bounded: AtomicHistogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect(
+                "the grouping power is below the power of the largest value, which is below 64",
+            ),
+            beyond: AtomicU64::new(0),
             sum_nanos: AtomicU64::new(0),
         }
     }
@@ -44,17 +47,22 @@ impl Latencies {
     /// Counts one more.
     pub fn add(&self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.buckets[index(nanos)].fetch_add(1, Ordering::Relaxed);
+        if self.bounded.increment(nanos).is_err() {
+            self.beyond.fetch_add(1, Ordering::Relaxed);
+        }
         self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
     /// What was counted so far.
     pub fn counts(&self) -> LatencyCounts {
-        let counts = self.buckets.iter().map(|it| it.load(Ordering::Relaxed));
+        let bounded = self.bounded.load();
+        let bounded = bounded
+            .iter()
+            .map(|bucket| (Some(bucket.end() + 1), bucket.count()));
+        let beyond = (None, self.beyond.load(Ordering::Relaxed));
         LatencyCounts {
-            buckets: (0..)
-                .map(bound)
-                .zip(counts)
+            buckets: bounded
+                .chain([beyond])
                 .filter(|&(_, count)| count > 0)
                 .collect(),
             sum_nanos: self.sum_nanos.load(Ordering::Relaxed),
@@ -79,32 +87,6 @@ impl LatencyCounts {
         });
         at.and_then(|(bound, _)| *bound)
     }
-}
-
-/// The bucket for a time.
-fn index(nanos: u64) -> usize {
-    if nanos >> BEYOND != 0 {
-        return BUCKETS - 1;
-    }
-    let power = nanos.checked_ilog2().unwrap_or(0);
-    match power.checked_sub(PART_BITS) {
-        None => nanos as usize,
-        // Its highest bits, without the first, which the power stands for.
-        Some(shift) => (shift as usize) * PARTS + (nanos >> shift) as usize,
-    }
-}
-
-/// What all times in a bucket are less than; `None` for the last one.
-fn bound(index: usize) -> Option<u64> {
-    if index >= BUCKETS - 1 {
-        return None;
-    }
-    let next = index + 1;
-    if next < PARTS {
-        return Some(next as u64);
-    }
-    let (shift, part) = (next / PARTS - 1, next % PARTS);
-    Some(((PARTS + part) as u64) << shift)
 }
 
 #[cfg(test)]
@@ -161,16 +143,11 @@ mod tests {
         #[test]
         fn every_time_has_a_bucket_that_is_as_narrow_as_promised(power in 0u32..64, low: u64) {
             let nanos = (1 << power) | (low & ((1 << power) - 1));
-            let at = index(nanos);
-            let lower = at.checked_sub(1).map_or(Some(0), bound).unwrap();
-            prop_assert!(lower <= nanos);
-            match bound(at) {
-                Some(upper) => {
-                    prop_assert!(nanos < upper);
-                    prop_assert!(upper - lower == 1 || (upper - lower) * 8 <= lower);
-                }
-                None => prop_assert!(nanos >= 1 << BEYOND),
-            }
+            let bound = (nanos >> MAX_VALUE_POWER == 0).then(|| {
+                let width = nanos.ilog2().saturating_sub(u32::from(GROUPING_POWER));
+                ((nanos >> width) + 1) << width
+            });
+            prop_assert_eq!(of([nanos]).buckets, [(bound, 1)]);
         }
     }
 }
