@@ -3,9 +3,9 @@ use std::sync::Arc;
 use rsm_gdr::Analysis;
 use rsm_gdr::import::{Format, import};
 use rsm_gdr::job::{JobRequest, Pattern};
-use rsm_gdr::render::{self, NcclVersion};
-use rsm_proto::v1;
+use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
 use rsm_proto::v1::gpu_service_server::GpuService;
+use rsm_proto::{Label as _, v1};
 use tokio::sync::{Semaphore, watch};
 use tonic::{Request, Response, Status};
 
@@ -117,33 +117,34 @@ fn gpu(field: &str, index: u32) -> Result<u16, Status> {
     })
 }
 
-fn export(analysis: &Analysis, request: &v1::ExportGpuFileRequest) -> Result<String, Status> {
-    let host = request.host.as_str();
-    let version: NcclVersion = match request.nccl_version.as_str() {
-        "" => NcclVersion::RAILS,
-        text => text.parse().map_err(invalid)?,
+/// The format that a request names.
+fn exporter(request: &v1::ExportGpuFileRequest) -> Result<&'static Exporter, Status> {
+    let name = match request.name.as_str() {
+        "" => v1::GpuFile::label(request.file).unwrap_or_default(),
+        name => name,
     };
-    let prefix = match request.label_prefix.as_str() {
-        "" => "fabric.topograph.run",
-        prefix => prefix,
+    Exporter::named(name).ok_or_else(|| {
+        let names: Vec<&str> = EXPORTERS.iter().map(|exporter| exporter.name).collect();
+        invalid(format!("name: expected one of {}", names.join(", ")))
+    })
+}
+
+fn export(analysis: &Analysis, request: v1::ExportGpuFileRequest) -> Result<String, Status> {
+    let exporter = exporter(&request)?;
+    let options = ExportOptions {
+        host: request.host,
+        nccl: match request.nccl_version.as_str() {
+            "" => NcclVersion::RAILS,
+            text => text.parse().map_err(invalid)?,
+        },
+        label_domain: match request.label_prefix.as_str() {
+            "" => ExportOptions::LABEL_DOMAIN.to_owned(),
+            _ => request.label_prefix,
+        },
     };
-    let file = v1::GpuFile::try_from(request.file).unwrap_or(v1::GpuFile::Unspecified);
-    let text = match file {
-        v1::GpuFile::NcclEnv => render::nccl_environment(analysis, host, version),
-        v1::GpuFile::NcclXml => render::nccl_topology(analysis, host, version),
-        v1::GpuFile::Ucx => render::ucx_script(analysis, host),
-        v1::GpuFile::Nvshmem => render::nvshmem_environment(analysis, host),
-        v1::GpuFile::Mooncake => render::mooncake_json(analysis, host),
-        v1::GpuFile::SlurmTree => render::slurm_tree(analysis),
-        v1::GpuFile::SlurmBlock => render::slurm_block(analysis),
-        v1::GpuFile::SlurmYaml => render::slurm_yaml(analysis),
-        v1::GpuFile::Topograph => render::topograph_graph(analysis),
-        v1::GpuFile::Kubernetes => render::kubernetes_labels(analysis, prefix),
-        v1::GpuFile::Volcano => render::volcano_hypernodes(analysis),
-        v1::GpuFile::Metrics => return Ok(render::metrics(analysis)),
-        v1::GpuFile::Unspecified => return Err(invalid("file: expected one of GpuFile")),
-    };
-    text.map_err(|error| Status::failed_precondition(error.to_string()))
+    exporter
+        .render(analysis, &options)
+        .map_err(|error| Status::failed_precondition(error.to_string()))
 }
 
 #[tonic::async_trait]
@@ -279,7 +280,7 @@ impl GpuService for GpuHints {
         let request = request.into_inner();
         self.work(move |gpus| {
             let analysis = gpus.analysis();
-            let content = export(&analysis, &request)?;
+            let content = export(&analysis, request)?;
             Ok(v1::ExportGpuFileResponse {
                 content,
                 generation: generation(&analysis),

@@ -7,8 +7,10 @@ mod gid;
 mod guid;
 mod lid;
 mod port;
+mod rate;
 
 pub use gid::{Gid, ParseGidError};
 pub use guid::{Guid, ParseGuidError};
 pub use lid::{Lid, Lmc, LmcRangeError, ParseLidError};
 pub use port::PortNum;
+pub use rate::{RATES, rate_code};

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use rsm_ids::RATES;
+
 use crate::wire::attr::{LinkRate, Speed};
 use crate::wire::bits::newtype_fields;
 
@@ -7,33 +9,6 @@ use crate::wire::bits::newtype_fields;
 /// compare [`Rate::tenth_gbps`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Rate(pub u8);
-
-/// Codes, and what they stand for in tenths of Gb/s.
-const RATES: [(u8, u16); 23] = [
-    (2, 25),
-    (5, 50),
-    (3, 100),
-    (11, 140),
-    (6, 200),
-    (15, 250),
-    (19, 280),
-    (4, 300),
-    (7, 400),
-    (20, 500),
-    (12, 560),
-    (8, 600),
-    (9, 800),
-    (16, 1000),
-    (13, 1120),
-    (10, 1200),
-    (14, 1680),
-    (17, 2000),
-    (18, 3000),
-    (21, 4000),
-    (22, 6000),
-    (23, 8000),
-    (24, 12000),
-];
 
 impl Rate {
     /// 2.5 Gb/s, the slowest.

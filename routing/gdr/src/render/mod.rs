@@ -13,6 +13,7 @@ mod nccl;
 mod ports;
 mod process;
 mod slurm;
+mod table;
 mod text;
 
 pub use cluster::{kubernetes_labels, topograph_graph, volcano_hypernodes};
@@ -23,4 +24,5 @@ pub use metrics::metrics;
 pub use nccl::{NcclVersion, ParseVersionError, nccl_environment, nccl_topology};
 pub use process::{mooncake_json, nvshmem_environment, ucx_script};
 pub use slurm::{slurm_block, slurm_tree, slurm_yaml};
+pub use table::{EXPORTERS, ExportOptions, Exporter};
 pub use text::describe;

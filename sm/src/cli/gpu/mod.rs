@@ -9,15 +9,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use rsm_gdr::fabric::Fabric;
 use rsm_gdr::findings::Severity;
 use rsm_gdr::hosts::Inventory;
 use rsm_gdr::import::to_json;
 use rsm_gdr::job::{JobRequest, Pattern};
-use rsm_gdr::render::{self, NcclVersion};
+use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
 use rsm_gdr::{Analysis, Config};
-use rsm_mad::wire::sa::Rate;
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::netlist::Netlist;
 use rsm_routing::tables::Tables;
@@ -101,53 +101,33 @@ enum Command {
         /// A file in ibnetdiscover's format, or a generator such as superpod
         fabric: String,
         /// Which file
-        #[arg(value_enum)]
-        file: File,
+        #[arg(value_parser = exporters())]
+        file: &'static Exporter,
         /// The host, for files that are of one
-        #[arg(long, required_if_eq_any = HOST_FILES.map(|file| ("file", file)))]
+        #[arg(long, required_if_eq_any = host_exporters())]
         host: Option<String>,
         /// NCCL's version: rails and planes are written for 2.30.7 and later
         #[arg(long, default_value = "2.30.7", value_name = "VERSION")]
         nccl: NcclVersion,
         /// The domain of Kubernetes' labels
-        #[arg(long, default_value = "fabric.topograph.run", value_name = "DOMAIN")]
+        #[arg(long, default_value = ExportOptions::LABEL_DOMAIN, value_name = "DOMAIN")]
         prefix: String,
     },
 }
 
-/// The names of files that are of one host.
-const HOST_FILES: [&str; 6] = [
-    "nccl-env", "nccl-xml", "ucx", "nvshmem", "mooncake", "ibacm",
-];
+/// The formats of files for other programs, by name.
+fn exporters() -> impl TypedValueParser<Value = &'static Exporter> {
+    let names = EXPORTERS
+        .iter()
+        .map(|exporter| PossibleValue::new(exporter.name).help(exporter.about));
+    PossibleValuesParser::new(names)
+        .try_map(|name| Exporter::named(&name).ok_or("expected the name of a format"))
+}
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum File {
-    /// NCCL's environment
-    NcclEnv,
-    /// NCCL's topology
-    NcclXml,
-    /// UCX's environment for each local rank, as a shell script
-    Ucx,
-    /// NVSHMEM's environment
-    Nvshmem,
-    /// Mooncake's matrix of adapters
-    Mooncake,
-    /// Paths for ibacm (opensm_full_v1)
-    Ibacm,
-    /// Slurm's topology.conf, tree
-    SlurmTree,
-    /// Slurm's topology.conf, blocks
-    SlurmBlock,
-    /// Slurm's topology.yaml
-    SlurmYaml,
-    /// topograph's graph
-    Topograph,
-    /// Labels of Kubernetes' nodes, as commands
-    Kubernetes,
-    /// Volcano's HyperNodes
-    Volcano,
-    /// Figures for Prometheus, for node_exporter's textfile collector
-    Metrics,
+/// The names of formats that are of one host.
+fn host_exporters() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_host = EXPORTERS.iter().filter(|exporter| exporter.of_host);
+    of_host.map(|exporter| ("file", exporter.name))
 }
 
 impl Command {
@@ -246,13 +226,12 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
             prefix,
             ..
         } => {
-            let text = export(
-                &analysis,
-                *file,
-                host.as_deref().unwrap_or_default(),
-                *nccl,
-                prefix,
-            )?;
+            let options = ExportOptions {
+                host: host.clone().unwrap_or_default(),
+                nccl: *nccl,
+                label_domain: prefix.clone(),
+            };
+            let text = file.render(&analysis, &options)?;
             print(|out| out.write_all(text.as_bytes()))?;
         }
     }
@@ -293,32 +272,4 @@ fn gpu(text: &str) -> anyhow::Result<(&str, u16)> {
         .rsplit_once(':')
         .and_then(|(host, index)| Some((host, index.parse().ok()?)));
     parts.with_context(|| format!("`{text}` is not a GPU: expected HOST:INDEX, like host-001:3"))
-}
-
-fn export(
-    analysis: &Analysis,
-    file: File,
-    host: &str,
-    nccl: NcclVersion,
-    prefix: &str,
-) -> anyhow::Result<String> {
-    let code = |tenth_gbps: u16| {
-        let same = |rate: &Rate| rate.tenth_gbps() == Some(tenth_gbps);
-        Rate::all().find(same).map(|rate| rate.0)
-    };
-    Ok(match file {
-        File::NcclEnv => render::nccl_environment(analysis, host, nccl)?,
-        File::NcclXml => render::nccl_topology(analysis, host, nccl)?,
-        File::Ucx => render::ucx_script(analysis, host)?,
-        File::Nvshmem => render::nvshmem_environment(analysis, host)?,
-        File::Mooncake => render::mooncake_json(analysis, host)?,
-        File::Ibacm => render::ibacm_paths(analysis, host, code)?,
-        File::SlurmTree => render::slurm_tree(analysis)?,
-        File::SlurmBlock => render::slurm_block(analysis)?,
-        File::SlurmYaml => render::slurm_yaml(analysis)?,
-        File::Topograph => render::topograph_graph(analysis)?,
-        File::Kubernetes => render::kubernetes_labels(analysis, prefix)?,
-        File::Volcano => render::volcano_hypernodes(analysis)?,
-        File::Metrics => render::metrics(analysis),
-    })
 }

@@ -75,10 +75,11 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             prefix,
         } => {
             let request = v1::ExportGpuFileRequest {
-                file: file.into(),
+                name: file,
                 host,
                 nccl_version: nccl,
                 label_prefix: prefix,
+                ..Default::default()
             };
             let answer = session.gpu().export_gpu_file(request).await?.into_inner();
             if session.output.is_json() {

@@ -3,7 +3,9 @@ mod probe;
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Subcommand, ValueEnum};
+use rsm_gdr::render::{EXPORTERS, ExportOptions};
 use rsm_proto::v1;
 
 use crate::arguments::Global;
@@ -69,8 +71,8 @@ pub(crate) enum GpuCommand {
     /// A file for another program
     Export {
         /// Which
-        #[arg(value_enum)]
-        file: FileName,
+        #[arg(value_parser = exporters())]
+        file: String,
         /// The host, for files that are of one
         #[arg(long, default_value = "", hide_default_value = true)]
         host: String,
@@ -78,7 +80,7 @@ pub(crate) enum GpuCommand {
         #[arg(long, default_value = "2.30.7", value_name = "VERSION")]
         nccl: String,
         /// The domain of Kubernetes' labels
-        #[arg(long, default_value = "fabric.topograph.run", value_name = "DOMAIN")]
+        #[arg(long, default_value = ExportOptions::LABEL_DOMAIN, value_name = "DOMAIN")]
         prefix: String,
     },
 }
@@ -113,12 +115,12 @@ names! {
     /// How processes talk.
     PatternName of GpuPattern { Ring, Tree, RecursiveDoubling, AllToAll }
 }
-names! {
-    /// A file for another program.
-    FileName of GpuFile {
-        NcclEnv, NcclXml, Ucx, Nvshmem, Mooncake, SlurmTree, SlurmBlock, SlurmYaml, Topograph, Kubernetes, Volcano,
-        Metrics,
-    }
+/// The formats of files for other programs, by name.
+fn exporters() -> PossibleValuesParser {
+    let names = EXPORTERS
+        .iter()
+        .map(|exporter| PossibleValue::new(exporter.name).help(exporter.about));
+    PossibleValuesParser::new(names)
 }
 
 pub(crate) async fn run(command: GpuCommand, global: Global) -> Result<(), Failure> {
