@@ -11,7 +11,7 @@ use rsm_mad::wire::smp::{SMP_DATA_LEN, Smp};
 
 use super::{Effect, Handled, Request};
 use crate::fabric::NONE;
-use crate::personality::{Habit, PortFields};
+use crate::personality::{Habit, PortFields, Taken};
 
 /// In LinkSpeedExtEnabled2: whatever LinkSpeedExtSupported2 has.
 const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
@@ -135,15 +135,9 @@ impl Request<'_> {
         if base_port0 && wanted.lmc().get() != 0 {
             return Err(Status::INVALID_FIELD);
         }
-        new.set_m_key(wanted.m_key())
-            .set_gid_prefix(wanted.gid_prefix())
-            .set_lid(lid)
+        PortFields::taken(Taken::Address).copy(new, wanted);
+        new.set_lid(lid)
             .set_lmc(wanted.lmc())
-            .set_master_sm_lid(wanted.master_sm_lid())
-            .set_master_sm_sl(wanted.master_sm_sl())
-            .set_m_key_lease_period(wanted.m_key_lease_period())
-            .set_m_key_protect_bits(wanted.m_key_protect_bits())
-            .set_subnet_timeout(wanted.subnet_timeout())
             .set_multicast_p_key_trap_suppression_enabled(
                 wanted.multicast_p_key_trap_suppression_enabled(),
             );
@@ -269,16 +263,10 @@ fn set_link(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
             new.set_link_down_default_state(default);
         }
     }
-    new.set_vl_high_limit(wanted.vl_high_limit())
-        .set_init_type_reply(wanted.init_type_reply())
-        .set_vl_stall_count(wanted.vl_stall_count())
-        .set_hoq_life(wanted.hoq_life())
-        .set_partition_enforcement_inbound(wanted.partition_enforcement_inbound())
-        .set_partition_enforcement_outbound(wanted.partition_enforcement_outbound())
+    PortFields::taken(Taken::Link).copy(new, wanted);
+    new.set_init_type_reply(wanted.init_type_reply())
         .set_filter_raw_inbound(wanted.filter_raw_inbound())
         .set_filter_raw_outbound(wanted.filter_raw_outbound())
-        .set_local_phy_errors(wanted.local_phy_errors())
-        .set_overrun_errors(wanted.overrun_errors())
         .set_link_round_trip_latency(wanted.link_round_trip_latency());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The fields of PortInfo that a device can mishandle in a Set.
+//! The fields of PortInfo that a Set can change: how an agent takes each, and what a device can mishandle.
 
 use std::ops::BitOr;
 
@@ -6,8 +6,19 @@ use rsm_mad::wire::attr::PortInfo;
 
 type Copy = fn(&mut PortInfo, &PortInfo);
 
+/// Where an agent takes a field as it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// At ports with an address: those of adapters, and a switch's port 0.
+    Address,
+    /// At ports with a link.
+    Link,
+    /// Nowhere: the agent looks at the value first.
+    Checked,
+}
+
 macro_rules! port_fields {
-    ($($variant:ident: $name:literal, [$($get:ident => $set:ident),+];)*) => {
+    ($($variant:ident: $name:literal, $taken:ident, [$($get:ident => $set:ident),+];)*) => {
         /// A field of PortInfo, or two that go together, that a Set can change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
@@ -25,6 +36,11 @@ macro_rules! port_fields {
                 match self { $(PortField::$variant => $name),* }
             }
 
+            /// Where an agent takes it as it comes.
+            const fn taken(self) -> Taken {
+                match self { $(PortField::$variant => Taken::$taken),* }
+            }
+
             /// Gives `to` the value that `from` has.
             fn copier(self) -> Copy {
                 match self {
@@ -36,22 +52,22 @@ macro_rules! port_fields {
 }
 
 port_fields! {
-    Lid: "lid", [lid => set_lid];
-    Lmc: "lmc", [lmc => set_lmc];
-    MasterSmLid: "sm-lid", [master_sm_lid => set_master_sm_lid];
-    MasterSmSl: "sm-sl", [master_sm_sl => set_master_sm_sl];
-    MKey: "m-key", [m_key => set_m_key];
-    MKeyProtection: "m-key-protection", [m_key_protect_bits => set_m_key_protect_bits, m_key_lease_period => set_m_key_lease_period];
-    GidPrefix: "gid-prefix", [gid_prefix => set_gid_prefix];
-    SubnetTimeout: "subnet-timeout", [subnet_timeout => set_subnet_timeout];
-    Mtu: "mtu", [neighbor_mtu => set_neighbor_mtu];
-    Vls: "vls", [operational_vls => set_operational_vls];
-    VlHighLimit: "vl-high-limit", [vl_high_limit => set_vl_high_limit];
-    VlStallCount: "vl-stall-count", [vl_stall_count => set_vl_stall_count];
-    HoqLife: "hoq-life", [hoq_life => set_hoq_life];
-    PartitionEnforcement: "partition-enforcement", [partition_enforcement_inbound => set_partition_enforcement_inbound, partition_enforcement_outbound => set_partition_enforcement_outbound];
-    ErrorThresholds: "error-thresholds", [local_phy_errors => set_local_phy_errors, overrun_errors => set_overrun_errors];
-    WidthEnabled: "width-enabled", [link_width_enabled => set_link_width_enabled];
+    Lid: "lid", Checked, [lid => set_lid];
+    Lmc: "lmc", Checked, [lmc => set_lmc];
+    MasterSmLid: "sm-lid", Address, [master_sm_lid => set_master_sm_lid];
+    MasterSmSl: "sm-sl", Address, [master_sm_sl => set_master_sm_sl];
+    MKey: "m-key", Address, [m_key => set_m_key];
+    MKeyProtection: "m-key-protection", Address, [m_key_protect_bits => set_m_key_protect_bits, m_key_lease_period => set_m_key_lease_period];
+    GidPrefix: "gid-prefix", Address, [gid_prefix => set_gid_prefix];
+    SubnetTimeout: "subnet-timeout", Address, [subnet_timeout => set_subnet_timeout];
+    Mtu: "mtu", Checked, [neighbor_mtu => set_neighbor_mtu];
+    Vls: "vls", Checked, [operational_vls => set_operational_vls];
+    VlHighLimit: "vl-high-limit", Link, [vl_high_limit => set_vl_high_limit];
+    VlStallCount: "vl-stall-count", Link, [vl_stall_count => set_vl_stall_count];
+    HoqLife: "hoq-life", Link, [hoq_life => set_hoq_life];
+    PartitionEnforcement: "partition-enforcement", Link, [partition_enforcement_inbound => set_partition_enforcement_inbound, partition_enforcement_outbound => set_partition_enforcement_outbound];
+    ErrorThresholds: "error-thresholds", Link, [local_phy_errors => set_local_phy_errors, overrun_errors => set_overrun_errors];
+    WidthEnabled: "width-enabled", Checked, [link_width_enabled => set_link_width_enabled];
 }
 
 /// A set of [`PortField`]s.
@@ -82,6 +98,14 @@ impl PortFields {
     pub(crate) fn iter(self) -> impl Iterator<Item = PortField> {
         let fields = PortField::ALL.iter().copied();
         fields.filter(move |&field| self.0 & PortFields::of(field).0 != 0)
+    }
+
+    /// Those that an agent takes there as they come.
+    pub(crate) fn taken(there: Taken) -> PortFields {
+        let fields = PortField::ALL.iter().copied();
+        fields
+            .filter(|field| field.taken() == there)
+            .fold(PortFields::NONE, |all, field| all | PortFields::of(field))
     }
 
     /// Gives `to` these fields of `from`. Returns those that it had other values of.

@@ -13,6 +13,7 @@ use std::ops::BitOr;
 
 pub use devices::{Devices, DevicesError};
 pub(crate) use dress::Role;
+pub(crate) use fields::Taken;
 pub use fields::{PortField, PortFields};
 pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};
 
