@@ -15,6 +15,7 @@ mod file;
 mod levels;
 mod minhop;
 mod nue;
+mod options;
 mod order;
 mod paths;
 mod prepare;
@@ -35,6 +36,7 @@ pub use fabric_tree::{
 pub use file::File;
 pub use minhop::MinHop;
 pub use nue::Nue;
+pub use options::{EngineOption, EngineOptions};
 pub use shape::{Coordinates, Groups, NoGrid, NoGroups};
 pub use torus::{Dor, Torus};
 pub use updn::{DnUp, UpDn};
@@ -69,8 +71,8 @@ pub struct Options {
     pub max_vls: Option<u8>,
     /// The tables that [`File`] takes.
     pub tables: Option<Arc<Dump>>,
-    /// How many lanes [`Nue`] spreads destinations over; 0 counts as 1.
-    pub nue_vls: u8,
+    /// What the engines declare themselves; see [`Engine::options`].
+    pub engine_options: EngineOptions,
     /// What ports are there for, where they are not what is usual for their kind; see [`FabricTree`].
     pub categories: Arc<Categories>,
     /// Numbers of ports that are spread in an order of their own; see [`FabricTree`].
@@ -209,6 +211,11 @@ pub trait Engine: Sync {
 
     /// What its tables are sure to be, in one sentence.
     fn guarantee(&self) -> &'static str;
+
+    /// The numbers that it can be told; every one of them is a key of the configuration.
+    fn options(&self) -> &'static [EngineOption] {
+        &[]
+    }
 
     /// Tables for `topology`.
     ///

@@ -5,13 +5,13 @@ use crate::random;
 
 use common::{Fabric, assert_sound_on_lanes, ring};
 use proptest::prelude::*;
-use rsm_routing::engine::{EngineError, EngineKind, Options, Routing, route};
+use rsm_routing::engine::{EngineError, EngineKind, EngineOptions, Nue, Options, Routing, route};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::Report;
 
 fn routed(topology: &Topology, vls: u8) -> Routing {
     let options = Options {
-        nue_vls: vls,
+        engine_options: EngineOptions::default().with(&Nue::VLS, vls),
         ..Options::default()
     };
     route(EngineKind::Nue, topology, &options, None).unwrap()
@@ -58,7 +58,7 @@ fn more_lanes_give_shorter_paths() {
 #[test]
 fn lanes_that_links_do_not_have_are_refused() {
     let options = Options {
-        nue_vls: 4,
+        engine_options: EngineOptions::default().with(&Nue::VLS, 4),
         max_vls: Some(2),
         ..Options::default()
     };
@@ -97,7 +97,7 @@ proptest! {
         let topology = plan.build();
         let routing = routed(&topology, vls);
         assert_sound(&topology, &routing);
-        let options = Options { nue_vls: vls, threads: 3, ..Options::default() };
+        let options = Options { engine_options: EngineOptions::default().with(&Nue::VLS, vls), threads: 3, ..Options::default() };
         prop_assert_eq!(route(EngineKind::Nue, &topology, &options, None).unwrap(), routing);
     }
 }

@@ -4,24 +4,44 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rsm_ids::{Guid, Lmc};
-use rsm_routing::engine::EngineKind;
+use rsm_routing::engine::{EngineKind, EngineOption};
 
+use super::opensm_conf::Convert;
 use super::{Config, Enforcement, Takeover};
 
 /// A key, and all that reading, writing and explaining it needs.
+#[derive(Clone)]
 pub(super) struct Field {
     pub(super) section: &'static str,
     pub(super) key: &'static str,
-    /// What it does, a line each.
+    /// What it does, a line each; blanks at their ends do not count.
     pub(super) doc: &'static [&'static str],
     pub(super) kind: Kind,
     /// Shown, commented out, where the default is that it is not set.
     pub(super) example: &'static str,
-    pub(super) slot: fn(&mut Config) -> Slot<'_>,
+    /// OpenSM's name for it, and how OpenSM's value becomes ours.
+    pub(super) opensm: Option<(&'static str, Convert)>,
+    pub(super) place: Place,
+}
+
+/// Where in a configuration the value of a key is.
+#[derive(Clone)]
+pub(super) enum Place {
+    Key(fn(&mut Config) -> &mut dyn Value),
+    EngineOption(&'static EngineOption),
+}
+
+impl Place {
+    fn of<'a>(&self, config: &'a mut Config) -> &'a mut dyn Value {
+        match self {
+            Place::Key(key) => key(config),
+            Place::EngineOption(option) => config.routing.engine_options.get_mut(option),
+        }
+    }
 }
 
 /// What may be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     /// An integer in a range, both ends included.
     Number {
@@ -37,27 +57,8 @@ pub(super) enum Kind {
     Guid,
     Path,
     Address,
-    Engine,
-    Enforcement,
-    Takeover,
-}
-
-/// Where the value goes.
-pub(super) enum Slot<'a> {
-    U8(&'a mut u8),
-    OptionU8(&'a mut Option<u8>),
-    U16(&'a mut u16),
-    U32(&'a mut u32),
-    U64(&'a mut u64),
-    Lmc(&'a mut Lmc),
-    Flag(&'a mut bool),
-    Guid(&'a mut Option<Guid>),
-    Path(&'a mut PathBuf),
-    OptionPath(&'a mut Option<PathBuf>),
-    Address(&'a mut Option<SocketAddr>),
-    Engine(&'a mut EngineKind),
-    Enforcement(&'a mut Enforcement),
-    Takeover(&'a mut Takeover),
+    /// One of the words that the function names.
+    Word(fn() -> Vec<&'static str>),
 }
 
 /// A value as a file states it.
@@ -74,61 +75,195 @@ pub(super) enum Given<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refused;
 
-impl Field {
-    /// Sets the field. The configuration is as before when it is refused.
-    pub(super) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), Refused> {
-        let number = self.number(given);
-        match ((self.slot)(config), given) {
-            (Slot::U8(slot), _) => *slot = narrow(number)?,
-            (Slot::OptionU8(slot), _) => *slot = Some(narrow(number)?),
-            (Slot::U16(slot), _) => *slot = narrow(number)?,
-            (Slot::U32(slot), _) => *slot = narrow(number)?,
-            (Slot::U64(slot), _) => *slot = number.ok_or(Refused)?,
-            (Slot::Lmc(slot), _) => *slot = Lmc::new(narrow(number)?).map_err(|_| Refused)?,
-            (Slot::Flag(slot), Given::Flag(flag)) => *slot = flag,
-            (Slot::Guid(slot), Given::Text(text)) => {
-                let guid: Guid = text.parse().map_err(|_| Refused)?;
-                *slot = (!guid.is_zero()).then_some(guid);
+/// A value as it is, to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    Number(u64),
+    Text(String),
+    Flag(bool),
+}
+
+/// A type that a key can have.
+pub(super) trait Value {
+    /// Takes what a file states; a number is in the range of the key already.
+    fn set(&mut self, given: Given<'_>) -> Result<(), Refused>;
+
+    /// The value; `None` when it is not set.
+    fn held(&self) -> Option<Held>;
+}
+
+/// A type of which all keys take the same.
+pub(super) trait Takes {
+    const KIND: Kind;
+}
+
+macro_rules! numbers {
+    ($($type:ty),+) => {$(
+        impl Value for $type {
+            fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+                *self = narrow(given)?;
+                Ok(())
             }
-            (Slot::Path(slot), Given::Text(text)) if !text.is_empty() => *slot = text.into(),
-            (Slot::OptionPath(slot), Given::Text(text)) => {
-                *slot = (!text.is_empty()).then(|| text.into());
+
+            fn held(&self) -> Option<Held> {
+                Some(Held::Number(u64::from(*self)))
             }
-            (Slot::Address(slot), Given::Text("")) => *slot = None,
-            (Slot::Address(slot), Given::Text(text)) => {
-                *slot = Some(text.parse().map_err(|_| Refused)?);
-            }
-            (Slot::Engine(slot), Given::Text(text)) => {
-                let known = EngineKind::ALL.into_iter().find(|e| e.name() == text);
-                *slot = known.ok_or(Refused)?;
-            }
-            (Slot::Enforcement(slot), Given::Text(text)) => {
-                let known = Enforcement::ALL.into_iter().find(|e| e.name() == text);
-                *slot = known.ok_or(Refused)?;
-            }
-            (Slot::Takeover(slot), Given::Text(text)) => {
-                let known = Takeover::ALL.into_iter().find(|t| t.name() == text);
-                *slot = known.ok_or(Refused)?;
-            }
-            _ => return Err(Refused),
         }
+    )+};
+}
+
+numbers!(u8, u16, u32, u64);
+
+impl Value for Option<u8> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+        *self = Some(narrow(given)?);
         Ok(())
     }
 
-    fn number(&self, given: Given<'_>) -> Option<u64> {
-        let (min, max, value) = match (self.kind, given) {
-            (Kind::Number { min, max }, Given::Number(n)) => (min, max, n),
-            (Kind::Hexadecimal { min, max }, Given::Number(n)) => (min, max, n),
-            (Kind::Hexadecimal { min, max }, Given::Text(text)) => {
-                let digits = text.strip_prefix("0x")?;
-                if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-                    return None;
-                }
-                (min, max, u64::from_str_radix(digits, 16).ok()?)
-            }
-            _ => return None,
+    fn held(&self) -> Option<Held> {
+        self.map(|number| Held::Number(u64::from(number)))
+    }
+}
+
+impl Value for Lmc {
+    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+        *self = Lmc::new(narrow(given)?).map_err(|_| Refused)?;
+        Ok(())
+    }
+
+    fn held(&self) -> Option<Held> {
+        Some(Held::Number(u64::from(self.get())))
+    }
+}
+
+impl Takes for bool {
+    const KIND: Kind = Kind::Flag;
+}
+
+impl Value for bool {
+    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+        let Given::Flag(flag) = given else {
+            return Err(Refused);
         };
-        (min..=max).contains(&value).then_some(value)
+        *self = flag;
+        Ok(())
+    }
+
+    fn held(&self) -> Option<Held> {
+        Some(Held::Flag(*self))
+    }
+}
+
+impl Takes for Option<Guid> {
+    const KIND: Kind = Kind::Guid;
+}
+
+impl Value for Option<Guid> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+        let guid: Guid = text(given)?.parse().map_err(|_| Refused)?;
+        *self = (!guid.is_zero()).then_some(guid);
+        Ok(())
+    }
+
+    fn held(&self) -> Option<Held> {
+        self.map(|guid| Held::Text(guid.to_string()))
+    }
+}
+
+impl Takes for PathBuf {
+    const KIND: Kind = Kind::Path;
+}
+
+impl Value for PathBuf {
+    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+        let path = text(given)?;
+        if path.is_empty() {
+            return Err(Refused);
+        }
+        *self = path.into();
+        Ok(())
+    }
+
+    fn held(&self) -> Option<Held> {
+        Some(Held::Text(self.display().to_string()))
+    }
+}
+
+impl Takes for Option<PathBuf> {
+    const KIND: Kind = Kind::Path;
+}
+
+impl Value for Option<PathBuf> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+        let path = text(given)?;
+        *self = (!path.is_empty()).then(|| path.into());
+        Ok(())
+    }
+
+    fn held(&self) -> Option<Held> {
+        self.as_ref().and_then(Value::held)
+    }
+}
+
+impl Takes for Option<SocketAddr> {
+    const KIND: Kind = Kind::Address;
+}
+
+impl Value for Option<SocketAddr> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+        *self = match text(given)? {
+            "" => None,
+            address => Some(address.parse().map_err(|_| Refused)?),
+        };
+        Ok(())
+    }
+
+    fn held(&self) -> Option<Held> {
+        self.map(|address| Held::Text(address.to_string()))
+    }
+}
+
+macro_rules! words {
+    ($($type:ty),+) => {$(
+        impl Takes for $type {
+            const KIND: Kind = Kind::Word(|| <$type>::ALL.map(<$type>::name).to_vec());
+        }
+
+        impl Value for $type {
+            fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+                let name = text(given)?;
+                let known = <$type>::ALL.into_iter().find(|word| word.name() == name);
+                *self = known.ok_or(Refused)?;
+                Ok(())
+            }
+
+            fn held(&self) -> Option<Held> {
+                Some(Held::Text(self.name().to_owned()))
+            }
+        }
+    )+};
+}
+
+words!(EngineKind, Enforcement, Takeover);
+
+fn text(given: Given<'_>) -> Result<&str, Refused> {
+    match given {
+        Given::Text(text) => Ok(text),
+        _ => Err(Refused),
+    }
+}
+
+fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, Refused> {
+    match given {
+        Given::Number(number) => number.try_into().map_err(|_| Refused),
+        _ => Err(Refused),
+    }
+}
+
+impl Field {
+    /// Sets the field. The configuration is as before when it is refused.
+    pub(super) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), Refused> {
+        self.place.of(config).set(self.kind.read(given)?)
     }
 
     /// What the key takes, for a person.
@@ -145,47 +280,56 @@ impl Field {
             Kind::Address => "an address and port, a string such as \"127.0.0.1:50051\", \
                               or \"\" for none"
                 .to_owned(),
-            Kind::Engine => one_of(&EngineKind::ALL.map(EngineKind::name)),
-            Kind::Enforcement => one_of(&Enforcement::ALL.map(Enforcement::name)),
-            Kind::Takeover => one_of(&Takeover::ALL.map(Takeover::name)),
+            Kind::Word(words) => {
+                let words: Vec<_> = words().iter().map(|word| format!("\"{word}\"")).collect();
+                format!("one of {}", words.join(", "))
+            }
         }
+    }
+
+    /// The value; `None` when it is not set.
+    pub(super) fn held(&self, config: &mut Config) -> Option<Held> {
+        self.place.of(config).held()
     }
 
     /// The value as TOML; `None` when it is not set.
     pub(super) fn value(&self, config: &mut Config) -> Option<String> {
-        let quoted = |text: String| format!("{text:?}");
-        Some(match (self.slot)(config) {
-            Slot::U8(v) => self.written(u64::from(*v)),
-            Slot::OptionU8(v) => self.written(u64::from((*v)?)),
-            Slot::U16(v) => self.written(u64::from(*v)),
-            Slot::U32(v) => self.written(u64::from(*v)),
-            Slot::U64(v) => self.written(*v),
-            Slot::Lmc(v) => v.to_string(),
-            Slot::Flag(v) => v.to_string(),
-            Slot::Guid(v) => quoted((*v)?.to_string()),
-            Slot::Path(v) => quoted(v.display().to_string()),
-            Slot::OptionPath(v) => quoted(v.as_ref()?.display().to_string()),
-            Slot::Address(v) => quoted((*v)?.to_string()),
-            Slot::Engine(v) => quoted(v.name().to_owned()),
-            Slot::Enforcement(v) => quoted(v.name().to_owned()),
-            Slot::Takeover(v) => quoted(v.name().to_owned()),
+        Some(match (self.held(config)?, self.kind) {
+            (Held::Number(number), Kind::Hexadecimal { max, .. }) if max > i64::MAX as u64 => {
+                format!("\"{number:#018x}\"")
+            }
+            (Held::Number(number), Kind::Hexadecimal { .. }) => format!("{number:#04x}"),
+            (Held::Number(number), _) => number.to_string(),
+            (Held::Text(text), _) => format!("{text:?}"),
+            (Held::Flag(flag), _) => flag.to_string(),
         })
     }
+}
 
-    fn written(&self, value: u64) -> String {
-        match self.kind {
-            Kind::Hexadecimal { max, .. } if max > i64::MAX as u64 => format!("\"{value:#018x}\""),
-            Kind::Hexadecimal { .. } => format!("{value:#04x}"),
-            _ => value.to_string(),
-        }
+impl Kind {
+    /// What is given, with the digits of a number read; a number out of range is refused, and a number as well where none
+    /// is taken.
+    fn read(self, given: Given<'_>) -> Result<Given<'_>, Refused> {
+        let (min, max, number) = match (self, given) {
+            (Kind::Number { min, max }, Given::Number(number)) => (min, max, number),
+            (Kind::Hexadecimal { min, max }, Given::Number(number)) => (min, max, number),
+            (Kind::Hexadecimal { min, max }, Given::Text(text)) => {
+                (min, max, digits(text).ok_or(Refused)?)
+            }
+            (Kind::Number { .. } | Kind::Hexadecimal { .. }, _) => return Err(Refused),
+            (_, given) => return Ok(given),
+        };
+        let number = Some(number).filter(|number| (min..=max).contains(number));
+        number.map(Given::Number).ok_or(Refused)
     }
 }
 
-fn one_of(names: &[&str]) -> String {
-    let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    format!("one of {}", names.join(", "))
-}
-
-fn narrow<T: TryFrom<u64>>(number: Option<u64>) -> Result<T, Refused> {
-    number.ok_or(Refused)?.try_into().map_err(|_| Refused)
+/// The number that `0x` and hexadecimal digits stand for.
+fn digits(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x")?;
+    // `from_str_radix` alone would also take a sign.
+    if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok()
 }

@@ -10,7 +10,6 @@ mod finding;
 mod guid2lid;
 mod guid_file;
 mod load;
-mod model;
 mod opensm_conf;
 mod opensm_keys;
 mod partitions;
@@ -21,6 +20,7 @@ mod tables_file;
 #[cfg(test)]
 mod tests;
 mod toml_file;
+mod words;
 
 pub use categories_file::parse_categories;
 pub use check::{FileKind, Report, check};
@@ -28,14 +28,15 @@ pub use finding::{Finding, Severity};
 pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use load::{ConfigError, FILE_MAX, Loaded};
-pub use model::{
-    ApiConfig, Config, DumpConfig, Enforcement, FlapConfig, LidConfig, LinkConfig, PartitionConfig,
-    RoutingConfig, SmConfig, StateConfig, SweepConfig, Takeover,
-};
 pub use partitions::{
     Group, Members, Membership, Partition, Partitions, Rule, load_partitions, parse_partitions,
 };
+pub use schema::{
+    ApiConfig, Config, DumpConfig, FlapConfig, LidConfig, LinkConfig, PartitionConfig,
+    RoutingConfig, SmConfig, StateConfig, SweepConfig,
+};
 pub use tables_file::load_tables;
+pub use words::{Enforcement, Takeover};
 
 use std::collections::BTreeSet;
 use std::path::Path;

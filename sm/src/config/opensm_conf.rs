@@ -5,15 +5,15 @@ use std::path::Path;
 
 use rsm_routing::engine::EngineKind;
 
-use super::field::Given;
+use super::field::{Field, Given};
 use super::finding::{Finding, Findings, Severity};
 use super::opensm_keys::OTHER_KEYS;
-use super::schema::field;
+use super::schema::fields;
 use super::{Config, Enforcement};
 
 /// How OpenSM's value becomes ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Convert {
+pub(super) enum Convert {
     /// A number, as C writes numbers.
     Number,
     /// A number of seconds, kept here in milliseconds.
@@ -32,107 +32,6 @@ enum Convert {
     /// which is what hardware has anyway, if it is this.
     Mask(u64),
 }
-
-/// OpenSM's key, our section and key.
-const MAPPED: &[(&str, &str, &str, Convert)] = &[
-    (
-        "allow_both_pkeys",
-        "partitions",
-        "allow_both",
-        Convert::Flag,
-    ),
-    ("dump_files_dir", "dump", "dir", Convert::Path),
-    (
-        "force_link_speed",
-        "links",
-        "force_speed",
-        Convert::Mask(15),
-    ),
-    (
-        "force_link_speed_ext",
-        "links",
-        "force_speed_ext",
-        Convert::Mask(31),
-    ),
-    (
-        "force_link_width",
-        "links",
-        "force_width",
-        Convert::Mask(255),
-    ),
-    ("guid", "sm", "guid", Convert::Guid),
-    (
-        "head_of_queue_lifetime",
-        "links",
-        "hoq_life",
-        Convert::Number,
-    ),
-    (
-        "leaf_head_of_queue_lifetime",
-        "links",
-        "leaf_hoq_life",
-        Convert::Number,
-    ),
-    (
-        "leaf_vl_stall_count",
-        "links",
-        "leaf_vl_stall_count",
-        Convert::Number,
-    ),
-    ("lfts_file", "routing", "tables_file", Convert::Path),
-    ("lmc", "lids", "lmc", Convert::Number),
-    ("lmc_esp0", "lids", "lmc_esp0", Convert::Flag),
-    (
-        "local_phy_errors_threshold",
-        "links",
-        "phy_error_threshold",
-        Convert::Number,
-    ),
-    ("m_key", "sm", "m_key", Convert::Number),
-    (
-        "m_key_lease_period",
-        "sm",
-        "m_key_lease_period_s",
-        Convert::Number,
-    ),
-    (
-        "m_key_protection_level",
-        "sm",
-        "m_key_protection_level",
-        Convert::Number,
-    ),
-    ("max_op_vls", "links", "max_op_vls", Convert::Number),
-    ("nue_max_num_vls", "routing", "nue_vls", Convert::Number),
-    (
-        "overrun_errors_threshold",
-        "links",
-        "overrun_error_threshold",
-        Convert::Number,
-    ),
-    (
-        "packet_life_time",
-        "links",
-        "packet_life_time",
-        Convert::Number,
-    ),
-    ("part_enforce", "partitions", "enforcement", Convert::Text),
-    ("partition_config_file", "partitions", "file", Convert::Path),
-    ("root_guid_file", "routing", "root_guid_file", Convert::Path),
-    ("routing_engine", "routing", "engine", Convert::Engines),
-    ("sm_key", "sm", "sm_key", Convert::Number),
-    ("sm_priority", "sm", "priority", Convert::Number),
-    ("sm_sl", "sm", "sm_sl", Convert::Number),
-    ("subnet_prefix", "sm", "subnet_prefix", Convert::Number),
-    ("subnet_timeout", "links", "subnet_timeout", Convert::Number),
-    (
-        "sweep_interval",
-        "sweep",
-        "light_interval_ms",
-        Convert::Seconds,
-    ),
-    ("transaction_retries", "sweep", "retries", Convert::Number),
-    ("vl_stall_count", "links", "vl_stall_count", Convert::Number),
-];
 
 const UNSET: &str = "(null)";
 
@@ -158,10 +57,10 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
             let mut say = |at: usize, severity, found: String, expected: String| {
                 findings.at(text, offset + at, severity, found, expected);
             };
-            match MAPPED.iter().find(|(name, ..)| *name == key) {
-                Some(&(_, section, ours, convert)) => {
+            match counterpart(key) {
+                Some((field, convert)) => {
                     if let Err((severity, expected)) =
-                        take(&mut config, section, ours, convert, unquoted(value))
+                        take(&mut config, field, convert, unquoted(value))
                     {
                         say(value_at, severity, shown(key, value), expected);
                     }
@@ -215,20 +114,23 @@ fn unquoted(value: &str) -> &str {
         .unwrap_or(value)
 }
 
+/// Our key for OpenSM's, and how its value becomes ours.
+fn counterpart(key: &str) -> Option<(&'static Field, Convert)> {
+    fields().iter().find_map(|field| {
+        let (theirs, convert) = field.opensm?;
+        (theirs == key).then_some((field, convert))
+    })
+}
+
 fn take(
     config: &mut Config,
-    section: &str,
-    key: &str,
+    field: &Field,
     convert: Convert,
     value: &str,
 ) -> Result<(), (Severity, String)> {
     if value == UNSET {
         return Ok(());
     }
-    let Some(field) = field(section, key) else {
-        // The tests look up every row of the table.
-        return Err((Severity::Error, format!("rsm has no [{section}] {key}")));
-    };
     let refused = || (Severity::Error, format!("expected {}", field.expected()));
     let given = match convert {
         Convert::Number => Given::Number(number(value).ok_or_else(refused)?),
@@ -306,11 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_table_leads_somewhere() {
-        for (key, section, ours, _) in MAPPED {
-            assert!(field(section, ours).is_some(), "{key}");
+    fn a_key_with_a_counterpart_is_not_among_those_without() {
+        let mut theirs: Vec<_> = fields().iter().filter_map(|field| field.opensm).collect();
+        assert_eq!(theirs.len(), 32);
+        theirs.dedup_by_key(|(key, _)| *key);
+        assert_eq!(theirs.len(), 32);
+        for (key, _) in theirs {
             assert!(
-                OTHER_KEYS.binary_search(key).is_err(),
+                OTHER_KEYS.binary_search(&key).is_err(),
                 "{key} is in both tables"
             );
         }

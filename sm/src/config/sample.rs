@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
 use super::Config;
-use super::schema::{FIELDS, SECTIONS};
+use super::schema::{SECTIONS, fields};
 
 impl Config {
     /// A configuration file with every key, what it means, and its default.
@@ -14,10 +14,10 @@ impl Config {
         );
         for (section, about) in SECTIONS {
             // Writing to a String cannot fail.
-            let _ = write!(out, "\n# {about}\n[{section}]\n");
-            for field in FIELDS.iter().filter(|f| f.section == *section) {
+            let _ = write!(out, "\n#{about}\n[{section}]\n");
+            for field in fields().iter().filter(|f| f.section == *section) {
                 for line in field.doc {
-                    let _ = writeln!(out, "# {line}");
+                    let _ = writeln!(out, "# {}", line.trim());
                 }
                 let _ = writeln!(out, "# Takes {}.", field.expected());
                 let _ = match field.value(&mut config) {

@@ -4,8 +4,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use rsm_ids::Guid;
 
-use super::field::{Kind, Slot};
-use super::schema::{FIELDS, SECTIONS};
+use super::field::{Held, Kind};
+use super::schema::{SECTIONS, fields};
 use super::*;
 
 fn parse(text: &str) -> Result<Loaded, ConfigError> {
@@ -48,9 +48,9 @@ fn the_examples_of_what_is_not_set_can_be_set() {
 
 #[test]
 fn every_key_belongs_to_a_section_and_is_there_once() {
-    for (at, field) in FIELDS.iter().enumerate() {
+    for (at, field) in fields().iter().enumerate() {
         assert!(SECTIONS.iter().any(|(name, _)| *name == field.section));
-        let again = FIELDS[at + 1..]
+        let again = fields()[at + 1..]
             .iter()
             .any(|f| (f.section, f.key) == (field.section, field.key));
         assert!(!again, "{}.{}", field.section, field.key);
@@ -65,7 +65,7 @@ fn every_key_belongs_to_a_section_and_is_there_once() {
 
 #[test]
 fn both_ends_of_every_range_are_taken_and_what_is_past_them_is_not() {
-    for field in FIELDS {
+    for field in fields() {
         let (Kind::Number { min, max } | Kind::Hexadecimal { min, max }) = field.kind else {
             continue;
         };
@@ -81,16 +81,12 @@ fn both_ends_of_every_range_are_taken_and_what_is_past_them_is_not() {
                 Err(_) if field.key.starts_with("timeout_") => continue,
                 Err(error) => panic!("{error}"),
             };
-            let kept = match (field.slot)(&mut config) {
-                Slot::U8(v) => u64::from(*v),
-                Slot::OptionU8(v) => u64::from(v.unwrap()),
-                Slot::U16(v) => u64::from(*v),
-                Slot::U32(v) => u64::from(*v),
-                Slot::U64(v) => *v,
-                Slot::Lmc(v) => u64::from(v.get()),
-                _ => panic!("{} is no number", field.key),
-            };
-            assert_eq!(kept, value, "{}", field.key);
+            assert_eq!(
+                field.held(&mut config),
+                Some(Held::Number(value)),
+                "{}",
+                field.key
+            );
         }
         let past = [u128::from(max) + 1, u128::from(min).wrapping_sub(1)];
         for value in past.into_iter().filter(|v| *v != u128::MAX) {

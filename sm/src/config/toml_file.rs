@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::Config;
 use super::field::{Field, Given};
 use super::finding::{Finding, Findings, Severity};
-use super::schema::{FIELDS, SECTIONS, field};
+use super::schema::{SECTIONS, field, fields};
 use super::suggest::one_of;
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
@@ -73,7 +73,7 @@ impl Reader<'_> {
             match field(section, key) {
                 Some(field) => self.value(field, value),
                 None => {
-                    let keys: Vec<_> = FIELDS
+                    let keys: Vec<_> = fields()
                         .iter()
                         .filter(|f| f.section == section)
                         .map(|f| f.key)

@@ -87,7 +87,7 @@ impl Core {
 
     /// Has the next link bounced, if the operator allows it and there is one.
     pub(super) fn bounce_on(&mut self) {
-        let allowed = self.config.policy.ports.bounce;
+        let allowed = self.config.policy.ports.links.bounce;
         if allowed && next_bounce(&self.inventory, &self.mismatches).is_some() {
             // Whatever is swept before, and finds nothing new, is followed by what differs.
             self.unfinished = true;
@@ -135,7 +135,7 @@ impl Core {
             "the link was bounced, which did not help; check the devices at both ends"
         } else if is_end(self.inventory.local) {
             "the link of this subnet manager is not bounced; reset it by hand"
-        } else if self.config.policy.ports.bounce {
+        } else if self.config.policy.ports.links.bounce {
             "it is bounced when its turn comes"
         } else {
             "reset the link, or set links.bounce = true"

@@ -44,7 +44,7 @@ pub(super) fn core_config(
         engine: config.routing.engine,
         root_guids,
         tables,
-        nue_vls: config.routing.nue_vls,
+        engine_options: config.routing.engine_options.clone(),
         categories: Arc::new(categories),
         rails: config.routing.rails,
         partitions: Arc::new(partitions(&config.partitions, in_force)?),
@@ -133,26 +133,14 @@ pub(super) fn administration_config(config: &Config) -> sa::Config {
 }
 
 fn port_policy(config: &Config) -> PortPolicy {
-    let (sm, links) = (&config.sm, &config.links);
+    let sm = &config.sm;
     PortPolicy {
         subnet_prefix: sm.subnet_prefix,
         m_key: sm.m_key,
         m_key_protect: sm.m_key_protection_level,
         m_key_lease_s: sm.m_key_lease_period_s,
         sm_sl: sm.sm_sl,
-        subnet_timeout: links.subnet_timeout,
-        hoq_life: links.hoq_life,
-        leaf_hoq_life: links.leaf_hoq_life,
-        vl_stall_count: links.vl_stall_count,
-        leaf_vl_stall_count: links.leaf_vl_stall_count,
-        max_operational_vls: links.max_op_vls,
-        local_phy_errors: links.phy_error_threshold,
-        overrun_errors: links.overrun_error_threshold,
-        packet_life_time: links.packet_life_time,
-        force_link_width: links.force_width,
-        force_link_speed: links.force_speed,
-        force_link_speed_ext: links.force_speed_ext,
-        bounce: links.bounce,
+        links: config.links.clone(),
     }
 }
 

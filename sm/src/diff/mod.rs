@@ -185,7 +185,7 @@ pub fn diff(
             )
         }
     };
-    if plan.policy.ports.bounce {
+    if plan.policy.ports.links.bounce {
         changes.bounce = bounce::next(inventory, &changes.mismatches);
     }
     multicast::diff(inventory, plan, &mut changes);

@@ -10,7 +10,7 @@ use crate::fabric::Fabric;
 /// How many data VLs every link between switches has, as far as its ports say and the policy lets them be used; `None`
 /// where there is no such link.
 pub(super) fn available(fabric: &Fabric, topology: &Topology, policy: &Policy) -> Option<u8> {
-    let allowed = VlCap::from_code(policy.ports.max_operational_vls).data_vls();
+    let allowed = VlCap::from_code(policy.ports.links.max_op_vls).data_vls();
     let of_switch = |switch: SwitchIdx| {
         let node = fabric.node_of(topology.switch(switch).guid)?;
         let ports = topology.port_uses(switch).iter().zip(&node.ports);

@@ -298,7 +298,7 @@ fn routing_of(job: &Job, topology: &Topology, order: &Order) -> Result<Routed, E
         previous_coordinates: previous.and_then(|plan| plan.routing.coordinates.clone()),
         max_vls: lanes::available(&job.fabric, topology, &job.policy),
         tables: job.policy.tables.clone(),
-        nue_vls: job.policy.nue_vls,
+        engine_options: job.policy.engine_options.clone(),
         categories: order.categories.clone(),
         numbers: order.numbers.clone(),
     };

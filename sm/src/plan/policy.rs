@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lmc};
-use rsm_routing::engine::{Categories, EngineKind};
+use rsm_routing::engine::{Categories, EngineKind, EngineOptions};
 use rsm_routing::lfts::Dump;
 
-use crate::config::{Enforcement, Partitions};
+use crate::config::{Enforcement, LinkConfig, Partitions};
 
 /// Decisions that go into every plan; from the configuration file.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,8 +24,8 @@ pub struct Policy {
     pub root_guids: Vec<Guid>,
     /// The tables that the engine `file` takes.
     pub tables: Option<Arc<Dump>>,
-    /// How many lanes `nue` spreads destinations over.
-    pub nue_vls: u8,
+    /// What the engines declare themselves.
+    pub engine_options: EngineOptions,
     /// What ports are for, where it is not what is usual for their kind, by port GUID.
     pub categories: Arc<Categories>,
     /// Whether the ports of hosts that have several are spread in the order of hosts and rails.
@@ -51,32 +51,8 @@ pub struct PortPolicy {
     pub m_key_lease_s: u16,
     /// Service level for packets to the subnet manager.
     pub sm_sl: u8,
-    /// SubnetTimeOut: 4.096 µs × 2^n, 0 to 31.
-    pub subnet_timeout: u8,
-    /// Head-of-queue lifetime of ports between switches: 4.096 µs × 2^n; above 19: unlimited.
-    pub hoq_life: u8,
-    /// The same of switch ports that lead to an end port.
-    pub leaf_hoq_life: u8,
-    /// Packets dropped in sequence before a VL stalls, between switches.
-    pub vl_stall_count: u8,
-    /// The same of switch ports that lead to an end port.
-    pub leaf_vl_stall_count: u8,
-    /// Most data VLs to use, as OperationalVLs has it: 1: VL0; 2: 0–1; 3: 0–3; 4: 0–7; 5: 0–14.
-    pub max_operational_vls: u8,
-    /// Threshold of LocalPhyErrors, 0 to 15.
-    pub local_phy_errors: u8,
-    /// Threshold of OverrunErrors, 0 to 15.
-    pub overrun_errors: u8,
-    /// LifeTimeValue of switches: 4.096 µs × 2^n.
-    pub packet_life_time: u8,
-    /// LinkWidthEnabled to force; `None` leaves it as it is.
-    pub force_link_width: Option<u8>,
-    /// LinkSpeedEnabled to force; `None` leaves it as it is.
-    pub force_link_speed: Option<u8>,
-    /// LinkSpeedExtEnabled to force; `None` leaves it as it is.
-    pub force_link_speed_ext: Option<u8>,
-    /// Whether a link is taken down for a moment where its MTU or VLs differ while it is Active.
-    pub bounce: bool,
+    /// Section `links` of the configuration.
+    pub links: LinkConfig,
 }
 
 impl Default for PortPolicy {
@@ -87,19 +63,7 @@ impl Default for PortPolicy {
             m_key_protect: 0,
             m_key_lease_s: 0,
             sm_sl: 0,
-            subnet_timeout: 18,
-            hoq_life: 0x12,
-            leaf_hoq_life: 0x10,
-            vl_stall_count: 7,
-            leaf_vl_stall_count: 7,
-            max_operational_vls: 5,
-            local_phy_errors: 8,
-            overrun_errors: 8,
-            packet_life_time: 0x12,
-            force_link_width: None,
-            force_link_speed: None,
-            force_link_speed_ext: None,
-            bounce: false,
+            links: LinkConfig::default(),
         }
     }
 }
@@ -113,7 +77,7 @@ impl Default for Policy {
             engine: EngineKind::Auto,
             root_guids: Vec::new(),
             tables: None,
-            nue_vls: 1,
+            engine_options: EngineOptions::default(),
             categories: Arc::default(),
             rails: true,
             partitions: Arc::default(),

@@ -264,11 +264,17 @@ pub fn desired(
         settings.put(Index::MKeyProtect, u64::from(policy.m_key_protect));
         settings.put(Index::LidMask, u64::from(claim.lmc.get()));
         settings.put(Index::MasterSmSl, u64::from(policy.sm_sl));
-        settings.put(Index::SubnetTimeout, u64::from(policy.subnet_timeout));
+        settings.put(Index::SubnetTimeout, u64::from(policy.links.subnet_timeout));
     }
     if external {
-        settings.put(Index::LocalPhyErrors, u64::from(policy.local_phy_errors));
-        settings.put(Index::OverrunErrors, u64::from(policy.overrun_errors));
+        settings.put(
+            Index::LocalPhyErrors,
+            u64::from(policy.links.phy_error_threshold),
+        );
+        settings.put(
+            Index::OverrunErrors,
+            u64::from(policy.links.overrun_error_threshold),
+        );
         force_link(&mut settings, policy);
         let peer = fabric.peer(at);
         if let Some(theirs) = peer.and_then(|peer| fabric.port(peer).info.as_ref()) {
@@ -280,16 +286,16 @@ pub fn desired(
                 .vl_cap()
                 .code()
                 .min(theirs.vl_cap().code())
-                .min(policy.max_operational_vls)
+                .min(policy.links.max_op_vls)
                 .max(1);
             settings.put(Index::OperationalVls, u64::from(vls));
         }
         if switch {
             let leaf = peer.is_none_or(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
             let (hoq, stall) = if leaf {
-                (policy.leaf_hoq_life, policy.leaf_vl_stall_count)
+                (policy.links.leaf_hoq_life, policy.links.leaf_vl_stall_count)
             } else {
-                (policy.hoq_life, policy.vl_stall_count)
+                (policy.links.hoq_life, policy.links.vl_stall_count)
             };
             if let Some(switch) = &node.switch
                 && switch.partition_enforcement_cap() > 0
@@ -306,9 +312,9 @@ pub fn desired(
 
 fn force_link(settings: &mut Settings, policy: &PortPolicy) {
     let forced = [
-        (Index::WidthEnabled, policy.force_link_width),
-        (Index::SpeedEnabled, policy.force_link_speed),
-        (Index::SpeedExtEnabled, policy.force_link_speed_ext),
+        (Index::WidthEnabled, policy.links.force_width),
+        (Index::SpeedEnabled, policy.links.force_speed),
+        (Index::SpeedExtEnabled, policy.links.force_speed_ext),
     ];
     for (index, value) in forced {
         if let Some(value) = value {
@@ -322,6 +328,6 @@ fn force_link(settings: &mut Settings, policy: &PortPolicy) {
 pub fn desired_switch_info(current: &SwitchInfo, top: Lid, policy: &PortPolicy) -> SwitchInfo {
     let mut info = *current;
     info.set_linear_fdb_top(top);
-    info.set_life_time_value(policy.packet_life_time);
+    info.set_life_time_value(policy.links.packet_life_time);
     info
 }

@@ -60,7 +60,7 @@ impl Directory {
     /// The groups that exist whether or not anybody takes part.
     pub(super) fn well_known_groups(&self) -> Vec<Parameters> {
         let policy = &self.plan.policy;
-        let life_time = policy.ports.packet_life_time;
+        let life_time = policy.ports.links.packet_life_time;
         let groups = policy.partitions.groups();
         groups.map(|group| parameters(group, life_time)).collect()
     }

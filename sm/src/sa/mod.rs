@@ -162,7 +162,7 @@ impl Administration {
         if let Some(directory) = self.standing.directory.as_ref() {
             let registry = &mut self.multicast;
             registry.configure(mcast::Config {
-                packet_life_time: directory.plan.policy.ports.packet_life_time,
+                packet_life_time: directory.plan.policy.ports.links.packet_life_time,
                 subnet_prefix: directory.prefix(),
                 ..mcast::Config::default()
             });

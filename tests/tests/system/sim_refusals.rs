@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm::config::LinkConfig;
 use rsm::core::{Command, Config};
 use rsm::diff::NotKept;
 use rsm::plan::policy::{Policy, PortPolicy};
@@ -228,7 +229,10 @@ fn mtu_that_a_device_never_keeps_is_a_finding_and_bounced_once() {
     for bounce in [false, true] {
         let policy = Policy {
             ports: PortPolicy {
-                bounce,
+                links: LinkConfig {
+                    bounce,
+                    ..LinkConfig::default()
+                },
                 ..PortPolicy::default()
             },
             ..Policy::default()
@@ -248,7 +252,11 @@ fn mtu_that_a_device_never_keeps_is_a_finding_and_bounced_once() {
     }
 }
 
-fn reload(world: &mut World, ports: PortPolicy) {
+fn reload(world: &mut World, links: LinkConfig) {
+    let ports = PortPolicy {
+        links,
+        ..PortPolicy::default()
+    };
     let config = Config {
         policy: Arc::new(Policy {
             ports,
@@ -261,9 +269,9 @@ fn reload(world: &mut World, ports: PortPolicy) {
 
 #[test]
 fn changed_number_of_vls_is_a_finding_until_links_are_bounced_one_by_one() {
-    let fewer = PortPolicy {
-        max_operational_vls: 1,
-        ..PortPolicy::default()
+    let fewer = LinkConfig {
+        max_op_vls: 1,
+        ..LinkConfig::default()
     };
     let mut world = World::brought_up("ring:4", Settings::default());
     let links = expect::reach(&world, &[]).links;
@@ -276,7 +284,7 @@ fn changed_number_of_vls_is_a_finding_until_links_are_bounced_one_by_one() {
     assert_eq!(findings.len(), 2 * links.len());
 
     let bounce = true;
-    reload(&mut world, PortPolicy { bounce, ..fewer });
+    reload(&mut world, LinkConfig { bounce, ..fewer });
     let most_down = Cell::new(0);
     let until = world.now() + LIMIT;
     world.run(until, |world| {

@@ -5,7 +5,7 @@ mod layer;
 use rayon::prelude::*;
 
 use super::columns::{self, Column};
-use super::{Engine, EngineError, Options, Routing, prepare};
+use super::{Engine, EngineError, EngineOption, Options, Routing, prepare};
 use crate::lanes::{Lanes, ServiceLevels};
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
@@ -15,7 +15,7 @@ use crate::topology::{SwitchIdx, Topology};
 /// Matsuoka, "Routing on the dependency graph", HPDC'16). Mostly shortest paths, some with detours.
 ///
 /// - *Guarantee*: complete, loop-free and credit-loop-free on every fabric.
-/// - *Needs*: one lane, as long as [`Options::nue_vls`] says no other. With k lanes the destination
+/// - *Needs*: one lane, as long as [`Nue::VLS`] says no other. With k lanes the destination
 ///   switches are dealt out to k layers by their GUIDs, so that a fault changes no service level; a
 ///   path's SL is that of its destination's layer. More lanes leave more freedom, and shorter paths;
 ///   but what answers a packet has its SL rather than that of its own destination, and is not covered.
@@ -24,6 +24,21 @@ use crate::topology::{SwitchIdx, Topology};
 ///   and for each turn at most one search among the channels between its ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nue;
+
+impl Nue {
+    /// How many lanes destinations are spread over.
+    pub const VLS: EngineOption = EngineOption {
+        name: "nue_vls",
+        doc: &[
+            "How many lanes `nue` spreads destinations over. With one no service level matters; more give",
+            "shorter paths to programs that ask for theirs.",
+        ],
+        min: 1,
+        max: 8,
+        default: 1,
+        opensm: Some("nue_max_num_vls"),
+    };
+}
 
 impl Engine for Nue {
     fn name(&self) -> &'static str {
@@ -35,6 +50,10 @@ impl Engine for Nue {
          on; every connected pair is reached, some by detours"
     }
 
+    fn options(&self) -> &'static [EngineOption] {
+        const { &[Nue::VLS] }
+    }
+
     fn route(
         &self,
         topology: &Topology,
@@ -42,7 +61,7 @@ impl Engine for Nue {
         _previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
         prepare::capacities(topology)?;
-        let vls = options.nue_vls.max(1);
+        let vls = options.engine_options.get(&Nue::VLS);
         prepare::lanes(self.name(), vls, options)?;
         prepare::in_pool(options, || {
             let (columns, on_tree) = route(topology, vls);

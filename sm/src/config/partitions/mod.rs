@@ -24,9 +24,9 @@ use std::path::Path;
 
 pub use self::model::{Group, Members, Membership, Partition, Partitions, Rule};
 use self::report::Report;
+use super::PartitionConfig;
 use super::finding::{Finding, Severity, any_error};
 use super::load::{ConfigError, read_text};
-use super::model::PartitionConfig;
 
 /// Reads `text`, which `file` holds. The partitions are of use only if no finding is an error.
 pub fn parse_partitions(file: &Path, text: &str, allow_both: bool) -> (Partitions, Vec<Finding>) {

@@ -196,7 +196,7 @@ impl Finder {
             // A packet that never leaves its port is not on its way at all (IBA 15.2.5.16).
             0
         } else {
-            directory.plan.policy.ports.subnet_timeout
+            directory.plan.policy.ports.links.subnet_timeout
         };
         let p_key = self.p_key(from, to)?;
         let sl = match (directory.minima.level(from, to), wishes.sl) {

@@ -1,0 +1,56 @@
+use std::collections::BTreeMap;
+
+use super::EngineKind;
+
+/// A number that an engine can be told beside the topology.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EngineOption {
+    /// Its name, which no other option of any engine has: the key in section `routing` of the configuration.
+    pub name: &'static str,
+    /// What it does, a line each.
+    pub doc: &'static [&'static str],
+    /// The least that it can be.
+    pub min: u8,
+    /// The most that it can be.
+    pub max: u8,
+    /// What it is unless the operator says otherwise.
+    pub default: u8,
+    /// OpenSM's name for it in `opensm.conf`.
+    pub opensm: Option<&'static str>,
+}
+
+/// A value for every option of every engine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EngineOptions(BTreeMap<&'static str, u8>);
+
+impl Default for EngineOptions {
+    /// The default of each.
+    fn default() -> EngineOptions {
+        let engines = EngineKind::ALL.into_iter();
+        let options = engines.flat_map(|kind| kind.engine().options());
+        EngineOptions(
+            options
+                .map(|option| (option.name, option.default))
+                .collect(),
+        )
+    }
+}
+
+impl EngineOptions {
+    /// The value of `option`.
+    pub fn get(&self, option: &EngineOption) -> u8 {
+        self.0.get(option.name).copied().unwrap_or(option.default)
+    }
+
+    /// The value of `option`, to be changed; the caller keeps it between the option's `min` and `max`.
+    pub fn get_mut(&mut self, option: &EngineOption) -> &mut u8 {
+        self.0.entry(option.name).or_insert(option.default)
+    }
+
+    /// These options, with `value` for `option`, which the caller keeps between its `min` and `max`.
+    #[must_use]
+    pub fn with(mut self, option: &EngineOption, value: u8) -> EngineOptions {
+        *self.get_mut(option) = value;
+        self
+    }
+}
