@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(proto_files(Path::new("rsm/v1"))?, ["."])?;
     fs::write(out_dir.join("descriptors.bin"), descriptors.encode_to_vec())?;
     fs::write(out_dir.join("labels.rs"), labels(&descriptors))?;
+    fs::write(out_dir.join("lists.rs"), lists(&descriptors))?;
 
     let mut builder = tonic_prost_build::configure()
         .codec_path("crate::codec::Codec")
@@ -115,9 +116,51 @@ fn labels(descriptors: &FileDescriptorSet) -> String {
             source,
             "impl Label for crate::v1::{name} {{ const LABELS: &'static [(i32, &'static str)] = &[{rows}]; }}"
         )
-        .expect("writing to a string does not fail");
+        .expect(INFALLIBLE);
     }
     source
+}
+
+/// Rust source that implements `Paged` for every request with a page size and a token, and `List` where the response has
+/// nothing but items beside the token and the generation.
+fn lists(descriptors: &FileDescriptorSet) -> String {
+    let messages = || descriptors.file.iter().flat_map(|file| &file.message_type);
+    let mut source = String::new();
+    for request in messages().filter(|message| has(message, "page_size")) {
+        let Some(method) = request.name().strip_suffix("Request") else {
+            continue;
+        };
+        writeln!(source, "paged!({method}, {method}Request);").expect(INFALLIBLE);
+        let response = format!("{method}Response");
+        let Some(response) = messages().find(|message| message.name() == response) else {
+            continue;
+        };
+        let mut items = response
+            .field
+            .iter()
+            .filter(|field| field.label() == Label::Repeated && field.r#type() == Type::Message);
+        if let (Some(items), None) = (items.next(), items.next()) {
+            let item = items.type_name().rsplit('.').next().unwrap_or_default();
+            let generation = if has(response, "generation") {
+                "generation"
+            } else {
+                ""
+            };
+            writeln!(
+                source,
+                "list!({method}Request, {method}Response, {item}, {}, {generation});",
+                items.name()
+            )
+            .expect(INFALLIBLE);
+        }
+    }
+    source
+}
+
+const INFALLIBLE: &str = "writing to a string does not fail";
+
+fn has(message: &DescriptorProto, field: &str) -> bool {
+    message.field.iter().any(|one| one.name() == field)
 }
 
 /// `PORT_STATE_ACTIVE` of `PortState` reads `active`.

@@ -5,9 +5,11 @@
 
 pub mod codec;
 mod label;
+mod list;
 
 pub use codec::Codec;
 pub use label::Label;
+pub use list::{List, Paged};
 
 /// Messages, clients and servers of package `rsm.v1`.
 pub mod v1 {

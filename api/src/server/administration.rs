@@ -4,9 +4,8 @@ use rsm_proto::v1;
 use rsm_proto::v1::administration_service_server::AdministrationService;
 use tonic::{Request, Response, Status};
 
-use super::paging::Cursor;
+use super::paging::Listing;
 use super::request::{max_paths, p_key_filter, port_filter, selector, service_level, text_filter};
-use crate::convert::messages;
 use crate::model::{PathQuestion, ServiceFilter};
 use crate::traits::{Administration, Subnet};
 
@@ -61,59 +60,41 @@ impl AdministrationService for Administered {
         &self,
         request: Request<v1::ListServicesRequest>,
     ) -> Result<Response<v1::ListServicesResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListServices", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let administration = administration(self.administration.as_ref())?;
         let filter = ServiceFilter {
             name: text_filter("name", request.name)?,
             port: port_filter(self.subnet.as_ref(), &request.port)?,
         };
-        let mut page = administration
-            .services(cursor.after, cursor.limit(), filter)
+        let page = administration
+            .services(listing.after(), listing.limit(), filter)
             .await?;
-        let next_page_token = cursor.cut(&mut page.items, |service| service.key);
-        Ok(Response::new(v1::ListServicesResponse {
-            services: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        listing.answer(page, |service| service.key)
     }
 
     async fn list_subscriptions(
         &self,
         request: Request<v1::ListSubscriptionsRequest>,
     ) -> Result<Response<v1::ListSubscriptionsResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListSubscriptions", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let administration = administration(self.administration.as_ref())?;
         let port = port_filter(self.subnet.as_ref(), &request.port)?;
-        let mut page = administration
-            .subscriptions(cursor.after, cursor.limit(), port)
+        let page = administration
+            .subscriptions(listing.after(), listing.limit(), port)
             .await?;
-        let next_page_token = cursor.cut(&mut page.items, |subscription| subscription.key);
-        Ok(Response::new(v1::ListSubscriptionsResponse {
-            subscriptions: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        listing.answer(page, |subscription| subscription.key)
     }
 
     async fn list_alias_guids(
         &self,
         request: Request<v1::ListAliasGuidsRequest>,
     ) -> Result<Response<v1::ListAliasGuidsResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListAliasGuids", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let administration = administration(self.administration.as_ref())?;
         let port = port_filter(self.subnet.as_ref(), &request.port)?;
-        let mut page = administration
-            .alias_guids(cursor.after, cursor.limit(), port)
+        let page = administration
+            .alias_guids(listing.after(), listing.limit(), port)
             .await?;
-        let next_page_token = cursor.cut(&mut page.items, |alias| alias.key);
-        Ok(Response::new(v1::ListAliasGuidsResponse {
-            alias_guids: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        listing.answer(page, |alias| alias.key)
     }
 }

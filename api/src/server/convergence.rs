@@ -5,9 +5,8 @@ use rsm_proto::v1::convergence_service_server::ConvergenceService;
 use tonic::{Request, Response, Status};
 
 use super::access::Access;
-use super::paging::Cursor;
+use super::paging::Listing;
 use super::request::selector;
-use crate::convert::messages;
 use crate::limits::MAX_CONVERGENCES;
 use crate::traits::{Control, Subnet};
 
@@ -25,23 +24,17 @@ impl ConvergenceService for Convergences {
         &self,
         request: Request<v1::ListConvergencesRequest>,
     ) -> Result<Response<v1::ListConvergencesResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::<u64>::take("ListConvergences", &mut request)?;
+        let (request, listing) = Listing::<_, u64>::of(request)?;
         let newest = match usize::try_from(request.newest) {
             Ok(0) | Err(_) => MAX_CONVERGENCES,
             Ok(newest) => newest.min(MAX_CONVERGENCES),
         };
         let mut page = self.subnet.convergences(newest);
-        if let Some(after) = cursor.after {
+        if let Some(after) = listing.after() {
             page.items
                 .retain(|convergence| convergence.sequence > after);
         }
-        let next_page_token = cursor.cut(&mut page.items, |convergence| convergence.sequence);
-        Ok(Response::new(v1::ListConvergencesResponse {
-            convergences: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        listing.answer(page, |convergence| convergence.sequence)
     }
 
     async fn get_activity(

@@ -5,9 +5,8 @@ use rsm_proto::v1::fabric_service_server::FabricService;
 use tonic::{Request, Response, Status};
 
 use super::incoming::Connections;
-use super::paging::Cursor;
+use super::paging::{Cursor, Listing};
 use super::request::{node_filter, node_kind, port_state, selector, severity, text_filter};
-use crate::convert::messages;
 use crate::model::{FindingFilter, LinkFilter, NodeFilter, PortFilter};
 use crate::traits::Subnet;
 
@@ -48,8 +47,7 @@ impl FabricService for Fabric {
         &self,
         request: Request<v1::ListNodesRequest>,
     ) -> Result<Response<v1::ListNodesResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListNodes", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let filter = NodeFilter {
             kind: node_kind("kind", request.kind)?,
             description_contains: text_filter(
@@ -57,13 +55,8 @@ impl FabricService for Fabric {
                 request.description_contains,
             )?,
         };
-        let mut page = self.subnet.nodes(cursor.after, cursor.limit(), &filter);
-        let next_page_token = cursor.cut(&mut page.items, |node| node.guid);
-        Ok(Response::new(v1::ListNodesResponse {
-            nodes: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        let page = self.subnet.nodes(listing.after(), listing.limit(), &filter);
+        listing.answer(page, |node| node.guid)
     }
 
     async fn get_node(
@@ -82,21 +75,15 @@ impl FabricService for Fabric {
         &self,
         request: Request<v1::ListPortsRequest>,
     ) -> Result<Response<v1::ListPortsResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListPorts", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let filter = PortFilter {
             node: node_filter(self.subnet.as_ref(), &request.node)?,
             node_kind: node_kind("node_kind", request.node_kind)?,
             state: port_state("state", request.state)?,
             connected: request.connected,
         };
-        let mut page = self.subnet.ports(cursor.after, cursor.limit(), &filter);
-        let next_page_token = cursor.cut(&mut page.items, |port| port.key);
-        Ok(Response::new(v1::ListPortsResponse {
-            ports: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        let page = self.subnet.ports(listing.after(), listing.limit(), &filter);
+        listing.answer(page, |port| port.key)
     }
 
     async fn get_port(
@@ -115,20 +102,14 @@ impl FabricService for Fabric {
         &self,
         request: Request<v1::ListLinksRequest>,
     ) -> Result<Response<v1::ListLinksResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListLinks", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let filter = LinkFilter {
             node: node_filter(self.subnet.as_ref(), &request.node)?,
             between_switches: request.between_switches,
             state: port_state("state", request.state)?,
         };
-        let mut page = self.subnet.links(cursor.after, cursor.limit(), &filter);
-        let next_page_token = cursor.cut(&mut page.items, |link| link.a.key);
-        Ok(Response::new(v1::ListLinksResponse {
-            links: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        let page = self.subnet.links(listing.after(), listing.limit(), &filter);
+        listing.answer(page, |link| link.a.key)
     }
 
     async fn get_forwarding_table(
@@ -136,7 +117,7 @@ impl FabricService for Fabric {
         request: Request<v1::GetForwardingTableRequest>,
     ) -> Result<Response<v1::GetForwardingTableResponse>, Status> {
         let mut request = request.into_inner();
-        let cursor = Cursor::take("GetForwardingTable", &mut request)?;
+        let cursor = Cursor::take(&mut request)?;
         let switch = selector("switch", &request.switch)?;
         let mut table = self
             .subnet
@@ -167,34 +148,24 @@ impl FabricService for Fabric {
         &self,
         request: Request<v1::ListFindingsRequest>,
     ) -> Result<Response<v1::ListFindingsResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListFindings", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let filter = FindingFilter {
             min_severity: severity("min_severity", request.min_severity)?,
             kind: text_filter("kind", request.kind)?,
             node: node_filter(self.subnet.as_ref(), &request.node)?,
         };
-        let mut page = self.subnet.findings(cursor.after, cursor.limit(), &filter);
-        let next_page_token = cursor.cut(&mut page.items, |finding| finding.id);
-        Ok(Response::new(v1::ListFindingsResponse {
-            findings: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        let page = self
+            .subnet
+            .findings(listing.after(), listing.limit(), &filter);
+        listing.answer(page, |finding| finding.id)
     }
 
     async fn list_missing(
         &self,
         request: Request<v1::ListMissingRequest>,
     ) -> Result<Response<v1::ListMissingResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListMissing", &mut request)?;
-        let mut page = self.subnet.missing(cursor.after, cursor.limit());
-        let next_page_token = cursor.cut(&mut page.items, |missing| missing.key);
-        Ok(Response::new(v1::ListMissingResponse {
-            missing: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        let (_, listing) = Listing::of(request)?;
+        let page = self.subnet.missing(listing.after(), listing.limit());
+        listing.answer(page, |missing| missing.key)
     }
 }

@@ -193,7 +193,7 @@ impl GpuService for GpuHints {
         request: Request<v1::ListGpuHostsRequest>,
     ) -> Answer<v1::ListGpuHostsResponse> {
         let mut request = request.into_inner();
-        let cursor: Cursor<String> = Cursor::take("ListGpuHosts", &mut request)?;
+        let cursor: Cursor<String> = Cursor::take(&mut request)?;
         self.work(move |gpus| {
             let analysis = gpus.analysis();
             let after = cursor.after.as_deref();

@@ -5,9 +5,8 @@ use rsm_proto::v1::multicast_service_server::MulticastService;
 use tonic::{Request, Response, Status};
 
 use super::administration::administration;
-use super::paging::Cursor;
+use super::paging::Listing;
 use super::request::{p_key_filter, port_filter};
-use crate::convert::messages;
 use crate::model::{GroupSelector, MulticastGroupFilter, MulticastMember};
 use crate::traits::{Administration, Subnet};
 
@@ -30,22 +29,16 @@ impl MulticastService for Multicast {
         &self,
         request: Request<v1::ListMulticastGroupsRequest>,
     ) -> Result<Response<v1::ListMulticastGroupsResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListMulticastGroups", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let administration = self.administration()?;
         let filter = MulticastGroupFilter {
             p_key: p_key_filter("p_key", request.p_key)?,
             port: port_filter(self.subnet.as_ref(), &request.port)?,
         };
-        let mut page = administration
-            .multicast_groups(cursor.after, cursor.limit(), filter)
+        let page = administration
+            .multicast_groups(listing.after(), listing.limit(), filter)
             .await?;
-        let next_page_token = cursor.cut(&mut page.items, |group| group.mgid);
-        Ok(Response::new(v1::ListMulticastGroupsResponse {
-            groups: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        listing.answer(page, |group| group.mgid)
     }
 
     async fn get_multicast_group(
@@ -63,37 +56,25 @@ impl MulticastService for Multicast {
         &self,
         request: Request<v1::ListMulticastMembersRequest>,
     ) -> Result<Response<v1::ListMulticastMembersResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListMulticastMembers", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let group: GroupSelector = request.group.parse()?;
-        let mut page = self
+        let page = self
             .administration()?
-            .multicast_members(group, cursor.after, cursor.limit())
+            .multicast_members(group, listing.after(), listing.limit())
             .await?;
-        let next_page_token = cursor.cut(&mut page.items, MulticastMember::alias);
-        Ok(Response::new(v1::ListMulticastMembersResponse {
-            members: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        listing.answer(page, MulticastMember::alias)
     }
 
     async fn list_multicast_switches(
         &self,
         request: Request<v1::ListMulticastSwitchesRequest>,
     ) -> Result<Response<v1::ListMulticastSwitchesResponse>, Status> {
-        let mut request = request.into_inner();
-        let cursor = Cursor::take("ListMulticastSwitches", &mut request)?;
+        let (request, listing) = Listing::of(request)?;
         let group: GroupSelector = request.group.parse()?;
-        let mut page = self
+        let page = self
             .administration()?
-            .multicast_switches(group, cursor.after, cursor.limit())
+            .multicast_switches(group, listing.after(), listing.limit())
             .await?;
-        let next_page_token = cursor.cut(&mut page.items, |switch| switch.guid);
-        Ok(Response::new(v1::ListMulticastSwitchesResponse {
-            switches: messages(page.items),
-            next_page_token,
-            generation: page.generation,
-        }))
+        listing.answer(page, |switch| switch.guid)
     }
 }

@@ -3,13 +3,14 @@
 //! A token holds the key of the last item that was sent, so it needs no state on the server and
 //! survives a new generation; and a fingerprint of the request, so that it is refused with other filters.
 
-use prost::Message;
+use std::marker::PhantomData;
+
 use rsm_ids::{Gid, Guid, Lid, PortNum};
-use rsm_proto::v1;
-use tonic::Status;
+use rsm_proto::{List, Paged};
+use tonic::{Request, Response, Status};
 
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
-use crate::model::{AliasGuidKey, PortKey, ServiceKey, SubscriptionKey};
+use crate::model::{AliasGuidKey, Page, PortKey, ServiceKey, SubscriptionKey};
 
 /// Digits of the fingerprint in a token.
 const FINGERPRINT_DIGITS: usize = 8;
@@ -161,43 +162,6 @@ impl Key for PortKey {
     }
 }
 
-/// A request for a page; taking its page fields out leaves what the list is filtered by.
-pub(super) trait PageFields: Message {
-    /// Page size and token, which are cleared.
-    fn take(&mut self) -> (u32, String);
-}
-
-macro_rules! page_fields {
-    ($($request:ident),* $(,)?) => {$(
-        impl PageFields for v1::$request {
-            fn take(&mut self) -> (u32, String) {
-                (std::mem::take(&mut self.page_size), std::mem::take(&mut self.page_token))
-            }
-        }
-    )*};
-}
-
-page_fields!(
-    ListNodesRequest,
-    ListPortsRequest,
-    ListLinksRequest,
-    GetForwardingTableRequest,
-    ListFindingsRequest,
-    ListMissingRequest,
-    ListPartitionsRequest,
-    ListPartitionMembersRequest,
-    ListServicesRequest,
-    ListSubscriptionsRequest,
-    ListAliasGuidsRequest,
-    ListMulticastGroupsRequest,
-    ListMulticastMembersRequest,
-    ListMulticastSwitchesRequest,
-    ListConvergencesRequest,
-    ListEventsRequest,
-    ListEnginesRequest,
-    ListGpuHostsRequest,
-);
-
 /// Which page of a list is wanted.
 #[derive(Debug)]
 pub(super) struct Cursor<K> {
@@ -208,10 +172,10 @@ pub(super) struct Cursor<K> {
 }
 
 impl<K: Key> Cursor<K> {
-    /// Takes the page fields out of a request to `method`.
-    pub(super) fn take(method: &str, request: &mut impl PageFields) -> Result<Self, Status> {
-        let (size, token) = request.take();
-        let fingerprint = fingerprint(method, &request.encode_to_vec());
+    /// Takes the page fields out of a request.
+    pub(super) fn take<Q: Paged>(request: &mut Q) -> Result<Self, Status> {
+        let (size, token) = request.take_page();
+        let fingerprint = fingerprint(Q::METHOD, &request.encode_to_vec());
         let after = match token.as_str() {
             "" => None,
             token => Some(read(token, fingerprint)?),
@@ -250,6 +214,46 @@ impl<K: Key> Cursor<K> {
     }
 }
 
+/// Which page of the list that a `Q` asks for is wanted.
+pub(super) struct Listing<Q, K> {
+    cursor: Cursor<K>,
+    request: PhantomData<Q>,
+}
+
+impl<Q: List, K: Key + Clone> Listing<Q, K> {
+    /// Reads a request: what is left of it without its page, and the page.
+    pub(super) fn of(request: Request<Q>) -> Result<(Q, Self), Status> {
+        let mut request = request.into_inner();
+        let listing = Listing {
+            cursor: Cursor::take(&mut request)?,
+            request: PhantomData,
+        };
+        Ok((request, listing))
+    }
+
+    /// The key of the last item of the page before.
+    pub(super) fn after(&self) -> Option<K> {
+        self.cursor.after.clone()
+    }
+
+    /// How many items to ask for: one more than the page holds tells whether there is another.
+    pub(super) fn limit(&self) -> usize {
+        self.cursor.limit()
+    }
+
+    /// The page, given the items behind [`after`](Listing::after), by ascending `key`, at most
+    /// [`limit`](Listing::limit).
+    pub(super) fn answer<T: Into<Q::Item>>(
+        &self,
+        mut page: Page<T>,
+        key: impl Fn(&T) -> K,
+    ) -> Result<Response<Q::Response>, Status> {
+        let token = self.cursor.cut(&mut page.items, key);
+        let items = page.items.into_iter().map(T::into).collect();
+        Ok(Response::new(Q::response(items, token, page.generation)))
+    }
+}
+
 fn read<K: Key>(token: &str, fingerprint: u32) -> Result<K, Status> {
     let parsed = token
         .split_at_checked(FINGERPRINT_DIGITS)
@@ -277,6 +281,7 @@ fn fingerprint(method: &str, filters: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rsm_proto::v1;
     use tonic::Code;
 
     use super::*;
@@ -290,7 +295,7 @@ mod tests {
     }
 
     fn cursor(size: u32, token: &str) -> Result<Cursor<Guid>, Status> {
-        Cursor::take("ListNodes", &mut request(size, token))
+        Cursor::take(&mut request(size, token))
     }
 
     #[test]
@@ -317,10 +322,14 @@ mod tests {
         let token = cursor(1, "").unwrap().cut(&mut items, |guid| *guid);
         let mut other = request(1, &token);
         other.kind = v1::NodeKind::Switch.into();
-        let refused = Cursor::<Guid>::take("ListNodes", &mut other).unwrap_err();
+        let refused = Cursor::<Guid>::take(&mut other).unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument);
         assert!(refused.message().contains("other filters"));
-        assert!(Cursor::<Guid>::take("ListSomethingElse", &mut request(1, &token)).is_err());
+        let mut of_another_list = v1::ListPartitionsRequest {
+            page_token: token,
+            ..Default::default()
+        };
+        assert!(Cursor::<Guid>::take(&mut of_another_list).is_err());
     }
 
     proptest! {

@@ -27,7 +27,7 @@ impl RoutingService for Routes {
         request: Request<v1::ListEnginesRequest>,
     ) -> Result<Response<v1::ListEnginesResponse>, Status> {
         let mut request = request.into_inner();
-        let cursor = Cursor::<u64>::take("ListEngines", &mut request)?;
+        let cursor = Cursor::<u64>::take(&mut request)?;
         let page = self.routing.engines();
         let mut engines: Vec<_> = (1u64..).zip(page.items).collect();
         if let Some(after) = cursor.after {

@@ -35,7 +35,7 @@ impl WatchService for Watch {
         request: Request<v1::ListEventsRequest>,
     ) -> Result<Response<v1::ListEventsResponse>, Status> {
         let mut request = request.into_inner();
-        let cursor = Cursor::<u64>::take("ListEvents", &mut request)?;
+        let cursor = Cursor::<u64>::take(&mut request)?;
         let after = cursor.after.unwrap_or(request.after_sequence);
         let mut events = self.subnet.events(after, cursor.limit());
         let next_page_token = cursor.cut(&mut events, |event| event.sequence);

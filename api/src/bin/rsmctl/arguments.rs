@@ -1,11 +1,7 @@
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use rsm_api::client::Endpoint;
 
-use crate::commands::{
-    aliases, completions, engine, events, expect, findings, gpu, history, lft, links, multicast,
-    nodes, partitions, path, ports, quality, route, sa, services, sim, status, subscriptions,
-    sweep, watch, whatif,
-};
+use crate::commands::Command;
 
 /// Asks a running rsm what it knows and does.
 #[derive(Debug, Parser)]
@@ -42,71 +38,6 @@ pub(crate) enum Format {
     Text,
     /// JSON with stable keys; one object a line where it streams
     Json,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    #[command(flatten)]
-    Ask(Question),
-    /// GPU hosts: what they have, which port each GPU should use, what is wrong
-    #[command(subcommand)]
-    Gpu(gpu::GpuCommand),
-    /// Prints a completion script for a shell
-    Completions(completions::CompletionsArguments),
-}
-
-/// What to do with a server.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Question {
-    /// The subnet and its manager at one glance
-    Status(status::StatusArguments),
-    /// Switches, channel adapters and routers
-    Nodes(nodes::NodesArguments),
-    /// Ports with their state, LID and neighbour
-    Ports(ports::PortsArguments),
-    /// Cables with both their ends
-    Links(links::LinksArguments),
-    /// The linear forwarding table of a switch
-    Lft(lft::LftArguments),
-    /// The way from one port to another, hop by hop
-    Route(route::RouteArguments),
-    /// The paths that a host is told of when it asks subnet administration for one
-    Path(path::PathArguments),
-    /// Who may talk to whom
-    Partitions(partitions::PartitionsArguments),
-    /// Multicast groups, or the members and the tree of one
-    Multicast(multicast::MulticastArguments),
-    /// What hosts asked subnet administration, and how long answers took
-    Sa(sa::SaArguments),
-    /// Services that ports offer
-    Services(services::ServicesArguments),
-    /// What hosts asked to be told of
-    Subscriptions(subscriptions::SubscriptionsArguments),
-    /// Names that ports have beside their own: alias GUIDs
-    Aliases(aliases::AliasesArguments),
-    /// What is wrong with the fabric now
-    Findings(findings::FindingsArguments),
-    /// List nodes and cables that the subnet manager misses, or tell it that they are gone for good
-    Expect(expect::ExpectArguments),
-    /// The latest convergences: cause, time of each stage, packets
-    History(history::HistoryArguments),
-    /// What happened lately
-    Events(events::EventsArguments),
-    /// What happens, until interrupted
-    Watch(watch::WatchArguments),
-    /// Has the subnet manager sweep again, and waits for what comes of it
-    Sweep(sweep::SweepArguments),
-    /// Routing engines: what there is, what routes, and having another one route
-    #[command(subcommand)]
-    Engine(engine::EngineCommand),
-    /// How well the routes in force spread traffic
-    Quality(quality::QualityArguments),
-    /// What would follow if a cable or a node went; nothing is sent to the fabric
-    Whatif(whatif::WhatifArguments),
-    /// Acts on a simulated fabric
-    #[command(subcommand)]
-    Sim(sim::SimCommand),
 }
 
 const HELP: &str = "\

@@ -1,4 +1,5 @@
 use rsm_api::client::{connect, default_endpoints};
+use rsm_proto::List;
 use rsm_proto::v1::administration_service_client::AdministrationServiceClient;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
@@ -8,8 +9,8 @@ use rsm_proto::v1::partition_service_client::PartitionServiceClient;
 use rsm_proto::v1::routing_service_client::RoutingServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
 use rsm_proto::v1::watch_service_client::WatchServiceClient;
-use tonic::Status;
 use tonic::transport::Channel;
+use tonic::{Response, Status};
 
 use crate::arguments::Global;
 use crate::failure::Failure;
@@ -78,16 +79,17 @@ impl Session {
     }
 }
 
-/// All items of a paged list. `fetch` gets a page token and answers with items and the next token.
-pub(crate) async fn all_pages<T, F, Answer>(mut fetch: F) -> Result<Vec<T>, Failure>
-where
-    F: FnMut(String) -> Answer,
-    Answer: Future<Output = Result<(Vec<T>, String), Status>>,
-{
+/// All items of the list that `request` asks for, whose page does not count; `fetch` gets a page.
+pub(crate) async fn all_pages<Q: List + Clone>(
+    request: Q,
+    mut fetch: impl AsyncFnMut(Q) -> Result<Response<Q::Response>, Status>,
+) -> Result<Vec<Q::Item>, Failure> {
     let mut items = Vec::new();
     let mut token = String::new();
     loop {
-        let (page, next) = fetch(token).await?;
+        let mut request = request.clone();
+        request.set_page(PAGE_SIZE, token);
+        let (page, next) = Q::page(fetch(request).await?.into_inner());
         items.extend(page);
         if next.is_empty() {
             return Ok(items);

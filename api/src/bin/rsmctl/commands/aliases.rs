@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::port_or_gone;
 
 /// Names that ports have beside their own: alias GUIDs
@@ -16,18 +16,13 @@ pub(crate) struct AliasesArguments {
 }
 
 pub(crate) async fn run(arguments: AliasesArguments, session: &mut Session) -> Result<(), Failure> {
-    let aliases = all_pages(|page_token| {
-        let mut client = session.administration();
-        let request = v1::ListAliasGuidsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    let aliases = all_pages(
+        v1::ListAliasGuidsRequest {
             port: arguments.port.clone().unwrap_or_default(),
-        };
-        async move {
-            let page = client.list_alias_guids(request).await?.into_inner();
-            Ok((page.alias_guids, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.administration().list_alias_guids(request).await,
+    )
     .await?;
     if session.output.is_json() {
         return session.output.json(&aliases);

@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use super::{history, waiting};
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 
 /// Routing engines: what there is, what routes, and having another one route
 #[derive(Debug, Subcommand)]
@@ -33,16 +33,8 @@ pub(crate) async fn run(command: EngineCommand, session: &mut Session) -> Result
 }
 
 async fn list(session: &mut Session) -> Result<(), Failure> {
-    let engines = all_pages(|page_token| {
-        let mut client = session.routing();
-        let request = v1::ListEnginesRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-        };
-        async move {
-            let page = client.list_engines(request).await?.into_inner();
-            Ok((page.engines, page.next_page_token))
-        }
+    let engines = all_pages(v1::ListEnginesRequest::default(), async |request| {
+        session.routing().list_engines(request).await
     })
     .await?;
     if session.output.is_json() {

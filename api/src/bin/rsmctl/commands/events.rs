@@ -5,7 +5,7 @@ use rsm_proto::v1::event::Change;
 use super::watch;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{count, label, lid, milliseconds, or_none, port_of, rate, timestamp};
 
 /// What happened lately
@@ -26,18 +26,13 @@ pub(crate) struct EventsArguments {
 }
 
 pub(crate) async fn run(arguments: EventsArguments, session: &mut Session) -> Result<(), Failure> {
-    let mut events = all_pages(|page_token| {
-        let mut client = session.watch();
-        let request = v1::ListEventsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    let mut events = all_pages(
+        v1::ListEventsRequest {
             after_sequence: arguments.after,
-        };
-        async move {
-            let page = client.list_events(request).await?.into_inner();
-            Ok((page.events, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.watch().list_events(request).await,
+    )
     .await?;
     let last = events
         .last()

@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, or_none, timestamp};
 
 /// Lists nodes and cables that the subnet manager expects and misses, or tells it that they are gone for good
@@ -35,16 +35,8 @@ pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Re
         rows.add([answer.accepted.to_string()]);
         return session.output.table(rows);
     }
-    let missing = all_pages(|page_token| {
-        let mut client = session.fabric();
-        let request = v1::ListMissingRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-        };
-        async move {
-            let page = client.list_missing(request).await?.into_inner();
-            Ok((page.missing, page.next_page_token))
-        }
+    let missing = all_pages(v1::ListMissingRequest::default(), async |request| {
+        session.fabric().list_missing(request).await
     })
     .await?;
     if session.output.is_json() {

@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, timestamp};
 
 /// What is wrong with the fabric now
@@ -25,20 +25,15 @@ pub(crate) async fn run(
     arguments: FindingsArguments,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let findings = all_pages(|page_token| {
-        let mut client = session.fabric();
-        let request = v1::ListFindingsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    let findings = all_pages(
+        v1::ListFindingsRequest {
             min_severity: arguments.severity.unwrap_or_default(),
             kind: arguments.kind.clone().unwrap_or_default(),
             node: arguments.node.clone().unwrap_or_default(),
-        };
-        async move {
-            let page = client.list_findings(request).await?.into_inner();
-            Ok((page.findings, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.fabric().list_findings(request).await,
+    )
     .await?;
     if session.output.is_json() {
         return session.output.json(&findings);

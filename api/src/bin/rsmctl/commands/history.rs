@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{milliseconds, timestamp};
 
 /// The latest convergences: cause, time of each stage, packets
@@ -18,18 +18,13 @@ pub(crate) struct HistoryArguments {
 }
 
 pub(crate) async fn run(arguments: HistoryArguments, session: &mut Session) -> Result<(), Failure> {
-    let convergences = all_pages(|page_token| {
-        let mut client = session.convergence();
-        let request = v1::ListConvergencesRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    let convergences = all_pages(
+        v1::ListConvergencesRequest {
             newest: arguments.newest.unwrap_or_default(),
-        };
-        async move {
-            let page = client.list_convergences(request).await?.into_inner();
-            Ok((page.convergences, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.convergence().list_convergences(request).await,
+    )
     .await?;
     if session.output.is_json() {
         return session.output.json(&convergences);

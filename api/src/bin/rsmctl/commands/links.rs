@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{label, label_parser, port_of, rate};
 
 /// Cables with both their ends
@@ -22,20 +22,15 @@ pub(crate) struct LinksArguments {
 }
 
 pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Result<(), Failure> {
-    let links = all_pages(|page_token| {
-        let mut client = session.fabric();
-        let request = v1::ListLinksRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    let links = all_pages(
+        v1::ListLinksRequest {
             node: arguments.node.clone().unwrap_or_default(),
             between_switches: arguments.between_switches,
             state: arguments.state.unwrap_or_default(),
-        };
-        async move {
-            let page = client.list_links(request).await?.into_inner();
-            Ok((page.links, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.fabric().list_links(request).await,
+    )
     .await?;
     if session.output.is_json() {
         return session.output.json(&links);

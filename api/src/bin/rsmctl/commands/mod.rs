@@ -1,35 +1,116 @@
-//! One file per subcommand.
+//! One file per subcommand, and a line of [`Question`] for each that asks a server.
 
-pub(crate) mod aliases;
-pub(crate) mod completions;
-pub(crate) mod engine;
-pub(crate) mod events;
-pub(crate) mod expect;
-pub(crate) mod findings;
-pub(crate) mod gpu;
-pub(crate) mod history;
-pub(crate) mod lft;
-pub(crate) mod links;
-pub(crate) mod multicast;
-pub(crate) mod nodes;
-pub(crate) mod partitions;
-pub(crate) mod path;
-pub(crate) mod ports;
-pub(crate) mod quality;
-pub(crate) mod route;
-pub(crate) mod sa;
-pub(crate) mod services;
-pub(crate) mod sim;
-pub(crate) mod status;
-pub(crate) mod subscriptions;
-pub(crate) mod sweep;
+mod aliases;
+mod completions;
+mod engine;
+mod events;
+mod expect;
+mod findings;
+mod gpu;
+mod history;
+mod lft;
+mod links;
+mod multicast;
+mod nodes;
+mod partitions;
+mod path;
+mod ports;
+mod quality;
+mod route;
+mod sa;
+mod services;
+mod sim;
+mod status;
+mod subscriptions;
+mod sweep;
 mod waiting;
-pub(crate) mod watch;
-pub(crate) mod whatif;
+mod watch;
+mod whatif;
 
-use crate::arguments::{Arguments, Command, Global, Question};
+use clap::Subcommand;
+
+use crate::arguments::{Arguments, Global};
 use crate::failure::Failure;
 use crate::session::Session;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(flatten)]
+    Ask(Question),
+    /// GPU hosts: what they have, which port each GPU should use, what is wrong
+    #[command(subcommand)]
+    Gpu(gpu::GpuCommand),
+    /// Prints a completion script for a shell
+    Completions(completions::CompletionsArguments),
+}
+
+macro_rules! questions {
+    ($($(#[$attribute:meta])+ $name:ident($module:ident::$arguments:ident);)+) => {
+        /// What to do with a server.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Question {
+            $($(#[$attribute])+ $name($module::$arguments),)+
+        }
+
+        async fn answer(question: Question, session: &mut Session) -> Result<(), Failure> {
+            match question {
+                $(Question::$name(arguments) => $module::run(arguments, session).await,)+
+            }
+        }
+    };
+}
+
+questions! {
+    /// The subnet and its manager at one glance
+    Status(status::StatusArguments);
+    /// Switches, channel adapters and routers
+    Nodes(nodes::NodesArguments);
+    /// Ports with their state, LID and neighbour
+    Ports(ports::PortsArguments);
+    /// Cables with both their ends
+    Links(links::LinksArguments);
+    /// The linear forwarding table of a switch
+    Lft(lft::LftArguments);
+    /// The way from one port to another, hop by hop
+    Route(route::RouteArguments);
+    /// The paths that a host is told of when it asks subnet administration for one
+    Path(path::PathArguments);
+    /// Who may talk to whom
+    Partitions(partitions::PartitionsArguments);
+    /// Multicast groups, or the members and the tree of one
+    Multicast(multicast::MulticastArguments);
+    /// What hosts asked subnet administration, and how long answers took
+    Sa(sa::SaArguments);
+    /// Services that ports offer
+    Services(services::ServicesArguments);
+    /// What hosts asked to be told of
+    Subscriptions(subscriptions::SubscriptionsArguments);
+    /// Names that ports have beside their own: alias GUIDs
+    Aliases(aliases::AliasesArguments);
+    /// What is wrong with the fabric now
+    Findings(findings::FindingsArguments);
+    /// List nodes and cables that the subnet manager misses, or tell it that they are gone for good
+    Expect(expect::ExpectArguments);
+    /// The latest convergences: cause, time of each stage, packets
+    History(history::HistoryArguments);
+    /// What happened lately
+    Events(events::EventsArguments);
+    /// What happens, until interrupted
+    Watch(watch::WatchArguments);
+    /// Has the subnet manager sweep again, and waits for what comes of it
+    Sweep(sweep::SweepArguments);
+    /// Routing engines: what there is, what routes, and having another one route
+    #[command(subcommand)]
+    Engine(engine::EngineCommand);
+    /// How well the routes in force spread traffic
+    Quality(quality::QualityArguments);
+    /// What would follow if a cable or a node went; nothing is sent to the fabric
+    Whatif(whatif::WhatifArguments);
+    /// Acts on a simulated fabric
+    #[command(subcommand)]
+    Sim(sim::SimCommand);
+}
 
 /// Does what the command line asks.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -42,31 +123,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 
 async fn ask(question: Question, global: Global) -> Result<(), Failure> {
     let mut session = Session::open(global).await?;
-    let outcome = match question {
-        Question::Status(arguments) => status::run(arguments, &mut session).await,
-        Question::Nodes(arguments) => nodes::run(arguments, &mut session).await,
-        Question::Ports(arguments) => ports::run(arguments, &mut session).await,
-        Question::Links(arguments) => links::run(arguments, &mut session).await,
-        Question::Lft(arguments) => lft::run(arguments, &mut session).await,
-        Question::Route(arguments) => route::run(arguments, &mut session).await,
-        Question::Path(arguments) => path::run(arguments, &mut session).await,
-        Question::Partitions(arguments) => partitions::run(arguments, &mut session).await,
-        Question::Multicast(arguments) => multicast::run(arguments, &mut session).await,
-        Question::Sa(arguments) => sa::run(arguments, &mut session).await,
-        Question::Services(arguments) => services::run(arguments, &mut session).await,
-        Question::Subscriptions(arguments) => subscriptions::run(arguments, &mut session).await,
-        Question::Aliases(arguments) => aliases::run(arguments, &mut session).await,
-        Question::Findings(arguments) => findings::run(arguments, &mut session).await,
-        Question::Expect(arguments) => expect::run(arguments, &mut session).await,
-        Question::History(arguments) => history::run(arguments, &mut session).await,
-        Question::Events(arguments) => events::run(arguments, &mut session).await,
-        Question::Watch(arguments) => watch::run(arguments, &mut session).await,
-        Question::Sweep(arguments) => sweep::run(arguments, &mut session).await,
-        Question::Engine(command) => engine::run(command, &mut session).await,
-        Question::Quality(arguments) => quality::run(arguments, &mut session).await,
-        Question::Whatif(arguments) => whatif::run(arguments, &mut session).await,
-        Question::Sim(command) => sim::run(command, &mut session).await,
-    };
+    let outcome = answer(question, &mut session).await;
     // What a command printed before it failed is shown before the failure.
     let flushed = session.output.flush();
     outcome.and(flushed)

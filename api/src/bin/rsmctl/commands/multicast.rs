@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{hex, label, p_key, port_or_gone};
 
 /// Multicast groups, or the members and the tree of one
@@ -36,19 +36,14 @@ pub(crate) async fn run(
 }
 
 async fn all(arguments: MulticastArguments, session: &mut Session) -> Result<(), Failure> {
-    let groups = all_pages(|page_token| {
-        let mut client = session.multicast();
-        let request = v1::ListMulticastGroupsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    let groups = all_pages(
+        v1::ListMulticastGroupsRequest {
             p_key: arguments.pkey.unwrap_or_default().into(),
             port: arguments.port.clone().unwrap_or_default(),
-        };
-        async move {
-            let page = client.list_multicast_groups(request).await?.into_inner();
-            Ok((page.groups, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.multicast().list_multicast_groups(request).await,
+    )
     .await?;
     if session.output.is_json() {
         return session.output.json(&groups);
@@ -163,33 +158,23 @@ fn heading(group: &v1::MulticastGroup) -> [String; 2] {
 }
 
 async fn members(group: &str, session: &Session) -> Result<Vec<v1::MulticastMember>, Failure> {
-    all_pages(|page_token| {
-        let mut client = session.multicast();
-        let request = v1::ListMulticastMembersRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    all_pages(
+        v1::ListMulticastMembersRequest {
             group: group.to_owned(),
-        };
-        async move {
-            let page = client.list_multicast_members(request).await?.into_inner();
-            Ok((page.members, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.multicast().list_multicast_members(request).await,
+    )
     .await
 }
 
 async fn switches(group: &str, session: &Session) -> Result<Vec<v1::MulticastSwitch>, Failure> {
-    all_pages(|page_token| {
-        let mut client = session.multicast();
-        let request = v1::ListMulticastSwitchesRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    all_pages(
+        v1::ListMulticastSwitchesRequest {
             group: group.to_owned(),
-        };
-        async move {
-            let page = client.list_multicast_switches(request).await?.into_inner();
-            Ok((page.switches, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.multicast().list_multicast_switches(request).await,
+    )
     .await
 }

@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, lid, optional};
 
 /// Switches, channel adapters and routers
@@ -67,19 +67,14 @@ async fn one(session: &Session, name: &str) -> Result<Vec<v1::Node>, Failure> {
 }
 
 async fn all(session: &Session, arguments: &NodesArguments) -> Result<Vec<v1::Node>, Failure> {
-    all_pages(|page_token| {
-        let mut client = session.fabric();
-        let request = v1::ListNodesRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    all_pages(
+        v1::ListNodesRequest {
             kind: arguments.kind.unwrap_or_default(),
             description_contains: arguments.description.clone().unwrap_or_default(),
-        };
-        async move {
-            let page = client.list_nodes(request).await?.into_inner();
-            Ok((page.nodes, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.fabric().list_nodes(request).await,
+    )
     .await
 }
 

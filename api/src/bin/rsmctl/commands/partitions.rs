@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{hex, label, p_key, port_of};
 
 /// Partitions, or the members of one
@@ -26,16 +26,8 @@ pub(crate) async fn run(
 }
 
 async fn partitions(session: &mut Session) -> Result<(), Failure> {
-    let partitions = all_pages(|page_token| {
-        let mut client = session.partitions();
-        let request = v1::ListPartitionsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-        };
-        async move {
-            let page = client.list_partitions(request).await?.into_inner();
-            Ok((page.partitions, page.next_page_token))
-        }
+    let partitions = all_pages(v1::ListPartitionsRequest::default(), async |request| {
+        session.partitions().list_partitions(request).await
     })
     .await?;
     if session.output.is_json() {
@@ -59,18 +51,13 @@ async fn partitions(session: &mut Session) -> Result<(), Failure> {
 }
 
 async fn members(p_key: u16, session: &mut Session) -> Result<(), Failure> {
-    let members = all_pages(|page_token| {
-        let mut client = session.partitions();
-        let request = v1::ListPartitionMembersRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    let members = all_pages(
+        v1::ListPartitionMembersRequest {
             p_key: p_key.into(),
-        };
-        async move {
-            let page = client.list_partition_members(request).await?.into_inner();
-            Ok((page.members, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.partitions().list_partition_members(request).await,
+    )
     .await?;
     if session.output.is_json() {
         return session.output.json(&members);

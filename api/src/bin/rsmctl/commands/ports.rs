@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, lid, optional, port_of, rate};
 
 /// Ports with their state, LID and neighbour
@@ -80,21 +80,16 @@ async fn one(session: &Session, name: &str) -> Result<Vec<v1::Port>, Failure> {
 }
 
 async fn all(session: &Session, arguments: &PortsArguments) -> Result<Vec<v1::Port>, Failure> {
-    all_pages(|page_token| {
-        let mut client = session.fabric();
-        let request = v1::ListPortsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    all_pages(
+        v1::ListPortsRequest {
             node: arguments.node.clone().unwrap_or_default(),
             node_kind: arguments.kind.unwrap_or_default(),
             state: arguments.state.unwrap_or_default(),
             connected: arguments.connected,
-        };
-        async move {
-            let page = client.list_ports(request).await?.into_inner();
-            Ok((page.ports, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.fabric().list_ports(request).await,
+    )
     .await
 }
 

@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::{NONE, duration, hex, or_none, port_of};
 
 /// Services that ports offer
@@ -24,19 +24,14 @@ pub(crate) async fn run(
     arguments: ServicesArguments,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let services = all_pages(|page_token| {
-        let mut client = session.administration();
-        let request = v1::ListServicesRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    let services = all_pages(
+        v1::ListServicesRequest {
             name: arguments.name.clone().unwrap_or_default(),
             port: arguments.port.clone().unwrap_or_default(),
-        };
-        async move {
-            let page = client.list_services(request).await?.into_inner();
-            Ok((page.services, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.administration().list_services(request).await,
+    )
     .await?;
     if session.output.is_json() {
         return session.output.json(&services);

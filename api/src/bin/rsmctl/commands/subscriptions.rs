@@ -3,7 +3,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::output::Rows;
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::port_or_gone;
 
 /// What hosts asked to be told of
@@ -21,18 +21,13 @@ pub(crate) async fn run(
     arguments: SubscriptionsArguments,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let subscriptions = all_pages(|page_token| {
-        let mut client = session.administration();
-        let request = v1::ListSubscriptionsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    let subscriptions = all_pages(
+        v1::ListSubscriptionsRequest {
             port: arguments.port.clone().unwrap_or_default(),
-        };
-        async move {
-            let page = client.list_subscriptions(request).await?.into_inner();
-            Ok((page.subscriptions, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.administration().list_subscriptions(request).await,
+    )
     .await?;
     if session.output.is_json() {
         return session.output.json(&subscriptions);

@@ -6,7 +6,7 @@ use tokio::signal::ctrl_c;
 use super::GpuCommand;
 use crate::failure::Failure;
 use crate::output::{Rows, printable};
-use crate::session::{PAGE_SIZE, Session, all_pages};
+use crate::session::{Session, all_pages};
 use crate::text::count;
 
 /// The largest file that is sent, in bytes; servers take no larger one.
@@ -148,18 +148,13 @@ fn text(lines: &str, session: &mut Session) -> Result<(), Failure> {
 }
 
 async fn list(only_with_findings: bool, session: &Session) -> Result<Vec<v1::GpuHost>, Failure> {
-    all_pages(|page_token| {
-        let mut client = session.gpu();
-        let request = v1::ListGpuHostsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
+    all_pages(
+        v1::ListGpuHostsRequest {
             only_with_findings,
-        };
-        async move {
-            let page = client.list_gpu_hosts(request).await?.into_inner();
-            Ok((page.hosts, page.next_page_token))
-        }
-    })
+            ..Default::default()
+        },
+        async |request| session.gpu().list_gpu_hosts(request).await,
+    )
     .await
 }
 
