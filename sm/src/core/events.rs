@@ -11,7 +11,7 @@ use rsm_mad::transport::{Datagram, PortEvent};
 use super::requests::Context;
 use super::stage::Stage;
 use super::{Command, Core};
-use crate::diff::{NotKept, differing_guids};
+use crate::diff::{NotKept, differing_blocks};
 use crate::habits::DeviceHabits;
 use crate::plan::Outcome;
 use crate::plan::groups::GroupSet;
@@ -81,17 +81,13 @@ impl Core {
         self.inventory.alias_guids = guids;
         for (at, _) in self.fabric.end_ports() {
             let key = self.fabric.key(at);
-            let differing = differing_guids(&self.inventory, key);
+            let differing = differing_blocks(&self.inventory, key);
             if differing.is_empty() {
                 continue;
             }
-            if let Some(image) = self
-                .inventory
-                .port_mut(key)
-                .and_then(|port| port.guids.as_mut())
-            {
-                for part in differing {
-                    image.doubt(part.block);
+            if let Some(port) = self.inventory.port_mut(key) {
+                for change in differing {
+                    port.managed.doubt_known(change.key.place);
                 }
             }
             self.work.look_at_port(key);

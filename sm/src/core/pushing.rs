@@ -245,9 +245,10 @@ impl Core {
                     Task::Port(key, _) | Task::Bounce(key) => {
                         (Subject::Port(key), format!("PortInfo of port {}", key.port))
                     }
-                    Task::Guids(key, _) => {
-                        (Subject::Port(key), format!("GUIDInfo of port {}", key.port))
-                    }
+                    Task::Managed(key) => (
+                        Subject::Port(key.port),
+                        format!("{} of port {}", key.attribute(), key.port.port),
+                    ),
                     Task::PKeys(key, _) => (
                         Subject::Port(key),
                         format!("the P_Key table of port {}", key.port),

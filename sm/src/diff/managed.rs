@@ -1,48 +1,46 @@
-//! What differs in the names that ports have beside their own.
+//! What differs in the managed attributes of ports.
 
 use super::Changes;
 use crate::fabric::Fabric;
 use crate::plan::Plan;
-use crate::sweep::guids::Block;
 use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::managed::{BlockKey, Content};
 
-/// A block of a port's GUIDInfo that is to be written.
+/// A block that is to be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GuidBlock {
+pub struct BlockChange {
     /// Which block.
-    pub block: u8,
-    /// Its GUIDs.
-    pub guids: Block,
+    pub key: BlockKey,
+    /// What it is to hold.
+    pub content: Content,
 }
 
 /// The blocks of a port that do not hold what they are to hold.
-pub fn differing(inventory: &Inventory, key: PortKey) -> Vec<GuidBlock> {
+pub fn differing(inventory: &Inventory, key: PortKey) -> Vec<BlockChange> {
     let Some(port) = inventory.port(key) else {
         return Vec::new();
     };
-    let blocks = inventory.guid_blocks(key).into_iter();
+    let blocks = inventory.managed_blocks(key).into_iter();
     blocks
-        .map(|block| GuidBlock {
-            block,
-            guids: inventory.alias_guids.block(port.guid, block),
+        .filter_map(|key| {
+            let content = inventory.managed_content(key)?;
+            Some(BlockChange { key, content })
         })
-        .filter(|wanted| {
-            let image = port.guids.as_ref();
-            !image.is_some_and(|image| image.holds(wanted.block, &wanted.guids))
-        })
+        .filter(|wanted| !port.managed.holds(wanted.key.place, &wanted.content))
         .collect()
 }
 
-/// Adds what has to be written so that ports have the names that they are to have. Only those that get a LID are looked at.
+/// Adds what has to be written so that the managed attributes of ports are as they are to be. Only ports that get a LID
+/// are looked at.
 pub(super) fn diff(inventory: &Inventory, fabric: &Fabric, plan: &Plan, changes: &mut Changes) {
-    if !inventory.named {
+    if !inventory.has_managed_blocks() {
         return;
     }
     for (at, _) in fabric.end_ports() {
         let key = fabric.key(at);
         let blocks = differing(inventory, key);
         if !blocks.is_empty() && plan.claim(key).is_some() {
-            changes.guids.insert(key, blocks);
+            changes.managed.insert(key, blocks);
         }
     }
 }

@@ -3,10 +3,10 @@
 //! Only this module decides whether something is Set; only [`crate::push`] does it.
 
 mod bounce;
-mod guids;
 mod kept;
 mod lanes;
 mod looked;
+mod managed;
 mod multicast;
 mod reregister;
 
@@ -17,10 +17,10 @@ use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState
 use rsm_routing::tables::{Lft, Tables};
 
 pub use self::bounce::next as next_bounce;
-pub use self::guids::{GuidBlock, differing as differing_guids};
 pub use self::kept::NotKept;
 pub use self::lanes::LaneRow;
 pub use self::looked::{Looked, Scope};
+pub use self::managed::{BlockChange, differing as differing_blocks};
 pub use self::multicast::{MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 use crate::fabric::{Fabric, PortRef};
@@ -132,8 +132,8 @@ pub struct Changes {
     pub ports: BTreeMap<PortKey, PortChange>,
     /// Multicast tables, by switch.
     pub multicast: BTreeMap<Guid, MulticastChange>,
-    /// Blocks of GUIDInfo that differ, by port, lowest first.
-    pub guids: BTreeMap<PortKey, Vec<GuidBlock>>,
+    /// Blocks of managed attributes that differ, by port, lowest first.
+    pub managed: BTreeMap<PortKey, Vec<BlockChange>>,
     /// Active ports whose MTU or VLs are not as planned. Nothing is written for them.
     pub mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// The link that is to be bounced: the end that is set to Down, and the other one.
@@ -146,7 +146,7 @@ impl Changes {
         self.switches.is_empty()
             && self.ports.is_empty()
             && self.multicast.is_empty()
-            && self.guids.is_empty()
+            && self.managed.is_empty()
             && self.bounce.is_none()
     }
 
@@ -189,7 +189,7 @@ pub fn diff(
         changes.bounce = bounce::next(inventory, &changes.mismatches);
     }
     multicast::diff(inventory, plan, &mut changes);
-    guids::diff(inventory, fabric, plan, &mut changes);
+    managed::diff(inventory, fabric, plan, &mut changes);
     changes
 }
 

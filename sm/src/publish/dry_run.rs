@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rsm_ids::{Guid, Lid};
-use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable, PKey, PKeyTable, PortInfo};
+use rsm_mad::wire::attr::{
+    Attribute, GuidInfo, MulticastForwardingTable, PKey, PKeyTable, PortInfo,
+};
 use rsm_mad::wire::fields;
 use serde::Serialize;
 
@@ -145,7 +147,7 @@ impl NodeChanges {
             Task::Multicast { .. } => self.mft_blocks += 1,
             Task::PKeys(..) => self.p_key_blocks += 1,
             Task::Lanes { .. } => self.sl_to_vl_tables += 1,
-            Task::Guids(..) => self.guid_blocks += 1,
+            Task::Managed(key) if key.attribute() == GuidInfo::ID => self.guid_blocks += 1,
             _ => self.others += 1,
         }
     }
@@ -234,7 +236,7 @@ fn part(task: Task) -> String {
             format!("port {port}")
         }
         Task::PKeys(PortKey { port, .. }, block) => format!("port {port} block {block}"),
-        Task::Guids(PortKey { port, .. }, block) => format!("port {port} block {block}"),
+        Task::Managed(key) => format!("port {} block {}", key.port.port, key.place.block),
         _ => String::new(),
     }
 }
@@ -259,7 +261,7 @@ fn reason(set: &Foreseen) -> &'static str {
         Task::Port(_, Step::Activate) => "both ends of the link are Armed",
         Task::Bounce(_) => "MTU or VLs differ, and only change while the link is down",
         Task::PKeys(..) => "partitions differ from the configuration",
-        Task::Guids(..) => "alias GUIDs differ",
+        Task::Managed(key) => key.place.managed().reason,
         Task::AdaptiveRouting(_) => {
             "adaptive routing is on, so that the forwarding table is not what forwards"
         }

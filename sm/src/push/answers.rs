@@ -2,8 +2,8 @@
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
-    ArInfo, Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable,
-    PortInfo, PortState, SlToVlMapping, SwitchInfo,
+    ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
+    PortState, SlToVlMapping, SwitchInfo,
 };
 
 use super::tables::SwitchPush;
@@ -11,6 +11,7 @@ use super::{Cause, Failure, Push, Step, Task};
 use crate::diff::NotKept;
 use crate::habits::{DeviceKind, PortRole};
 use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::managed::BlockKey;
 
 impl Push {
     pub(super) fn acknowledged(
@@ -74,9 +75,7 @@ impl Push {
             Task::PKeys(key, block) => {
                 self.p_keys_answered(inventory, key, block, PKeyTable::from_data(data));
             }
-            Task::Guids(key, block) => {
-                self.guids_answered(inventory, key, block, GuidInfo::from_data(data));
-            }
+            Task::Managed(key) => self.managed_answered(inventory, key, data),
         }
     }
 
@@ -166,7 +165,7 @@ impl Push {
         self.link_settled(inventory, key);
         self.consider_others_after(inventory, key);
         self.consider(inventory, key);
-        self.release_guids(key);
+        self.release_managed(key);
         if let Some(peer) = self.ports.get(&key).and_then(|port| port.peer()) {
             self.consider(inventory, peer);
         }
@@ -176,7 +175,9 @@ impl Push {
         let failure = Failure { task, cause };
         if cause == Cause::Silence {
             let port = match task {
-                Task::Port(key, _) | Task::PKeys(key, _) | Task::Guids(key, _) => key,
+                Task::Port(key, _)
+                | Task::PKeys(key, _)
+                | Task::Managed(BlockKey { port: key, .. }) => key,
                 _ => PortKey::new(failure.node(), PortNum::ZERO),
             };
             inventory.set_ignored(port);
@@ -217,7 +218,7 @@ impl Push {
                 self.unread.insert(key);
             }
             Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),
-            Task::Guids(key, block) => Self::guids_failed(inventory, key, block),
+            Task::Managed(key) => Self::managed_failed(inventory, key),
         }
     }
 

@@ -1,54 +1,51 @@
-//! Writing the names that ports have beside their own.
-
-use rsm_mad::wire::attr::GuidInfo;
+//! Writing the managed attributes of ports.
 
 use super::{Cause, Push, Task};
-use crate::diff::GuidBlock;
 use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::managed::{BlockKey, Content};
 
 impl Push {
     /// Queues the blocks of a port, unless its PortInfo is still to be written: that tells of a reset, after which they would be
     /// lost.
-    pub(super) fn release_guids(&mut self, key: PortKey) {
-        let awaits_info = self.ports.get(&key).is_some_and(|port| port.awaits_info());
+    pub(super) fn release_managed(&mut self, port: PortKey) {
+        let awaits_info = self.ports.get(&port).is_some_and(|port| port.awaits_info());
         if awaits_info || self.stopped {
             return;
         }
-        for part in self.guids.get(&key).into_iter().flatten() {
-            let task = Task::Guids(key, part.block);
-            if self.guids_queued.insert(task) {
+        for change in self.managed.get(&port).into_iter().flatten() {
+            let task = Task::Managed(change.key);
+            if self.managed_queued.insert(task) {
                 self.ready.push_back(task);
             }
         }
     }
 
     /// What a block is to hold.
-    pub(super) fn wanted_guids(&self, key: PortKey, block: u8) -> Option<&GuidBlock> {
-        let parts = self.guids.get(&key)?;
-        parts.iter().find(|part| part.block == block)
+    pub(super) fn wanted_managed(&self, key: BlockKey) -> Option<Content> {
+        let changes = self.managed.get(&key.port)?;
+        let change = changes.iter().find(|change| change.key == key)?;
+        Some(change.content)
     }
 
-    pub(super) fn guids_answered(
+    pub(super) fn managed_answered(
         &mut self,
         inventory: &mut Inventory,
-        key: PortKey,
-        block: u8,
-        info: &GuidInfo,
+        key: BlockKey,
+        data: &Content,
     ) {
-        let wanted = self.wanted_guids(key, block).map(|part| part.guids);
-        let Some(port) = inventory.port_mut(key) else {
+        let wanted = self.wanted_managed(key);
+        let Some(port) = inventory.port_mut(key.port) else {
             return;
         };
-        let image = port.guids.get_or_insert_default();
-        image.store(block, info.guids());
-        if !wanted.is_some_and(|wanted| image.holds(block, &wanted)) {
-            self.failed(inventory, Task::Guids(key, block), Cause::NotHeld);
+        port.managed.store(key.place, *data);
+        if !wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted)) {
+            self.failed(inventory, Task::Managed(key), Cause::NotHeld);
         }
     }
 
-    pub(super) fn guids_failed(inventory: &mut Inventory, key: PortKey, block: u8) {
-        if let Some(port) = inventory.port_mut(key) {
-            port.guids.get_or_insert_default().doubt(block);
+    pub(super) fn managed_failed(inventory: &mut Inventory, key: BlockKey) {
+        if let Some(port) = inventory.port_mut(key.port) {
+            port.managed.doubt(key.place);
         }
     }
 }

@@ -17,9 +17,9 @@
 mod answers;
 mod doubts;
 mod due;
-mod guids;
 mod lanes;
 mod links;
+mod managed;
 mod multicast;
 mod orders;
 mod p_keys;
@@ -42,7 +42,7 @@ use self::refusals::refuses;
 pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
 pub use self::task::{Cause, Failure, Order, Progress, Step, Task};
-use crate::diff::{Changes, GuidBlock, NotKept};
+use crate::diff::{BlockChange, Changes, NotKept};
 use crate::habits::Habit;
 use crate::plan::Plan;
 use crate::sweep::Answer;
@@ -55,10 +55,10 @@ pub struct Push {
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
     multicast: MulticastPush,
-    /// Blocks of GUIDInfo to be written, by port.
-    guids: BTreeMap<PortKey, Vec<GuidBlock>>,
+    /// Blocks of managed attributes to be written, by port.
+    managed: BTreeMap<PortKey, Vec<BlockChange>>,
     /// Those of them that were queued.
-    guids_queued: BTreeSet<Task>,
+    managed_queued: BTreeSet<Task>,
     /// Switches that have something to send, in turn.
     turn: VecDeque<Guid>,
     /// Ports that have something to send.
@@ -130,8 +130,8 @@ impl Push {
                 })
                 .collect(),
             multicast: MulticastPush::new(changes.multicast, &mute),
-            guids: changes.guids,
-            guids_queued: BTreeSet::new(),
+            managed: changes.managed,
+            managed_queued: BTreeSet::new(),
             turn: VecDeque::new(),
             ready: VecDeque::new(),
             phases: Phases::last(),
@@ -155,9 +155,9 @@ impl Push {
         for key in keys {
             push.consider(inventory, key);
         }
-        let named: Vec<PortKey> = push.guids.keys().copied().collect();
-        for key in named {
-            push.release_guids(key);
+        let managed: Vec<PortKey> = push.managed.keys().copied().collect();
+        for key in managed {
+            push.release_managed(key);
         }
         let bounce = changes.bounce.map(|(near, _)| Task::Bounce(near));
         push.ready.extend(bounce);

@@ -2,8 +2,8 @@
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{
-    ArInfo, Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable,
-    PortInfo, PortState, SlToVlMapping, SwitchInfo,
+    ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
+    PortState, SlToVlMapping, SwitchInfo,
 };
 
 use super::{Cause, Failure, Order, Push, Task};
@@ -78,7 +78,7 @@ impl Push {
                     .set_port_state_change(false);
                 (guid, SwitchInfo::ID, 0, *info.as_data())
             }
-            Task::Port(..) | Task::Bounce(_) | Task::PKeys(..) | Task::Guids(..) => return None,
+            Task::Port(..) | Task::Bounce(_) | Task::PKeys(..) | Task::Managed(_) => return None,
         };
         let node = inventory.node(guid)?;
         Some(Order {
@@ -152,11 +152,9 @@ impl Push {
                 let modifier = image::modifier(is_switch, key.port, block);
                 (key, PKeyTable::ID, modifier, *table.as_data())
             }
-            Task::Guids(key, block) => {
-                let mut info = GuidInfo::default();
-                info.set_guids(self.wanted_guids(key, block)?.guids);
-                let modifier = GuidInfo::modifier(block);
-                (key, GuidInfo::ID, modifier, *info.as_data())
+            Task::Managed(block) => {
+                let content = self.wanted_managed(block)?;
+                (block.port, block.attribute(), block.modifier(), content)
             }
             Task::Switch(_)
             | Task::AdaptiveRouting(_)

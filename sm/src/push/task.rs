@@ -6,6 +6,7 @@ use rsm_mad::wire::header::{AttrId, Status};
 
 use crate::plan::ports::FieldMask;
 use crate::sweep::inventory::PortKey;
+use crate::sweep::managed::BlockKey;
 use crate::sweep::mft_image::MftBlock;
 
 /// One Set.
@@ -50,8 +51,8 @@ pub enum Task {
     Bounce(PortKey),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
-    /// A block of a port's GUIDInfo.
-    Guids(PortKey, u8),
+    /// A block of a managed attribute.
+    Managed(BlockKey),
 }
 
 impl Task {
@@ -64,9 +65,10 @@ impl Task {
             | Task::Lanes { switch: guid, .. }
             | Task::Multicast { switch: guid, .. }
             | Task::MulticastTop(guid) => guid,
-            Task::Port(key, _) | Task::Bounce(key) | Task::PKeys(key, _) | Task::Guids(key, _) => {
-                key.node
-            }
+            Task::Port(key, _)
+            | Task::Bounce(key)
+            | Task::PKeys(key, _)
+            | Task::Managed(BlockKey { port: key, .. }) => key.node,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
-    ArInfo, Attribute, CapabilityMask, GuidInfo, LinearForwardingTable, MulticastForwardingTable,
+    ArInfo, Attribute, CapabilityMask, LinearForwardingTable, MulticastForwardingTable,
     NodeDescription, PKeyTable, PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::Status;
@@ -108,9 +108,7 @@ impl Sweep {
                     switch.mft.store(at, &masks);
                 }
             }
-            Query::Guids(key, block) => {
-                self.on_guids(inventory, key, block, GuidInfo::from_data(data));
-            }
+            Query::Managed(key) => self.on_managed(inventory, key, data),
             Query::PKeys(key, block) => {
                 self.on_p_keys(inventory, key, block, PKeyTable::from_data(data));
             }
@@ -227,7 +225,7 @@ impl Sweep {
         }
         inventory.see_m_key(key, info);
         self.see_p_keys(inventory, key, known.as_ref());
-        self.see_guids(inventory, key);
+        self.see_managed(inventory, key);
         self.see_lanes(inventory, key);
         let is_local = inventory.local == Some(key);
         let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);

@@ -212,8 +212,9 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
             Query::PKeys(key, block) => {
                 format!("{} block {block} of port {}", query.attribute(), key.port)
             }
-            Query::Guids(key, block) => {
-                format!("{} block {block} of port {}", query.attribute(), key.port)
+            Query::Managed(key) => {
+                let (block, port) = (key.place.block, key.port.port);
+                format!("{} block {block} of port {port}", query.attribute())
             }
             Query::Table(_, block) => format!("{} block {block}", query.attribute()),
             Query::Lanes(_, input, output) => {

@@ -17,8 +17,8 @@ use rsm_routing::tables::Lft;
 
 use super::doubts::Doubts;
 use super::fault::Faults;
-use super::guids::GuidImage;
 use super::lane_image::LaneImage;
+use super::managed::BlockImage;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
@@ -270,8 +270,8 @@ pub struct PortRecord {
     pub sm: Option<SmInfo>,
     /// The P_KeyTable it holds; `None` as long as nothing of it is known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
-    /// The GUIDInfo it holds, as far as anything of it counts.
-    pub guids: Option<GuidImage>,
+    /// What is known of its managed attributes.
+    pub managed: BlockImage,
 }
 
 impl PortRecord {
@@ -293,11 +293,7 @@ impl PortRecord {
     pub fn forget_tables(&mut self) {
         self.p_keys = None;
         // Blocks that were touched are looked at again.
-        if let Some(guids) = &mut self.guids {
-            for block in guids.touched().collect::<Vec<_>>() {
-                guids.doubt(block);
-            }
-        }
+        self.managed.doubt_all();
     }
 
     /// Whether the port's link is physically up, so that SMPs pass: Init, Armed or Active.

@@ -21,11 +21,11 @@ mod adaptive;
 mod attributes;
 pub mod doubts;
 pub mod fault;
-pub mod guids;
 pub mod inventory;
 pub mod lane_image;
 pub mod lanes;
 pub mod m_key;
+pub mod managed;
 pub mod mft_image;
 mod neighbours;
 pub mod p_keys;
@@ -41,13 +41,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    ArInfo, Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
-    NodeInfo, PKeyTable, PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo,
+    ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo,
+    PKeyTable, PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
 use self::fault::Faults;
 use self::inventory::{Inventory, NodeRecord, PortKey, PortRecord};
+use self::managed::BlockKey;
 use self::mft_image::MftBlock;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
@@ -85,8 +86,8 @@ pub enum Query {
     Sm(PortKey),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
-    /// A block of a port's GUIDInfo.
-    Guids(PortKey, u8),
+    /// A block of a managed attribute.
+    Managed(BlockKey),
     /// The SLtoVLMappingTable of a switch from an input to an output port.
     Lanes(Guid, PortNum, PortNum),
     /// ARInfo of a switch.
@@ -104,9 +105,10 @@ impl Query {
             | Query::Multicast(guid, _)
             | Query::AdaptiveRouting(guid)
             | Query::Lanes(guid, ..) => Some(guid),
-            Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) | Query::Guids(key, _) => {
-                Some(key.node)
-            }
+            Query::Port(key)
+            | Query::Sm(key)
+            | Query::PKeys(key, _)
+            | Query::Managed(BlockKey { port: key, .. }) => Some(key.node),
         }
     }
 
@@ -126,7 +128,7 @@ impl Query {
             Query::Multicast(..) => MulticastForwardingTable::ID,
             Query::Sm(_) => SmInfo::ID,
             Query::PKeys(..) => PKeyTable::ID,
-            Query::Guids(..) => GuidInfo::ID,
+            Query::Managed(key) => key.attribute(),
             Query::Lanes(..) => SlToVlMapping::ID,
             Query::AdaptiveRouting(_) => ArInfo::ID,
         }
@@ -136,7 +138,7 @@ impl Query {
     fn modifier(self, inventory: &Inventory) -> u32 {
         match self {
             Query::PKeys(key, block) => partition::modifier(inventory, key, block),
-            Query::Guids(_, block) => GuidInfo::modifier(block),
+            Query::Managed(key) => key.modifier(),
             Query::Port(key) => PortInfo::modifier(key.port, inventory.asks_extended_speeds(key)),
             Query::Table(_, block) => u32::from(block),
             Query::Multicast(_, at) => at.modifier(),
@@ -577,7 +579,10 @@ impl Sweep {
                 let target = !port.node.0 ^ u64::from(port.port.0);
                 Some(ask(target, (path.child(port.port).ok()?, alternate)))
             }
-            Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) | Query::Guids(key, _) => {
+            Query::Port(key)
+            | Query::Sm(key)
+            | Query::PKeys(key, _)
+            | Query::Managed(BlockKey { port: key, .. }) => {
                 Some(ask(key.node.0, self.ways_to(inventory, key)?))
             }
             Query::Description(guid)

@@ -96,8 +96,8 @@ impl Sweep {
         if let Some(port) = inventory.port_mut(key) {
             port.forget_tables();
         }
-        for block in inventory.guid_blocks(key) {
-            self.asked.remove(&Query::Guids(key, block));
+        for block in inventory.managed_blocks(key) {
+            self.asked.remove(&Query::Managed(block));
         }
         // What was asked in this sweep was asked of the port as it was before.
         for block in 0..p_keys::blocks(capacity(inventory, key)) {

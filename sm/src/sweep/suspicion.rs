@@ -13,6 +13,7 @@ use rsm_ids::{Guid, PortNum};
 
 use super::fault::Fault;
 use super::inventory::{Inventory, NodeRecord, PortKey};
+use super::managed::BlockKey;
 use super::{Query, Scope, Sweep, paths};
 
 /// Attempts in a row that a node leaves unanswered before it is a suspect: one may be lost by itself.
@@ -42,7 +43,10 @@ impl Withdrawal {
             (Withdrawal::Behind(port), Query::Node(from)) => from == Some(port),
             (
                 Withdrawal::Port(port),
-                Query::Port(key) | Query::Sm(key) | Query::PKeys(key, _) | Query::Guids(key, _),
+                Query::Port(key)
+                | Query::Sm(key)
+                | Query::PKeys(key, _)
+                | Query::Managed(BlockKey { port: key, .. }),
             ) => key == port,
             _ => false,
         }

@@ -1,0 +1,29 @@
+//! GUIDInfo, which holds the alias GUIDs of a port. It is read only where a port is to have some: on any other port its
+//! content does not matter.
+
+use rsm_mad::wire::attr::{Attribute, GuidInfo};
+
+use super::Managed;
+
+/// GUIDInfo (IBA 14.2.5.5).
+pub(super) const GUID_INFO: Managed = Managed {
+    attribute: GuidInfo::ID,
+    reason: "alias GUIDs differ",
+    modifier: |_, block| u32::from(block),
+    is_used: |inventory| inventory.named,
+    blocks: |inventory, port| {
+        let blocks = inventory.alias_guids.blocks(port.guid);
+        blocks.into_iter().map(u16::from).collect()
+    },
+    content: |inventory, port, block| {
+        let mut info = GuidInfo::default();
+        // Indices have 8 bits, and so have blocks.
+        info.set_guids(inventory.alias_guids.block(port.guid, block as u8));
+        *info.as_data()
+    },
+    agrees: |block, held, wanted| {
+        // The first entry of all is the port's own and read only.
+        let own = if block == 0 { 8 } else { 0 };
+        held[own..] == wanted[own..]
+    },
+};
