@@ -1,23 +1,13 @@
 use rsm_proto::v1;
 
-use crate::model::{Finding, Severity};
-
-impl From<Severity> for v1::Severity {
-    fn from(severity: Severity) -> Self {
-        match severity {
-            Severity::Info => v1::Severity::Info,
-            Severity::Warning => v1::Severity::Warning,
-            Severity::Error => v1::Severity::Error,
-        }
-    }
-}
+use crate::model::Finding;
 
 impl From<Finding> for v1::Finding {
     fn from(finding: Finding) -> Self {
         v1::Finding {
             id: finding.id,
             kind: finding.kind,
-            severity: v1::Severity::from(finding.severity).into(),
+            severity: finding.severity.into(),
             node_guid: finding
                 .node
                 .map(|guid| guid.to_string())

@@ -18,7 +18,7 @@ impl From<Link> for v1::Link {
         v1::Link {
             a: Some(link.a.into()),
             b: Some(link.b.into()),
-            state: v1::PortState::from(link.state).into(),
+            state: link.state.into(),
             width: width(link.width),
             speed: speed(link.speed),
             damped: link.damped,

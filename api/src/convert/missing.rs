@@ -1,18 +1,7 @@
 use rsm_ids::PortNum;
 use rsm_proto::v1;
 
-use crate::model::{Missing, MissingKind};
-
-impl From<MissingKind> for v1::MissingKind {
-    fn from(kind: MissingKind) -> Self {
-        match kind {
-            MissingKind::Switch => v1::MissingKind::Switch,
-            MissingKind::Cable => v1::MissingKind::Cable,
-            MissingKind::Host => v1::MissingKind::Host,
-            MissingKind::HostCable => v1::MissingKind::HostCable,
-        }
-    }
-}
+use crate::model::Missing;
 
 impl From<Missing> for v1::Missing {
     fn from(missing: Missing) -> Self {
@@ -20,11 +9,11 @@ impl From<Missing> for v1::Missing {
         v1::Missing {
             node_guid: missing.key.node.to_string(),
             port: port.map(|port| port.0.into()),
-            kind: v1::MissingKind::from(missing.kind).into(),
+            kind: missing.kind.into(),
             name: missing.name,
             place: missing.place,
             lost_unix_ms: missing.lost_unix_ms,
-            last_state: v1::PortState::from(missing.last_state).into(),
+            last_state: missing.last_state.into(),
             cables: missing.cables,
             hosts_behind: missing.hosts_behind,
             moved_routes: missing.moved_routes,

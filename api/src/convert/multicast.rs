@@ -1,18 +1,7 @@
 use rsm_proto::v1;
 
 use super::gbps;
-use crate::model::{JoinState, MulticastGroup, MulticastMember, MulticastSwitch};
-
-impl From<JoinState> for v1::JoinState {
-    fn from(state: JoinState) -> Self {
-        match state {
-            JoinState::FullMember => v1::JoinState::FullMember,
-            JoinState::NonMember => v1::JoinState::NonMember,
-            JoinState::SendOnlyNonMember => v1::JoinState::SendOnlyNonMember,
-            JoinState::SendOnlyFullMember => v1::JoinState::SendOnlyFullMember,
-        }
-    }
-}
+use crate::model::{MulticastGroup, MulticastMember, MulticastSwitch};
 
 impl From<MulticastGroup> for v1::MulticastGroup {
     fn from(group: MulticastGroup) -> Self {
@@ -45,9 +34,7 @@ impl From<MulticastMember> for v1::MulticastMember {
             port_guid: member.port_guid.to_string(),
             port: member.port.map(v1::PortKey::from),
             description: member.description,
-            join_states: states
-                .map(|state| v1::JoinState::from(state).into())
-                .collect(),
+            join_states: states.map(i32::from).collect(),
             proxy: member.proxy,
             served: member.served,
         }

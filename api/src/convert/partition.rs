@@ -1,16 +1,6 @@
 use rsm_proto::v1;
 
-use crate::model::{Membership, Partition, PartitionMember};
-
-impl From<Membership> for v1::Membership {
-    fn from(membership: Membership) -> Self {
-        match membership {
-            Membership::Full => v1::Membership::Full,
-            Membership::Limited => v1::Membership::Limited,
-            Membership::Both => v1::Membership::Both,
-        }
-    }
-}
+use crate::model::{Partition, PartitionMember};
 
 impl From<Partition> for v1::Partition {
     fn from(partition: Partition) -> Self {
@@ -31,7 +21,7 @@ impl From<PartitionMember> for v1::PartitionMember {
         v1::PartitionMember {
             port: Some(member.key.into()),
             description: member.description,
-            membership: v1::Membership::from(member.membership).into(),
+            membership: member.membership.into(),
             index: member.index.into(),
         }
     }

@@ -1,15 +1,6 @@
 use rsm_ids::{Guid, PortNum};
 
-/// How much a finding matters. Orders from harmless to grave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Worth knowing.
-    Info,
-    /// Works, but not as it should.
-    Warning,
-    /// Something does not work.
-    Error,
-}
+use super::Severity;
 
 /// Something about the fabric that an operator should know. Its key is [`Finding::id`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,17 +1,4 @@
-use super::{PortKey, PortState};
-
-/// What kind of thing is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MissingKind {
-    /// A switch, with its cables and the hosts behind it.
-    Switch,
-    /// Cables between switches that are there.
-    Cable,
-    /// A channel adapter or router.
-    Host,
-    /// Cables of a host that is there.
-    HostCable,
-}
+use super::{MissingKind, PortKey, PortState};
 
 /// Something that was there before and is not. Its key is [`Missing::key`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the API speaks of, in plain Rust: one file per resource.
 //!
-//! These are the values that a [`Subnet`](crate::Subnet) answers with. They know nothing of
-//! Protocol Buffers; the module `convert` makes messages of them.
+//! These are the values that a [`Subnet`](crate::Subnet) answers with; the module `convert` makes messages of them. What
+//! has a few named values and says nothing else is that of the protocol.
 
 mod administration;
 mod alias_guid;
@@ -31,23 +31,25 @@ pub use administration::{
 pub use alias_guid::{AliasGuid, AliasGuidKey};
 pub use convergence::{Activity, Convergence, SmpCounts, Stage, Timing};
 pub use event::{Change, Event, RoutesChanged};
-pub use finding::{Finding, FindingFilter, Severity};
+pub use finding::{Finding, FindingFilter};
 pub use forwarding_table::{ForwardingEntry, ForwardingTable};
 pub use link::{Link, LinkEnd, LinkFilter};
-pub use missing::{Missing, MissingKind};
+pub use missing::Missing;
 pub use multicast::{
-    GroupSelector, JoinState, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, ParseGroupError,
+    GroupSelector, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
+    ParseGroupError,
 };
 pub use node::{Node, NodeFilter, NodeKind};
 pub use page::Page;
-pub use partition::{Membership, Partition, PartitionMember};
-pub use port::{LinkSpeed, LinkWidth, Peer, PhysicalState, Port, PortFilter, PortKey, PortState};
+pub use partition::{Partition, PartitionMember};
+pub use port::{Peer, Port, PortFilter, PortKey};
 pub use route::{Hop, Route, RouteOutcome};
 pub use routing::{
     Bisection, Consequence, Contention, Engine, LinkUse, Loss, LostCable, NamedPort, PathLoad,
     RoutingQuality,
 };
+pub use rsm_ids::{LinkSpeed, LinkWidth};
+pub use rsm_proto::v1::{JoinState, Membership, MissingKind, PhysicalState, PortState, Severity};
 pub use selector::{ParseSelectorError, Selector};
 pub use service::{Service, ServiceFilter, ServiceKey};
 pub use simulation::SimulationAction;

@@ -3,21 +3,8 @@ use std::str::FromStr;
 
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
-use super::PortKey;
+use super::{JoinState, PortKey};
 use crate::limits::MAX_SELECTOR_BYTES;
-
-/// How a port takes part in a multicast group (IBA 15.2.5.17, JoinState).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum JoinState {
-    /// It sends and receives, and keeps the group alive.
-    FullMember,
-    /// It sends and receives.
-    NonMember,
-    /// It sends.
-    SendOnlyNonMember,
-    /// It sends, and keeps the group alive.
-    SendOnlyFullMember,
-}
 
 /// A multicast group. Its key is [`MulticastGroup::mgid`].
 #[derive(Debug, Clone, PartialEq)]

@@ -1,15 +1,4 @@
-use super::PortKey;
-
-/// What a member of a partition may do (IBA 10.9.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Membership {
-    /// Talk to every member.
-    Full,
-    /// Talk to full members.
-    Limited,
-    /// It holds the keys of both.
-    Both,
-}
+use super::{Membership, PortKey};
 
 /// A partition: ports that may talk to each other. Its key is [`Partition::p_key`].
 #[derive(Debug, Clone, PartialEq, Eq)]

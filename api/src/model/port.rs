@@ -2,7 +2,7 @@ use std::fmt;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
-use super::NodeKind;
+use super::{LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
 
 /// Names a port: the node it is on, and its number there. Orders by GUID, then by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,76 +17,6 @@ impl fmt::Display for PortKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.node, self.number)
     }
-}
-
-/// Logical state of a port (IBA 14.2.5.6, PortState).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PortState {
-    /// No link, or one that carries nothing.
-    Down,
-    /// The link is up; only subnet management packets pass.
-    Init,
-    /// Configured; passes data once a neighbour sends some.
-    Armed,
-    /// Carries data.
-    Active,
-}
-
-/// Physical state of a port (IBA 14.2.5.6, PortPhysicalState).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PhysicalState {
-    /// Not trying to bring a link up.
-    Sleep,
-    /// Looking for a neighbour.
-    Polling,
-    /// Switched off.
-    Disabled,
-    /// Agreeing on width and speed.
-    Training,
-    /// The physical link stands.
-    LinkUp,
-    /// Recovering from an error.
-    Recovery,
-    /// In a test mode of the physical layer.
-    PhyTest,
-}
-
-/// How many lanes a link runs on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LinkWidth {
-    /// One lane.
-    X1,
-    /// Two lanes.
-    X2,
-    /// Four lanes.
-    X4,
-    /// Eight lanes.
-    X8,
-    /// Twelve lanes.
-    X12,
-}
-
-/// The signalling rate of one lane, by its trade name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LinkSpeed {
-    /// 2.5 Gb/s.
-    Sdr,
-    /// 5 Gb/s.
-    Ddr,
-    /// 10 Gb/s.
-    Qdr,
-    /// 10.3125 Gb/s.
-    Fdr10,
-    /// 14.0625 Gb/s.
-    Fdr,
-    /// 25.78125 Gb/s.
-    Edr,
-    /// 53.125 Gb/s.
-    Hdr,
-    /// 106.25 Gb/s.
-    Ndr,
-    /// 212.5 Gb/s.
-    Xdr,
 }
 
 /// The other end of a port's cable.

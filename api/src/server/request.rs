@@ -115,25 +115,12 @@ pub(super) fn node_kind(field: &str, value: i32) -> Result<Option<NodeKind>, Sta
 
 /// A filter by state of a port or link; none where it is unspecified.
 pub(super) fn port_state(field: &str, value: i32) -> Result<Option<PortState>, Status> {
-    Ok(
-        match v1::PortState::try_from(value).map_err(|_| unknown(field, value))? {
-            v1::PortState::Unspecified => None,
-            v1::PortState::Down => Some(PortState::Down),
-            v1::PortState::Init => Some(PortState::Init),
-            v1::PortState::Armed => Some(PortState::Armed),
-            v1::PortState::Active => Some(PortState::Active),
-        },
-    )
+    let state = PortState::try_from(value).map_err(|_| unknown(field, value))?;
+    Ok(Some(state).filter(|&state| state != PortState::Unspecified))
 }
 
 /// A filter by severity; none where it is unspecified.
 pub(super) fn severity(field: &str, value: i32) -> Result<Option<Severity>, Status> {
-    Ok(
-        match v1::Severity::try_from(value).map_err(|_| unknown(field, value))? {
-            v1::Severity::Unspecified => None,
-            v1::Severity::Info => Some(Severity::Info),
-            v1::Severity::Warning => Some(Severity::Warning),
-            v1::Severity::Error => Some(Severity::Error),
-        },
-    )
+    let severity = Severity::try_from(value).map_err(|_| unknown(field, value))?;
+    Ok(Some(severity).filter(|&severity| severity != Severity::Unspecified))
 }

@@ -6,11 +6,13 @@
 mod gid;
 mod guid;
 mod lid;
+mod link;
 mod port;
 mod rate;
 
 pub use gid::{Gid, ParseGidError};
 pub use guid::{Guid, ParseGuidError};
 pub use lid::{Lid, Lmc, LmcRangeError, ParseLidError};
+pub use link::{LinkRate, LinkSpeed, LinkWidth, ParseLinkError};
 pub use port::PortNum;
 pub use rate::{RATES, rate_code};

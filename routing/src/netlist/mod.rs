@@ -9,7 +9,6 @@
 //! ascending order of their ends, so that two netlists are equal when they state the same.
 
 mod error;
-mod link;
 mod node;
 
 use std::collections::HashMap;
@@ -17,8 +16,8 @@ use std::collections::HashMap;
 use rsm_ids::{Guid, Lid, PortNum};
 
 pub use error::NetlistError;
-pub use link::{LinkRate, LinkSpeed, LinkWidth, ParseLinkError};
 pub use node::{Node, NodeKind, PortSpec};
+pub use rsm_ids::{LinkRate, LinkSpeed, LinkWidth, ParseLinkError};
 
 /// The highest external port number: a forwarding table's 255 means "drop" (IBA 14.2.5.10).
 pub const MAX_PORTS: u8 = 254;

@@ -5,11 +5,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use rsm_ids::{Guid, Lid, PortNum};
-use rsm_mad::wire::attr::{NodeType, PortInfo, PortState, Speed};
+use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
 use rsm_routing::ibnetdiscover;
-use rsm_routing::netlist::{
-    Cable, LinkSpeed, LinkWidth, Netlist, Node as NetNode, NodeKind, PortSpec,
-};
+use rsm_routing::netlist::{Cable, Netlist, Node as NetNode, NodeKind, PortSpec};
 
 use super::{
     DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all, write_file,
@@ -110,39 +108,14 @@ fn link(port: &Port) -> Option<DumpLink> {
     Some(DumpLink {
         node: peer.node,
         port: peer.port,
-        width: width(info)?,
-        speed: speed(info)?,
+        width: info.link_width_active().single()?,
+        speed: info.effective_speed()?,
         state: match info.port_state() {
             PortState::Active => LinkState::Active,
             PortState::Armed => LinkState::Armed,
             PortState::Init => LinkState::Init,
             _ => LinkState::Down,
         },
-    })
-}
-
-fn width(info: &PortInfo) -> Option<LinkWidth> {
-    match info.link_width_active().lanes()? {
-        1 => Some(LinkWidth::X1),
-        2 => Some(LinkWidth::X2),
-        4 => Some(LinkWidth::X4),
-        8 => Some(LinkWidth::X8),
-        12 => Some(LinkWidth::X12),
-        _ => None,
-    }
-}
-
-fn speed(info: &PortInfo) -> Option<LinkSpeed> {
-    Some(match info.effective_speed()? {
-        Speed::Sdr => LinkSpeed::Sdr,
-        Speed::Ddr => LinkSpeed::Ddr,
-        Speed::Qdr => LinkSpeed::Qdr,
-        Speed::Fdr10 => LinkSpeed::Fdr10,
-        Speed::Fdr => LinkSpeed::Fdr,
-        Speed::Edr => LinkSpeed::Edr,
-        Speed::Hdr => LinkSpeed::Hdr,
-        Speed::Ndr => LinkSpeed::Ndr,
-        Speed::Xdr => LinkSpeed::Xdr,
     })
 }
 
@@ -161,8 +134,8 @@ fn netlist(fabric: &Fabric) -> Result<Netlist, rsm_routing::netlist::NetlistErro
             Some(Cable {
                 a: end(a),
                 b: end(b),
-                width: width(info)?,
-                speed: speed(info)?,
+                width: info.link_width_active().single()?,
+                speed: info.effective_speed()?,
             })
         })
         .collect();

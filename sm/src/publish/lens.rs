@@ -6,7 +6,7 @@ use rsm_api::model;
 use rsm_api::model::{Link, LinkEnd, LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr;
-use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState, Speed};
+use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
 
 use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::plan::Plan;
@@ -54,7 +54,12 @@ pub(super) fn holds_lid(port: &Port) -> bool {
 
 /// A port that never answered counts as down.
 pub(super) fn state(port: &Port) -> PortState {
-    match port.state() {
+    shown_state(port.state())
+}
+
+/// What states nothing counts as down.
+pub(super) fn shown_state(state: attr::PortState) -> PortState {
+    match state {
         attr::PortState::Init => PortState::Init,
         attr::PortState::Armed => PortState::Armed,
         attr::PortState::Active => PortState::Active,
@@ -91,28 +96,11 @@ fn info_if_up(port: &Port) -> Option<&PortInfo> {
 }
 
 fn width(port: &Port) -> Option<LinkWidth> {
-    match info_if_up(port)?.link_width_active() {
-        attr::LinkWidth::X1 => Some(LinkWidth::X1),
-        attr::LinkWidth::X2 => Some(LinkWidth::X2),
-        attr::LinkWidth::X4 => Some(LinkWidth::X4),
-        attr::LinkWidth::X8 => Some(LinkWidth::X8),
-        attr::LinkWidth::X12 => Some(LinkWidth::X12),
-        _ => None,
-    }
+    info_if_up(port)?.link_width_active().single()
 }
 
 fn speed(port: &Port) -> Option<LinkSpeed> {
-    Some(match info_if_up(port)?.effective_speed()? {
-        Speed::Sdr => LinkSpeed::Sdr,
-        Speed::Ddr => LinkSpeed::Ddr,
-        Speed::Qdr => LinkSpeed::Qdr,
-        Speed::Fdr10 => LinkSpeed::Fdr10,
-        Speed::Fdr => LinkSpeed::Fdr,
-        Speed::Edr => LinkSpeed::Edr,
-        Speed::Hdr => LinkSpeed::Hdr,
-        Speed::Ndr => LinkSpeed::Ndr,
-        Speed::Xdr => LinkSpeed::Xdr,
-    })
+    info_if_up(port)?.effective_speed()
 }
 
 /// Shows parts of one snapshot as the API has them.

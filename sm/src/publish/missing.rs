@@ -1,12 +1,11 @@
 //! What was there before and is missing, as it is shown and looked up.
 
-use rsm_api::model::{Missing, MissingKind, PortState, Selector};
+use rsm_api::model::{Missing, MissingKind, Selector};
 use rsm_api::{LookupError, timestamp};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::wire::attr;
 
-use super::lens::api_key;
+use super::lens::{api_key, shown_state};
 use crate::core::snapshot::Snapshot;
 use crate::expected::{self, LostAt, LostEnd};
 
@@ -82,7 +81,7 @@ pub(super) fn shown(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<M
         kind: kind(missing.kind),
         place: missing.place(),
         lost_unix_ms: lost_unix_ms(missing.at, unix_ms),
-        last_state: state(missing.state),
+        last_state: shown_state(missing.state),
         cables: missing.cables.len() as u64,
         hosts_behind: missing.hosts_behind as u64,
         moved_routes: missing.moved,
@@ -106,16 +105,5 @@ fn kind(kind: expected::MissingKind) -> MissingKind {
         expected::MissingKind::Cable => MissingKind::Cable,
         expected::MissingKind::Host => MissingKind::Host,
         expected::MissingKind::HostCable => MissingKind::HostCable,
-    }
-}
-
-fn state(state: attr::PortState) -> PortState {
-    match state {
-        attr::PortState::Init => PortState::Init,
-        attr::PortState::Armed => PortState::Armed,
-        attr::PortState::Active => PortState::Active,
-        attr::PortState::Down | attr::PortState::NoChange | attr::PortState::Unknown(_) => {
-            PortState::Down
-        }
     }
 }

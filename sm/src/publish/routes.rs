@@ -195,7 +195,7 @@ impl Walk<'_> {
         };
         let word = match state(port) {
             PortState::Active => None,
-            PortState::Down => Some("down"),
+            PortState::Down | PortState::Unspecified => Some("down"),
             PortState::Init => Some("in state Init"),
             PortState::Armed => Some("in state Armed"),
         };

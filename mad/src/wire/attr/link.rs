@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub use rsm_ids::LinkSpeed as Speed;
+
 use crate::wire::codes::bit_mask;
 
 bit_mask! {
@@ -25,14 +27,14 @@ impl LinkWidth {
     /// In LinkWidthEnabled: whatever LinkWidthSupported has.
     pub const ALL_SUPPORTED: LinkWidth = LinkWidth(0xFF);
 
-    /// The number of lanes of one width; `None` unless exactly one named bit is set.
-    pub const fn lanes(self) -> Option<u8> {
+    /// The only width in the set; `None` unless exactly one named bit is set.
+    pub const fn single(self) -> Option<rsm_ids::LinkWidth> {
         match self {
-            Self::X1 => Some(1),
-            Self::X2 => Some(2),
-            Self::X4 => Some(4),
-            Self::X8 => Some(8),
-            Self::X12 => Some(12),
+            Self::X1 => Some(rsm_ids::LinkWidth::X1),
+            Self::X2 => Some(rsm_ids::LinkWidth::X2),
+            Self::X4 => Some(rsm_ids::LinkWidth::X4),
+            Self::X8 => Some(rsm_ids::LinkWidth::X8),
+            Self::X12 => Some(rsm_ids::LinkWidth::X12),
             _ => None,
         }
     }
@@ -86,80 +88,23 @@ bit_mask! {
     }
 }
 
-/// The speed of one lane, whichever field of which attribute it was stated in. Faster compares greater.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Speed {
-    /// Single data rate.
-    Sdr,
-    /// Double data rate.
-    Ddr,
-    /// Quadruple data rate.
-    Qdr,
-    /// Mellanox: QDR's successor with FDR's encoding.
-    Fdr10,
-    /// Fourteen data rate.
-    Fdr,
-    /// Enhanced data rate.
-    Edr,
-    /// High data rate.
-    Hdr,
-    /// Next data rate.
-    Ndr,
-    /// Extreme data rate.
-    Xdr,
-}
-
-impl Speed {
-    /// What is left of a lane after line coding (8b/10b up to QDR, 64b/66b up to EDR, 256b/257b and Reed-Solomon
-    /// RS(544, 514) above), in kb/s.
-    pub const fn data_kbps(self) -> u32 {
-        match self {
-            Self::Sdr => 2_000_000,
-            Self::Ddr => 4_000_000,
-            Self::Qdr => 8_000_000,
-            Self::Fdr10 => 10_000_000,
-            Self::Fdr => 13_636_363,
-            Self::Edr => 25_000_000,
-            Self::Hdr => 50_000_000,
-            Self::Ndr => 100_000_000,
-            Self::Xdr => 200_000_000,
-        }
-    }
-
-    /// The speed of an active link from PortInfo's three fields. A later extension takes precedence, for the fields
-    /// before it are then zero. `None` when the highest one that is set has a value without a name, or none is set.
-    pub const fn from_active(
-        base: LinkSpeed,
-        ext: LinkSpeedExt,
-        ext2: LinkSpeedExt2,
-    ) -> Option<Speed> {
-        match (ext2, ext, base) {
-            (LinkSpeedExt2::XDR, _, _) => Some(Self::Xdr),
-            (LinkSpeedExt2::NONE, LinkSpeedExt::NDR, _) => Some(Self::Ndr),
-            (LinkSpeedExt2::NONE, LinkSpeedExt::HDR, _) => Some(Self::Hdr),
-            (LinkSpeedExt2::NONE, LinkSpeedExt::EDR, _) => Some(Self::Edr),
-            (LinkSpeedExt2::NONE, LinkSpeedExt::FDR, _) => Some(Self::Fdr),
-            (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeed::QDR) => Some(Self::Qdr),
-            (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeed::DDR) => Some(Self::Ddr),
-            (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeed::SDR) => Some(Self::Sdr),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Speed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Sdr => "SDR",
-            Self::Ddr => "DDR",
-            Self::Qdr => "QDR",
-            Self::Fdr10 => "FDR10",
-            Self::Fdr => "FDR",
-            Self::Edr => "EDR",
-            Self::Hdr => "HDR",
-            Self::Ndr => "NDR",
-            Self::Xdr => "XDR",
-        })
+/// The speed of an active link from PortInfo's three fields. A later extension takes precedence, for the fields
+/// before it are then zero. `None` when the highest one that is set has a value without a name, or none is set.
+pub(super) const fn active_speed(
+    base: LinkSpeed,
+    ext: LinkSpeedExt,
+    ext2: LinkSpeedExt2,
+) -> Option<Speed> {
+    match (ext2, ext, base) {
+        (LinkSpeedExt2::XDR, _, _) => Some(Speed::Xdr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::NDR, _) => Some(Speed::Ndr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::HDR, _) => Some(Speed::Hdr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::EDR, _) => Some(Speed::Edr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::FDR, _) => Some(Speed::Fdr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeed::QDR) => Some(Speed::Qdr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeed::DDR) => Some(Speed::Ddr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeed::SDR) => Some(Speed::Sdr),
+        _ => None,
     }
 }
 
@@ -193,7 +138,7 @@ mod tests {
 
     #[test]
     fn an_extension_takes_precedence_over_what_it_extends() {
-        let speed = Speed::from_active;
+        let speed = active_speed;
         let (base, ext, ext2) = (LinkSpeed::QDR, LinkSpeedExt::NDR, LinkSpeedExt2::XDR);
         assert_eq!(speed(base, ext, ext2), Some(Speed::Xdr));
         assert_eq!(speed(base, ext, LinkSpeedExt2::NONE), Some(Speed::Ndr));
@@ -206,11 +151,11 @@ mod tests {
     #[test]
     fn an_unknown_speed_is_not_taken_for_a_slower_one() {
         assert_eq!(
-            Speed::from_active(LinkSpeed::QDR, LinkSpeedExt(0x3), LinkSpeedExt2::NONE),
+            active_speed(LinkSpeed::QDR, LinkSpeedExt(0x3), LinkSpeedExt2::NONE),
             None
         );
         assert_eq!(
-            Speed::from_active(LinkSpeed::QDR, LinkSpeedExt::NDR, LinkSpeedExt2(2)),
+            active_speed(LinkSpeed::QDR, LinkSpeedExt::NDR, LinkSpeedExt2(2)),
             None
         );
     }

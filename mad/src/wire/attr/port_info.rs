@@ -4,7 +4,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 use super::capability::{CapabilityMask, CapabilityMask2};
-use super::link::{LinkRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Speed};
+use super::link::{
+    LinkRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Speed, active_speed,
+};
 use crate::wire::bits::bits;
 use crate::wire::codes::code_enum;
 
@@ -326,7 +328,7 @@ impl PortInfo {
     /// lacks an extension has zeroes there. FDR10 reads as QDR; see
     /// [`MlnxExtPortInfo::refine`](super::MlnxExtPortInfo::refine).
     pub fn effective_speed(&self) -> Option<Speed> {
-        Speed::from_active(
+        active_speed(
             self.link_speed_active(),
             self.link_speed_ext_active(),
             self.link_speed_ext_active2(),
@@ -336,7 +338,7 @@ impl PortInfo {
     /// What the link can carry, if it is trained and its width and speed have names.
     pub fn link_rate(&self) -> Option<LinkRate> {
         Some(LinkRate {
-            lanes: self.link_width_active().lanes()?,
+            lanes: self.link_width_active().single()?.lanes(),
             speed: self.effective_speed()?,
         })
     }

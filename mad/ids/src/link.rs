@@ -1,3 +1,5 @@
+//! Widths and speeds that links train to.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -106,6 +108,22 @@ impl LinkSpeed {
             LinkSpeed::Hdr => 50.0,
             LinkSpeed::Ndr => 100.0,
             LinkSpeed::Xdr => 200.0,
+        }
+    }
+
+    /// What is left of a lane after line coding (8b/10b up to QDR, 64b/66b up to EDR, 256b/257b and Reed-Solomon
+    /// RS(544, 514) above), in kb/s.
+    pub const fn data_kbps(self) -> u32 {
+        match self {
+            LinkSpeed::Sdr => 2_000_000,
+            LinkSpeed::Ddr => 4_000_000,
+            LinkSpeed::Qdr => 8_000_000,
+            LinkSpeed::Fdr10 => 10_000_000,
+            LinkSpeed::Fdr => 13_636_363,
+            LinkSpeed::Edr => 25_000_000,
+            LinkSpeed::Hdr => 50_000_000,
+            LinkSpeed::Ndr => 100_000_000,
+            LinkSpeed::Xdr => 200_000_000,
         }
     }
 
