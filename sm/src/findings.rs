@@ -1,9 +1,7 @@
 //! What is wrong with the subnet, named.
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use serde::Serialize;
-
-use crate::sweep::inventory::PortKey;
 
 /// How much a finding matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]

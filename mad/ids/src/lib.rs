@@ -14,5 +14,5 @@ pub use gid::{Gid, ParseGidError};
 pub use guid::{Guid, ParseGuidError};
 pub use lid::{Lid, Lmc, LmcRangeError, ParseLidError};
 pub use link::{LinkRate, LinkSpeed, LinkWidth, ParseLinkError};
-pub use port::PortNum;
+pub use port::{PortKey, PortNum};
 pub use rate::{RATES, rate_code};

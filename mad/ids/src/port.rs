@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::Guid;
+
 /// The number of a port on its node (IBA 14.2.5.3).
 ///
 /// Ports of channel adapters and routers count from 1. A switch's external ports count from 1;
@@ -27,5 +29,27 @@ impl fmt::Display for PortNum {
 impl fmt::Debug for PortNum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "port {}", self.0)
+    }
+}
+
+/// A port of a node: the node's GUID and the port's number on it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortKey {
+    /// GUID of the node.
+    pub node: Guid,
+    /// Number of the port on it.
+    pub port: PortNum,
+}
+
+impl PortKey {
+    /// The port `port` of the node `node`.
+    pub const fn new(node: Guid, port: PortNum) -> PortKey {
+        PortKey { node, port }
+    }
+}
+
+impl fmt::Display for PortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.node, self.port)
     }
 }

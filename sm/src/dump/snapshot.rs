@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use rsm_ids::{Guid, Lid, PortNum};
-use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
+use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_routing::ibnetdiscover;
 use rsm_routing::netlist::{Cable, Netlist, Node as NetNode, NodeKind, PortSpec};
 

@@ -3,49 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{PKey, PortState};
 
+use super::ends::{EndIx, EndPort};
 use super::guids::Names;
+use super::minima::Minima;
 use super::partitions::Memberships;
-use super::path::minima::Minima;
 use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::plan::Plan;
-
-/// The number of an end port in its [`Directory`]: its place in the order of nodes and ports.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct EndIx(pub u32);
-
-impl EndIx {
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A port that packets can be addressed to.
-#[derive(Clone, Copy, Debug)]
-pub struct EndPort {
-    /// Where it is in the fabric.
-    pub at: PortRef,
-    /// Its GUID.
-    pub guid: Guid,
-    /// The lowest of its LIDs.
-    pub lid: Lid,
-    /// It has 2^LMC of them.
-    pub lmc: Lmc,
-}
-
-impl EndPort {
-    /// Its LIDs, from the lowest on.
-    pub fn lids(&self) -> impl ExactSizeIterator<Item = Lid> + Clone + use<> {
-        let base = self.lid.0;
-        // A base LID is only entered where its whole range is unicast.
-        (0..self.lmc.lids()).map(move |offset| Lid(base + offset))
-    }
-}
 
 /// A hole in `by_lid`.
 const NOBODY: u32 = u32::MAX;

@@ -4,9 +4,10 @@ use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::sa::Rate;
 
-use super::directory::{Directory, EndIx};
+use super::directory::Directory;
+use super::ends::EndIx;
 use super::mcast::{Parameters, Port, Ports};
-use super::path::limits::Limits;
+use super::minima::limits::Limits;
 use crate::config::Group;
 
 impl Ports for Directory {

@@ -7,12 +7,14 @@
 mod answer;
 mod directory;
 mod due;
+mod ends;
 pub mod events;
 pub mod guids;
 mod latencies;
 pub mod mcast;
 mod membership;
 mod memory;
+mod minima;
 mod partitions;
 mod path;
 mod query;
@@ -31,7 +33,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
-pub use directory::{Directory, EndIx, EndPort};
+pub use directory::Directory;
+pub use ends::{EndIx, EndPort};
 pub use latencies::{Latencies, LatencyCounts};
 pub use memory::{Remembered, Touched, Unsaved};
 pub use path::NoPath;

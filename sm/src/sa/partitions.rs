@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rsm_mad::wire::attr::PKey;
 
-use super::directory::{EndIx, EndPort};
+use super::ends::{EndIx, EndPort};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 

@@ -11,7 +11,8 @@ use rsm_mad::wire::sa::{
 };
 
 use super::answer::{self, Answer};
-use super::directory::{Directory, EndIx};
+use super::directory::Directory;
+use super::ends::EndIx;
 use super::trust::Trust;
 use super::{Administration, Request, Touched, guids, query, services};
 

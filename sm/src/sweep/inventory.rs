@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use rsm_ids::PortKey;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
@@ -29,28 +30,6 @@ use crate::whole::{Step, Whole};
 
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
 pub const LFT_BLOCK: usize = 64;
-
-/// A port of a node: the node's GUID and the port's number on it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PortKey {
-    /// GUID of the node.
-    pub node: Guid,
-    /// Number of the port on it.
-    pub port: PortNum,
-}
-
-impl PortKey {
-    /// The port `port` of the node `node`.
-    pub const fn new(node: Guid, port: PortNum) -> PortKey {
-        PortKey { node, port }
-    }
-}
-
-impl std::fmt::Display for PortKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.node, self.port)
-    }
-}
 
 /// What is known of one 64-entry block of a switch's forwarding table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,8 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{GidChange, Notice, NoticeType, PKey, ProducerType, Trap};
 use rsm_mad::wire::sa::SaNotice;
 
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 use crate::sa::partitions::can_talk;
 
 /// A notice on its way to subscribers.

@@ -18,7 +18,8 @@ use super::limits::{ATTEMPTS, LONGEST_WAIT, MAX_REPORTS, SHORTEST_WAIT, WORK_PER
 use super::news::News;
 use super::subscription::Verdict;
 use super::{Events, SubscriberId, Subscription, SubscriptionId};
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 
 /// How much longer than the transport the answer to a report is waited for, so that it is the transport that gives up.
 const GRACE: Duration = Duration::from_millis(100);

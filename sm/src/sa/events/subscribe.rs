@@ -11,7 +11,8 @@ use rsm_mad::wire::sa::{InformInfo, SaStatus};
 use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
 use super::news::is_of_keys;
 use super::{Events, Interest, Sources, Subscription, SubscriptionId};
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 use crate::sa::trust::Trust;
 
 /// Who asks.

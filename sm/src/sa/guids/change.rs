@@ -6,7 +6,8 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, GuidInfoRecord, SaStatus};
 
 use super::{Registry, limits};
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 use crate::sa::mcast;
 use crate::sa::template::Template;
 use crate::sa::trust::Trust;

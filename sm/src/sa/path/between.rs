@@ -10,7 +10,8 @@ use super::pairs::{Ends, Pairs};
 use super::trace::trace;
 use super::wishes::Wishes;
 use super::{Finder, NoPath};
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 
 /// One end of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

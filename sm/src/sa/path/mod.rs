@@ -1,9 +1,6 @@
 //! PathRecord: how packets get from one port to another.
 
 pub(super) mod between;
-pub(super) mod limits;
-mod links;
-pub(super) mod minima;
 pub(super) mod multi;
 pub(super) mod multicast;
 mod pairs;
@@ -22,7 +19,8 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
 use self::pairs::{Ends, Pairs};
 use self::wishes::Wishes;
 use super::answer::{Body, Wanted};
-use super::directory::{Directory, EndIx};
+use super::directory::Directory;
+use super::ends::EndIx;
 use super::query::Asked;
 
 /// The answer to Get and GetTable of PathRecord.

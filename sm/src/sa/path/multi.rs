@@ -6,7 +6,7 @@ use rsm_mad::wire::sa::{ComponentMask, MultiPathRecord, PathRecord, Record, SaSt
 use super::pairs::{Ends, Pairs};
 use super::wishes::Wishes;
 use super::{Body, Finder};
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 use crate::sa::query::Asked;
 
 /// How many paths there are at most where the question does not say (IBA 15.2.5.20): as many as NumbPath can.

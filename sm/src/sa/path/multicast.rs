@@ -5,7 +5,7 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
 
 use super::wishes::Wishes;
 use crate::sa::answer::Body;
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 use crate::sa::mcast::Group;
 use crate::sa::query::Asked;
 

@@ -6,7 +6,7 @@ use rsm_ids::Lid;
 use rsm_mad::wire::sa::PathRecord;
 
 use super::Finder;
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 
 /// The ports at one end of paths, and the LID where it is given.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -11,7 +11,8 @@ use rsm_routing::topology::PortUse;
 use super::pairs::Pairs;
 use super::wishes::Wishes;
 use super::{Body, DESTINATION, Finder, SOURCE, end};
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 use crate::sa::query::Asked;
 
 /// The answer to GetTraceTable, whose request carries a PathRecord: the nodes along the first such path, source and

@@ -8,7 +8,7 @@ use rsm_mad::wire::sa::{GuidInfoRecord, SaHeader, SaStatus};
 
 use super::{Query, Record as _, of_each_end};
 use crate::sa::answer::Body;
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 use crate::sa::guids::{Asker, Registry};
 
 /// Gives a port names, or takes them back.

@@ -6,7 +6,8 @@ use rsm_mad::wire::sa::{ComponentMask, InformInfo, InformInfoRecord, SaStatus};
 
 use super::{Asked, Query, Record as _};
 use crate::sa::answer::Body;
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 use crate::sa::events::{Events, Requester, Subscription, SubscriptionId, View};
 use crate::sa::trust::Trust;
 

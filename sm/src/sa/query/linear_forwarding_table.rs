@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::LinearForwardingTable;
 use rsm_mad::wire::sa::LinearForwardingTableRecord;
 
 use super::{Query, of_each_end};
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 
 pub(super) fn candidates(
     query: Query<LinearForwardingTableRecord>,

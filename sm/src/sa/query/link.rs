@@ -6,7 +6,7 @@ use rsm_mad::wire::sa::{ComponentMask, LinkRecord};
 
 use super::{Query, of_each_end};
 use crate::fabric::PortRef;
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 
 /// The components that are not simply compared: LIDs may be any of a port's.
 pub(super) const APART: ComponentMask = LinkRecord::FROM_LID.with(LinkRecord::TO_LID);

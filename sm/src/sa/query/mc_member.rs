@@ -8,7 +8,8 @@ use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, SaHeader, SaStatus};
 
 use super::{Asked, Record as _};
 use crate::sa::answer::Body;
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 use crate::sa::mcast::{Cursor, Eyes, Registry, Requester, View, is_meaningful};
 use crate::sa::template::Template;
 use crate::sa::trust::Trust;

@@ -31,7 +31,8 @@ use rsm_mad::wire::sa::{
 };
 
 use super::answer::{Body, Wanted};
-use super::directory::{Directory, EndIx};
+use super::directory::Directory;
+use super::ends::EndIx;
 use super::events;
 use super::mcast::View;
 use super::path;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rsm_mad::wire::sa::MulticastForwardingTableRecord;
 
 use super::{Query, of_each_end};
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 use crate::sweep::mft_image::{self, MftBlock};
 
 pub(super) fn candidates(

@@ -4,7 +4,8 @@ use rsm_mad::wire::attr::NodeDescription;
 use rsm_mad::wire::sa::NodeRecord;
 
 use super::Query;
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 
 pub(super) fn candidates(
     query: Query<NodeRecord>,

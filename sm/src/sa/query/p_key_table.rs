@@ -8,7 +8,7 @@ use rsm_mad::wire::sa::{ComponentMask, PKeyTableRecord};
 
 use super::{Query, of_each_end};
 use crate::fabric::PortRef;
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 
 /// The components that are not simply compared: the port means something on switches only.
 pub(super) const APART: ComponentMask = PKeyTableRecord::LID.with(PKeyTableRecord::PORT_NUM);

@@ -7,7 +7,7 @@ use rsm_mad::wire::sa::{ComponentMask, PortInfoRecord};
 
 use super::{Query, of_each_end};
 use crate::fabric::PortRef;
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 
 /// Both capability masks.
 const CAPABILITIES: ComponentMask =

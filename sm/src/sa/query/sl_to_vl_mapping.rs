@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::SlToVlMapping;
 use rsm_mad::wire::sa::{ComponentMask, SlToVlMappingTableRecord};
 
 use super::{Query, of_each_end};
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 
 /// The components that are not simply compared: ports mean something on switches only.
 pub(super) const APART: ComponentMask = SlToVlMappingTableRecord::LID

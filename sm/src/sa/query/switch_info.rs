@@ -3,7 +3,7 @@
 use rsm_mad::wire::sa::SwitchInfoRecord;
 
 use super::Query;
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 
 pub(super) fn candidates(
     query: Query<SwitchInfoRecord>,

@@ -9,7 +9,7 @@ use rsm_ids::PortNum;
 use rsm_mad::wire::sa::{ComponentMask, VlArbitrationTableRecord};
 
 use super::{Query, of_each_end};
-use crate::sa::directory::EndIx;
+use crate::sa::ends::EndIx;
 
 /// The components that are not simply compared: the port means something on switches only.
 pub(super) const APART: ComponentMask =

@@ -9,7 +9,8 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, SaStatus, ServiceRecord};
 
 use super::{Id, Registry, Service, usual_gid};
-use crate::sa::directory::{Directory, EndIx};
+use crate::sa::directory::Directory;
+use crate::sa::ends::EndIx;
 use crate::sa::template::Template;
 use crate::sa::trust::Trust;
 

@@ -22,13 +22,13 @@ const CODES: [u8; RATES] = [
 
 impl Limits {
     /// No limit: what meeting it leaves everything as it is.
-    pub(super) const NONE: Limits = Limits {
+    pub(in crate::sa) const NONE: Limits = Limits {
         mtu: 5,
         rank: RATES as u8 - 1,
     };
 
     /// What is safe to assume of a port that does not tell.
-    pub(super) const LEAST: Limits = Limits { mtu: 1, rank: 0 };
+    pub(in crate::sa) const LEAST: Limits = Limits { mtu: 1, rank: 0 };
 
     /// What a port and the link at it can carry.
     pub(in crate::sa) fn of_link(info: &PortInfo) -> Limits {
@@ -55,7 +55,7 @@ impl Limits {
     }
 
     /// What both can carry.
-    pub(super) fn meet(self, other: Limits) -> Limits {
+    pub(in crate::sa) fn meet(self, other: Limits) -> Limits {
         Limits {
             mtu: self.mtu.min(other.mtu),
             rank: self.rank.min(other.rank),
@@ -73,12 +73,12 @@ impl Limits {
     }
 
     /// Both in 16 bits.
-    pub(super) fn pack(self) -> u16 {
+    pub(in crate::sa) fn pack(self) -> u16 {
         u16::from_be_bytes([self.mtu, self.rank])
     }
 
     /// What [`Limits::pack`] packed.
-    pub(super) fn unpack(packed: u16) -> Limits {
+    pub(in crate::sa) fn unpack(packed: u16) -> Limits {
         let [mtu, rank] = packed.to_be_bytes();
         Limits { mtu, rank }
     }

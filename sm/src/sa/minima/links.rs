@@ -5,38 +5,38 @@ use rsm_routing::topology::{SwitchIdx, Topology};
 
 use super::limits::Limits;
 use crate::fabric::{Fabric, Port, PortRef};
-use crate::sa::directory::EndPort;
+use crate::sa::ends::EndPort;
 
 /// How an end port hangs in the fabric.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attachment {
+pub(in crate::sa) struct Attachment {
     /// The switch that it is at, or is the port 0 of; `None` where the plan does not reach it.
-    pub(super) switch: Option<SwitchIdx>,
+    pub(in crate::sa) switch: Option<SwitchIdx>,
     /// What its link can carry; of a switch's port 0, which has none, nothing that limits.
-    pub(super) link: Limits,
+    pub(in crate::sa) link: Limits,
     /// What it can carry to itself.
-    pub(super) own: Limits,
+    pub(in crate::sa) own: Limits,
     /// The end port at the other end of its cable, where no switch is between them.
-    pub(super) neighbour: Option<PortRef>,
-    pub(super) at: PortRef,
+    pub(in crate::sa) neighbour: Option<PortRef>,
+    pub(in crate::sa) at: PortRef,
 }
 
 /// What the links out of each port of each switch can carry.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Links {
+pub(in crate::sa) struct Links {
     /// First entry of each switch in `limits`.
     start: Vec<u32>,
     limits: Vec<Limits>,
     /// What all links between switches can carry, where it is the same.
-    pub(super) uniform: Option<Limits>,
+    pub(in crate::sa) uniform: Option<Limits>,
 }
 
 impl Attachment {
-    pub(super) fn is_port0(&self) -> bool {
+    pub(in crate::sa) fn is_port0(&self) -> bool {
         self.at.port == PortNum::ZERO
     }
 
-    pub(super) fn of(fabric: &Fabric, topology: &Topology, end: &EndPort) -> Attachment {
+    pub(in crate::sa) fn of(fabric: &Fabric, topology: &Topology, end: &EndPort) -> Attachment {
         let port = fabric.port(end.at);
         let planned = topology
             .destination_of(end.lid)
@@ -65,7 +65,7 @@ impl Attachment {
 }
 
 impl Links {
-    pub(super) fn of(fabric: &Fabric, topology: &Topology) -> Links {
+    pub(in crate::sa) fn of(fabric: &Fabric, topology: &Topology) -> Links {
         let mut links = Links {
             start: Vec::with_capacity(topology.switch_count()),
             limits: Vec::new(),
@@ -88,7 +88,7 @@ impl Links {
         links
     }
 
-    pub(super) fn of_port(&self, switch: SwitchIdx, port: PortNum) -> Limits {
+    pub(in crate::sa) fn of_port(&self, switch: SwitchIdx, port: PortNum) -> Limits {
         self.limits[self.start[switch.index()] as usize + port.index()]
     }
 }

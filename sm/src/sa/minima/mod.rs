@@ -9,6 +9,9 @@
 //! for it. Where the paths of a pair of switches differ by LID (links of different rates side by side, or tables that do not
 //! agree), the column says so, and the path of the one LID is followed.
 
+pub(super) mod limits;
+mod links;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,11 +20,11 @@ use rsm_ids::{Lid, PortNum};
 use rsm_routing::tables::{NO_PATH, Tables};
 use rsm_routing::topology::{Destination, PortUse, SwitchIdx};
 
-use super::limits::Limits;
-use super::links::{Attachment, Links};
+use self::limits::Limits;
+use self::links::{Attachment, Links};
+use super::ends::{EndIx, EndPort};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
-use crate::sa::directory::{EndIx, EndPort};
 
 /// Paths of one snapshot.
 #[derive(Debug)]
