@@ -4,16 +4,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use rsm_ids::{Gid, Guid, Lid};
+use rsm_proto::v1;
 use tokio::sync::broadcast;
 
 use crate::error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
 use crate::model::{
-    Activity, AdministrationCounters, AliasGuid, AliasGuidKey, Consequence, Convergence, Engine,
-    Event, Finding, FindingFilter, ForwardingTable, GroupSelector, Link, LinkFilter, Loss, Missing,
-    MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch, Node, NodeFilter, Page,
-    Partition, PartitionMember, PathQuestion, Paths, Port, PortFilter, PortKey, Route,
-    RoutingQuality, Selector, Service, ServiceFilter, ServiceKey, SimulationAction, Status,
-    Subscription, SubscriptionKey,
+    Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, ForwardingTable,
+    GroupSelector, Keyed, Link, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter,
+    MulticastMember, MulticastSwitch, Node, NodeFilter, Page, PathQuestion, Paths, Port,
+    PortFilter, PortKey, Route, Selector, Service, ServiceFilter, ServiceKey, SimulationAction,
+    Status, Subscription, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -58,7 +58,7 @@ pub trait Subnet: Send + Sync + 'static {
     fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError>;
 
     /// Partitions by ascending P_Key.
-    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Partition>;
+    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>>;
 
     /// The ports of the partition with this P_Key, whichever its membership bit, by ascending node GUID and port number.
     fn partition_members(
@@ -66,13 +66,13 @@ pub trait Subnet: Send + Sync + 'static {
         p_key: u16,
         after: Option<PortKey>,
         limit: usize,
-    ) -> Result<Page<PartitionMember>, LookupError>;
+    ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError>;
 
     /// Findings that hold now, by ascending identifier.
     fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding>;
 
     /// What was there before and is missing, by ascending key.
-    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Missing>;
+    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>>;
 
     /// The newest `limit` convergences that are kept, oldest first.
     fn convergences(&self, limit: usize) -> Page<Convergence>;
@@ -93,7 +93,7 @@ pub trait Subnet: Send + Sync + 'static {
 /// milliseconds at most. Trees and ports are those of the latest snapshot. Lists are as those of [`Subnet`].
 pub trait Administration: Send + Sync + 'static {
     /// What it did since the start.
-    fn counters(&self) -> AdministrationCounters;
+    fn counters(&self) -> v1::AdministrationCounters;
 
     /// The paths that a host is told of when it asks how to get to another, by the code that answers the host.
     ///
@@ -122,7 +122,7 @@ pub trait Administration: Send + Sync + 'static {
         after: Option<AliasGuidKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<AliasGuid>, AdministrationError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, AdministrationError>>;
 
     /// Multicast groups by ascending MGID.
     fn multicast_groups(
@@ -184,13 +184,16 @@ pub trait Control: Send + Sync + 'static {
 /// Judging the routes in force, and foreseeing others. Nothing here sends anything to the fabric.
 pub trait Routing: Send + Sync + 'static {
     /// The engines there are.
-    fn engines(&self) -> Page<Engine>;
+    fn engines(&self) -> Page<v1::Engine>;
 
     /// How well the tables in force spread traffic, random traffic beginning at `seed`.
-    fn quality(&self, seed: u64) -> BoxFuture<'_, Result<RoutingQuality, RoutingError>>;
+    fn quality(
+        &self,
+        seed: u64,
+    ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>>;
 
     /// What would follow if `loss` happened.
-    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<Consequence, RoutingError>>;
+    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>>;
 }
 
 /// Acting on a simulated fabric.

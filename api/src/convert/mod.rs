@@ -3,20 +3,16 @@
 //! Messages are made from the model only; what clients send is parsed where it is used.
 
 mod administration;
-mod alias_guid;
 mod convergence;
 mod event;
 mod finding;
 mod forwarding_table;
 pub(crate) mod gpu;
 mod link;
-mod missing;
 mod multicast;
 mod node;
-mod partition;
 mod port;
 mod route;
-mod routing;
 mod service;
 mod status;
 mod subscription;

@@ -1,7 +1,7 @@
 //! What the API speaks of, in plain Rust: one file per resource.
 //!
-//! These are the values that a [`Subnet`](crate::Subnet) answers with; the module `convert` makes messages of them. What
-//! has a few named values and says nothing else is that of the protocol.
+//! These are values that a [`Subnet`](crate::Subnet) answers with and that are looked at before they are sent; the module
+//! `convert` makes messages of them. What is only sent is a message of the protocol from the start.
 
 mod administration;
 mod alias_guid;
@@ -10,11 +10,9 @@ mod event;
 mod finding;
 mod forwarding_table;
 mod link;
-mod missing;
 mod multicast;
 mod node;
 mod page;
-mod partition;
 mod port;
 mod route;
 mod routing;
@@ -24,30 +22,22 @@ mod simulation;
 mod status;
 mod subscription;
 
-pub use administration::{
-    AdministrationAnswers, AdministrationCounters, AdministrationRequests, Latencies,
-    LatencyBucket, Path, PathQuestion, Paths,
-};
-pub use alias_guid::{AliasGuid, AliasGuidKey};
+pub use administration::{Path, PathQuestion, Paths};
+pub use alias_guid::AliasGuidKey;
 pub use convergence::{Activity, Convergence, SmpCounts, Stage, Timing};
 pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter};
 pub use forwarding_table::{ForwardingEntry, ForwardingTable};
 pub use link::{Link, LinkEnd, LinkFilter};
-pub use missing::Missing;
 pub use multicast::{
     GroupSelector, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
     ParseGroupError,
 };
 pub use node::{Node, NodeFilter, NodeKind};
-pub use page::Page;
-pub use partition::{Partition, PartitionMember};
+pub use page::{Keyed, Page};
 pub use port::{Peer, Port, PortFilter, PortKey};
 pub use route::{Hop, Route, RouteOutcome};
-pub use routing::{
-    Bisection, Consequence, Contention, Engine, LinkUse, Loss, LostCable, NamedPort, PathLoad,
-    RoutingQuality,
-};
+pub use routing::Loss;
 pub use rsm_ids::{LinkSpeed, LinkWidth};
 pub use rsm_proto::v1::{JoinState, Membership, MissingKind, PhysicalState, PortState, Severity};
 pub use selector::{ParseSelectorError, Selector};

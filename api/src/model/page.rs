@@ -6,3 +6,12 @@ pub struct Page<T> {
     /// The items, ascending by the key of their kind.
     pub items: Vec<T>,
 }
+
+/// A message of a list, with the key that the list ascends by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Keyed<K, M> {
+    /// The key.
+    pub key: K,
+    /// The message.
+    pub message: M,
+}

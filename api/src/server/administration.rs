@@ -33,7 +33,7 @@ impl AdministrationService for Administered {
     ) -> Result<Response<v1::GetAdministrationCountersResponse>, Status> {
         let counters = administration(self.administration.as_ref())?.counters();
         Ok(Response::new(v1::GetAdministrationCountersResponse {
-            counters: Some(counters.into()),
+            counters: Some(counters),
         }))
     }
 
@@ -95,6 +95,6 @@ impl AdministrationService for Administered {
         let page = administration
             .alias_guids(listing.after(), listing.limit(), port)
             .await?;
-        listing.answer(page, |alias| alias.key)
+        listing.answer_keyed(page)
     }
 }

@@ -166,6 +166,6 @@ impl FabricService for Fabric {
     ) -> Result<Response<v1::ListMissingResponse>, Status> {
         let (_, listing) = Listing::of(request)?;
         let page = self.subnet.missing(listing.after(), listing.limit());
-        listing.answer(page, |missing| missing.key)
+        listing.answer_keyed(page)
     }
 }

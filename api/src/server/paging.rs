@@ -10,7 +10,7 @@ use rsm_proto::{List, Paged};
 use tonic::{Request, Response, Status};
 
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
-use crate::model::{AliasGuidKey, Page, PortKey, ServiceKey, SubscriptionKey};
+use crate::model::{AliasGuidKey, Keyed, Page, PortKey, ServiceKey, SubscriptionKey};
 
 /// Digits of the fingerprint in a token.
 const FINGERPRINT_DIGITS: usize = 8;
@@ -245,11 +245,26 @@ impl<Q: List, K: Key + Clone> Listing<Q, K> {
     /// [`limit`](Listing::limit).
     pub(super) fn answer<T: Into<Q::Item>>(
         &self,
-        mut page: Page<T>,
+        page: Page<T>,
         key: impl Fn(&T) -> K,
     ) -> Result<Response<Q::Response>, Status> {
-        let token = self.cursor.cut(&mut page.items, key);
-        let items = page.items.into_iter().map(T::into).collect();
+        let items = page.items.into_iter().map(|item| Keyed {
+            key: key(&item),
+            message: item.into(),
+        });
+        self.answer_keyed(Page {
+            generation: page.generation,
+            items: items.collect(),
+        })
+    }
+
+    /// The same for items that are messages already.
+    pub(super) fn answer_keyed(
+        &self,
+        mut page: Page<Keyed<K, Q::Item>>,
+    ) -> Result<Response<Q::Response>, Status> {
+        let token = self.cursor.cut(&mut page.items, |item| item.key.clone());
+        let items = page.items.into_iter().map(|item| item.message).collect();
         Ok(Response::new(Q::response(items, token, page.generation)))
     }
 }

@@ -22,7 +22,7 @@ impl PartitionService for Partitions {
     ) -> Result<Response<v1::ListPartitionsResponse>, Status> {
         let (_, listing) = Listing::of(request)?;
         let page = self.subnet.partitions(listing.after(), listing.limit());
-        listing.answer(page, |partition| partition.p_key)
+        listing.answer_keyed(page)
     }
 
     async fn list_partition_members(
@@ -34,6 +34,6 @@ impl PartitionService for Partitions {
         let page = self
             .subnet
             .partition_members(p_key, listing.after(), listing.limit())?;
-        listing.answer(page, |member| member.key)
+        listing.answer_keyed(page)
     }
 }

@@ -8,7 +8,6 @@ use tonic::{Request, Response, Status};
 use super::access::Access;
 use super::paging::Cursor;
 use super::request::selector;
-use crate::convert::messages;
 use crate::model::Loss;
 use crate::traits::{Control, Routing};
 
@@ -35,7 +34,7 @@ impl RoutingService for Routes {
         }
         let next_page_token = cursor.cut(&mut engines, |&(number, _)| number);
         Ok(Response::new(v1::ListEnginesResponse {
-            engines: messages(engines.into_iter().map(|(_, engine)| engine).collect()),
+            engines: engines.into_iter().map(|(_, engine)| engine).collect(),
             next_page_token,
             generation: page.generation,
         }))
@@ -46,10 +45,7 @@ impl RoutingService for Routes {
         request: Request<v1::GetRoutingQualityRequest>,
     ) -> Result<Response<v1::GetRoutingQualityResponse>, Status> {
         let quality = self.routing.quality(request.get_ref().seed).await?;
-        Ok(Response::new(v1::GetRoutingQualityResponse {
-            generation: quality.generation,
-            quality: Some(quality.into()),
-        }))
+        Ok(Response::new(quality))
     }
 
     async fn foresee_loss(
@@ -66,10 +62,7 @@ impl RoutingService for Routes {
             }
         };
         let consequence = self.routing.foresee(loss).await?;
-        Ok(Response::new(v1::ForeseeLossResponse {
-            generation: consequence.generation,
-            consequence: Some(consequence.into()),
-        }))
+        Ok(Response::new(consequence))
     }
 
     async fn set_engine(

@@ -4,7 +4,8 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rsm_api::model::{Change, Missing, MissingKind, Node, PortKey, PortState, RoutesChanged};
+use rsm_api::model::{Change, Keyed, MissingKind, Node, PortKey, PortState, RoutesChanged};
+use rsm_api::v1;
 use rsm_ids::PortNum;
 
 use crate::fake::{Fake, GENERATION, HOST, LEAF, guid};
@@ -137,20 +138,25 @@ fn every_subcommand_prints_what_it_should() {
 #[test]
 fn what_is_missing_is_listed_and_accepted() {
     let fake = Fake::tree(2, 1);
-    let missing = |number, kind, name: &str, lost_unix_ms| Missing {
-        key: PortKey {
+    let missing = |number, kind: MissingKind, name: &str, lost_unix_ms| {
+        let key = PortKey {
             node: guid(LEAF, 0),
             number: PortNum(number),
-        },
-        kind,
-        name: name.to_owned(),
-        place: "spine-1 port 3".to_owned(),
-        lost_unix_ms,
-        last_state: PortState::Active,
-        cables: 1,
-        hosts_behind: 0,
-        moved_routes: Some(12),
-        left: "leaf-1 has 7 of 8 links to switches left".to_owned(),
+        };
+        let message = v1::Missing {
+            node_guid: key.node.to_string(),
+            port: Some(number.into()).filter(|&port: &u32| port != 0),
+            kind: kind.into(),
+            name: name.to_owned(),
+            place: "spine-1 port 3".to_owned(),
+            lost_unix_ms,
+            last_state: PortState::Active.into(),
+            cables: 1,
+            hosts_behind: 0,
+            moved_routes: Some(12),
+            left: "leaf-1 has 7 of 8 links to switches left".to_owned(),
+        };
+        Keyed { key, message }
     };
     *fake.missing.lock() = vec![
         missing(0, MissingKind::Switch, "leaf-7", Some(1_795_132_800_000)),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    AdministrationAnswers, AdministrationCounters, AdministrationRequests, AliasGuid, AliasGuidKey,
-    GroupSelector, Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    AliasGuidKey, GroupSelector, Keyed, MulticastGroup, MulticastGroupFilter, MulticastMember,
     MulticastSwitch, Page, PathQuestion, Paths, PortKey, Service, ServiceFilter, ServiceKey,
     Subscription, SubscriptionKey,
 };
+use rsm_api::v1;
 use rsm_api::{Administration, AdministrationError, BoxFuture};
 use rsm_ids::{Gid, Guid};
 use rsm_mad::wire::fields;
@@ -43,7 +43,7 @@ impl Administered {
 }
 
 impl Administration for Administered {
-    fn counters(&self) -> AdministrationCounters {
+    fn counters(&self) -> v1::AdministrationCounters {
         shown(&self.desk.counters())
     }
 
@@ -86,7 +86,7 @@ impl Administration for Administered {
         after: Option<AliasGuidKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<AliasGuid>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, AdministrationError>> {
         Box::pin(async move {
             let names = self.desk.holdings().await?.names;
             let published = self.view.published();
@@ -154,16 +154,16 @@ impl Administration for Administered {
 const OTHER: &str = "other";
 
 /// The counters by name.
-fn shown(counters: &Counters) -> AdministrationCounters {
+fn shown(counters: &Counters) -> v1::AdministrationCounters {
     let requests = counters.requests.iter().map(|(&key, &count)| {
         let (attribute, method) = key;
         let is_other = key == Counters::OTHER;
-        AdministrationRequests {
-            attribute_id: attribute.0,
+        v1::AdministrationRequests {
+            attribute_id: attribute.0.into(),
             attribute: fields::of_record(attribute)
                 .map_or(OTHER, |layout| layout.name)
                 .to_owned(),
-            method_id: method.0,
+            method_id: method.0.into(),
             method: if is_other {
                 OTHER.to_owned()
             } else {
@@ -174,8 +174,8 @@ fn shown(counters: &Counters) -> AdministrationCounters {
     });
     let answers = counters.answers.iter().map(|(&status, &count)| {
         let is_other = status == Counters::OTHER_STATUS;
-        AdministrationAnswers {
-            status_id: status.0,
+        v1::AdministrationAnswers {
+            status_id: status.0.into(),
             status: if is_other {
                 OTHER.to_owned()
             } else {
@@ -184,10 +184,10 @@ fn shown(counters: &Counters) -> AdministrationCounters {
             count,
         }
     });
-    AdministrationCounters {
+    v1::AdministrationCounters {
         requests: requests.collect(),
         answers: answers.collect(),
-        latencies: latencies(&counters.latencies),
+        latencies: Some(latencies(&counters.latencies)),
         busy: counters.busy,
         dropped: counters.dropped,
         failed: counters.failed,
@@ -198,13 +198,14 @@ fn shown(counters: &Counters) -> AdministrationCounters {
     }
 }
 
-fn latencies(counts: &LatencyCounts) -> Latencies {
-    let buckets = counts.buckets.iter();
-    Latencies {
+fn latencies(counts: &LatencyCounts) -> v1::Latencies {
+    let bucket = |&(below_ns, count): &(Option<u64>, u64)| v1::LatencyBucket {
+        below_ns: below_ns.unwrap_or(0),
+        count,
+    };
+    v1::Latencies {
         count: counts.count(),
         sum_ns: counts.sum_nanos,
-        buckets: buckets
-            .map(|&(below_ns, count)| LatencyBucket { below_ns, count })
-            .collect(),
+        buckets: counts.buckets.iter().map(bucket).collect(),
     }
 }

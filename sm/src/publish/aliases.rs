@@ -2,7 +2,8 @@
 
 use std::ops::Bound;
 
-use rsm_api::model::{AliasGuid, AliasGuidKey, Page, PortKey};
+use rsm_api::model::{AliasGuidKey, Keyed, Page, PortKey};
+use rsm_api::v1;
 use rsm_ids::{Gid, Guid};
 
 use super::lists::page;
@@ -16,7 +17,7 @@ pub(super) fn aliases(
     after: Option<AliasGuidKey>,
     limit: usize,
     port: Option<PortKey>,
-) -> Page<AliasGuid> {
+) -> Page<Keyed<AliasGuidKey, v1::AliasGuid>> {
     let owner = port.map(|port| published.guid_of(port));
     let from = after.map_or(Bound::Unbounded, |after| Bound::Included(after.port));
     let of_ports = names
@@ -32,12 +33,19 @@ pub(super) fn aliases(
     page(published, shown, limit)
 }
 
-fn shown(published: &Published, key: AliasGuidKey, name: Guid) -> AliasGuid {
+fn shown(
+    published: &Published,
+    key: AliasGuidKey,
+    name: Guid,
+) -> Keyed<AliasGuidKey, v1::AliasGuid> {
     let (port, description) = published.named(key.port);
-    AliasGuid {
-        key,
-        gid: Gid::new(published.prefix(), name),
-        port,
+    let message = v1::AliasGuid {
+        port_guid: key.port.to_string(),
+        index: key.index.into(),
+        alias_guid: name.to_string(),
+        gid: Gid::new(published.prefix(), name).to_string(),
+        port: port.map(v1::PortKey::from),
         description,
-    }
+    };
+    Keyed { key, message }
 }

@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use rsm_api::model::{
-    Consequence, Engine, LinkUse, Loss, LostCable, NamedPort, Page, RoutingQuality,
-};
+use rsm_api::model::{Loss, Page};
 use rsm_api::resolve::{resolve_node, resolve_port};
-use rsm_api::{BoxFuture, Routing, RoutingError};
-use rsm_ids::{Guid, PortNum};
+use rsm_api::{BoxFuture, Routing, RoutingError, v1};
 use rsm_routing::engine::EngineKind;
-use rsm_routing::quality::{self, Settings};
+use rsm_routing::quality::{self, Contention, LinkUse, Settings};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::lens::{api_key, core_key};
@@ -70,10 +67,10 @@ async fn compute<T: Send + 'static>(
 }
 
 impl Routing for Judge {
-    fn engines(&self) -> Page<Engine> {
+    fn engines(&self) -> Page<v1::Engine> {
         let published = self.view.published();
         let plan = published.plan();
-        let engine = |kind: EngineKind| Engine {
+        let engine = |kind: EngineKind| v1::Engine {
             name: kind.name().to_owned(),
             guarantee: kind.engine().guarantee().to_owned(),
             configured: plan.is_some_and(|plan| plan.policy.engine == kind),
@@ -85,7 +82,10 @@ impl Routing for Judge {
         }
     }
 
-    fn quality(&self, seed: u64) -> BoxFuture<'_, Result<RoutingQuality, RoutingError>> {
+    fn quality(
+        &self,
+        seed: u64,
+    ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>> {
         Box::pin(async move {
             let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
             let mut last = self.last.lock().await;
@@ -107,11 +107,14 @@ impl Routing for Judge {
                     quality
                 }
             };
-            Ok(shown(&published, &plan, &quality))
+            Ok(v1::GetRoutingQualityResponse {
+                quality: Some(shown(&plan, &quality)),
+                generation: published.generation,
+            })
         })
     }
 
-    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<Consequence, RoutingError>> {
+    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
         Box::pin(async move {
             let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
             let _turn = self.last.lock().await;
@@ -128,7 +131,10 @@ impl Routing for Judge {
             let found = found.map_err(|error| RoutingError::Impossible {
                 reason: error.to_string(),
             })?;
-            Ok(foreseen(&published, &plan, found))
+            Ok(v1::ForeseeLossResponse {
+                consequence: Some(foreseen(&plan, found)),
+                generation: published.generation,
+            })
         })
     }
 }
@@ -141,62 +147,87 @@ fn judge(plan: &Plan, seed: u64) -> quality::Quality {
     quality::judge(&plan.topology, &plan.routing.tables, &settings)
 }
 
-fn named(fabric: &Fabric, key: PortKey) -> NamedPort {
+/// A port, and what its node is called.
+fn named(fabric: &Fabric, key: PortKey) -> (Option<v1::PortKey>, String) {
     let node = fabric.find(key.node).map(|node| fabric.node(node));
-    NamedPort {
-        key: api_key(key),
-        description: node
-            .map(|node| node.description.clone())
-            .unwrap_or_default(),
+    let description = node.map(|node| node.description.clone());
+    (Some(api_key(key).into()), description.unwrap_or_default())
+}
+
+fn contention(contention: &Contention) -> v1::Contention {
+    v1::Contention {
+        max: contention.max,
+        mean: contention.mean,
+        phases: contention.phases as u64,
+        of: contention.of as u64,
     }
 }
 
-fn shown(published: &Published, plan: &Plan, quality: &quality::Quality) -> RoutingQuality {
-    let end = |guid: Guid, port: PortNum| named(&plan.fabric, PortKey::new(guid, port));
-    let link = |link: &quality::LinkUse| LinkUse {
-        from: end(link.switch, link.port),
-        to: end(link.peer, link.peer_port),
+fn link_use(fabric: &Fabric, link: &LinkUse) -> v1::LinkUse {
+    let (port, description) = named(fabric, PortKey::new(link.switch, link.port));
+    let (peer, peer_description) = named(fabric, PortKey::new(link.peer, link.peer_port));
+    v1::LinkUse {
+        port,
+        description,
+        peer,
+        peer_description,
         paths: link.paths,
         sources: link.sources,
         destinations: link.destinations,
-    };
-    RoutingQuality {
-        generation: published.generation,
+    }
+}
+
+fn shown(plan: &Plan, quality: &quality::Quality) -> v1::RoutingQuality {
+    let worst = quality.worst.iter();
+    v1::RoutingQuality {
         engine: plan.routing.engine.to_owned(),
         hosts: quality.hosts as u64,
         links: quality.links as u64,
         lost_pairs: quality.lost_pairs,
-        paths: quality.paths,
+        paths: Some(v1::PathLoad {
+            max: quality.paths.max,
+            mean: quality.paths.mean,
+            rate_max_over_mean: quality.paths.rate_max_over_mean,
+        }),
         all_to_all: quality.all_to_all,
-        shift: quality.shift,
-        random: quality.random,
-        bisection: quality.bisection,
-        ring: quality.ring,
-        recursive_doubling: quality.recursive_doubling,
-        double_tree: quality.double_tree,
-        rail_all_to_all: quality.rail_all_to_all,
-        worst_links: quality.worst.iter().map(link).collect(),
+        shift: Some(contention(&quality.shift)),
+        random: Some(contention(&quality.random)),
+        bisection: Some(v1::Bisection {
+            mean: quality.bisection.mean,
+            min: quality.bisection.min,
+            samples: quality.bisection.samples as u64,
+        }),
+        ring: Some(contention(&quality.ring)),
+        recursive_doubling: Some(contention(&quality.recursive_doubling)),
+        double_tree: Some(contention(&quality.double_tree)),
+        rail_all_to_all: quality.rail_all_to_all.as_ref().map(contention),
+        worst_links: worst.map(|link| link_use(&plan.fabric, link)).collect(),
     }
 }
 
-fn foreseen(published: &Published, plan: &Plan, found: whatif::Consequence) -> Consequence {
-    let name = |&key: &PortKey| named(&plan.fabric, key);
+fn foreseen(plan: &Plan, found: whatif::Consequence) -> v1::Consequence {
+    let cable = |&(near, far): &(PortKey, PortKey)| {
+        let (port, description) = named(&plan.fabric, near);
+        let (peer, peer_description) = named(&plan.fabric, far);
+        v1::LostCable {
+            port,
+            description,
+            peer,
+            peer_description,
+        }
+    };
+    let cut_off = |&key: &PortKey| {
+        let (port, description) = named(&plan.fabric, key);
+        v1::CutOffPort { port, description }
+    };
     let smps = found.smps() as u64;
     let (engine, reason) = found.engine.unwrap_or_default();
-    Consequence {
-        generation: published.generation,
-        cables: found
-            .cables
-            .iter()
-            .map(|(near, far)| LostCable {
-                near: name(near),
-                far: name(far),
-            })
-            .collect(),
-        cut_off: found.cut_off.iter().map(name).collect(),
+    v1::Consequence {
+        cables: found.cables.iter().map(cable).collect(),
+        cut_off: found.cut_off.iter().map(cut_off).collect(),
         broken_pairs: found.broken_pairs,
         unreachable_pairs: found.unreachable_pairs,
-        refused: found.refused,
+        refused: found.refused.unwrap_or_default(),
         engine: engine.to_owned(),
         reason,
         entries: found.entries as u64,

@@ -1,9 +1,10 @@
 //! Pages of lists: from behind a key on, as many as are wanted, without building the rest.
 
 use rsm_api::model::{
-    Convergence, Finding, FindingFilter, Link, LinkFilter, Missing, Node, NodeFilter, NodeKind,
-    Page, Port, PortFilter, PortKey,
+    Convergence, Finding, FindingFilter, Keyed, Link, LinkFilter, Node, NodeFilter, NodeKind, Page,
+    Port, PortFilter, PortKey,
 };
+use rsm_api::v1;
 use rsm_ids::Guid;
 
 use super::lens::{api_key, kind, port_numbers, state};
@@ -140,7 +141,7 @@ pub(super) fn missing(
     published: &Published,
     after: Option<PortKey>,
     limit: usize,
-) -> Page<Missing> {
+) -> Page<Keyed<PortKey, v1::Missing>> {
     let all = &published.missing;
     let begin = all.partition_point(|missing| after.is_some_and(|after| missing.key <= after));
     page(published, all[begin..].iter().cloned(), limit)

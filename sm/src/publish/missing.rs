@@ -1,7 +1,7 @@
 //! What was there before and is missing, as it is shown and looked up.
 
-use rsm_api::model::{Missing, MissingKind, Selector};
-use rsm_api::{LookupError, timestamp};
+use rsm_api::model::{Keyed, MissingKind, PortKey, Selector};
+use rsm_api::{LookupError, timestamp, v1};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 
@@ -74,19 +74,26 @@ pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Go
 }
 
 /// Everything that is missing, by ascending key.
-pub(super) fn shown(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Missing> {
+pub(super) fn shown(
+    snapshot: &Snapshot,
+    unix_ms: &dyn Fn(Time) -> u64,
+) -> Vec<Keyed<PortKey, v1::Missing>> {
     let missing = snapshot.expected.missing(&snapshot.fabric);
-    let shown = missing.into_iter().map(|missing| Missing {
+    let shown = missing.into_iter().map(|missing| Keyed {
         key: api_key(missing.key),
-        kind: kind(missing.kind),
-        place: missing.place(),
-        lost_unix_ms: lost_unix_ms(missing.at, unix_ms),
-        last_state: shown_state(missing.state),
-        cables: missing.cables.len() as u64,
-        hosts_behind: missing.hosts_behind as u64,
-        moved_routes: missing.moved,
-        name: missing.name,
-        left: missing.left,
+        message: v1::Missing {
+            node_guid: missing.key.node.to_string(),
+            port: (missing.key.port != PortNum::ZERO).then(|| missing.key.port.0.into()),
+            kind: kind(missing.kind).into(),
+            place: missing.place(),
+            lost_unix_ms: lost_unix_ms(missing.at, unix_ms),
+            last_state: shown_state(missing.state).into(),
+            cables: missing.cables.len() as u64,
+            hosts_behind: missing.hosts_behind as u64,
+            moved_routes: missing.moved,
+            name: missing.name,
+            left: missing.left,
+        },
     });
     shown.collect()
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rsm_api::LookupError;
-use rsm_api::model::{Membership, Page, Partition, PartitionMember, PortKey};
+use rsm_api::model::{Keyed, Membership, Page, PortKey};
+use rsm_api::{LookupError, v1};
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{NodeType, PKey};
 
@@ -19,7 +19,7 @@ pub(super) fn partitions(
     published: &Published,
     after: Option<u16>,
     limit: usize,
-) -> Page<Partition> {
+) -> Page<Keyed<u16, v1::Partition>> {
     let Some(plan) = published.plan() else {
         return page(published, std::iter::empty(), limit);
     };
@@ -35,14 +35,17 @@ pub(super) fn partitions(
             groups,
         } = partition;
         let (full, limited) = counts.get(&p_key.base()).copied().unwrap_or_default();
-        Partition {
-            p_key: p_key.base(),
-            name: name.clone(),
-            full_members: full,
-            limited_members: limited,
-            ipoib: *ipoib,
-            service_level: *sl,
-            groups: u32::try_from(groups.len()).unwrap_or(u32::MAX),
+        Keyed {
+            key: p_key.base(),
+            message: v1::Partition {
+                p_key: p_key.base().into(),
+                name: name.clone(),
+                full_members: full,
+                limited_members: limited,
+                ipoib: *ipoib,
+                service_level: (*sl).into(),
+                groups: u32::try_from(groups.len()).unwrap_or(u32::MAX),
+            },
         }
     });
     page(published, partitions, limit)
@@ -54,7 +57,7 @@ pub(super) fn members(
     p_key: u16,
     after: Option<PortKey>,
     limit: usize,
-) -> Result<Page<PartitionMember>, LookupError> {
+) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError> {
     let p_key = PKey(p_key);
     let plan = published
         .plan()
@@ -66,12 +69,13 @@ pub(super) fn members(
             return None;
         }
         let (membership, index) = membership(table, p_key)?;
-        Some(PartitionMember {
-            key,
+        let message = v1::PartitionMember {
+            port: Some(key.into()),
             description: plan.fabric.node_of(port.node)?.description.clone(),
-            membership,
-            index,
-        })
+            membership: membership.into(),
+            index: index.into(),
+        };
+        Some(Keyed { key, message })
     });
     Ok(page(published, members, limit))
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_api::model::{Finding, Missing, PortKey, SubnetState};
+use rsm_api::model::{Finding, Keyed, PortKey, SubnetState};
+use rsm_api::v1;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 
@@ -32,7 +33,7 @@ pub(super) struct Published {
     /// By ascending identifier.
     pub(super) findings: Vec<Arc<Finding>>,
     /// What is missing, by ascending key.
-    pub(super) missing: Vec<Missing>,
+    pub(super) missing: Vec<Keyed<PortKey, v1::Missing>>,
     /// Oldest first.
     pub(super) convergences: Vec<Arc<Logged>>,
     pub(super) names: Names,

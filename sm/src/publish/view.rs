@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use rsm_api::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, Link, LinkFilter, Missing, Node,
-    NodeFilter, Page, Partition, PartitionMember, Port, PortFilter, PortKey, Route, Selector,
-    Status,
+    Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, Link, LinkFilter, Node,
+    NodeFilter, Page, Port, PortFilter, PortKey, Route, Selector, Status,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
-use rsm_api::{Journal, LookupError, Subnet, limits};
+use rsm_api::{Journal, LookupError, Subnet, limits, v1};
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
 use tokio::sync::broadcast;
@@ -189,7 +188,7 @@ impl Subnet for View {
         routes::route(&self.published(), source, destination)
     }
 
-    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Partition> {
+    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>> {
         partitions::partitions(&self.published(), after, limit)
     }
 
@@ -198,7 +197,7 @@ impl Subnet for View {
         p_key: u16,
         after: Option<PortKey>,
         limit: usize,
-    ) -> Result<Page<PartitionMember>, LookupError> {
+    ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError> {
         partitions::members(&self.published(), p_key, after, limit)
     }
 
@@ -206,7 +205,7 @@ impl Subnet for View {
         lists::findings(&self.published(), after, limit, filter)
     }
 
-    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Missing> {
+    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>> {
         lists::missing(&self.published(), after, limit)
     }
 

@@ -1,15 +1,15 @@
 use std::collections::BTreeMap;
 
 use rsm_api::model::{
-    AdministrationAnswers, AdministrationCounters, AdministrationRequests, AliasGuid, AliasGuidKey,
-    GroupSelector, JoinState, Latencies, LatencyBucket, MulticastGroup, MulticastGroupFilter,
+    AliasGuidKey, GroupSelector, JoinState, Keyed, MulticastGroup, MulticastGroupFilter,
     MulticastMember, MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, Port, PortKey,
     Service, ServiceFilter, ServiceKey, Subscription, SubscriptionKey,
 };
+use rsm_api::v1;
 use rsm_api::{Administration, AdministrationError, BoxFuture, LookupError, Subnet};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
-use super::subnet::page;
+use super::subnet::{keyed_page, page};
 use super::{Fake, GENERATION, PREFIX};
 
 /// The broadcast group of IP over InfiniBand in the default partition.
@@ -126,9 +126,9 @@ impl Fake {
 }
 
 impl Administration for Fake {
-    fn counters(&self) -> AdministrationCounters {
+    fn counters(&self) -> v1::AdministrationCounters {
         let requests = |attribute_id, attribute: &str, method_id, method: &str, count| {
-            AdministrationRequests {
+            v1::AdministrationRequests {
                 attribute_id,
                 attribute: attribute.to_owned(),
                 method_id,
@@ -136,28 +136,24 @@ impl Administration for Fake {
                 count,
             }
         };
-        let answers = |status_id, status: &str, count| AdministrationAnswers {
+        let answers = |status_id, status: &str, count| v1::AdministrationAnswers {
             status_id,
             status: status.to_owned(),
             count,
         };
-        let bucket = |below_ns, count| LatencyBucket { below_ns, count };
-        AdministrationCounters {
+        let bucket = |below_ns, count| v1::LatencyBucket { below_ns, count };
+        v1::AdministrationCounters {
             requests: vec![
                 requests(0, "other", 0, "other", 1),
                 requests(0x35, "PathRecord", 0x01, "Get", 900),
                 requests(0x35, "PathRecord", 0x12, "GetTable", 99),
             ],
             answers: vec![answers(0, "ok", 998), answers(0x300, "ERR_NO_RECORDS", 2)],
-            latencies: Latencies {
+            latencies: Some(v1::Latencies {
                 count: 1000,
                 sum_ns: 4_000_000,
-                buckets: vec![
-                    bucket(Some(2_304), 990),
-                    bucket(Some(1_310_720), 9),
-                    bucket(None, 1),
-                ],
-            },
+                buckets: vec![bucket(2_304, 990), bucket(1_310_720, 9), bucket(0, 1)],
+            }),
             busy: 7,
             dropped: 6,
             failed: 5,
@@ -236,10 +232,11 @@ impl Administration for Fake {
         after: Option<AliasGuidKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<AliasGuid>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, AdministrationError>> {
         Box::pin(async move {
-            let wanted = |one: &AliasGuid| port.is_none_or(|port| one.port == Some(port));
-            Ok(page(&self.aliases, after, limit, wanted))
+            let of = port.map(v1::PortKey::from);
+            let wanted = |one: &v1::AliasGuid| of.is_none() || one.port == of;
+            Ok(keyed_page(&self.aliases, after, limit, wanted))
         })
     }
 

@@ -44,7 +44,7 @@ impl Control for Fake {
             None => missing.clear(),
             Some(name) => {
                 let name = name.to_string();
-                missing.retain(|missing| missing.name != name);
+                missing.retain(|missing| missing.message.name != name);
             }
         }
         match before - missing.len() {

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    AliasGuid, AliasGuidKey, Convergence, Finding, Link, Missing, Node, Partition, PartitionMember,
-    Port, PortKey, Service, ServiceKey, SimulationAction, SubnetState, Subscription,
-    SubscriptionKey,
+    AliasGuidKey, Convergence, Finding, Keyed, Link, Node, Port, PortKey, Service, ServiceKey,
+    SimulationAction, SubnetState, Subscription, SubscriptionKey,
 };
+use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 pub(crate) use administration::FakeGroup;
@@ -36,14 +36,14 @@ pub(crate) struct Fake {
     pub(crate) ports: BTreeMap<PortKey, Port>,
     pub(crate) links: BTreeMap<PortKey, Link>,
     pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,
-    pub(crate) partitions: BTreeMap<u16, (Partition, BTreeMap<PortKey, PartitionMember>)>,
+    pub(crate) partitions: BTreeMap<u16, (v1::Partition, BTreeMap<PortKey, v1::PartitionMember>)>,
     pub(crate) groups: BTreeMap<Gid, FakeGroup>,
     pub(crate) services: BTreeMap<ServiceKey, Service>,
     pub(crate) subscriptions: BTreeMap<SubscriptionKey, Subscription>,
-    pub(crate) aliases: BTreeMap<AliasGuidKey, AliasGuid>,
+    pub(crate) aliases: BTreeMap<AliasGuidKey, v1::AliasGuid>,
     pub(crate) findings: Vec<Finding>,
     /// By ascending key.
-    pub(crate) missing: Mutex<Vec<Missing>>,
+    pub(crate) missing: Mutex<Vec<Keyed<PortKey, v1::Missing>>>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<Convergence>>,
     /// What was done to the simulation.

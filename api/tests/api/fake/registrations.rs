@@ -1,9 +1,10 @@
 //! What hosts registered: services, subscriptions, names.
 
 use rsm_api::model::{
-    AliasGuid, AliasGuidKey, NodeKind, Port, Service, ServiceKey, Subscription, SubscriptionKey,
+    AliasGuidKey, NodeKind, Port, Service, ServiceKey, Subscription, SubscriptionKey,
     SubscriptionSources,
 };
+use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid};
 
 use super::{Fake, PREFIX};
@@ -103,25 +104,25 @@ impl Fake {
     /// Two names of the first host, and one of a port that has gone.
     pub(super) fn rename(&mut self) {
         let first = self.first_host().clone();
-        let alias = |index, name| AliasGuid {
-            key: AliasGuidKey {
-                port: first.guid,
-                index,
-            },
-            gid: Gid::new(PREFIX, Guid(name)),
-            port: Some(first.key),
+        let alias = |index: u8, name| v1::AliasGuid {
+            port_guid: first.guid.to_string(),
+            index: index.into(),
+            alias_guid: Guid(name).to_string(),
+            gid: Gid::new(PREFIX, Guid(name)).to_string(),
+            port: Some(first.key.into()),
             description: first.node_description.clone(),
         };
+        let key = |port, index| AliasGuidKey { port, index };
         let mut gone = alias(1, 0x0252_534D_0000_0003);
-        gone.key.port = GONE;
+        gone.port_guid = GONE.to_string();
         gone.port = None;
         gone.description.clear();
-        for alias in [
+        let (one, other) = (
             alias(1, 0x0252_534D_0000_0001),
             alias(9, 0x0252_534D_0000_0002),
-            gone,
-        ] {
-            self.aliases.insert(alias.key, alias);
-        }
+        );
+        self.aliases.insert(key(first.guid, 1), one);
+        self.aliases.insert(key(first.guid, 9), other);
+        self.aliases.insert(key(GONE, 1), gone);
     }
 }

@@ -1,28 +1,21 @@
-use rsm_api::model::{
-    Bisection, Consequence, Contention, Engine, LinkUse, Loss, LostCable, NamedPort, Page,
-    PathLoad, PortKey, RoutingQuality,
-};
+use rsm_api::model::{Loss, Page, PortKey};
 use rsm_api::resolve::{resolve_node, resolve_port};
-use rsm_api::{BoxFuture, Routing, RoutingError};
+use rsm_api::{BoxFuture, Routing, RoutingError, v1};
 use rsm_ids::PortNum;
 
 use super::{Fake, GENERATION, LEAF, guid};
 
 impl Fake {
-    fn named(&self, node: rsm_ids::Guid, number: u8) -> NamedPort {
-        NamedPort {
-            key: PortKey {
-                node,
-                number: PortNum(number),
-            },
-            description: self.nodes[&node].description.clone(),
-        }
+    fn named(&self, node: rsm_ids::Guid, number: u8) -> (Option<v1::PortKey>, String) {
+        let number = PortNum(number);
+        let key = PortKey { node, number };
+        (Some(key.into()), self.nodes[&node].description.clone())
     }
 }
 
 impl Routing for Fake {
-    fn engines(&self) -> Page<Engine> {
-        let engine = |name: &str, guarantee: &str, configured, in_force| Engine {
+    fn engines(&self) -> Page<v1::Engine> {
+        let engine = |name: &str, guarantee: &str, configured, in_force| v1::Engine {
             name: name.to_owned(),
             guarantee: guarantee.to_owned(),
             configured,
@@ -38,50 +31,62 @@ impl Routing for Fake {
         }
     }
 
-    fn quality(&self, seed: u64) -> BoxFuture<'_, Result<RoutingQuality, RoutingError>> {
+    fn quality(
+        &self,
+        seed: u64,
+    ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>> {
         Box::pin(async move {
-            let contention = |max: u32, phases| Contention {
-                max,
-                mean: f64::from(max) / 2.0,
-                phases,
-                of: 3,
+            let contention = |max: u32, phases| {
+                Some(v1::Contention {
+                    max,
+                    mean: f64::from(max) / 2.0,
+                    phases,
+                    of: 3,
+                })
             };
             let spine = *self.nodes.keys().next().unwrap();
-            Ok(RoutingQuality {
-                generation: GENERATION,
+            let (port, description) = self.named(spine, 1);
+            let (peer, peer_description) = self.named(guid(LEAF, 0), 2);
+            let quality = v1::RoutingQuality {
                 engine: "updn".to_owned(),
                 hosts: 4,
                 links: 8,
                 lost_pairs: 0,
-                paths: PathLoad {
+                paths: Some(v1::PathLoad {
                     max: 3,
                     mean: 2.0,
                     rate_max_over_mean: 1.5,
-                },
+                }),
                 all_to_all: 2,
                 shift: contention(2, 3),
                 random: contention(u32::try_from(seed).unwrap(), 2),
-                bisection: Bisection {
+                bisection: Some(v1::Bisection {
                     mean: 0.75,
                     min: 0.5,
                     samples: 100,
-                },
+                }),
                 ring: contention(1, 1),
                 recursive_doubling: contention(2, 3),
                 double_tree: contention(3, 1),
                 rail_all_to_all: None,
-                worst_links: vec![LinkUse {
-                    from: self.named(spine, 1),
-                    to: self.named(guid(LEAF, 0), 2),
+                worst_links: vec![v1::LinkUse {
+                    port,
+                    description,
+                    peer,
+                    peer_description,
                     paths: 3,
                     sources: 3,
                     destinations: 1,
                 }],
+            };
+            Ok(v1::GetRoutingQualityResponse {
+                quality: Some(quality),
+                generation: GENERATION,
             })
         })
     }
 
-    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<Consequence, RoutingError>> {
+    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
         Box::pin(async move {
             let (node, number) = match loss {
                 Loss::Cable(port) => {
@@ -95,17 +100,22 @@ impl Routing for Fake {
             let peer = peer.ok_or_else(|| RoutingError::Impossible {
                 reason: format!("there is no cable at {key}"),
             })?;
-            let far = self.named(peer.key.node, peer.key.number.0);
-            Ok(Consequence {
-                generation: GENERATION,
-                cables: vec![LostCable {
-                    near: self.named(node, number.0),
-                    far: far.clone(),
+            let (port, description) = self.named(node, number.0);
+            let (peer, peer_description) = self.named(peer.key.node, peer.key.number.0);
+            let consequence = v1::Consequence {
+                cut_off: vec![v1::CutOffPort {
+                    port: peer.clone(),
+                    description: peer_description.clone(),
                 }],
-                cut_off: vec![far],
+                cables: vec![v1::LostCable {
+                    port,
+                    description,
+                    peer,
+                    peer_description,
+                }],
                 broken_pairs: 6,
                 unreachable_pairs: 0,
-                refused: None,
+                refused: String::new(),
                 engine: "updn".to_owned(),
                 reason: "auto: any graph, never a credit loop".to_owned(),
                 entries: 5,
@@ -116,6 +126,10 @@ impl Routing for Fake {
                 max_paths_now: 3,
                 max_paths_then: 4,
                 credit_loop_free: true,
+            };
+            Ok(v1::ForeseeLossResponse {
+                consequence: Some(consequence),
+                generation: GENERATION,
             })
         })
     }

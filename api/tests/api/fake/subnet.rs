@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use rsm_api::model::{
     Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, ForwardingEntry,
-    ForwardingTable, Hop, Inventory, Link, LinkFilter, Missing, Node, NodeFilter, NodeKind, Page,
-    Partition, PartitionMember, Port, PortFilter, PortKey, Route, RouteOutcome, Selector,
-    SmpCounts, Status, Verification,
+    ForwardingTable, Hop, Inventory, Keyed, Link, LinkFilter, Node, NodeFilter, NodeKind, Page,
+    Port, PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
-use rsm_api::{LookupError, Subnet};
+use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use tokio::sync::broadcast;
 
@@ -32,6 +31,27 @@ pub(super) fn page<K: Ord + Copy, V: Clone>(
             .filter(|value| wanted(value))
             .take(limit)
             .cloned()
+            .collect(),
+    }
+}
+
+/// The same with the keys.
+pub(super) fn keyed_page<K: Ord + Copy, V: Clone>(
+    map: &BTreeMap<K, V>,
+    after: Option<K>,
+    limit: usize,
+    wanted: impl Fn(&V) -> bool,
+) -> Page<Keyed<K, V>> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let behind = map.range((from, Bound::Unbounded));
+    let items = behind.filter(|(_, value)| wanted(value)).take(limit);
+    Page {
+        generation: GENERATION,
+        items: items
+            .map(|(&key, value)| Keyed {
+                key,
+                message: value.clone(),
+            })
             .collect(),
     }
 }
@@ -249,11 +269,15 @@ impl Subnet for Fake {
         })
     }
 
-    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Partition> {
-        let page = page(&self.partitions, after, limit, |_| true);
+    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>> {
+        let page = keyed_page(&self.partitions, after, limit, |_| true);
+        let partitions = page.items.into_iter().map(|item| Keyed {
+            key: item.key,
+            message: item.message.0,
+        });
         Page {
             generation: page.generation,
-            items: page.items.into_iter().map(|(one, _)| one).collect(),
+            items: partitions.collect(),
         }
     }
 
@@ -262,10 +286,10 @@ impl Subnet for Fake {
         p_key: u16,
         after: Option<PortKey>,
         limit: usize,
-    ) -> Result<Page<PartitionMember>, LookupError> {
+    ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError> {
         let known = self.partitions.get(&(p_key & 0x7fff));
         let (_, members) = known.ok_or(LookupError::NoSuchPartition { p_key })?;
-        Ok(page(members, after, limit, |_| true))
+        Ok(keyed_page(members, after, limit, |_| true))
     }
 
     fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {
@@ -281,7 +305,7 @@ impl Subnet for Fake {
         }
     }
 
-    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Missing> {
+    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>> {
         Page {
             generation: GENERATION,
             items: self

@@ -4,10 +4,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Link, LinkEnd, LinkSpeed, LinkWidth, Membership, Node, NodeKind,
-    Partition, PartitionMember, Peer, PhysicalState, Port, PortKey, PortState, Severity, SmpCounts,
-    SubnetState, Timing,
+    Convergence, Finding, Link, LinkEnd, LinkSpeed, LinkWidth, Membership, Node, NodeKind, Peer,
+    PhysicalState, Port, PortKey, PortState, Severity, SmpCounts, SubnetState, Timing,
 };
+use rsm_api::v1;
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::{Fake, GENERATION, JOURNAL};
@@ -99,8 +99,8 @@ impl Fake {
 
     /// Everybody in the default partition, and the hosts in a second one, every other of them as a full member.
     fn divide(&mut self) {
-        let partition = |p_key, name: &str, full: usize, limited: usize| Partition {
-            p_key,
+        let partition = |p_key: u16, name: &str, full: usize, limited: usize| v1::Partition {
+            p_key: p_key.into(),
             name: name.to_owned(),
             full_members: full as u64,
             limited_members: limited as u64,
@@ -108,15 +108,17 @@ impl Fake {
             service_level: 0,
             groups: u32::from(p_key == 0x7fff),
         };
-        let member = |port: &Port, membership, index| PartitionMember {
-            key: port.key,
-            description: port.node_description.clone(),
-            membership,
-            index,
+        let member = |port: &Port, membership: Membership, index| {
+            let member = v1::PartitionMember {
+                port: Some(port.key.into()),
+                description: port.node_description.clone(),
+                membership: membership.into(),
+                index,
+            };
+            (port.key, member)
         };
-        let of = |members: Vec<PartitionMember>| {
-            let by_key = members.into_iter().map(|member| (member.key, member));
-            by_key.collect::<BTreeMap<_, _>>()
+        let of = |members: Vec<(PortKey, v1::PartitionMember)>| {
+            members.into_iter().collect::<BTreeMap<_, _>>()
         };
         let ends = self.ports.values().filter(|port| port.lid != Lid::NONE);
         let everybody: Vec<_> = ends

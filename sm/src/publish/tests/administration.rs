@@ -101,7 +101,7 @@ fn counters_have_names() {
         .collect();
     let expected = [
         (0x0000, "ok", 2),
-        (Status::UNSUPPORTED_METHOD.0, "unsupported method", 1),
+        (Status::UNSUPPORTED_METHOD.0.into(), "unsupported method", 1),
         (0x0600, "ERR_REQ_INSUFFICIENT_COMPONENTS", 1),
     ];
     assert_eq!(answers, expected);

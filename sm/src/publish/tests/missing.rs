@@ -47,8 +47,9 @@ fn a_host_that_is_gone_is_told_with_its_place_and_time() {
     let [host] = &missing[..] else {
         panic!("{missing:?}");
     };
+    let host = &host.message;
     assert_eq!(
-        (host.kind, host.name.as_str()),
+        (host.kind(), host.name.as_str()),
         (MissingKind::Host, "host-2")
     );
     let never = world.view.node(&"host-9".parse().unwrap());

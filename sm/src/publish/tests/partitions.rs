@@ -55,6 +55,7 @@ fn without_a_file_there_is_one() {
     let [partition] = &page.items[..] else {
         panic!("{page:?}");
     };
+    let partition = &partition.message;
     assert_eq!(
         (partition.p_key, partition.name.as_str()),
         (0x7fff, "Default")
@@ -72,6 +73,7 @@ fn partitions_and_members_are_those_of_the_plan() {
     let shown: Vec<_> = list
         .iter()
         .map(|one| {
+            let one = &one.message;
             let counts = (one.full_members, one.limited_members);
             (
                 one.p_key,
@@ -97,7 +99,7 @@ fn partitions_and_members_are_those_of_the_plan() {
         .items;
     let shown: Vec<_> = members
         .iter()
-        .map(|one| (one.key, one.membership, one.index))
+        .map(|one| (one.key, one.message.membership(), one.message.index))
         .collect();
     let key = |host: usize| PortKey {
         node: HOSTS[host],

@@ -2,6 +2,7 @@
 
 use rsm_api::Administration as _;
 use rsm_api::model::{AliasGuidKey, PortKey, SubscriptionKey, SubscriptionSources};
+use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
@@ -165,19 +166,27 @@ fn names_are_listed_by_port_and_index() {
     let all = list(None, usize::MAX, None);
     let told: Vec<_> = all
         .iter()
-        .map(|one| (one.key.port, one.key.index, one.gid, one.port))
+        .map(|one| {
+            let (gid, port) = (one.message.gid.clone(), one.message.port.clone());
+            (one.key.port, one.key.index, gid, port)
+        })
         .collect();
-    let gid = |name| Gid::new(PREFIX, Guid(name));
+    let gid = |name| Gid::new(PREFIX, Guid(name)).to_string();
+    let of_host = Some(v1::PortKey::from(key));
     let mut expected = [
-        (port, 1, gid(0xA1), Some(key)),
-        (port, 8, gid(0xA8), Some(key)),
+        (port, 1, gid(0xA1), of_host.clone()),
+        (port, 8, gid(0xA8), of_host),
         (GONE, 1, gid(0xB1), None),
     ];
-    expected.sort();
+    expected.sort_by_key(|&(port, index, ..)| (port, index));
     assert_eq!(told, expected);
     let of_host = list(None, 9, Some(key));
     assert_eq!(of_host.len(), 2);
-    assert!(of_host.iter().all(|one| one.description == "host-1"));
+    assert!(
+        of_host
+            .iter()
+            .all(|one| one.message.description == "host-1")
+    );
     assert_eq!(
         list(
             None,
