@@ -1,5 +1,3 @@
-use std::fmt::Write as _;
-
 use rsm_proto::v1;
 
 use crate::model::Service;
@@ -23,12 +21,7 @@ impl From<Service> for v1::Service {
 /// Two hexadecimal digits a byte, without zeroes at the end.
 fn digits(data: &[u8]) -> String {
     let last = data.iter().rposition(|&byte| byte != 0);
-    let data = &data[..last.map_or(0, |last| last + 1)];
-    data.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(&data[..last.map_or(0, |last| last + 1)])
 }
 
 #[cfg(test)]

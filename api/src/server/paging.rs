@@ -138,13 +138,11 @@ impl Key for Lid {
 /// A name, two digits for each byte.
 impl Key for String {
     fn write(&self) -> String {
-        self.bytes().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(self)
     }
 
     fn read(digits: &str) -> Option<Self> {
-        let byte = |at: usize| u8::try_from(number(digits.get(at..at + 2)?, 2)?).ok();
-        let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
-        String::from_utf8(bytes?).ok()
+        String::from_utf8(hex::decode(digits).ok()?).ok()
     }
 }
 

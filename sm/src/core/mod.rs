@@ -436,11 +436,6 @@ impl Core {
         &self.role
     }
 
-    /// Counters of the MAD client.
-    pub fn client_stats(&self) -> rsm_mad::client::ClientStats {
-        self.client.stats()
-    }
-
     /// The past convergences, oldest first.
     pub fn history(&self) -> impl Iterator<Item = &Arc<Convergence>> {
         self.history.iter()

@@ -202,7 +202,7 @@ fn slow_switches_hold_up_only_themselves() {
         expect::assert_up(&world);
         expect::assert_no_findings(&world);
         world.watched().assert_harmless();
-        let stats = world.manager().core().client_stats();
+        let stats = world.manager().core().snapshot(world.now()).stats;
         let sent = stats.sent_get + stats.sent_set;
         assert!(
             stats.retries * 5 < sent,

@@ -54,7 +54,7 @@ fn bring_up_at(loss: f64, spec: &str) -> (Duration, u64) {
     world.settle(LIMIT);
     expect::assert_up(&world);
     world.watched().assert_harmless();
-    let stats = world.manager().core().client_stats();
+    let stats = world.manager().core().snapshot(world.now()).stats;
     let time = world.now().since(rsm_mad::Time::ZERO);
     (time, stats.sent_get + stats.sent_set)
 }

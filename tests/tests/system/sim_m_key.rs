@@ -89,7 +89,11 @@ fn a_manager_without_the_key_of_the_one_before_says_so_at_every_protection_level
         world.add_manager_with(other, PortNum(1), with_key(0, 0));
         let (told, _) = told_and_finished(&mut world, ONCE);
         assert!(told < SECONDS, "level {protection}: {told:?}");
-        let sets = world.managers()[1].core().client_stats().sent_set;
+        let sets = world.managers()[1]
+            .core()
+            .snapshot(world.now())
+            .stats
+            .sent_set;
         assert!(
             protection != 0 || sets == 0,
             "{sets} Sets to ports that show another key"

@@ -49,6 +49,21 @@ impl Output {
         Ok(())
     }
 
+    /// A list: as JSON, or a row for each item below headings as [`Rows::new`] has them.
+    pub(crate) fn list<T: Serialize, const N: usize>(
+        &mut self,
+        items: Vec<T>,
+        headings: [&str; N],
+        row: impl FnMut(T) -> [String; N],
+    ) -> Result<(), Failure> {
+        if self.is_json() {
+            return self.json(&items);
+        }
+        let mut rows = Rows::new(&headings);
+        items.into_iter().map(row).for_each(|cells| rows.add(cells));
+        self.table(rows)
+    }
+
     /// Hands on what is still held back.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.writer.flush()?)

@@ -2,7 +2,6 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::port_or_gone;
 
@@ -24,13 +23,10 @@ pub(crate) async fn run(arguments: AliasesArguments, session: &mut Session) -> R
         async |request| session.administration().list_alias_guids(request).await,
     )
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&aliases);
-    }
-    let mut rows = Rows::new(&["PORT", ">INDEX", "ALIAS", "GID"]);
-    for alias in aliases {
-        let port = port_or_gone(&alias.description, alias.port.as_ref(), &alias.port_guid);
-        rows.add([port, alias.index.to_string(), alias.alias_guid, alias.gid]);
-    }
-    session.output.table(rows)
+    session
+        .output
+        .list(aliases, ["PORT", ">INDEX", "ALIAS", "GID"], |alias| {
+            let port = port_or_gone(&alias.description, alias.port.as_ref(), &alias.port_guid);
+            [port, alias.index.to_string(), alias.alias_guid, alias.gid]
+        })
 }

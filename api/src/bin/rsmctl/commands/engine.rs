@@ -37,20 +37,17 @@ async fn list(session: &mut Session) -> Result<(), Failure> {
         session.routing().list_engines(request).await
     })
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&engines);
-    }
-    let mut rows = Rows::new(&["ENGINE", "STATE", "PROMISES"]);
-    for engine in engines {
-        let state = match (engine.configured, engine.in_force) {
-            (true, true) => "configured, in force",
-            (true, false) => "configured",
-            (false, true) => "in force",
-            (false, false) => "",
-        };
-        rows.add([engine.name, state.to_owned(), engine.guarantee]);
-    }
-    session.output.table(rows)
+    session
+        .output
+        .list(engines, ["ENGINE", "STATE", "PROMISES"], |engine| {
+            let state = match (engine.configured, engine.in_force) {
+                (true, true) => "configured, in force",
+                (true, false) => "configured",
+                (false, true) => "in force",
+                (false, false) => "",
+            };
+            [engine.name, state.to_owned(), engine.guarantee]
+        })
 }
 
 async fn show(session: &mut Session) -> Result<(), Failure> {

@@ -39,42 +39,41 @@ pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Re
         session.fabric().list_missing(request).await
     })
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&missing);
-    }
-    let mut rows = Rows::new(&[
-        "MISSING SINCE",
-        "KIND",
-        "NAME",
-        "AT",
-        "WAS AT",
-        "STATE",
-        ">CABLES",
-        ">HOSTS",
-        ">MOVED",
-        "LEFT",
-    ]);
-    for missing in missing {
-        let at = match missing.port {
-            Some(port) => format!("{}:{port}", missing.node_guid),
-            None => missing.node_guid,
-        };
-        let optional =
-            |number: Option<u64>| number.map_or_else(|| NONE.to_owned(), |n| n.to_string());
-        rows.add([
-            missing
-                .lost_unix_ms
-                .map_or_else(|| NONE.to_owned(), timestamp),
-            label::<v1::MissingKind>(missing.kind),
-            missing.name,
-            at,
-            missing.place,
-            label::<v1::PortState>(missing.last_state),
-            missing.cables.to_string(),
-            missing.hosts_behind.to_string(),
-            optional(missing.moved_routes),
-            or_none(&missing.left),
-        ]);
-    }
-    session.output.table(rows)
+    session.output.list(
+        missing,
+        [
+            "MISSING SINCE",
+            "KIND",
+            "NAME",
+            "AT",
+            "WAS AT",
+            "STATE",
+            ">CABLES",
+            ">HOSTS",
+            ">MOVED",
+            "LEFT",
+        ],
+        |missing| {
+            let at = match missing.port {
+                Some(port) => format!("{}:{port}", missing.node_guid),
+                None => missing.node_guid,
+            };
+            let optional =
+                |number: Option<u64>| number.map_or_else(|| NONE.to_owned(), |n| n.to_string());
+            [
+                missing
+                    .lost_unix_ms
+                    .map_or_else(|| NONE.to_owned(), timestamp),
+                label::<v1::MissingKind>(missing.kind),
+                missing.name,
+                at,
+                missing.place,
+                label::<v1::PortState>(missing.last_state),
+                missing.cables.to_string(),
+                missing.hosts_behind.to_string(),
+                optional(missing.moved_routes),
+                or_none(&missing.left),
+            ]
+        },
+    )
 }

@@ -2,7 +2,6 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, timestamp};
 
@@ -35,21 +34,20 @@ pub(crate) async fn run(
         async |request| session.fabric().list_findings(request).await,
     )
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&findings);
-    }
-    let mut rows = Rows::new(&["SINCE", "SEVERITY", "KIND", ">TIMES", "AT", "MESSAGE"]);
-    for finding in findings {
-        rows.add([
-            timestamp(finding.raised_unix_ms),
-            label::<v1::Severity>(finding.severity),
-            finding.kind.clone(),
-            finding.occurrences.to_string(),
-            place(&finding),
-            finding.message,
-        ]);
-    }
-    session.output.table(rows)
+    session.output.list(
+        findings,
+        ["SINCE", "SEVERITY", "KIND", ">TIMES", "AT", "MESSAGE"],
+        |finding| {
+            [
+                timestamp(finding.raised_unix_ms),
+                label::<v1::Severity>(finding.severity),
+                finding.kind.clone(),
+                finding.occurrences.to_string(),
+                place(&finding),
+                finding.message,
+            ]
+        },
+    )
 }
 
 /// The node or port that a finding is about.

@@ -2,7 +2,6 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::{label, label_parser, port_of, rate};
 
@@ -32,19 +31,16 @@ pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Res
         async |request| session.fabric().list_links(request).await,
     )
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&links);
-    }
-    let mut rows = Rows::new(&["A", "B", "STATE", "RATE", "NOTE"]);
-    for link in links {
-        let (a, b) = (link.a.unwrap_or_default(), link.b.unwrap_or_default());
-        rows.add([
-            port_of(&a.description, a.port.as_ref()),
-            port_of(&b.description, b.port.as_ref()),
-            label::<v1::PortState>(link.state),
-            rate(link.width, link.speed),
-            if link.damped { "damped" } else { "" }.to_owned(),
-        ]);
-    }
-    session.output.table(rows)
+    session
+        .output
+        .list(links, ["A", "B", "STATE", "RATE", "NOTE"], |link| {
+            let (a, b) = (link.a.unwrap_or_default(), link.b.unwrap_or_default());
+            [
+                port_of(&a.description, a.port.as_ref()),
+                port_of(&b.description, b.port.as_ref()),
+                label::<v1::PortState>(link.state),
+                rate(link.width, link.speed),
+                if link.damped { "damped" } else { "" }.to_owned(),
+            ]
+        })
 }

@@ -45,36 +45,35 @@ async fn all(arguments: MulticastArguments, session: &mut Session) -> Result<(),
         async |request| session.multicast().list_multicast_groups(request).await,
     )
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&groups);
-    }
-    let mut rows = Rows::new(&[
-        "MGID",
-        "MLID",
-        "P_KEY",
-        ">MTU",
-        ">GB/S",
-        ">SL",
-        ">MEMBERS",
-        ">FULL",
-        ">SWITCHES",
-        "KEPT",
-    ]);
-    for group in groups {
-        rows.add([
-            group.mgid,
-            hex(group.mlid),
-            hex(group.p_key),
-            group.mtu_bytes.to_string(),
-            group.rate_gbps.to_string(),
-            group.service_level.to_string(),
-            group.members.to_string(),
-            group.full_members.to_string(),
-            group.switches.to_string(),
-            if group.well_known { "always" } else { "" }.to_owned(),
-        ]);
-    }
-    session.output.table(rows)
+    session.output.list(
+        groups,
+        [
+            "MGID",
+            "MLID",
+            "P_KEY",
+            ">MTU",
+            ">GB/S",
+            ">SL",
+            ">MEMBERS",
+            ">FULL",
+            ">SWITCHES",
+            "KEPT",
+        ],
+        |group| {
+            [
+                group.mgid,
+                hex(group.mlid),
+                hex(group.p_key),
+                group.mtu_bytes.to_string(),
+                group.rate_gbps.to_string(),
+                group.service_level.to_string(),
+                group.members.to_string(),
+                group.full_members.to_string(),
+                group.switches.to_string(),
+                if group.well_known { "always" } else { "" }.to_owned(),
+            ]
+        },
+    )
 }
 
 /// A group with everything that belongs to it.

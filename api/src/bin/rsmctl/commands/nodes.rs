@@ -2,7 +2,6 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, lid, optional};
 
@@ -28,34 +27,33 @@ pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Res
         Some(name) => one(session, name).await?,
         None => all(session, &arguments).await?,
     };
-    if session.output.is_json() {
-        return session.output.json(&nodes);
-    }
-    let mut rows = Rows::new(&[
-        "GUID",
-        "KIND",
-        ">LID",
-        ">PORTS",
-        ">ACTIVE",
-        ">HOPS",
-        ">RANK",
-        "STATE",
-        "DESCRIPTION",
-    ]);
-    for node in nodes {
-        rows.add([
-            node.guid,
-            label::<v1::NodeKind>(node.kind),
-            lids(&node.lids),
-            node.num_ports.to_string(),
-            node.ports_active.to_string(),
-            node.distance.to_string(),
-            optional(node.rank),
-            if node.suspected { "suspected" } else { "ok" }.to_owned(),
-            node.description,
-        ]);
-    }
-    session.output.table(rows)
+    session.output.list(
+        nodes,
+        [
+            "GUID",
+            "KIND",
+            ">LID",
+            ">PORTS",
+            ">ACTIVE",
+            ">HOPS",
+            ">RANK",
+            "STATE",
+            "DESCRIPTION",
+        ],
+        |node| {
+            [
+                node.guid,
+                label::<v1::NodeKind>(node.kind),
+                lids(&node.lids),
+                node.num_ports.to_string(),
+                node.ports_active.to_string(),
+                node.distance.to_string(),
+                optional(node.rank),
+                if node.suspected { "suspected" } else { "ok" }.to_owned(),
+                node.description,
+            ]
+        },
+    )
 }
 
 async fn one(session: &Session, name: &str) -> Result<Vec<v1::Node>, Failure> {

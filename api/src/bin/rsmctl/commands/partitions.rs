@@ -2,7 +2,6 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::{hex, label, p_key, port_of};
 
@@ -30,24 +29,23 @@ async fn partitions(session: &mut Session) -> Result<(), Failure> {
         session.partitions().list_partitions(request).await
     })
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&partitions);
-    }
-    let mut rows = Rows::new(&[
-        "P_KEY", "NAME", ">FULL", ">LIMITED", ">SL", ">GROUPS", "IPOIB",
-    ]);
-    for partition in partitions {
-        rows.add([
-            hex(partition.p_key),
-            partition.name,
-            partition.full_members.to_string(),
-            partition.limited_members.to_string(),
-            partition.service_level.to_string(),
-            partition.groups.to_string(),
-            if partition.ipoib { "ipoib" } else { "" }.to_owned(),
-        ]);
-    }
-    session.output.table(rows)
+    session.output.list(
+        partitions,
+        [
+            "P_KEY", "NAME", ">FULL", ">LIMITED", ">SL", ">GROUPS", "IPOIB",
+        ],
+        |partition| {
+            [
+                hex(partition.p_key),
+                partition.name,
+                partition.full_members.to_string(),
+                partition.limited_members.to_string(),
+                partition.service_level.to_string(),
+                partition.groups.to_string(),
+                if partition.ipoib { "ipoib" } else { "" }.to_owned(),
+            ]
+        },
+    )
 }
 
 async fn members(p_key: u16, session: &mut Session) -> Result<(), Failure> {
@@ -59,16 +57,13 @@ async fn members(p_key: u16, session: &mut Session) -> Result<(), Failure> {
         async |request| session.partitions().list_partition_members(request).await,
     )
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&members);
-    }
-    let mut rows = Rows::new(&["PORT", "MEMBERSHIP", ">INDEX"]);
-    for member in members {
-        rows.add([
-            port_of(&member.description, member.port.as_ref()),
-            label::<v1::Membership>(member.membership),
-            member.index.to_string(),
-        ]);
-    }
-    session.output.table(rows)
+    session
+        .output
+        .list(members, ["PORT", "MEMBERSHIP", ">INDEX"], |member| {
+            [
+                port_of(&member.description, member.port.as_ref()),
+                label::<v1::Membership>(member.membership),
+                member.index.to_string(),
+            ]
+        })
 }

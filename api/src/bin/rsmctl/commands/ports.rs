@@ -2,7 +2,6 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, lid, optional, port_of, rate};
 
@@ -34,41 +33,40 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
         Some(name) => one(session, name).await?,
         None => all(session, &arguments).await?,
     };
-    if session.output.is_json() {
-        return session.output.json(&ports);
-    }
-    let mut rows = Rows::new(&[
-        "NODE",
-        ">PORT",
-        ">LID",
-        "STATE",
-        "PHYSICAL",
-        "RATE",
-        ">MTU",
-        ">VLS",
-        "PEER",
-        "DESCRIPTION",
-    ]);
-    for port in ports {
-        let key = port.key.unwrap_or_default();
-        let nonzero = |number: u32| optional(Some(number).filter(|&number| number != 0));
-        rows.add([
-            key.node_guid,
-            key.number.to_string(),
-            lids(port.lid, port.lmc),
-            label::<v1::PortState>(port.state),
-            label::<v1::PhysicalState>(port.physical_state),
-            rate(port.width, port.speed),
-            nonzero(port.mtu_bytes),
-            nonzero(port.operational_vls),
-            port.peer.map_or_else(
-                || NONE.to_owned(),
-                |peer| port_of(&peer.description, peer.port.as_ref()),
-            ),
-            port.node_description,
-        ]);
-    }
-    session.output.table(rows)
+    session.output.list(
+        ports,
+        [
+            "NODE",
+            ">PORT",
+            ">LID",
+            "STATE",
+            "PHYSICAL",
+            "RATE",
+            ">MTU",
+            ">VLS",
+            "PEER",
+            "DESCRIPTION",
+        ],
+        |port| {
+            let key = port.key.unwrap_or_default();
+            let nonzero = |number: u32| optional(Some(number).filter(|&number| number != 0));
+            [
+                key.node_guid,
+                key.number.to_string(),
+                lids(port.lid, port.lmc),
+                label::<v1::PortState>(port.state),
+                label::<v1::PhysicalState>(port.physical_state),
+                rate(port.width, port.speed),
+                nonzero(port.mtu_bytes),
+                nonzero(port.operational_vls),
+                port.peer.map_or_else(
+                    || NONE.to_owned(),
+                    |peer| port_of(&peer.description, peer.port.as_ref()),
+                ),
+                port.node_description,
+            ]
+        },
+    )
 }
 
 async fn one(session: &Session, name: &str) -> Result<Vec<v1::Port>, Failure> {

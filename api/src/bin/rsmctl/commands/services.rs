@@ -2,7 +2,6 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, duration, hex, or_none, port_of};
 
@@ -33,27 +32,26 @@ pub(crate) async fn run(
         async |request| session.administration().list_services(request).await,
     )
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&services);
-    }
-    let mut rows = Rows::new(&["SERVICE", "NAME", "P_KEY", "LEASE", "PORT", "GID"]);
-    for service in services {
-        let port = port_of(&service.description, service.port.as_ref());
-        rows.add([
-            service.service_id,
-            or_none(&service.name),
-            if service.p_key == 0 {
-                "any".to_owned()
-            } else {
-                hex(service.p_key)
-            },
-            match service.lease_s {
-                Some(seconds) => duration(u64::from(seconds) * 1000),
-                None => NONE.to_owned(),
-            },
-            port,
-            service.gid,
-        ]);
-    }
-    session.output.table(rows)
+    session.output.list(
+        services,
+        ["SERVICE", "NAME", "P_KEY", "LEASE", "PORT", "GID"],
+        |service| {
+            let port = port_of(&service.description, service.port.as_ref());
+            [
+                service.service_id,
+                or_none(&service.name),
+                if service.p_key == 0 {
+                    "any".to_owned()
+                } else {
+                    hex(service.p_key)
+                },
+                match service.lease_s {
+                    Some(seconds) => duration(u64::from(seconds) * 1000),
+                    None => NONE.to_owned(),
+                },
+                port,
+                service.gid,
+            ]
+        },
+    )
 }

@@ -2,7 +2,6 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::port_or_gone;
 
@@ -29,26 +28,25 @@ pub(crate) async fn run(
         async |request| session.administration().list_subscriptions(request).await,
     )
     .await?;
-    if session.output.is_json() {
-        return session.output.json(&subscriptions);
-    }
-    let mut rows = Rows::new(&["PORT", ">NUMBER", ">QP", "NOTICES", "FROM", "TRUSTED"]);
-    for subscription in subscriptions {
-        let (notices, from) = (notices(&subscription), from(&subscription));
-        rows.add([
-            port_or_gone(
-                &subscription.description,
-                subscription.port.as_ref(),
-                &subscription.port_guid,
-            ),
-            subscription.number.to_string(),
-            subscription.qpn.to_string(),
-            notices,
-            from,
-            if subscription.trusted { "yes" } else { "" }.to_owned(),
-        ]);
-    }
-    session.output.table(rows)
+    session.output.list(
+        subscriptions,
+        ["PORT", ">NUMBER", ">QP", "NOTICES", "FROM", "TRUSTED"],
+        |subscription| {
+            let (notices, from) = (notices(&subscription), from(&subscription));
+            [
+                port_or_gone(
+                    &subscription.description,
+                    subscription.port.as_ref(),
+                    &subscription.port_guid,
+                ),
+                subscription.number.to_string(),
+                subscription.qpn.to_string(),
+                notices,
+                from,
+                if subscription.trusted { "yes" } else { "" }.to_owned(),
+            ]
+        },
+    )
 }
 
 /// `trap 64`, `of a vendor, device 7, urgent`.

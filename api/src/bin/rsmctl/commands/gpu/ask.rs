@@ -160,34 +160,33 @@ async fn list(only_with_findings: bool, session: &Session) -> Result<Vec<v1::Gpu
 
 async fn hosts(session: &mut Session) -> Result<(), Failure> {
     let hosts = list(false, session).await?;
-    if session.output.is_json() {
-        return session.output.json(&hosts);
-    }
-    let mut rows = Rows::new(&[
-        "HOST",
-        ">GPUS",
-        ">PORTS",
-        ">UNIT",
-        "FROM",
-        "MACHINE",
-        ">FINDINGS",
-    ]);
-    for host in hosts {
-        rows.add([
-            host.name,
-            host.gpus.to_string(),
-            host.compute_ports.to_string(),
-            host.unit.map_or_else(String::new, |unit| unit.to_string()),
-            if host.own {
-                host.source
-            } else {
-                "machine type".to_owned()
-            },
-            host.machine,
-            host.findings.len().to_string(),
-        ]);
-    }
-    session.output.table(rows)
+    session.output.list(
+        hosts,
+        [
+            "HOST",
+            ">GPUS",
+            ">PORTS",
+            ">UNIT",
+            "FROM",
+            "MACHINE",
+            ">FINDINGS",
+        ],
+        |host| {
+            [
+                host.name,
+                host.gpus.to_string(),
+                host.compute_ports.to_string(),
+                host.unit.map_or_else(String::new, |unit| unit.to_string()),
+                if host.own {
+                    host.source
+                } else {
+                    "machine type".to_owned()
+                },
+                host.machine,
+                host.findings.len().to_string(),
+            ]
+        },
+    )
 }
 
 async fn check(session: &mut Session) -> Result<(), Failure> {
