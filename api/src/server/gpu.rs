@@ -308,3 +308,30 @@ impl GpuService for GpuHints {
         Ok(Response::new(gpu_watch::follow(source, place)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_goes_by_its_name_and_the_first_ones_by_number() {
+        let asked = |name: &str, file: i32| {
+            let request = v1::ExportGpuFileRequest {
+                name: name.to_owned(),
+                file,
+                ..Default::default()
+            };
+            exporter(&request).map(|exporter| exporter.name)
+        };
+        for format in EXPORTERS {
+            assert_eq!(asked(format.name, 0).unwrap(), format.name);
+        }
+        for &(number, label) in v1::GpuFile::LABELS {
+            assert_eq!(asked("", number).unwrap(), label);
+        }
+        for refused in [asked("", 0), asked("", 99), asked("nccl", 1)] {
+            let error = refused.unwrap_err();
+            assert!(error.message().contains("nccl-env, nccl-xml"), "{error}");
+        }
+    }
+}

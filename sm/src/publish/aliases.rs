@@ -6,8 +6,8 @@ use rsm_api::model::{AliasGuidKey, Keyed, Page, PortKey};
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid};
 
-use super::lists::page;
 use super::published::Published;
+use super::subnet::page;
 use crate::plan::guids::AliasGuids;
 
 /// The names behind `after`, of `port` alone where one is given.

@@ -14,8 +14,8 @@ use rsm_routing::mcast::Tree;
 use rsm_routing::topology::SwitchIdx;
 
 use super::lens::{api_key, core_key};
-use super::lists::page;
 use super::published::Published;
+use super::subnet::page;
 use crate::fabric::PortRef;
 use crate::plan::Plan;
 use crate::sa::mcast::{Group, Member, View};

@@ -8,8 +8,8 @@ use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{NodeType, PKey};
 
 use super::lens::api_key;
-use super::lists::page;
 use super::published::Published;
+use super::subnet::page;
 use crate::config;
 use crate::plan::Plan;
 use crate::sweep::inventory;

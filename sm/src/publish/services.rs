@@ -5,8 +5,8 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::ServiceRecord;
 
-use super::lists::page;
 use super::published::Published;
+use super::subnet::page;
 use crate::sa::services::{self, Id, View};
 
 /// The services behind `after` that `filter` matches, as they are at `now`.

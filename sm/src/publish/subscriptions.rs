@@ -2,8 +2,8 @@
 
 use rsm_api::model::{Page, PortKey, Subscription, SubscriptionKey, SubscriptionSources};
 
-use super::lists::page;
 use super::published::Published;
+use super::subnet::page;
 use crate::sa::events::{self, Sources, SubscriptionId, View};
 
 /// The subscriptions behind `after`, of `port` alone where one is given.

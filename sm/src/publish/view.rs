@@ -3,22 +3,14 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use rsm_api::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, Link, LinkFilter, Node,
-    NodeFilter, Page, Port, PortFilter, PortKey, Route, Selector, Status,
-};
-use rsm_api::resolve::{resolve_node, resolve_port};
-use rsm_api::{Journal, LookupError, Subnet, limits, v1};
-use rsm_ids::{Guid, Lid};
+use rsm_api::model::Convergence;
+use rsm_api::{Journal, limits};
 use rsm_mad::Time;
-use tokio::sync::broadcast;
 
 use super::events::{self, News};
 use super::findings::FindingBook;
-use super::lens::core_key;
 use super::log::ConvergenceLog;
 use super::published::Published;
-use super::{lists, partitions, routes, status};
 use crate::core::convergence;
 use crate::core::snapshot::Snapshot;
 
@@ -36,14 +28,14 @@ pub trait Clock: Send + Sync {
 /// Before the first snapshot there is an empty subnet of generation 0, in which the state is Discovering.
 /// Generations count the snapshots of this run; those of plans are kept over restarts and are the core's own.
 pub struct View {
-    fabric: String,
-    simulated: bool,
-    started: Time,
-    clock: Box<dyn Clock>,
+    pub(super) fabric: String,
+    pub(super) simulated: bool,
+    pub(super) started: Time,
+    pub(super) clock: Box<dyn Clock>,
     /// Locked for as long as it takes to copy the pointer.
     current: RwLock<Arc<Published>>,
     memory: Mutex<Memory>,
-    journal: Journal,
+    pub(super) journal: Journal,
 }
 
 /// What outlives a snapshot. Only [`View::replace`] touches it.
@@ -131,93 +123,5 @@ impl View {
 
     pub(super) fn published(&self) -> Arc<Published> {
         self.current.read().clone()
-    }
-}
-
-impl Subnet for View {
-    fn status(&self) -> Status {
-        let published = self.published();
-        Status {
-            fabric: self.fabric.clone(),
-            simulated: self.simulated,
-            uptime: self.clock.now().since(self.started),
-            ..status::of(&published)
-        }
-    }
-
-    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node> {
-        lists::nodes(&self.published(), after, limit, filter)
-    }
-
-    fn node(&self, selector: &Selector) -> Result<Node, LookupError> {
-        let published = self.published();
-        let guid = resolve_node(&published.names, selector)?;
-        let ix = published.fabric().find(guid);
-        let node = ix.map(|ix| published.lens().node(ix));
-        node.ok_or_else(|| LookupError::NotFound {
-            selector: selector.to_string(),
-        })
-    }
-
-    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port> {
-        lists::ports(&self.published(), after, limit, filter)
-    }
-
-    fn port(&self, selector: &Selector) -> Result<Port, LookupError> {
-        let published = self.published();
-        let key = resolve_port(&published.names, selector)?;
-        let at = published.fabric().find_port(core_key(key));
-        at.map(|at| published.lens().port(at))
-            .ok_or(LookupError::NoSuchPort { port: key })
-    }
-
-    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link> {
-        lists::links(&self.published(), after, limit, filter)
-    }
-
-    fn forwarding_table(
-        &self,
-        switch: &Selector,
-        after: Option<Lid>,
-        limit: usize,
-    ) -> Result<ForwardingTable, LookupError> {
-        routes::forwarding_table(&self.published(), switch, after, limit)
-    }
-
-    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError> {
-        routes::route(&self.published(), source, destination)
-    }
-
-    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>> {
-        partitions::partitions(&self.published(), after, limit)
-    }
-
-    fn partition_members(
-        &self,
-        p_key: u16,
-        after: Option<PortKey>,
-        limit: usize,
-    ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError> {
-        partitions::members(&self.published(), p_key, after, limit)
-    }
-
-    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {
-        lists::findings(&self.published(), after, limit, filter)
-    }
-
-    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>> {
-        lists::missing(&self.published(), after, limit)
-    }
-
-    fn convergences(&self, limit: usize) -> Page<Convergence> {
-        lists::convergences(&self.published(), limit)
-    }
-
-    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
-        self.journal.events(after, limit)
-    }
-
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
-        self.journal.subscribe()
     }
 }

@@ -1,15 +1,110 @@
-//! Pages of lists: from behind a key on, as many as are wanted, without building the rest.
+//! What readers are answered from the snapshot in force. Pages of lists are from behind a key on, as many as are wanted,
+//! without building the rest.
+
+use std::sync::Arc;
 
 use rsm_api::model::{
-    Convergence, Finding, FindingFilter, Keyed, Link, LinkFilter, Node, NodeFilter, NodeKind, Page,
-    Port, PortFilter, PortKey,
+    Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, Link, LinkFilter, Node,
+    NodeFilter, NodeKind, Page, Port, PortFilter, PortKey, Route, Selector, Status,
 };
-use rsm_api::v1;
-use rsm_ids::Guid;
+use rsm_api::resolve::{resolve_node, resolve_port};
+use rsm_api::{LookupError, Subnet, v1};
+use rsm_ids::{Guid, Lid};
+use tokio::sync::broadcast;
 
-use super::lens::{api_key, kind, port_numbers, state};
+use super::lens::{api_key, core_key, kind, port_numbers, state};
 use super::published::Published;
+use super::view::View;
+use super::{partitions, routes, status};
 use crate::fabric::{Fabric, NodeIx, PortRef};
+
+impl Subnet for View {
+    fn status(&self) -> Status {
+        let published = self.published();
+        Status {
+            fabric: self.fabric.clone(),
+            simulated: self.simulated,
+            uptime: self.clock.now().since(self.started),
+            ..status::of(&published)
+        }
+    }
+
+    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node> {
+        nodes(&self.published(), after, limit, filter)
+    }
+
+    fn node(&self, selector: &Selector) -> Result<Node, LookupError> {
+        let published = self.published();
+        let guid = resolve_node(&published.names, selector)?;
+        let ix = published.fabric().find(guid);
+        let node = ix.map(|ix| published.lens().node(ix));
+        node.ok_or_else(|| LookupError::NotFound {
+            selector: selector.to_string(),
+        })
+    }
+
+    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port> {
+        ports(&self.published(), after, limit, filter)
+    }
+
+    fn port(&self, selector: &Selector) -> Result<Port, LookupError> {
+        let published = self.published();
+        let key = resolve_port(&published.names, selector)?;
+        let at = published.fabric().find_port(core_key(key));
+        at.map(|at| published.lens().port(at))
+            .ok_or(LookupError::NoSuchPort { port: key })
+    }
+
+    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link> {
+        links(&self.published(), after, limit, filter)
+    }
+
+    fn forwarding_table(
+        &self,
+        switch: &Selector,
+        after: Option<Lid>,
+        limit: usize,
+    ) -> Result<ForwardingTable, LookupError> {
+        routes::forwarding_table(&self.published(), switch, after, limit)
+    }
+
+    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError> {
+        routes::route(&self.published(), source, destination)
+    }
+
+    fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>> {
+        partitions::partitions(&self.published(), after, limit)
+    }
+
+    fn partition_members(
+        &self,
+        p_key: u16,
+        after: Option<PortKey>,
+        limit: usize,
+    ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError> {
+        partitions::members(&self.published(), p_key, after, limit)
+    }
+
+    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {
+        findings(&self.published(), after, limit, filter)
+    }
+
+    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>> {
+        missing(&self.published(), after, limit)
+    }
+
+    fn convergences(&self, limit: usize) -> Page<Convergence> {
+        convergences(&self.published(), limit)
+    }
+
+    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
+        self.journal.events(after, limit)
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.journal.subscribe()
+    }
+}
 
 pub(super) fn page<T>(
     published: &Published,
@@ -27,7 +122,7 @@ fn first_node(fabric: &Fabric, is_before: impl Fn(Guid) -> bool) -> usize {
     fabric.partition_point(is_before)
 }
 
-pub(super) fn nodes(
+fn nodes(
     published: &Published,
     after: Option<Guid>,
     limit: usize,
@@ -73,7 +168,7 @@ fn ports_from<'a>(
         })
 }
 
-pub(super) fn ports(
+fn ports(
     published: &Published,
     after: Option<PortKey>,
     limit: usize,
@@ -93,7 +188,7 @@ pub(super) fn ports(
     page(published, ports, limit)
 }
 
-pub(super) fn links(
+fn links(
     published: &Published,
     after: Option<PortKey>,
     limit: usize,
@@ -122,7 +217,7 @@ pub(super) fn links(
     links(&mut ends)
 }
 
-pub(super) fn findings(
+fn findings(
     published: &Published,
     after: Option<u64>,
     limit: usize,
@@ -137,7 +232,7 @@ pub(super) fn findings(
     page(published, findings, limit)
 }
 
-pub(super) fn missing(
+fn missing(
     published: &Published,
     after: Option<PortKey>,
     limit: usize,
@@ -147,7 +242,7 @@ pub(super) fn missing(
     page(published, all[begin..].iter().cloned(), limit)
 }
 
-pub(super) fn convergences(published: &Published, limit: usize) -> Page<Convergence> {
+fn convergences(published: &Published, limit: usize) -> Page<Convergence> {
     let all = &published.convergences;
     let newest = &all[all.len().saturating_sub(limit)..];
     page(
