@@ -1,7 +1,7 @@
-//! What a fault costs from the model to the difference that is written: `cargo bench -p rsm --bench plan_job [-- SPEC]`.
+//! What a fault costs to plan, from the model to the stages of its tables: `cargo bench -p rsm --bench plan_job [-- SPEC]`.
 //!
-//! Prints medians of a few runs in milliseconds, of the whole job and of the difference, for the first plan, for one cable
-//! less and for its return.
+//! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further up and one of a host the plan
+//! without it and the plan when it is back.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
@@ -11,25 +11,31 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use rsm::fabric::Fabric;
 use rsm::offline;
 use rsm::plan::policy::Policy;
 use rsm::plan::{Job, Outcome, Plan, plan};
+use rsm::sweep::inventory::PortKey;
 use rsm_routing::generate::generate;
 
-const RUNS: usize = 5;
+/// How often the first plan is made, which takes seconds.
+const FIRST_RUNS: usize = 1;
 
-/// The median in milliseconds, and what the last run made.
-fn median<T>(mut work: impl FnMut() -> T) -> (f64, T) {
-    let mut times = Vec::with_capacity(RUNS);
+/// How often the plan after a fault is made.
+const RUNS: usize = 25;
+
+/// The median in milliseconds, and what the last of `runs` runs made.
+fn median(job: &Job, runs: usize) -> (f64, Arc<Plan>) {
+    let mut times = Vec::with_capacity(runs);
     let mut made = None;
-    for _ in 0..RUNS {
+    for _ in 0..runs {
         drop(made.take());
         let start = Instant::now();
-        made = Some(black_box(work()));
+        made = Some(black_box(planned(job)));
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
-    (times[RUNS / 2], made.expect("at least one run"))
+    (times[runs / 2], made.expect("at least one run"))
 }
 
 fn planned(job: &Job) -> Arc<Plan> {
@@ -46,18 +52,55 @@ fn main() {
     let spec = wanted.as_deref().unwrap_or("pgft:3;32,32,44;1,32,16;1,1,2");
     let whole = Arc::new(offline::fabric(&generate(spec).expect("a generator")));
     let first = Job::first(whole.clone(), Arc::new(Policy::default()));
-    let (time, before) = median(|| planned(&first));
+    let (time, before) = median(&first, FIRST_RUNS);
     println!("{spec}: first plan {time:.1} ms, proved {}", before.proved);
-    let cables: Vec<_> = whole
-        .links()
-        .filter(|&(a, b)| whole.node(a.node).is_switch() && whole.node(b.node).is_switch())
-        .collect();
-    let gone = whole.key(cables[cables.len() / 3].0);
-    let broken = Arc::new(whole.without(&BTreeSet::from([gone])));
-    let job = Job::after(&before, broken);
-    let (time, during) = median(|| planned(&job));
-    println!("  {gone} less: {time:.1} ms, proved {}", during.proved);
-    let job = Job::after(&during, whole);
-    let (time, after) = median(|| planned(&job));
-    println!("  and back: {time:.1} ms, proved {}", after.proved);
+    for (name, gone) in faults(&whole, &before) {
+        let broken = Arc::new(whole.without(&BTreeSet::from([gone])));
+        let (time, during) = median(&Job::after(&before, broken), RUNS);
+        println!(
+            "  {name} {gone} less: {time:.1} ms, proved {}",
+            during.proved
+        );
+        let back = Job {
+            // A host that is away keeps its LID.
+            claims: Job::after(&before, whole.clone()).claims,
+            ..Job::after(&during, whole.clone())
+        };
+        let (time, after) = median(&back, RUNS);
+        println!("    and back: {time:.1} ms, proved {}", after.proved);
+    }
+}
+
+/// A cable between a leaf switch and the one above it, a cable further up, and a host's.
+fn faults(fabric: &Fabric, plan: &Plan) -> Vec<(&'static str, PortKey)> {
+    let topology = &plan.topology;
+    let hosts = |guid| {
+        let switch = topology.switch_by_guid(guid);
+        switch.map(|switch| topology.hosts(switch))
+    };
+    let middle = |wanted: &dyn Fn(Option<usize>, Option<usize>) -> bool| {
+        let links = fabric.links().filter(|&(a, b)| {
+            let [a, b] = [a, b].map(|end| hosts(fabric.key(end).node));
+            wanted(a, b)
+        });
+        let links: Vec<_> = links.collect();
+        // Not the cable whose place among its like is that of the leaf, which carries what leads to the leaf itself too.
+        links.get(links.len() / 2 + 5).map(|&(a, _)| fabric.key(a))
+    };
+    let is_leaf = |a: usize, b: usize| a.max(b) > 0;
+    let faults = [
+        (
+            "leaf link",
+            middle(&|a, b| a.zip(b).is_some_and(|(a, b)| is_leaf(a, b))),
+        ),
+        (
+            "core link",
+            middle(&|a, b| a.zip(b).is_some_and(|(a, b)| !is_leaf(a, b))),
+        ),
+        ("host link", middle(&|a, b| a.is_none() || b.is_none())),
+    ];
+    let found = faults
+        .into_iter()
+        .filter_map(|(name, gone)| Some((name, gone?)));
+    found.collect()
 }
