@@ -1,5 +1,6 @@
 //! Linear forwarding tables (IBA 14.2.5.10, 18.2.4.3.3) as desired state: one byte for each LID.
 
+mod difference;
 mod pool;
 
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
+pub use self::difference::{Difference, Entry};
 pub(crate) use self::pool::Pool;
 use crate::topology::SwitchIdx;
 
@@ -283,6 +285,29 @@ impl Tables {
                 mine.differing_blocks(theirs).count()
             })
             .sum()
+    }
+
+    /// Sets the entries of some switches; those of one switch follow each other, and switches are in the order of their
+    /// numbers.
+    ///
+    /// # Panics
+    /// When the tables are of a topology that has no such switch.
+    pub(crate) fn set_entries(&mut self, entries: &[(SwitchIdx, Lid, u8)]) {
+        let mut work = Vec::new();
+        let mut rest = &mut self.lfts[..];
+        let mut first = 0;
+        for entries in entries.chunk_by(|one, other| one.0 == other.0) {
+            let place = entries[0].0.index();
+            let (_, from) = rest.split_at_mut(place - first);
+            let (lft, after) = from.split_first_mut().expect("the topology has the switch");
+            work.push((lft, entries));
+            (rest, first) = (after, place + 1);
+        }
+        work.into_par_iter().for_each(|(lft, entries)| {
+            for &(_, lid, port) in entries {
+                lft.set_entry(lid, port);
+            }
+        });
     }
 
     /// Gives up memory of their own for what `other`, tables of the same topology, hold alike: then what is alike is so at

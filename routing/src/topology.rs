@@ -10,13 +10,17 @@
 mod builder;
 mod follow;
 mod from_netlist;
+mod origin;
 mod view;
 
 pub use builder::{SwitchKey, TopologyBuilder, TopologyError};
 pub use follow::{CableEnd, EndPart, SwitchPart};
+pub use origin::TopologyId;
 pub use view::{Component, Group};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use self::origin::Origin;
 
 /// The number of a switch in its topology: its place in the order of GUIDs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -138,6 +142,7 @@ pub struct Topology {
     ports: Vec<PortUse>,
     components: Vec<Component>,
     component_of: Vec<u32>,
+    origin: Origin,
 }
 
 /// What a port of a switch leads to.

@@ -277,6 +277,7 @@ fn route(
         up_turns: Arc::new(up_turns),
         lids: Arc::new(lids),
         known: known.clone(),
+        present: topology.id().clone(),
         order: Arc::new(rank.order),
         numbering: Arc::new(numbering),
         turns: Arc::new(turns),

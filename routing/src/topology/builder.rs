@@ -2,6 +2,7 @@
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
+use super::origin::Origin;
 use super::{
     Cable, Component, Destination, EndpointKind, HalfLink, LAST_PORT, NONE, PortUse, Switch,
     SwitchIdx, Topology,
@@ -451,6 +452,7 @@ fn assemble(
         ports,
         components,
         component_of,
+        origin: Origin::default(),
     })
 }
 

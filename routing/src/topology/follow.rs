@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::builder::{check_lids, connect, index_lids};
+use super::origin::Origin;
 use super::{
     Cable, Destination, EndpointKind, HalfLink, LAST_PORT, NONE, PortUse, Switch, SwitchIdx,
     Topology, TopologyError,
@@ -86,6 +87,7 @@ impl Topology {
         let of_same = |cable: &&Cable| !changes.contains_key(&cable.a.0);
         let kept = self.loopbacks.iter().filter(of_same);
         next.made.loopbacks.extend(kept.copied());
+        next.made.origin = Origin::after(self, changes.keys().copied().collect());
         let topology = next.finish()?;
         topology.check_cables(self, changes)?;
         Ok(topology)
@@ -189,6 +191,7 @@ impl Following {
                 ports: Vec::with_capacity(before.ports.len()),
                 components: Vec::new(),
                 component_of: Vec::new(),
+                origin: Origin::default(),
             },
         }
     }

@@ -1,8 +1,10 @@
 //! Reading a topology.
 
 use petgraph::graph::UnGraph;
+use rayon::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 
+use super::origin::Origin;
 use super::{
     Cable, Destination, HalfLink, NONE, PortUse, Switch, SwitchIdx, Topology, TopologyBuilder,
 };
@@ -38,6 +40,15 @@ impl Topology {
     pub fn indices(&self) -> impl ExactSizeIterator<Item = SwitchIdx> + use<> {
         // The builder refuses more switches than there are LIDs.
         (0..self.switches.len() as u32).map(SwitchIdx)
+    }
+
+    /// Every switch's number, for all processors: what a pass over the ports of all switches reads is more than the cache of
+    /// one holds.
+    pub fn par_indices(&self) -> impl IndexedParallelIterator<Item = SwitchIdx> + use<> {
+        // The builder refuses more switches than there are LIDs.
+        (0..self.switches.len() as u32)
+            .into_par_iter()
+            .map(SwitchIdx)
     }
 
     /// A switch.
@@ -222,9 +233,17 @@ impl Topology {
                 dead[self.port_start[peer.index()] as usize + peer_port.index()] = true;
             }
         }
-        TopologyBuilder::remaining(self, |switch, port| {
+        let mut remaining = TopologyBuilder::remaining(self, |switch, port| {
             !dead[self.port_start[switch.index()] as usize + port.index()]
-        })
+        });
+        let lost = |switch: &SwitchIdx| {
+            let ports = self.port_start[switch.index()]..self.port_start[switch.index() + 1];
+            dead[ports.start as usize..ports.end as usize].contains(&true)
+        };
+        let changed = self.indices().filter(lost);
+        let changed = changed.map(|switch| self.switch(switch).guid).collect();
+        remaining.origin = Origin::after(self, changed);
+        remaining
     }
 
     /// The switches and the cables between them as a `petgraph` graph, for model queries and

@@ -28,7 +28,7 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
-use crate::tables::{BLOCK_LIDS, Lft, NO_PATH, Tables};
+use crate::tables::{Difference, Entry, Lft, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
 /// How far a port that a link between switches ends at is.
@@ -147,23 +147,24 @@ pub struct Stages {
 }
 
 /// As [`stages`](super::stages), for tables that follow one order: no packet goes up after it went down. Takes as long as
-/// there are blocks that change, and discards nothing in between.
+/// there are entries that change, and discards nothing in between.
 ///
 /// `old` is in force, by the switch numbers of `topology`; `new` follows the order, and `is_above` tells of two switches
 /// whether the first lies above the second. `None` when what is in force does not follow it.
 pub fn stages_along(
     topology: &Topology,
-    is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
+    is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool + Sync,
     old: &Tables,
     new: &Tables,
 ) -> Option<Vec<Tables>> {
     let idle = IdleLinks::default();
-    let stages = stages_along_opening(topology, is_above, &idle, &[], old, new)?;
+    let difference = Difference::between(old, new);
+    let stages = stages_along_opening(topology, is_above, &idle, &[], &difference)?;
     (!stages.has_cut).then_some(stages.tables)
 }
 
 /// As [`stages_along`], while some links of `topology` carry no packets yet: an entry that packets pass leads to such a link
-/// from the second stage on.
+/// from the second stage on. `difference` is from the tables in force to those that follow the order.
 ///
 /// A dark switch gets all of its entries in the first stage. Should some entry that stays until a later one
 /// make that a path that goes up after it went down, no link is taken to be idle, and none may become Active before both of
@@ -173,15 +174,15 @@ pub fn stages_along(
 /// are taken out before the first stage, and the packets that pass those are lost until their way is written anew. Nothing is
 /// taken out of the tables of switches that are `fixed`: in their place goes what packets turn up by.
 ///
-/// `None` when the entries wait for each other, which they do not where `new` follows the order.
+/// `None` when the entries wait for each other, which they do not where the new tables follow the order.
 pub fn stages_along_opening(
     topology: &Topology,
-    is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
+    is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool + Sync,
     idle: &IdleLinks,
     fixed: &[SwitchIdx],
-    old: &Tables,
-    new: &Tables,
+    difference: &Difference<'_>,
 ) -> Option<Stages> {
+    let (old, new) = (difference.before(), difference.after());
     if old.lfts.iter().all(|lft| lft.top().is_none()) {
         return Some(Stages {
             tables: vec![new.clone()],
@@ -190,16 +191,19 @@ pub fn stages_along_opening(
             dark_last: false,
         });
     }
-    let directions = Directions::of(topology, is_above);
+    let directions = Directions {
+        topology,
+        is_above: &is_above,
+    };
     let way = Way {
         directions: &directions,
         idle,
-        old,
-        new,
+        difference,
     };
-    let blocks = changed_blocks(topology, old, new);
+    let blocks = by_block(difference);
     let waiting = way.waiting(&blocks);
-    // Who finds the entries that wait sees every turn, or stops at another conflict.
+    // Only a conflict leaves illegal turns unseen: the search for entries that wait passes every turn of the old tables next
+    // to an entry that changes, and reports one as a conflict.
     let turns = match waiting {
         Ok(_) => Vec::new(),
         Err(_) => way.turns(&blocks),
@@ -217,34 +221,36 @@ pub fn stages_along_opening(
         }
         cut.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
-    let way = Way { old: &cut, ..way };
-    let blocks = changed_blocks(topology, &cut, new);
+    let difference = Difference::between(&cut, new);
+    let way = Way {
+        difference: &difference,
+        ..way
+    };
+    let blocks = by_block(&difference);
     let mut stages = way.stages(way.waiting(&blocks), &blocks)?;
     stages.tables.insert(0, cut);
     stages.has_cut = true;
     Some(stages)
 }
 
-/// By block, the switches in which it changes.
-fn changed_blocks(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Vec<SwitchIdx>> {
-    let none = Lft::default();
-    let changed: Vec<Vec<usize>> = new
-        .lfts
-        .par_iter()
-        .enumerate()
-        .map(|(index, is)| {
-            let was = old.lfts.get(index).unwrap_or(&none);
-            is.differing_blocks(was).collect()
-        })
-        .collect();
-    let last = changed.iter().filter_map(|blocks| blocks.last()).max();
-    let mut by_block: Vec<Vec<SwitchIdx>> = vec![Vec::new(); last.map_or(0, |last| last + 1)];
-    for (switch, blocks) in topology.indices().zip(&changed) {
+/// The blocks that change, each with the switches in which it does, in their order.
+fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
+    let last = difference
+        .blocks()
+        .iter()
+        .filter_map(|blocks| blocks.last());
+    let count = last.max().map_or(0, |&last| usize::from(last) + 1);
+    let mut switches: Vec<Vec<SwitchIdx>> = vec![Vec::new(); count];
+    for (switch, blocks) in difference.blocks().iter().enumerate() {
         for &block in blocks {
-            by_block[block].push(switch);
+            // Switches are numbered by 32 bits.
+            switches[usize::from(block)].push(SwitchIdx(switch as u32));
         }
     }
-    by_block
+    let blocks = switches.into_iter().enumerate();
+    blocks
+        .filter(|(_, switches)| !switches.is_empty())
+        .collect()
 }
 
 /// Where an output port leads in the order of the switches.
@@ -258,44 +264,21 @@ enum Direction {
     Down(SwitchIdx),
 }
 
-/// That of every output port, and who lies above a switch.
-struct Directions {
-    ports: Vec<Direction>,
-    /// Where those of a switch begin, by switch, and where the last ones end.
-    start: Vec<usize>,
-    above: Vec<Vec<SwitchIdx>>,
+/// That of every output port, and which switches lie above a switch.
+struct Directions<'a> {
+    topology: &'a Topology,
+    /// Whether the first lies above the second.
+    is_above: &'a (dyn Fn(SwitchIdx, SwitchIdx) -> bool + Sync),
 }
 
-impl Directions {
-    fn of(topology: &Topology, is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool) -> Directions {
-        let ports = topology
-            .indices()
-            .map(|switch| topology.port_uses(switch).len());
-        let mut directions = Directions {
-            ports: Vec::with_capacity(ports.sum()),
-            start: vec![0],
-            above: Vec::with_capacity(topology.switch_count()),
-        };
-        for switch in topology.indices() {
-            let uses = topology.port_uses(switch).iter();
-            directions.ports.extend(uses.map(|used| match *used {
-                PortUse::Link { peer, .. } if is_above(peer, switch) => Direction::Up(peer),
-                PortUse::Link { peer, .. } => Direction::Down(peer),
-                PortUse::Destination(_) => Direction::End,
-                PortUse::Unused => Direction::Nowhere,
-            }));
-            directions.start.push(directions.ports.len());
-            let neighbours = topology.groups(switch).map(|group| group.neighbour);
-            let above = neighbours.filter(|&neighbour| is_above(neighbour, switch));
-            directions.above.push(above.collect());
-        }
-        directions
-    }
-
+impl Directions<'_> {
     fn get(&self, switch: SwitchIdx, entry: u8) -> Direction {
-        let ports = &self.ports[self.start[switch.index()]..self.start[switch.index() + 1]];
-        let direction = ports.get(usize::from(entry));
-        direction.copied().unwrap_or(Direction::Nowhere)
+        match self.topology.port_use(switch, PortNum(entry)) {
+            PortUse::Link { peer, .. } if (self.is_above)(peer, switch) => Direction::Up(peer),
+            PortUse::Link { peer, .. } => Direction::Down(peer),
+            PortUse::Destination(_) => Direction::End,
+            PortUse::Unused => Direction::Nowhere,
+        }
     }
 
     fn is_up(&self, switch: SwitchIdx, entry: u8) -> bool {
@@ -308,6 +291,12 @@ impl Directions {
             Direction::Up(next) | Direction::Down(next) => Some(next),
             Direction::Nowhere | Direction::End => None,
         }
+    }
+
+    /// The neighbours above a switch.
+    fn above(&self, switch: SwitchIdx) -> impl Iterator<Item = SwitchIdx> + '_ {
+        let neighbours = self.topology.groups(switch).map(|group| group.neighbour);
+        neighbours.filter(move |&neighbour| (self.is_above)(neighbour, switch))
     }
 }
 
@@ -340,40 +329,49 @@ enum Conflict {
 
 /// From what is in force to what is planned.
 struct Way<'a> {
-    directions: &'a Directions,
+    directions: &'a Directions<'a>,
     idle: &'a IdleLinks,
-    old: &'a Tables,
-    new: &'a Tables,
+    difference: &'a Difference<'a>,
+}
+
+/// The switches of one LID that its stages depend on.
+struct Group {
+    lid: Lid,
+    /// Those whose entry changes, in the order of their numbers.
+    changed: Vec<SwitchIdx>,
+    /// Those of which one can send down to a switch that goes up, the one by its old entry and the other by its new one.
+    senders: Vec<SwitchIdx>,
 }
 
 impl Way<'_> {
+    fn switches(&self) -> usize {
+        self.difference.after().lfts.len()
+    }
+
     fn before(&self, switch: SwitchIdx, lid: Lid) -> u8 {
-        let lft = self.old.lfts.get(switch.index());
+        let lft = self.difference.before().lfts.get(switch.index());
         lft.map_or(NO_PATH, |lft| lft.entry(lid))
     }
 
     fn after(&self, switch: SwitchIdx, lid: Lid) -> u8 {
-        self.new.lft(switch).entry(lid)
+        self.difference.after().lft(switch).entry(lid)
     }
 
     fn changes(&self, switch: SwitchIdx, lid: Lid) -> bool {
         self.before(switch, lid) != self.after(switch, lid)
     }
 
-    /// The entries that send down to a switch which sends up again, by what is in force; `blocks` has by block the switches in
-    /// which it changes.
-    fn turns(&self, blocks: &[Vec<SwitchIdx>]) -> Vec<(SwitchIdx, Lid)> {
-        let of_block = |(block, changed): (usize, &Vec<SwitchIdx>)| {
+    /// The entries that send down to a switch which sends up again, by what is in force.
+    fn turns(&self, blocks: &[(usize, Vec<SwitchIdx>)]) -> Vec<(SwitchIdx, Lid)> {
+        let of_block = |(block, switches): &(usize, Vec<SwitchIdx>)| {
             let mut turns = Vec::new();
-            let senders = self.senders(block, changed);
-            for lid in lids(block) {
-                let turning = senders.iter().filter(|&&sender| self.turns_up(sender, lid));
-                turns.extend(turning.map(|&sender| (sender, lid)));
+            for Group { lid, senders, .. } in self.groups(*block, switches) {
+                let turning = senders.into_iter().filter(|&from| self.turns_up(from, lid));
+                turns.extend(turning.map(|sender| (sender, lid)));
             }
             turns
         };
-        let by_block: Vec<Vec<(SwitchIdx, Lid)>> =
-            blocks.par_iter().enumerate().map(of_block).collect();
+        let by_block: Vec<Vec<(SwitchIdx, Lid)>> = blocks.par_iter().map(of_block).collect();
         by_block.into_iter().flatten().collect()
     }
 
@@ -387,12 +385,11 @@ impl Way<'_> {
         }
     }
 
-    /// The stages from what is in force, which follows the order where it changes; `blocks` has by block the switches in which
-    /// it changes, and `waiting` is what waits in them.
+    /// The stages from what is in force, which follows the order where it changes; `waiting` is what waits in `blocks`.
     fn stages(
         &self,
         waiting: Result<Waiting, Conflict>,
-        blocks: &[Vec<SwitchIdx>],
+        blocks: &[(usize, Vec<SwitchIdx>)],
     ) -> Option<Stages> {
         match waiting {
             Ok(waiting) => Some(self.tables(waiting, true)),
@@ -410,31 +407,41 @@ impl Way<'_> {
     }
 
     /// The tables of all stages, given the entries that wait.
-    fn tables(&self, Waiting { late, dark_last }: Waiting, links_first: bool) -> Stages {
+    fn tables(&self, waiting: Waiting, links_first: bool) -> Stages {
+        let Waiting {
+            mut late,
+            dark_last,
+        } = waiting;
         let last = late.iter().map(|late| late.stage).max().unwrap_or(0);
         // With one stage there is no moment between it and what comes after it.
         let last = last.max(u8::from(dark_last));
-        let mut tables = vec![self.new.clone(); usize::from(last) + 1];
-        for Late { switch, lid, stage } in late {
-            let entry = self.before(switch, lid);
-            for earlier in &mut tables[..usize::from(stage)] {
-                earlier.lfts[switch.index()].set_entry(lid, entry);
-            }
-        }
+        late.sort_unstable_by_key(|late| (late.switch, late.lid));
+        let of_stage = |number: u8| {
+            let mut tables = self.difference.after().clone();
+            let late = late.iter().filter(|late| late.stage > number);
+            let entry = |late: &Late| {
+                let Late { switch, lid, .. } = *late;
+                (switch, lid, self.before(switch, lid))
+            };
+            tables.set_entries(&late.map(entry).collect::<Vec<_>>());
+            tables
+        };
         Stages {
-            tables,
+            tables: (0..=last).map(of_stage).collect(),
             links_first,
             has_cut: false,
             dark_last,
         }
     }
 
-    /// All entries that wait; `blocks` has by block the switches in which it changes.
-    fn waiting(&self, blocks: &[Vec<SwitchIdx>]) -> Result<Waiting, Conflict> {
+    /// All entries that wait, by LID and switch.
+    fn waiting(&self, blocks: &[(usize, Vec<SwitchIdx>)]) -> Result<Waiting, Conflict> {
         let found: Vec<Result<Waiting, Conflict>> = blocks
             .par_iter()
-            .enumerate()
-            .map(|(block, switches)| self.waiting_in(block, switches))
+            .map_init(
+                || Column::new(self),
+                |column, (block, switches)| self.waiting_in(*block, switches, column),
+            )
             .collect();
         // Which conflict is told does not depend on the order that blocks are looked at in.
         let conflicts = found.iter().filter_map(|found| found.as_ref().err());
@@ -453,18 +460,18 @@ impl Way<'_> {
         Ok(all)
     }
 
-    /// The entries of a block that wait, by LID and switch; `changed` are the switches in which the block changes.
-    fn waiting_in(&self, block: usize, changed: &[SwitchIdx]) -> Result<Waiting, Conflict> {
+    /// The entries of a block that wait, by LID and switch; `switches` are those in which the block changes.
+    fn waiting_in(
+        &self,
+        block: usize,
+        switches: &[SwitchIdx],
+        column: &mut Column<'_>,
+    ) -> Result<Waiting, Conflict> {
         let mut waiting = Waiting::default();
-        if changed.is_empty() {
-            return Ok(waiting);
-        }
-        let senders = self.senders(block, changed);
-        let mut column = Column::new(self);
-        for lid in lids(block) {
-            column.begin(lid, &senders)?;
-            let found = match column.stages(changed, true) {
-                Err(Conflict::Circle | Conflict::Dark) => column.stages(changed, false)?,
+        for group in self.groups(block, switches) {
+            column.begin(group.lid, &group.senders)?;
+            let found = match column.stages(&group.changed, true) {
+                Err(Conflict::Circle | Conflict::Dark) => column.stages(&group.changed, false)?,
                 found => found?,
             };
             waiting.late.extend(found);
@@ -473,25 +480,35 @@ impl Way<'_> {
         Ok(waiting)
     }
 
-    /// Who can send down to a switch that goes up, one by what it was and the other by what it will be: those in which the block
-    /// changes, and those above one of them that goes up.
-    fn senders(&self, block: usize, changed: &[SwitchIdx]) -> Vec<SwitchIdx> {
-        let goes_up = |switch: SwitchIdx| {
-            lids(block).any(|lid| {
-                let [before, after] = [self.before(switch, lid), self.after(switch, lid)];
-                before != after
-                    && (self.directions.is_up(switch, before)
-                        || self.directions.is_up(switch, after))
-            })
+    /// The LIDs of a block that change, lowest first.
+    ///
+    /// A pair of entries that closes an illegal turn has one that changes: the new tables have no such turn. So the switches
+    /// whose entry changes, and the ones above those of them that go up, are all that can be its upper one.
+    fn groups(&self, block: usize, switches: &[SwitchIdx]) -> Vec<Group> {
+        let of_switch = |&switch: &SwitchIdx| {
+            let entries = self.difference.entries_in(switch, block);
+            entries.map(move |entry| (switch, entry))
         };
-        let above = changed
-            .iter()
-            .filter(|&&switch| goes_up(switch))
-            .flat_map(|switch| &self.directions.above[switch.index()]);
-        let mut senders: Vec<SwitchIdx> = changed.iter().chain(above).copied().collect();
-        senders.sort_unstable();
-        senders.dedup();
-        senders
+        let mut entries: Vec<(SwitchIdx, Entry)> = switches.iter().flat_map(of_switch).collect();
+        entries.sort_by_key(|(_, entry)| entry.lid);
+        let goes_up = |&&(switch, Entry { before, after, .. }): &&(SwitchIdx, Entry)| {
+            self.directions.is_up(switch, before) || self.directions.is_up(switch, after)
+        };
+        let group = |entries: &[(SwitchIdx, Entry)]| {
+            let changed: Vec<SwitchIdx> = entries.iter().map(|&(switch, _)| switch).collect();
+            let up = entries.iter().filter(goes_up);
+            let above = up.flat_map(|&(switch, _)| self.directions.above(switch));
+            let mut senders: Vec<SwitchIdx> = changed.iter().copied().chain(above).collect();
+            senders.sort_unstable();
+            senders.dedup();
+            Group {
+                lid: entries[0].1.lid,
+                changed,
+                senders,
+            }
+        };
+        let by_lid = entries.chunk_by(|one, other| one.1.lid == other.1.lid);
+        by_lid.map(group).collect()
     }
 }
 
@@ -551,7 +568,7 @@ struct Column<'a> {
 
 impl<'a> Column<'a> {
     fn new(way: &'a Way<'a>) -> Column<'a> {
-        let switches = way.new.lfts.len();
+        let switches = way.switches();
         Column {
             way,
             lid: Lid::NONE,
@@ -675,7 +692,7 @@ impl<'a> Column<'a> {
         let mut ready = None;
         let mut next = directions.next(switch, entry);
         // No path is longer.
-        for _ in 0..self.way.new.lfts.len() {
+        for _ in 0..self.way.switches() {
             let Some(at) = next.filter(|&at| !self.arrives(at)) else {
                 break;
             };
@@ -700,8 +717,7 @@ impl<'a> Column<'a> {
             }
             let entry = self.way.before(at, self.lid);
             passed.push(at);
-            if self.way.idle.contains(at, PortNum(entry)) || passed.len() > self.way.new.lfts.len()
-            {
+            if self.way.idle.contains(at, PortNum(entry)) || passed.len() > self.way.switches() {
                 break false;
             }
             match self.way.directions.next(at, entry) {
@@ -719,10 +735,4 @@ impl<'a> Column<'a> {
 /// The stage after `stage`. A path with more switches than a packet may pass is no path.
 fn later(stage: u8) -> Result<u8, Conflict> {
     stage.checked_add(1).ok_or(Conflict::Circle)
-}
-
-/// The LIDs of a block.
-fn lids(block: usize) -> impl Iterator<Item = Lid> {
-    // Blocks are numbered by LID.
-    (block * BLOCK_LIDS..(block + 1) * BLOCK_LIDS).map(|lid| Lid(lid as u16))
 }

@@ -135,8 +135,7 @@ fn points(before: &Side<'_>, after: &Side<'_>, matched: &Matched) -> Result<Vec<
         count.fetch_add(found.len(), Ordering::Relaxed);
         found
     };
-    let switches: Vec<SwitchIdx> = after.topology.indices().collect();
-    let found: Vec<Vec<Point>> = switches.into_par_iter().map(of_switch).collect();
+    let found: Vec<Vec<Point>> = after.topology.par_indices().map(of_switch).collect();
     if count.into_inner() > MAX_POINTS {
         return Err(Untold::TooMuch);
     }
@@ -216,8 +215,8 @@ impl Work<'_> {
         let whole = self.matched.whole_lids(&self.before, &self.after);
         let restarted = self.matched.restarted(&self.before, &self.after);
         let has_points = |lid: Lid| {
-            let at = self.points.partition_point(|&(other, _)| other < lid);
-            self.points.get(at).is_some_and(|&(other, _)| other == lid)
+            let found = self.points.binary_search_by_key(&lid, |&(lid, _)| lid);
+            found.is_ok()
         };
         if !whole.is_empty() {
             let share = whole.len().div_ceil(threads).max(1);
@@ -248,11 +247,11 @@ impl Work<'_> {
         };
         let mut ways = 0;
         for part in parts {
-            tally.add_pairs(&part.now);
+            tally.add_pairs(&part.now.tally);
             ways += part.ways;
         }
         for part in parts {
-            tally.take_pairs(&part.then).ok_or(Untold::Tally)?;
+            tally.take_pairs(&part.then.tally).ok_or(Untold::Tally)?;
         }
         Ok(Changed { tally, ways })
     }

@@ -117,6 +117,38 @@ impl Tally {
     }
 }
 
+/// Load of a few channels among many.
+pub(super) struct Loads {
+    /// By channel.
+    load: Vec<u32>,
+    /// The channels that have some.
+    loaded: Vec<u32>,
+}
+
+impl Loads {
+    pub(super) fn new(channels: usize) -> Loads {
+        Loads {
+            load: vec![0; channels],
+            loaded: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, channel: usize, paths: u32) {
+        let load = &mut self.load[channel];
+        if *load == 0 && paths > 0 {
+            // Switches are numbered by 16 bits, and each has fewer than 2^9 channels.
+            self.loaded.push(channel as u32);
+        }
+        *load += paths;
+    }
+
+    /// The channels that have some, each once, and what they have.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        let channels = self.loaded.iter().map(|&channel| channel as usize);
+        channels.map(|channel| (channel, self.load[channel]))
+    }
+}
+
 impl PairCounts {
     fn add(&mut self, other: PairCounts) {
         self.reachable += other.reachable;

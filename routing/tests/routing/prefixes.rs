@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::mcast::Orientation;
-use rsm_routing::tables::Tables;
+use rsm_routing::tables::{Difference, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{
     IdleLinks, LinkEnd, Stages, mixture_is_acyclic, stages, stages_along, stages_along_opening,
@@ -112,7 +112,10 @@ fn assert_safe_way(
     let follows = rsm_routing::verify::Dependencies::of(after, &new.tables).follows(is_above);
     let idle = IdleLinks::default();
     let along = follows
-        .then(|| stages_along_opening(after, is_above, &idle, &[], &old_tables, &new.tables))
+        .then(|| {
+            let difference = Difference::between(&old_tables, &new.tables);
+            stages_along_opening(after, is_above, &idle, &[], &difference)
+        })
         .flatten();
     let keeps_delivering = along.as_ref().is_some_and(|stages| !stages.has_cut);
     let stages = match along {
@@ -226,8 +229,13 @@ fn assert_safe_opening(
         let ends: Vec<_> = ports.map(|port| (port, end(switch, port))).collect();
         ends
     });
-    let Some(stages) = stages_along_opening(topology, is_above, &idle, &[], old, &new.tables)
-    else {
+    let Some(stages) = stages_along_opening(
+        topology,
+        is_above,
+        &idle,
+        &[],
+        &Difference::between(old, &new.tables),
+    ) else {
         return;
     };
     let mut random = Random(seed | 1);

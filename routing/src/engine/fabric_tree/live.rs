@@ -2,6 +2,7 @@
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
+use rsm_ids::Guid;
 
 use crate::topology::{Destination, Group, SwitchIdx, Topology};
 
@@ -22,58 +23,85 @@ impl Live {
     /// `None` when the topology has something that is not known, or not known like this.
     pub(super) fn of(known: &Topology, present: &Topology) -> Option<Live> {
         let mut live = Live {
-            switches: vec![None; known.switch_count()],
+            switches: switches(known, present)?,
             groups: FixedBitSet::with_capacity(known.group_count()),
             links: FixedBitSet::with_capacity(known.half_link_count()),
             destinations: FixedBitSet::with_capacity(known.destinations().len()),
         };
-        let mut place = 0;
-        for switch in present.indices() {
-            let wanted = present.switch(switch);
-            while known.switches().get(place)?.guid < wanted.guid {
-                place += 1;
-            }
-            if known.switches()[place].guid != wanted.guid
-                || known.switches()[place].num_ports != wanted.num_ports
-            {
-                return None;
-            }
-            live.switches[place] = Some(switch);
-        }
         // All of it is there, as nearly everywhere: the look at that is what takes time.
-        let is_whole: Vec<(bool, bool)> = live
-            .switches
-            .par_iter()
-            .enumerate()
-            .map(|(switch, here)| {
-                // As numbered in the known fabric.
-                let switch = SwitchIdx(switch as u32);
-                here.map_or((false, false), |here| {
-                    (
-                        live.has_all_links(known, switch, present, here),
-                        has_all_destinations(known, switch, present, here),
-                    )
-                })
-            })
-            .collect();
-        for (switch, (all_links, all_destinations)) in known.indices().zip(is_whole) {
-            let Some(here) = live.switches[switch.index()] else {
-                continue;
-            };
-            if all_links {
-                live.links.insert_range(known.links_of(switch));
-                live.groups.insert_range(known.group_range(switch));
-            } else {
-                live.add_links(known, switch, present, here)?;
-            }
-            if all_destinations {
-                live.destinations
-                    .insert_range(known.destination_range(switch));
-            } else {
-                live.add_destinations(known, switch, present, here)?;
-            }
+        let is_whole = |switch| live.is_whole(known, switch, present);
+        let is_whole: Vec<(bool, bool)> = known.par_indices().map(is_whole).collect();
+        for (switch, is_whole) in known.indices().zip(is_whole) {
+            live.add(known, switch, present, is_whole)?;
         }
         Some(live)
+    }
+
+    /// As [`Live::of`], where the topology differs from an earlier one only at the switches with these GUIDs, and `self` is
+    /// what that has.
+    pub(super) fn follow(
+        &self,
+        known: &Topology,
+        present: &Topology,
+        changed: &[Guid],
+    ) -> Option<Live> {
+        let mut live = Live {
+            switches: switches(known, present)?,
+            ..self.clone()
+        };
+        for switch in changed
+            .iter()
+            .filter_map(|&guid| known.switch_by_guid(guid))
+        {
+            live.links.remove_range(known.links_of(switch));
+            live.groups.remove_range(known.group_range(switch));
+            let destinations = known.destination_range(switch);
+            live.destinations.remove_range(destinations);
+            live.add(
+                known,
+                switch,
+                present,
+                live.is_whole(known, switch, present),
+            )?;
+        }
+        debug_assert_eq!(Some(&live), Live::of(known, present).as_ref());
+        Some(live)
+    }
+
+    /// Whether all known links of a switch are there, and all destinations.
+    fn is_whole(&self, known: &Topology, switch: SwitchIdx, present: &Topology) -> (bool, bool) {
+        self.switches[switch.index()].map_or((false, false), |here| {
+            (
+                self.has_all_links(known, switch, present, here),
+                has_all_destinations(known, switch, present, here),
+            )
+        })
+    }
+
+    /// Adds what is there of a switch, given whether that [is all](Live::is_whole).
+    fn add(
+        &mut self,
+        known: &Topology,
+        switch: SwitchIdx,
+        present: &Topology,
+        (all_links, all_destinations): (bool, bool),
+    ) -> Option<()> {
+        let Some(here) = self.switches[switch.index()] else {
+            return Some(());
+        };
+        if all_links {
+            self.links.insert_range(known.links_of(switch));
+            self.groups.insert_range(known.group_range(switch));
+        } else {
+            self.add_links(known, switch, present, here)?;
+        }
+        if all_destinations {
+            let destinations = known.destination_range(switch);
+            self.destinations.insert_range(destinations);
+            Some(())
+        } else {
+            self.add_destinations(known, switch, present, here)
+        }
     }
 
     fn has_all_links(
@@ -152,6 +180,25 @@ impl Live {
     pub(super) fn is_complete(&self) -> bool {
         self.switches.iter().all(Option::is_some) && self.links.is_full()
     }
+}
+
+/// By switch of the known fabric: its number in the topology; `None` when that has a switch that is not known like this.
+fn switches(known: &Topology, present: &Topology) -> Option<Vec<Option<SwitchIdx>>> {
+    let mut switches = vec![None; known.switch_count()];
+    let mut place = 0;
+    for switch in present.indices() {
+        let wanted = present.switch(switch);
+        while known.switches().get(place)?.guid < wanted.guid {
+            place += 1;
+        }
+        if known.switches()[place].guid != wanted.guid
+            || known.switches()[place].num_ports != wanted.num_ports
+        {
+            return None;
+        }
+        switches[place] = Some(switch);
+    }
+    Some(switches)
 }
 
 fn has_all_destinations(

@@ -9,7 +9,6 @@ use rsm_ids::Lid;
 
 use super::super::{Options, Ranking, Routing};
 use super::even::{Budget, Ground, Leveller, Target};
-use super::live::Live;
 use super::replan::State;
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
@@ -50,7 +49,7 @@ pub fn rebalance(
     let earlier = ranking.prepared.0.as_deref()?;
     let is_same = earlier.categories == options.categories
         && earlier.numbers == options.numbers
-        && Live::of(&earlier.known, topology).as_ref() == Some(&earlier.live);
+        && earlier.is_for(topology);
     if !is_same || earlier.live.is_complete() {
         return None;
     }
@@ -93,6 +92,7 @@ pub fn rebalance(
     }
     let moved = moves.len();
     let state = State {
+        present: topology.id().clone(),
         own: earlier.own.with(moves.into_iter()).into(),
         relieved: earlier.relieved + moved,
         tables,

@@ -24,7 +24,7 @@ use super::turns::Turns;
 use super::{Categories, Numbers, Plan, gone, lids, reaches_all};
 use crate::lanes::Lanes;
 use crate::tables::{BLOCK_LIDS, Lft, NO_PATH, Tables};
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{SwitchIdx, Topology, TopologyId};
 
 /// An entry of a table that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +43,8 @@ pub struct Change {
 #[derive(Clone)]
 pub(crate) struct State {
     pub(super) known: Arc<Topology>,
+    /// The topology that was routed.
+    pub(super) present: TopologyId,
     pub(super) live: Live,
     pub(super) order: Arc<Order>,
     pub(super) neighbours: Arc<Neighbours>,
@@ -66,6 +68,14 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Whether `topology` is like the one that was routed.
+    pub(super) fn is_for(&self, topology: &Topology) -> bool {
+        match topology.changes_since(&self.present) {
+            Some([]) => true,
+            _ => Live::of(&self.known, topology).as_ref() == Some(&self.live),
+        }
+    }
+
     /// The routing that left it.
     pub(super) fn into_routing(self, ranking: Ranking) -> Routing {
         let here = self.live.switches.iter().zip(self.order.levels());
@@ -129,26 +139,10 @@ impl Replan {
     /// The routing, as it would have been computed from nothing. What it holds alike with `previous`, tables of the same
     /// topology, it shares.
     pub fn into_routing(self, previous: Option<&Tables>) -> Routing {
-        let mut lfts = self.before;
-        let changed = self
-            .changes
-            .chunk_by(|one, other| one.switch == other.switch);
-        let mut rest = &mut lfts[..];
-        let mut first = 0;
-        let mut work: Vec<(&mut Lft, &[Change])> = Vec::new();
-        for changes in changed {
-            let place = changes[0].switch.index();
-            let (_, from) = std::mem::take(&mut rest).split_at_mut(place - first);
-            let (lft, after) = from.split_first_mut().expect("it has the switch");
-            work.push((lft, changes));
-            (rest, first) = (after, place + 1);
-        }
-        work.into_par_iter().for_each(|(lft, changes)| {
-            for change in changes {
-                lft.set_entry(change.lid, change.after);
-            }
-        });
-        let mut tables = Tables { lfts };
+        let entries = self.changes.iter();
+        let entries = entries.map(|change| (change.switch, change.lid, change.after));
+        let mut tables = Tables { lfts: self.before };
+        tables.set_entries(&entries.collect::<Vec<_>>());
         if let Some(previous) = previous {
             tables.share_with(previous);
         }
@@ -176,7 +170,10 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     {
         return None;
     }
-    let live = Live::of(known, topology)?;
+    let live = match topology.changes_since(&earlier.present) {
+        Some(changed) => earlier.live.follow(known, topology, changed)?,
+        None => Live::of(known, topology)?,
+    };
     if earlier.relieved > 0 && live.is_complete() {
         // What was moved because of what had gone goes back.
         return None;
@@ -289,6 +286,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         .collect();
     let state = State {
         known: known.clone(),
+        present: topology.id().clone(),
         live: live.clone(),
         order: earlier.order.clone(),
         neighbours: earlier.neighbours.clone(),

@@ -2,10 +2,9 @@
 
 use rsm_ids::Lid;
 
-use super::super::tally::Tally;
 use super::matched::Matched;
 use super::side::Side;
-use super::ways::Ways;
+use super::ways::{Sums, Ways};
 use super::{Point, Untold};
 use crate::topology::SwitchIdx;
 
@@ -14,9 +13,9 @@ pub(super) struct Found<'a> {
     before: &'a Side<'a>,
     after: &'a Side<'a>,
     /// What the pairs gave, by channels of the earlier fabric.
-    pub(super) then: Tally,
+    pub(super) then: Sums,
     /// What they give, by channels of the later one.
-    pub(super) now: Tally,
+    pub(super) now: Sums,
     /// How many pairs.
     pub(super) ways: u64,
     ways_then: Ways,
@@ -32,8 +31,8 @@ pub(super) struct Found<'a> {
 impl<'a> Found<'a> {
     pub(super) fn new(before: &'a Side<'a>, after: &'a Side<'a>) -> Found<'a> {
         Found {
-            then: Tally::new(before.channels()),
-            now: Tally::new(after.channels()),
+            then: Sums::new(before),
+            now: Sums::new(after),
             ways: 0,
             ways_then: Ways::new(before.topology.switch_count()),
             ways_now: Ways::new(after.topology.switch_count()),

@@ -1,14 +1,13 @@
 //! What of one fabric is in another, and what of it is as it was.
 
 use fixedbitset::FixedBitSet;
-use rayon::prelude::*;
-use rsm_ids::Lid;
+use rsm_ids::{Guid, Lid};
 
 use super::super::tally::Tally;
 use super::found::Found;
 use super::side::Side;
 use super::{Point, Untold};
-use crate::topology::{PortUse, SwitchIdx};
+use crate::topology::{Destination, PortUse, SwitchIdx};
 
 pub(super) struct Matched {
     /// By switch of the later fabric: its number in the earlier one.
@@ -17,6 +16,8 @@ pub(super) struct Matched {
     now: Vec<Option<SwitchIdx>>,
     /// Every switch that is there has the number that it had.
     is_numbered_alike: bool,
+    /// By switch of the later fabric: its cables or end ports may be others. `None` where that is not known of any.
+    changed: Option<FixedBitSet>,
     /// LIDs that lead to another port than before, or did not lead to any, or do not any more.
     pub(super) anew: Vec<Lid>,
     is_anew: FixedBitSet,
@@ -30,40 +31,87 @@ impl Matched {
             then: vec![None; after.topology.switch_count()],
             now: vec![None; before.topology.switch_count()],
             is_numbered_alike: true,
+            changed: None,
             anew: Vec::new(),
             is_anew: FixedBitSet::with_capacity(1 << 16),
             starts_anew: FixedBitSet::with_capacity(after.topology.switch_count()),
         };
         for now in after.topology.indices() {
             let guid = after.topology.switch(now).guid;
-            let then = before.topology.switch_by_guid(guid);
+            let is_same = |then: &SwitchIdx| before.topology.switch(*then).guid == guid;
+            // Nearly always it has the number that it had.
+            let alike = (now.index() < matched.now.len()).then_some(now);
+            let then = alike
+                .filter(is_same)
+                .or_else(|| before.topology.switch_by_guid(guid));
             matched.then[now.index()] = then;
             matched.is_numbered_alike &= then == Some(now);
             if let Some(then) = then {
                 matched.now[then.index()] = Some(now);
             }
-            if then.is_none_or(|then| before.starts(then) != after.starts(now)) {
-                matched.starts_anew.insert(now.index());
+        }
+        let changes = after.topology.changes_since(before.topology.id());
+        match changes {
+            Some(changes) => matched.compare_at(changes, before, after),
+            None => matched.compare_all(before, after),
+        }
+        matched
+    }
+
+    /// Finds what is anew, at switches with these GUIDs: the others are as they were.
+    fn compare_at(&mut self, guids: &[Guid], before: &Side<'_>, after: &Side<'_>) {
+        let mut changed = FixedBitSet::with_capacity(self.then.len());
+        let mut lids: Vec<Lid> = Vec::new();
+        for &guid in guids {
+            for topology in [before.topology, after.topology] {
+                let switch = topology.switch_by_guid(guid);
+                let own = switch.map_or(&[][..], |switch| topology.destinations_of(switch));
+                lids.extend(own.iter().flat_map(Destination::lids));
             }
+            if let Some(now) = after.topology.switch_by_guid(guid) {
+                changed.insert(now.index());
+                self.compare_starts(now, before, after);
+            }
+        }
+        self.changed = Some(changed);
+        lids.sort_unstable();
+        lids.dedup();
+        lids.into_iter()
+            .for_each(|lid| self.compare_destination(lid, before, after));
+    }
+
+    fn compare_all(&mut self, before: &Side<'_>, after: &Side<'_>) {
+        for now in after.topology.indices() {
+            self.compare_starts(now, before, after);
         }
         let top = before.topology.top_lid().max(after.topology.top_lid());
         for lid in (0..=top.0).map(Lid) {
-            let then = before.topology.destination_of(lid);
-            let now = after.topology.destination_of(lid);
-            let is_same = match (then, now) {
-                (Some(then), Some(now)) => {
-                    matched.then(now.switch) == Some(then.switch)
-                        && (then.port, then.kind) == (now.port, now.kind)
-                }
-                (None, None) => true,
-                _ => false,
-            };
-            if !is_same {
-                matched.anew.push(lid);
-                matched.is_anew.insert(lid.index());
-            }
+            self.compare_destination(lid, before, after);
         }
-        matched
+    }
+
+    fn compare_starts(&mut self, now: SwitchIdx, before: &Side<'_>, after: &Side<'_>) {
+        let then = self.then(now);
+        if then.is_none_or(|then| before.starts(then) != after.starts(now)) {
+            self.starts_anew.insert(now.index());
+        }
+    }
+
+    fn compare_destination(&mut self, lid: Lid, before: &Side<'_>, after: &Side<'_>) {
+        let then = before.topology.destination_of(lid);
+        let now = after.topology.destination_of(lid);
+        let is_same = match (then, now) {
+            (Some(then), Some(now)) => {
+                self.then(now.switch) == Some(then.switch)
+                    && (then.port, then.kind) == (now.port, now.kind)
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        if !is_same {
+            self.anew.push(lid);
+            self.is_anew.insert(lid.index());
+        }
     }
 
     /// A switch's number in the earlier fabric.
@@ -100,20 +148,28 @@ impl Matched {
         before: &Side<'_>,
         after: &Side<'_>,
     ) -> Vec<Point> {
-        let counts = |lid: &Lid| after.is_in_use(*lid) && !self.is_anew.contains(lid.index());
+        let counts = |lid: &Lid| after.is_in_use(*lid) && !self.is_anew(*lid);
         let Some(then) = self.then(switch) else {
             let lids = (0..=after.topology.top_lid().0).map(Lid).filter(counts);
             return lids.map(|lid| (lid, switch)).collect();
         };
         let (was, is) = (before.table(then), after.table(switch));
         let mut lids: Vec<Lid> = was.differing(is).filter(counts).collect();
-        let ports = self.moved_ports(then, switch, before, after);
-        if ports.contains(&true) {
+        if self.is_changed(switch)
+            && let ports = self.moved_ports(then, switch, before, after)
+            && ports.contains(&true)
+        {
             lids.extend(after.lids_through(switch, &ports).filter(counts));
             lids.sort_unstable();
             lids.dedup();
         }
         lids.into_iter().map(|lid| (lid, switch)).collect()
+    }
+
+    /// Whether ports of a switch may lead elsewhere than before.
+    fn is_changed(&self, switch: SwitchIdx) -> bool {
+        let changed = self.changed.as_ref();
+        changed.is_none_or(|changed| changed.contains(switch.index()))
     }
 
     /// By port: it leads to another switch than before, or did not lead to any, or does not any more.
@@ -145,7 +201,7 @@ impl Matched {
 
     /// Whether a pair is counted with its LID as a whole.
     pub(super) fn is_whole(&self, switch: SwitchIdx, lid: Lid) -> bool {
-        self.is_anew.contains(lid.index()) || self.starts_anew.contains(switch.index())
+        self.is_anew(lid) || self.starts_anew.contains(switch.index())
     }
 
     /// The LIDs that more is to be looked at of than what leads to points: all of them where there are switches that start
@@ -163,7 +219,7 @@ impl Matched {
     pub(super) fn whole_pairs(&self, lid: Lid) -> (Vec<SwitchIdx>, Vec<SwitchIdx>) {
         // Fewer switches than LIDs.
         let all = |count: usize| (0..count as u32).map(SwitchIdx);
-        if self.is_anew.contains(lid.index()) {
+        if self.is_anew(lid) {
             return (
                 all(self.now.len()).collect(),
                 all(self.then.len()).collect(),
@@ -204,49 +260,48 @@ impl Matched {
         if standing.load.len() != before.channels() {
             return Err(Untold::Tally);
         }
+        let mut left = standing.load.clone();
+        for (channel, paths) in parts.iter().flat_map(|part| part.then.loads.iter()) {
+            let left = &mut left[channel];
+            *left = left.checked_sub(paths).ok_or(Untold::Tally)?;
+        }
+        let mut loads = self.renumbered(before, after, left)?;
+        for (channel, paths) in parts.iter().flat_map(|part| part.now.loads.iter()) {
+            loads[channel] += paths;
+        }
+        Ok(loads)
+    }
+
+    /// The load of every channel as numbered now, given that of every channel as numbered before.
+    fn renumbered(
+        &self,
+        before: &Side<'_>,
+        after: &Side<'_>,
+        loads: Vec<u32>,
+    ) -> Result<Vec<u32>, Untold> {
+        if self.is_numbered_alike
+            && self.now.len() == self.then.len()
+            && before.stride == after.stride
+        {
+            return Ok(loads);
+        }
         let both = before.stride.min(after.stride);
-        let left = |then: usize, ports: std::ops::Range<usize>| {
-            let (from, to) = (
-                then * before.stride + ports.start,
-                then * before.stride + ports.end,
-            );
-            let mut left = standing.load[from..to].to_vec();
-            let mut is_less = false;
-            for part in parts {
-                for (left, &taken) in left.iter_mut().zip(&part.then.load[from..to]) {
-                    is_less |= *left < taken;
-                    *left = left.wrapping_sub(taken);
-                }
-            }
-            if is_less {
-                Err(Untold::Tally)
-            } else {
-                Ok(left)
-            }
-        };
         // What went through what is not there any more goes another way.
-        for (then, now) in self.now.iter().enumerate() {
-            let gone = if now.is_some() { both } else { 0 }..before.stride;
-            if !gone.is_empty() && left(then, gone)?.iter().any(|&left| left > 0) {
-                return Err(Untold::Tally);
+        let is_left = |(loads, now): (&[u32], &Option<SwitchIdx>)| {
+            let gone = if now.is_some() { both } else { 0 };
+            loads[gone..].iter().any(|&left| left > 0)
+        };
+        let mut switches = loads.chunks(before.stride).zip(&self.now);
+        if switches.any(is_left) {
+            return Err(Untold::Tally);
+        }
+        let mut renumbered = vec![0u32; after.channels()];
+        for (renumbered, then) in renumbered.chunks_mut(after.stride).zip(&self.then) {
+            if let Some(then) = then {
+                let then = &loads[then.index() * before.stride..];
+                renumbered[..both].copy_from_slice(&then[..both]);
             }
         }
-        let mut loads = vec![0u32; after.channels()];
-        loads
-            .par_chunks_mut(after.stride)
-            .enumerate()
-            .try_for_each(|(now, loads)| {
-                if let Some(then) = self.then[now] {
-                    loads[..both].copy_from_slice(&left(then.index(), 0..both)?);
-                }
-                for part in parts {
-                    let added = &part.now.load[now * after.stride..];
-                    for (load, &added) in loads.iter_mut().zip(added) {
-                        *load += added;
-                    }
-                }
-                Ok(())
-            })?;
-        Ok(loads)
+        Ok(renumbered)
     }
 }

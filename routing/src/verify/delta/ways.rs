@@ -3,7 +3,7 @@
 use rsm_ids::{Lid, PortNum};
 
 use super::super::fabric::Sources;
-use super::super::tally::Tally;
+use super::super::tally::{Loads, Tally};
 use super::Untold;
 use super::side::Side;
 use crate::topology::{EndpointKind, PortUse, SwitchIdx};
@@ -21,6 +21,21 @@ struct Way {
     port: u8,
     /// It ends at the LID.
     arrives: bool,
+}
+
+/// The sums over some pairs. The tally itself is without the load.
+pub(super) struct Sums {
+    pub(super) tally: Tally,
+    pub(super) loads: Loads,
+}
+
+impl Sums {
+    pub(super) fn new(side: &Side<'_>) -> Sums {
+        Sums {
+            tally: Tally::default(),
+            loads: Loads::new(side.channels()),
+        }
+    }
 }
 
 /// The ways to one LID after another.
@@ -57,10 +72,10 @@ impl Ways {
         side: &Side<'_>,
         switches: impl Iterator<Item = SwitchIdx> + Clone,
         lid: Lid,
-        tally: &mut Tally,
+        sums: &mut Sums,
     ) -> Result<(), Untold> {
         self.find(side, switches.clone(), lid)?;
-        self.add(side, switches, lid, |switch| side.starts(switch), tally);
+        self.add(side, switches, lid, |switch| side.starts(switch), sums);
         Ok(())
     }
 
@@ -93,8 +108,9 @@ impl Ways {
         switches: impl Iterator<Item = SwitchIdx>,
         lid: Lid,
         starts: impl Fn(SwitchIdx) -> Sources,
-        tally: &mut Tally,
+        sums: &mut Sums,
     ) {
+        let tally = &mut sums.tally;
         let Some(destination) = side.topology.destination_of(lid) else {
             return;
         };
@@ -137,7 +153,7 @@ impl Ways {
             }
         }
         if is_host {
-            self.pass_on(side, tally);
+            self.pass_on(side, &mut sums.loads);
         }
     }
 
@@ -190,14 +206,15 @@ impl Ways {
     }
 
     /// Adds the load of all packets of this round.
-    fn pass_on(&mut self, side: &Side<'_>, tally: &mut Tally) {
+    fn pass_on(&mut self, side: &Side<'_>, loads: &mut Loads) {
         let hops = |switch: &SwitchIdx| self.of[switch.index()].hops;
         self.found
             .sort_unstable_by_key(|switch| std::cmp::Reverse(hops(switch)));
         for &switch in &self.found {
             let way = self.of[switch.index()];
             if way.hops > 0 {
-                tally.load[switch.index() * side.stride + usize::from(way.port)] += way.flow;
+                let channel = switch.index() * side.stride + usize::from(way.port);
+                loads.add(channel, way.flow);
                 self.of[way.next.index()].flow += way.flow;
             }
         }

@@ -1,0 +1,127 @@
+//! Where two sets of tables differ.
+
+use rayon::prelude::*;
+use rsm_ids::Lid;
+
+use super::{BLOCK_LIDS, Lft, Tables};
+use crate::topology::SwitchIdx;
+
+/// An entry that differs between two tables of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Whose entry it is.
+    pub lid: Lid,
+    /// The output port before, [`NO_PATH`](super::NO_PATH) for none.
+    pub before: u8,
+    /// The output port after.
+    pub after: u8,
+}
+
+/// Two sets of tables by the same switch numbers, and the blocks in which they differ: found once for all who follow the
+/// difference.
+#[derive(Clone, Debug)]
+pub struct Difference<'a> {
+    before: &'a Tables,
+    after: &'a Tables,
+    /// By switch: the numbers of the blocks that differ, lowest first.
+    blocks: Vec<Vec<u16>>,
+}
+
+impl<'a> Difference<'a> {
+    /// A switch that `before` does not have counts as one without a path; a switch that `after` does not have is ignored.
+    pub fn between(before: &'a Tables, after: &'a Tables) -> Difference<'a> {
+        let of_switch = |(index, after): (usize, &Lft)| -> Vec<u16> {
+            let blocks = |before: &Lft| {
+                let blocks = after.differing_blocks(before);
+                // There are 1,024 blocks.
+                blocks.map(|block| block as u16).collect()
+            };
+            match before.lfts.get(index) {
+                Some(before) => blocks(before),
+                None => blocks(&Lft::default()),
+            }
+        };
+        let blocks = after.lfts.par_iter().enumerate().map(of_switch);
+        Difference {
+            before,
+            after,
+            blocks: blocks.collect(),
+        }
+    }
+
+    /// The tables before.
+    pub fn before(&self) -> &'a Tables {
+        self.before
+    }
+
+    /// The tables after.
+    pub fn after(&self) -> &'a Tables {
+        self.after
+    }
+
+    /// Whether all entries are alike.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.iter().all(Vec::is_empty)
+    }
+
+    /// By switch: the numbers of the blocks that differ, lowest first.
+    pub fn blocks(&self) -> &[Vec<u16>] {
+        &self.blocks
+    }
+
+    /// The entries of a switch that differ, by LID.
+    pub fn entries(&self, switch: SwitchIdx) -> impl Iterator<Item = Entry> + '_ {
+        let blocks = self.blocks.get(switch.index()).into_iter().flatten();
+        blocks.flat_map(move |&block| self.entries_in(switch, usize::from(block)))
+    }
+
+    /// The entries of a block of a switch that differ, by LID.
+    pub fn entries_in(&self, switch: SwitchIdx, block: usize) -> impl Iterator<Item = Entry> + '_ {
+        const NO_PATHS: &[u8; BLOCK_LIDS] = &[super::NO_PATH; BLOCK_LIDS];
+        let of = |tables: &'a Tables| {
+            let lft = tables.lfts.get(switch.index());
+            lft.map_or(NO_PATHS, |lft| lft.block(block))
+        };
+        let entries = of(self.before).iter().zip(of(self.after)).enumerate();
+        entries.filter(|(_, (before, after))| before != after).map(
+            move |(offset, (&before, &after))| Entry {
+                // Tables are indexed by LID.
+                lid: Lid((block * BLOCK_LIDS + offset) as u16),
+                before,
+                after,
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_that_is_new_differs_in_every_entry_that_has_a_path() {
+        let before = Tables {
+            lfts: vec![Lft::from_entries(&[255, 1, 2])],
+        };
+        let after = Tables {
+            lfts: vec![Lft::from_entries(&[255, 1, 3]), {
+                let mut lft = Lft::default();
+                lft.set_entry(Lid(70), 5);
+                lft
+            }],
+        };
+        let difference = Difference::between(&before, &after);
+        assert!(!difference.is_empty());
+        assert_eq!(difference.blocks(), [vec![0], vec![1]]);
+        let entry = |lid, before, after| Entry {
+            lid: Lid(lid),
+            before,
+            after,
+        };
+        let of = |switch| difference.entries(SwitchIdx(switch)).collect::<Vec<_>>();
+        assert_eq!(of(0), [entry(2, 2, 3)]);
+        assert_eq!(of(1), [entry(70, 255, 5)]);
+        assert_eq!(of(2), []);
+        assert!(Difference::between(&after, &after).is_empty());
+    }
+}
