@@ -14,7 +14,7 @@ use std::time::Instant;
 use rsm::fabric::Fabric;
 use rsm::offline;
 use rsm::plan::policy::Policy;
-use rsm::plan::{Job, Outcome, Plan, plan};
+use rsm::plan::{Job, Plan, plan};
 use rsm::sweep::inventory::PortKey;
 use rsm_routing::generate::generate;
 
@@ -39,10 +39,8 @@ fn median(job: &Job, runs: usize) -> (f64, Arc<Plan>) {
 }
 
 fn planned(job: &Job) -> Arc<Plan> {
-    match plan(job) {
-        Outcome::Plan(plan) => plan,
-        Outcome::Refused(error) => panic!("{}", error.with_causes()),
-    }
+    let outcome = plan(job).plan();
+    outcome.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
 }
 
 fn main() {

@@ -47,37 +47,36 @@ pub enum LinkEnd {
 /// They become Active once the first stage is held everywhere, and before the second one begins.
 #[derive(Clone, Default, Debug)]
 pub struct IdleLinks {
-    /// By switch, the output ports that lead to such a link; empty where there is none.
-    ports: Vec<FixedBitSet>,
+    /// By switch, the output ports that lead to such a link. Switches that have none are left out.
+    ports: BTreeMap<SwitchIdx, FixedBitSet>,
     /// Switches all of whose links to switches have a closed end: no packet passes them.
     dark: FixedBitSet,
 }
 
 impl IdleLinks {
-    /// Those links of `topology` that have an end that is not Active: `short` names such ports of a switch, and how far each
-    /// is. Ports that lead to no switch do not count.
-    pub fn of<I>(topology: &Topology, short: impl Fn(SwitchIdx) -> I) -> IdleLinks
-    where
-        I: IntoIterator<Item = (PortNum, LinkEnd)>,
-    {
+    /// Those links of `topology` that have an end that is not Active: `short` names such ports, and how far each is. Ports
+    /// that lead to no switch do not count.
+    pub fn of(
+        topology: &Topology,
+        short: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
+    ) -> IdleLinks {
         let mut idle = IdleLinks {
-            ports: vec![FixedBitSet::new(); topology.switch_count()],
+            ports: BTreeMap::new(),
             dark: FixedBitSet::with_capacity(topology.switch_count()),
         };
         let mut closed: BTreeMap<SwitchIdx, FixedBitSet> = BTreeMap::new();
-        for switch in topology.indices() {
-            for (port, end) in short(switch) {
-                let Some((peer, peer_port)) = topology.peer(switch, port) else {
-                    continue;
-                };
-                for (switch, port) in [(switch, port), (peer, peer_port)] {
-                    if end < LinkEnd::Active {
-                        idle.ports[switch.index()].grow_and_insert(port.index());
-                    }
-                    if end == LinkEnd::Closed {
-                        let ports = closed.entry(switch).or_default();
-                        ports.grow_and_insert(port.index());
-                    }
+        for (switch, port, end) in short {
+            let Some((peer, peer_port)) = topology.peer(switch, port) else {
+                continue;
+            };
+            for (switch, port) in [(switch, port), (peer, peer_port)] {
+                if end < LinkEnd::Active {
+                    let ports = idle.ports.entry(switch).or_default();
+                    ports.grow_and_insert(port.index());
+                }
+                if end == LinkEnd::Closed {
+                    let ports = closed.entry(switch).or_default();
+                    ports.grow_and_insert(port.index());
                 }
             }
         }
@@ -92,7 +91,7 @@ impl IdleLinks {
 
     /// Whether `port` of a switch leads to such a link.
     pub fn contains(&self, switch: SwitchIdx, port: PortNum) -> bool {
-        let ports = self.ports.get(switch.index());
+        let ports = self.ports.get(&switch);
         ports.is_some_and(|ports| ports.contains(port.index()))
     }
 
@@ -101,9 +100,23 @@ impl IdleLinks {
         self.dark.contains(switch.index())
     }
 
+    /// The output ports that lead to such links, by switch and number.
+    pub fn ports(&self) -> impl Iterator<Item = (SwitchIdx, PortNum)> + '_ {
+        self.ports.iter().flat_map(|(&switch, ports)| {
+            // Ports are numbered by 8 bits.
+            ports.ones().map(move |port| (switch, PortNum(port as u8)))
+        })
+    }
+
+    /// The switches that no packet passes, because all of their links to switches have a closed end.
+    pub fn dark(&self) -> impl Iterator<Item = SwitchIdx> + '_ {
+        // Switches are numbered by 32 bits.
+        self.dark.ones().map(|switch| SwitchIdx(switch as u32))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.ports.iter().all(FixedBitSet::is_clear)
+        self.ports.is_empty()
     }
 
     /// `tables` without the entries that lead to such links from switches that packets pass and that `old` does not have:
@@ -111,17 +124,14 @@ impl IdleLinks {
     pub fn before_opening(&self, old: &Tables, tables: &Tables) -> Option<Tables> {
         let none = Lft::default();
         let mut before = None;
-        for (index, lft) in tables.lfts.iter().enumerate() {
-            // Switches are numbered by 32 bits.
-            let switch = SwitchIdx(index as u32);
-            let has_idle = self.ports.get(index).is_some_and(|ports| !ports.is_clear());
-            if !has_idle || self.is_dark(switch) {
+        for &switch in self.ports.keys().filter(|&&switch| !self.is_dark(switch)) {
+            let Some(lft) = tables.lfts.get(switch.index()) else {
                 continue;
-            }
-            let held = old.lfts.get(index).unwrap_or(&none);
+            };
+            let held = old.lfts.get(switch.index()).unwrap_or(&none);
             for lid in held.differing(lft) {
                 if self.contains(switch, PortNum(lft.entry(lid))) {
-                    before.get_or_insert_with(|| tables.clone()).lfts[index]
+                    before.get_or_insert_with(|| tables.clone()).lfts[switch.index()]
                         .set_entry(lid, held.entry(lid));
                 }
             }

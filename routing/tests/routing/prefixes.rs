@@ -224,11 +224,14 @@ fn assert_safe_opening(
     if !rsm_routing::verify::Dependencies::of(topology, &new.tables).follows(is_above) {
         return;
     }
-    let idle = IdleLinks::of(topology, |switch| {
+    let ends = topology.indices().flat_map(|switch| {
         let ports = (0..topology.port_uses(switch).len()).map(|port| PortNum(port as u8));
-        let ends: Vec<_> = ports.map(|port| (port, end(switch, port))).collect();
+        let ends: Vec<_> = ports
+            .map(|port| (switch, port, end(switch, port)))
+            .collect();
         ends
     });
+    let idle = IdleLinks::of(topology, ends);
     let Some(stages) = stages_along_opening(
         topology,
         is_above,

@@ -7,8 +7,8 @@ pub mod gpu;
 pub mod groups;
 pub mod guids;
 mod job;
-mod lanes;
 pub mod lids;
+mod links;
 pub mod lint;
 pub mod multicast;
 mod mute;
@@ -35,6 +35,7 @@ use rsm_routing::verify::{Report, Tally};
 use self::groups::GroupSet;
 pub use self::job::{Job, JobKind};
 use self::lids::{Claim, LidPlan};
+pub use self::links::LinkPorts;
 use self::lint::{Proof, Proved, Refusal};
 use self::multicast::{Base, Multicast};
 use self::order::Order;
@@ -82,6 +83,8 @@ pub struct Plan {
     pub multicast: Option<Arc<Multicast>>,
     /// How the hardware gets from what it holds now to the tables of `routing`.
     pub transition: Transition,
+    /// What ports said of links.
+    pub link_ports: Arc<LinkPorts>,
     /// Who is in which partition.
     pub partitions: Arc<PartitionPlan>,
     /// The decisions it was made under.
@@ -212,7 +215,9 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
     let sm_lid = sm_lid(job, &lids)?;
     let topology = topology_of(job, &lids, &mut whole)?;
     let order = order_of(job, &topology, &mut whole);
-    let (routing, relieved) = match routing_of(job, &topology, &order)? {
+    let link_ports = LinkPorts::of(job, &topology);
+    let held = transition::tables(&topology, &job.hardware);
+    let (routing, relieved) = match routing_of(job, &topology, &order, &link_ports, &held)? {
         Routed::Anew(routing) => (routing, None),
         Routed::Relieved(rebalanced) => (rebalanced.routing, Some(rebalanced.moved)),
         Routed::AsBefore(plan) => return Ok(Outcome::Unchanged(plan)),
@@ -225,10 +230,11 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
     let route = transition::route(
         &job.fabric,
         (&topology, links),
-        &job.hardware,
+        (&job.hardware, &held),
         &routing.tables,
         follows_ranking.then_some(&orientation),
         &transition::Ways::of(job, &topology, &routing),
+        &link_ports,
     );
     let partitions = partitions_of(job, &mut whole);
     let findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
@@ -248,6 +254,7 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
         follows_ranking,
         multicast: None,
         transition: route.transition,
+        link_ports,
         partitions,
         policy: job.policy.clone(),
         findings,
@@ -258,7 +265,12 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
         plan.add_multicast(job, groups, Arc::new(base), None);
         // The dependencies that the proof found are those of the links that routes may use.
         let needs = proof.dependencies.filter(|_| damped_too.is_none());
-        if let Some(other) = transition::with_multicast(job, &plan, links, route.follows, needs) {
+        let before = transition::Before {
+            held: &held,
+            masks: &job.masks,
+        };
+        let other = transition::with_multicast(before, &plan, links, route.follows, needs);
+        if let Some(other) = other {
             plan.transition = other;
         }
     }
@@ -288,7 +300,13 @@ enum Routed {
     AsBefore(Arc<Plan>),
 }
 
-fn routing_of(job: &Job, topology: &Topology, order: &Order) -> Result<Routed, EngineError> {
+fn routing_of(
+    job: &Job,
+    topology: &Topology,
+    order: &Order,
+    link_ports: &LinkPorts,
+    held: &Tables,
+) -> Result<Routed, EngineError> {
     let previous = job.previous.as_deref();
     let options = Options {
         root_guids: job.policy.root_guids.clone(),
@@ -296,7 +314,7 @@ fn routing_of(job: &Job, topology: &Topology, order: &Order) -> Result<Routed, E
         threads: 0,
         previous_ranking: previous.and_then(|plan| plan.routing.ranking.clone()),
         previous_coordinates: previous.and_then(|plan| plan.routing.coordinates.clone()),
-        max_vls: lanes::available(&job.fabric, topology, &job.policy),
+        max_vls: link_ports.data_vls(&job.policy),
         tables: job.policy.tables.clone(),
         engine_options: job.policy.engine_options.clone(),
         categories: order.categories.clone(),
@@ -307,8 +325,8 @@ fn routing_of(job: &Job, topology: &Topology, order: &Order) -> Result<Routed, E
         return Ok(rebalanced.map_or_else(|| Routed::AsBefore(previous.clone()), Routed::Relieved));
     }
     let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
-    let hardware = used.then(|| transition::tables(topology, &job.hardware));
-    let routing = engine::route(job.policy.engine, topology, &options, hardware.as_ref())?;
+    let held = used.then_some(held);
+    let routing = engine::route(job.policy.engine, topology, &options, held)?;
     Ok(Routed::Anew(routing))
 }
 

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
-use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
+use rsm_mad::wire::attr::NodeType;
 use rsm_routing::engine::Routing;
 use rsm_routing::lanes::Lanes;
 use rsm_routing::mcast::Orientation;
-use rsm_routing::tables::{Lft, NO_PATH, Tables};
+use rsm_routing::tables::{Difference, Lft, NO_PATH, Tables};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{
-    Dependencies, IdleLinks, LinkEnd, masks_follow, mixture_is_sound, stages, stages_along_opening,
+    Dependencies, IdleLinks, masks_follow, mixture_is_sound, stages, stages_along_opening,
 };
 
-use super::multicast::masks_by_mlid;
+use super::links::LinkPorts;
+use super::multicast::{HeldMasks, masks_by_mlid};
 use super::mute;
 use super::{Job, Plan};
 use crate::fabric::{Fabric, Port};
@@ -146,41 +147,45 @@ impl Route {
 pub(super) fn route(
     fabric: &Fabric,
     (routes, topology): (&Topology, &Topology),
-    held: &[Held],
+    (held, old): (&[Held], &Tables),
     planned: &Tables,
     orientation: Option<&Orientation>,
     lanes: &Ways<'_>,
+    link_ports: &LinkPorts,
 ) -> Route {
-    let old = tables(topology, held);
-    if old == *planned {
+    let difference = Difference::between(old, planned);
+    if difference.is_empty() {
         return Route::by(Transition::default());
     }
     let unread = held
         .iter()
         .any(|held| !held.complete && topology.switch_by_guid(held.switch).is_some());
-    if unread || leads_astray(fabric, topology, &old, planned) {
-        return Route::by(Transition::discarding(&old, planned));
+    if unread || leads_astray(fabric, topology, &difference) {
+        return Route::by(Transition::discarding(old, planned));
     }
-    let idle = idle_links(fabric, topology);
+    let idle = link_ports.idle(topology);
     match lanes {
         Ways::OneLane => {}
-        Ways::SameLanes(lanes) if mixture_is_sound(topology, &old, planned, lanes) => {
-            return Route::by(opening((routes, topology), &idle, &old, planned));
+        Ways::SameLanes(lanes) if mixture_is_sound(topology, old, planned, lanes) => {
+            return Route::by(opening((routes, topology), &idle, old, planned));
         }
         Ways::SameLanes(_) | Ways::OtherLanes => {
-            return Route::by(Transition::discarding(&old, planned));
+            return Route::by(Transition::discarding(old, planned));
         }
     }
     let along = orientation.and_then(|orientation| {
         let is_above = |high, low| orientation.is_above(high, low);
-        let around = mute::around(topology, is_above, held, (&old, planned));
-        let reached = around.as_ref().map_or(planned, |around| &around.reached);
+        let around = mute::around(topology, is_above, held, (old, planned));
+        let around_mute = around
+            .as_ref()
+            .map(|around| Difference::between(old, &around.reached));
+        let difference = around_mute.as_ref().unwrap_or(&difference);
         let fixed: Vec<SwitchIdx> = around
             .iter()
             .flat_map(|around| &around.mute)
             .filter_map(|&guid| topology.switch_by_guid(guid))
             .collect();
-        let stages = stages_along_opening(topology, is_above, &idle, &fixed, &old, reached)?;
+        let stages = stages_along_opening(topology, is_above, &idle, &fixed, difference)?;
         Some((stages, around))
     });
     if let Some((mut stages, around)) = along {
@@ -209,9 +214,9 @@ pub(super) fn route(
             follows: !stages.has_cut,
         };
     }
-    let stages = stages(topology, &old, planned);
+    let stages = stages(topology, old, planned);
     Route::by(if stages.len() == 1 {
-        opening((routes, topology), &idle, &old, planned)
+        opening((routes, topology), &idle, old, planned)
     } else {
         Transition::through(stages)
     })
@@ -235,44 +240,28 @@ fn opening(
     }
 }
 
-/// Links between switches that are not Active at both ends.
-fn idle_links(fabric: &Fabric, topology: &Topology) -> IdleLinks {
-    let end = |port: &Port| match port.info.as_ref().map(PortInfo::port_state) {
-        Some(PortState::Active) => LinkEnd::Active,
-        // A port that never answered may be in any state.
-        Some(PortState::Armed) | None => LinkEnd::Armed,
-        Some(_) => LinkEnd::Closed,
-    };
-    let short = |switch: SwitchIdx| -> Vec<(PortNum, LinkEnd)> {
-        let node = fabric.node_of(topology.switch(switch).guid);
-        let ports = node.into_iter().flat_map(|node| &node.ports);
-        let ends = (0u8..=u8::MAX).map(PortNum).zip(ports.map(end));
-        ends.filter(|&(_, end)| end < LinkEnd::Active).collect()
-    };
-    // The ports of all switches are more than a processor's cache holds.
-    let switches: Vec<SwitchIdx> = topology.indices().collect();
-    let short: Vec<_> = switches.into_par_iter().map(short).collect();
-    IdleLinks::of(topology, |switch| short[switch.index()].iter().copied())
-}
-
 /// The ports at the ends of idle links that routes may use, and the switches that no packet passes.
 fn named(
     (routes, topology): (&Topology, &Topology),
     idle: &IdleLinks,
 ) -> (Arc<BTreeSet<PortKey>>, Arc<BTreeSet<Guid>>) {
     let guid = |switch: SwitchIdx| topology.switch(switch).guid;
-    let ports = topology.indices().flat_map(|switch| {
-        let ports = (0..topology.port_uses(switch).len()).map(|port| PortNum(port as u8));
-        ports
-            .filter(move |&port| idle.contains(switch, port))
-            .filter(move |&port| routes.peer(switch, port).is_some())
-            .map(move |port| PortKey::new(guid(switch), port))
-    });
-    let dark = topology.indices().filter(|&switch| idle.is_dark(switch));
+    let ports = idle
+        .ports()
+        .filter(|&(switch, port)| routes.peer(switch, port).is_some())
+        .map(|(switch, port)| PortKey::new(guid(switch), port));
     (
         Arc::new(ports.collect()),
-        Arc::new(dark.map(guid).collect()),
+        Arc::new(idle.dark().map(guid).collect()),
     )
+}
+
+/// What is in force before a plan.
+pub(super) struct Before<'a> {
+    /// The unicast tables, by the switches of the topology.
+    pub(super) held: &'a Tables,
+    /// The multicast tables.
+    pub(super) masks: &'a [HeldMasks],
 }
 
 /// How the planned tables come into force where multicast packets on the way could close a circle of links with unicast ones;
@@ -286,14 +275,14 @@ fn named(
 /// packets do not either, there is no more to prove. `needs` are the dependencies of the planned unicast tables on
 /// `topology`, if they are known.
 pub(super) fn with_multicast(
-    job: &Job,
+    before: Before<'_>,
     plan: &Plan,
     topology: &Topology,
     unicast_follows: bool,
     needs: Option<Dependencies<'_>>,
 ) -> Option<Transition> {
     let planned = &plan.routing.tables;
-    let held = masks_by_mlid(topology, &job.masks);
+    let held = masks_by_mlid(topology, before.masks);
     let multicast = plan.multicast.as_ref()?;
     let trees = &multicast.trees.by_mlid;
     if held.is_empty() && trees.is_empty() {
@@ -307,17 +296,17 @@ pub(super) fn with_multicast(
     {
         return None;
     }
-    let old = tables(topology, &job.hardware);
-    if old == *planned {
+    let old = before.held;
+    if old == planned {
         return None;
     }
     if !plan.transition.mute.is_empty() {
         // What switches that do not answer let go of cannot be waited for.
-        return Some(Transition::discarding(&old, planned));
+        return Some(Transition::discarding(old, planned));
     }
     let needs = needs.unwrap_or_else(|| Dependencies::of(topology, planned));
     let mut held_masks = Some(&held);
-    let mut now = &old;
+    let mut now = old;
     let mut is_safe = true;
     for interim in plan.transition.interim.iter() {
         let mut before = Dependencies::of(topology, interim);
@@ -335,30 +324,28 @@ pub(super) fn with_multicast(
         .values()
         .for_each(|tree| last.add_multicast(&tree.masks));
     is_safe &= last.is_acyclic();
-    (!is_safe).then(|| Transition::discarding(&old, planned))
+    (!is_safe).then(|| Transition::discarding(old, planned))
 }
 
 /// Whether an entry that changes leads through a port behind which there may be a switch that `topology` does not show.
-fn leads_astray(fabric: &Fabric, topology: &Topology, old: &Tables, planned: &Tables) -> bool {
-    topology.indices().any(|index| {
-        let (old, planned) = (old.lft(index), planned.lft(index));
-        if old.is_shared_with(planned) {
-            return false;
-        }
-        let Some(node) = fabric.node_of(topology.switch(index).guid) else {
-            return false;
-        };
-        let ports = &node.ports;
+fn leads_astray(fabric: &Fabric, topology: &Topology, difference: &Difference<'_>) -> bool {
+    let leads_astray = |switch: SwitchIdx| {
         let is_open = |entry: u8| {
-            let port = ports.get(usize::from(entry)).filter(|_| entry > 0);
-            port.is_some_and(|port| {
-                topology.port_use(index, PortNum(entry)) == PortUse::Unused
-                    && may_lead_to_switch(fabric, port)
-            })
+            let is_unused = entry > 0
+                && entry != NO_PATH
+                && topology.port_use(switch, PortNum(entry)) == PortUse::Unused;
+            // The node is looked up for few entries: most that change lead somewhere.
+            let node = is_unused.then(|| fabric.node_of(topology.switch(switch).guid));
+            let port = node
+                .flatten()
+                .and_then(|node| node.ports.get(usize::from(entry)));
+            port.is_some_and(|port| may_lead_to_switch(fabric, port))
         };
-        let mut differing = old.differing(planned);
-        differing.any(|lid| is_open(old.entry(lid)))
-    })
+        difference
+            .entries(switch)
+            .any(|entry| is_open(entry.before) || is_open(entry.after))
+    };
+    topology.par_indices().any(leads_astray)
 }
 
 fn may_lead_to_switch(fabric: &Fabric, port: &Port) -> bool {

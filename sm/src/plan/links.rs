@@ -1,0 +1,153 @@
+//! What the ports of switches say of links: how many data VLs there are, and which links are not Active yet. Followed from plan
+//! to plan, as the ports of all switches are tens of megabytes to read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{PortInfo, PortState, VlCap};
+use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
+use rsm_routing::verify::{IdleLinks, LinkEnd};
+
+use super::policy::Policy;
+use super::{Job, Plan};
+use crate::fabric::{Fabric, Node, Port};
+
+/// What the ports of all switches say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkPorts {
+    /// By how many data VLs a port has: how many ports at links between switches have that many.
+    by_vls: BTreeMap<u8, u32>,
+    /// By switch: its cabled ports that are not Active. Switches without such a port are left out.
+    short: BTreeMap<Guid, Vec<(PortNum, LinkEnd)>>,
+}
+
+impl LinkPorts {
+    /// For the fabric of a job and its topology: that of the plan in force but for the switches at which the two differ from
+    /// those of that plan.
+    pub(super) fn of(job: &Job, topology: &Topology) -> Arc<LinkPorts> {
+        let followed = job
+            .previous
+            .as_deref()
+            .and_then(|previous| LinkPorts::follow(previous, &job.fabric, topology));
+        let whole = || LinkPorts::whole(&job.fabric, topology);
+        if let Some(followed) = followed {
+            debug_assert_eq!(*followed, whole());
+            return followed;
+        }
+        Arc::new(whole())
+    }
+
+    fn whole(fabric: &Fabric, topology: &Topology) -> LinkPorts {
+        let of_switch = |switch: SwitchIdx| {
+            let node = fabric.node_of(topology.switch(switch).guid)?;
+            Some((node, vls(node, topology, switch), short(node)))
+        };
+        let found: Vec<Option<_>> = topology.par_indices().map(of_switch).collect();
+        let mut ports = LinkPorts::default();
+        for (node, vls, short) in found.into_iter().flatten() {
+            for vls in vls {
+                *ports.by_vls.entry(vls).or_default() += 1;
+            }
+            if !short.is_empty() {
+                ports.short.insert(node.guid, short);
+            }
+        }
+        ports
+    }
+
+    /// `None` where it is not known at which switches the topology differs from that of `previous`.
+    fn follow(previous: &Plan, fabric: &Fabric, topology: &Topology) -> Option<Arc<LinkPorts>> {
+        let before = (&*previous.fabric, &*previous.topology);
+        let mut changed: BTreeSet<Guid> = BTreeSet::new();
+        changed.extend(topology.changes_since(before.1.id())?);
+        let differing = before.0.differing_nodes(fabric);
+        changed.extend(
+            differing
+                .filter(|node| node.is_switch())
+                .map(|node| node.guid),
+        );
+        if changed.is_empty() {
+            return Some(previous.link_ports.clone());
+        }
+        let mut ports = LinkPorts::clone(&previous.link_ports);
+        for guid in changed {
+            if let Some((node, switch)) = find(before, guid) {
+                for vls in vls(node, before.1, switch) {
+                    ports.take(vls);
+                }
+                ports.short.remove(&guid);
+            }
+            if let Some((node, switch)) = find((fabric, topology), guid) {
+                for vls in vls(node, topology, switch) {
+                    *ports.by_vls.entry(vls).or_default() += 1;
+                }
+                let short = short(node);
+                if !short.is_empty() {
+                    ports.short.insert(guid, short);
+                }
+            }
+        }
+        Some(Arc::new(ports))
+    }
+
+    fn take(&mut self, vls: u8) {
+        if let Some(count) = self.by_vls.get_mut(&vls) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_vls.remove(&vls);
+            }
+        }
+    }
+
+    /// How many data VLs every link between switches has, as far as its ports say and the policy lets them be used; `None`
+    /// where there is no such link.
+    pub(super) fn data_vls(&self, policy: &Policy) -> Option<u8> {
+        let allowed = VlCap::from_code(policy.ports.links.max_op_vls).data_vls();
+        let least = *self.by_vls.keys().next()?;
+        Some(least.min(allowed.unwrap_or(least)))
+    }
+
+    /// Links between switches of `topology`, of the same fabric, that are not Active at both ends.
+    pub(super) fn idle(&self, topology: &Topology) -> IdleLinks {
+        let ports = self.short.iter().filter_map(|(&guid, ports)| {
+            let switch = topology.switch_by_guid(guid)?;
+            Some(ports.iter().map(move |&(port, end)| (switch, port, end)))
+        });
+        IdleLinks::of(topology, ports.flatten())
+    }
+}
+
+/// A switch that has a place in the topology.
+fn find<'a>(
+    (fabric, topology): (&'a Fabric, &Topology),
+    guid: Guid,
+) -> Option<(&'a Node, SwitchIdx)> {
+    Some((fabric.node_of(guid)?, topology.switch_by_guid(guid)?))
+}
+
+/// How many data VLs each port of a switch has that a link to a switch ends at, as far as the port says.
+fn vls<'a>(
+    node: &'a Node,
+    topology: &'a Topology,
+    switch: SwitchIdx,
+) -> impl Iterator<Item = u8> + use<'a> {
+    let ports = topology.port_uses(switch).iter().zip(&node.ports);
+    let links = ports.filter(|(leads_to, _)| matches!(leads_to, PortUse::Link { .. }));
+    links.filter_map(|(_, port)| port.info.as_ref()?.vl_cap().data_vls())
+}
+
+/// The cabled ports of a switch that are not Active.
+fn short(node: &Node) -> Vec<(PortNum, LinkEnd)> {
+    let end = |port: &Port| match port.info.as_ref().map(PortInfo::port_state) {
+        Some(PortState::Active) => LinkEnd::Active,
+        // A port that never answered may be in any state.
+        Some(PortState::Armed) | None => LinkEnd::Armed,
+        Some(_) => LinkEnd::Closed,
+    };
+    let ports = (0u8..=u8::MAX).map(PortNum).zip(&node.ports);
+    let cabled = ports.filter(|(_, port)| port.peer.is_some());
+    let ends = cabled.map(|(number, port)| (number, end(port)));
+    ends.filter(|&(_, end)| end < LinkEnd::Active).collect()
+}
