@@ -1,6 +1,7 @@
 //! How long tables and proofs take, on fat trees of three sizes.
 //!
-//! `cargo bench -p rsm-routing --bench engines [-- SUBSTRING]` prints the best of a few runs: wall-clock
+//! `cargo bench -p rsm-routing --bench engines [-- SUBSTRING|FILE]` prints, for these or for a fabric in ibnetdiscover's format,
+//! the best of a few runs: wall-clock
 //! time on all cores, and processor time, which other work on the machine blurs less. Milliseconds.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
@@ -91,6 +92,14 @@ fn main() {
     let wanted = std::env::args()
         .skip(1)
         .find(|argument| !argument.starts_with('-'));
+    if let Some(file) = &wanted
+        && let Ok(text) = std::fs::read(file)
+    {
+        let parsed = rsm_routing::ibnetdiscover::parse(&text, file).expect("a fabric");
+        let topology = Topology::from_netlist(&parsed.netlist).expect("a fabric that can be");
+        let name = topology.destinations().len().to_string();
+        return bench(&name, &topology);
+    }
     let fabrics: [(&str, [&[usize]; 3]); 3] = [
         ("3456", [&[12, 12, 24], &[1, 12, 12], &[1, 1, 1]]),
         ("10240", [&[32, 32, 10], &[1, 32, 32], &[1, 1, 1]]),

@@ -296,7 +296,15 @@ proptest! {
             let cut = one.without_cables(&[cables[cut.index(cables.len())].a]);
             let changes = changes(&one, &cut);
             prop_assert!(changes.len() <= 2);
-            prop_assert_eq!(one.follow(&changes).unwrap(), cut);
+            let followed = one.follow(&changes).unwrap();
+            prop_assert_eq!(&followed, &cut);
+            // Both name the switches that the cable was between, and nothing is known of topologies made apart.
+            let ends: Vec<Guid> = changes.keys().copied().collect();
+            prop_assert_eq!(followed.changes_since(one.id()), Some(&ends[..]));
+            prop_assert_eq!(cut.changes_since(one.id()), Some(&ends[..]));
+            prop_assert_eq!(cut.clone().changes_since(cut.id()), Some(&[][..]));
+            prop_assert_eq!(cut.changes_since(followed.id()), None);
+            prop_assert_eq!(one.changes_since(cut.id()), None);
         }
     }
 }

@@ -13,6 +13,7 @@ mod leveller;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
 
 pub(super) use self::leveller::{Budget, Ground, Leveller, Target};
 use super::super::order::Order;
@@ -162,19 +163,19 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     if moved == 0 {
         return evened;
     }
-    let mut ports = vec![Vec::new(); known.switch_count()];
+    let mut position_of = vec![None; known.top_lid().index() + 1];
     for target in by_category.iter().flatten() {
-        for switch in known.indices() {
-            let port = lfts[switch.index()].entry(target.lid);
-            if port != closed_form[switch.index()].entry(target.lid) {
-                // Fewer positions than LIDs.
-                ports[switch.index()].push((target.position as u32, port));
-            }
-        }
+        // Fewer positions than LIDs.
+        position_of[target.lid.index()] = Some(target.position as u32);
     }
-    for ports in &mut ports {
+    let of_switch = |(lft, closed_form): (&Lft, &Lft)| {
+        let moved = lft.differing(closed_form);
+        let moved = moved.filter_map(|lid| Some((position_of[lid.index()]?, lft.entry(lid))));
+        let mut ports: Vec<(u32, u8)> = moved.collect();
         ports.sort_unstable();
-    }
+        ports
+    };
+    let ports = lfts.par_iter().zip(&closed_form).map(of_switch).collect();
     evened.own = Own { ports };
     let count = evened.own.all().count();
     evened.said = format!("; {count} entries taken off the fullest links");

@@ -74,22 +74,27 @@ pub fn rebalance(
     {
         return None;
     }
-    let mut moves: Vec<(SwitchIdx, u32, u8)> = Vec::new();
-    let mut tables = Tables::default();
-    for switch in known.indices() {
-        let Some(here) = earlier.live.switches[switch.index()] else {
-            continue;
-        };
-        let (was, is) = (earlier.tables.lft(here), &lfts[switch.index()]);
-        if !was.is_shared_with(is) {
-            let moved = |target: &&Target| was.entry(target.lid) != is.entry(target.lid);
-            moves.extend(targets.iter().filter(moved).map(|target| {
-                // Fewer positions than LIDs.
-                (switch, target.position as u32, is.entry(target.lid))
-            }));
-        }
-        tables.lfts.push(is.clone());
-    }
+    let was = |switch: SwitchIdx| {
+        let here = earlier.live.switches[switch.index()];
+        here.map(|here| earlier.tables.lft(here))
+    };
+    let is_moved = |&(switch, position): &(SwitchIdx, usize)| {
+        let lid = Lid(earlier.lids[position]);
+        was(switch).is_some_and(|was| was.entry(lid) != lfts[switch.index()].entry(lid))
+    };
+    let moves = strain.leveller.moves().filter(is_moved);
+    let port = |position: usize, switch: SwitchIdx| {
+        let port = lfts[switch.index()].entry(Lid(earlier.lids[position]));
+        // Fewer positions than LIDs.
+        (switch, position as u32, port)
+    };
+    let moves: Vec<(SwitchIdx, u32, u8)> = moves
+        .map(|(switch, position)| port(position, switch))
+        .collect();
+    let here = known.indices().filter(|&switch| was(switch).is_some());
+    let tables = Tables {
+        lfts: here.map(|switch| lfts[switch.index()].clone()).collect(),
+    };
     let moved = moves.len();
     let state = State {
         present: topology.id().clone(),
@@ -195,11 +200,13 @@ impl<'a> Strain<'a> {
         }
         let target = |(position, &lid): (usize, &u16)| {
             let lid = Lid(lid);
-            let found = topology.destination_of(lid)?;
+            let found = topology
+                .destination_of(lid)
+                .filter(|_| is_wanted[lid.index()])?;
             let is_single_host = found.kind.is_host() && found.lmc.lids() == 1;
             let known_as = state.numbering.places[position].destination? as usize;
             let switch = known.destinations()[known_as].switch;
-            (is_wanted[lid.index()] && is_single_host).then(|| Target {
+            is_single_host.then(|| Target {
                 lid,
                 position,
                 column: state.numbering.column_of[switch.index()] as usize,

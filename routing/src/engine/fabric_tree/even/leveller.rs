@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use rsm_ids::Lid;
 
 use super::super::super::order::Order;
@@ -61,12 +62,18 @@ impl Budget {
         }
     }
 
+    /// Whether an entry of some switch for this LID may be moved.
+    fn may_allow(&self, lid: Lid) -> bool {
+        let block = lid.index() / BLOCK_LIDS;
+        self.changed.len() < self.blocks || self.changed.iter().any(|&(_, other)| other == block)
+    }
+
     fn allows(&self, switch: SwitchIdx, lid: Lid) -> bool {
         self.changed.len() < self.blocks || self.changed.contains(&block_of(switch, lid))
     }
 
     fn take(&mut self, switch: SwitchIdx, lid: Lid) {
-        // Who may change all blocks is not asked which.
+        // With no limit, every block may change.
         if self.blocks < usize::MAX {
             self.changed.insert(block_of(switch, lid));
         }
@@ -82,7 +89,9 @@ pub(in super::super) struct Leveller<'a> {
     ground: Ground<'a>,
     /// By switch and port: the link, by its number in the known fabric, or [`NO_LINK`].
     link_of_port: Vec<[u32; 256]>,
-    /// By link: where it leads.
+    /// By link: the switch that sends over it.
+    owner: Vec<u32>,
+    /// By link: the switch that it leads to.
     peer: Vec<u32>,
     /// By link: how long a packet takes.
     time: Vec<u64>,
@@ -90,13 +99,19 @@ pub(in super::super) struct Leveller<'a> {
     load: Vec<u64>,
     /// By switch: hosts that send from there.
     hosts: Vec<u64>,
-    /// By switch: hosts whose packets to the destination in hand come by.
+    /// Links that have more load than this are full.
+    high: u64,
+    /// The full links by the switch that sends over them.
+    full: BTreeSet<(u32, u32)>,
+    /// By switch: the round in which it was last found to send over a full link to the destination in hand.
+    passes: Vec<u32>,
+    round: u32,
+    /// By switch of this round: hosts whose packets to the destination in hand come by.
     flow: Vec<u64>,
-    /// By switch: the load of the fullest link on the way to the destination in hand.
-    fullest: Vec<u64>,
-    /// Switches by what the way to the column in hand costs.
-    by_cost: Vec<SwitchIdx>,
-    column: Option<usize>,
+    /// The switches of this round, in the end the farthest from the destination first.
+    senders: Vec<SwitchIdx>,
+    /// The entries that were moved: switch and position.
+    moves: BTreeSet<(SwitchIdx, usize)>,
 }
 
 const NO_LINK: u32 = u32::MAX;
@@ -109,6 +124,7 @@ impl<'a> Leveller<'a> {
         let mut leveller = Leveller {
             ground,
             link_of_port: vec![[NO_LINK; 256]; switches],
+            owner: vec![0; links],
             peer: vec![0; links],
             time: vec![TIME; links],
             load: vec![0; links],
@@ -116,10 +132,13 @@ impl<'a> Leveller<'a> {
                 .indices()
                 .map(|switch| ground.live.hosts(known, switch) as u64)
                 .collect(),
+            high: u64::MAX,
+            full: BTreeSet::new(),
+            passes: vec![0; switches],
+            round: 0,
             flow: vec![0; switches],
-            fullest: vec![0; switches],
-            by_cost: Vec::with_capacity(switches),
-            column: None,
+            senders: Vec::new(),
+            moves: BTreeSet::new(),
         };
         let all = || known.indices().flat_map(|switch| known.groups(switch));
         let fastest = all()
@@ -133,6 +152,7 @@ impl<'a> Leveller<'a> {
                 for (link, number) in ends.links.iter().zip(known.link_range(group)) {
                     // Fewer links than 2^32: ports of fewer switches than LIDs.
                     leveller.link_of_port[switch.index()][link.port.index()] = number as u32;
+                    leveller.owner[number] = switch.0;
                     leveller.peer[number] = ends.neighbour.0;
                     let time = fastest * TIME / u64::from(link.weight.max(1));
                     leveller.time[number] = time.min(LONGEST_TIME);
@@ -142,17 +162,9 @@ impl<'a> Leveller<'a> {
         leveller
     }
 
-    /// Moves entries for `targets`, and gives how many moves that took.
+    /// Moves entries for `targets`, those of one column next to each other, and gives how many moves that took.
     pub(super) fn level(&mut self, targets: &[Target], lfts: &mut [Lft]) -> usize {
-        for target in targets {
-            self.follow(target, lfts);
-            for place in 0..self.by_cost.len() {
-                let switch = self.by_cost[place].index();
-                if let Some(link) = self.link(switch, lfts, target) {
-                    self.load[link] += self.flow[switch] * self.time[link];
-                }
-            }
-        }
+        self.load = self.loads_of(targets, lfts);
         let full = self.load.iter().copied().max().unwrap_or(0) as f64;
         let mean = self.load.iter().sum::<u64>() as f64 / self.load.len().max(1) as f64;
         if full <= mean * UNEVEN {
@@ -172,17 +184,81 @@ impl<'a> Leveller<'a> {
         high: u64,
         budget: &mut Budget,
     ) -> usize {
+        self.set_high(high);
         let mut moved = 0;
         for _ in 0..ROUNDS {
             let before = moved;
             for target in targets {
-                moved += self.relieve(target, lfts, high, budget);
+                if self.full.is_empty() {
+                    return moved;
+                }
+                if budget.may_allow(target.lid) {
+                    moved += self.relieve(target, lfts, budget);
+                }
             }
             if moved == before {
                 break;
             }
         }
         moved
+    }
+
+    /// The entries that were moved, some of them back: switch and position of the target.
+    pub(in super::super) fn moves(&self) -> impl Iterator<Item = (SwitchIdx, usize)> + '_ {
+        self.moves.iter().copied()
+    }
+
+    fn set_high(&mut self, high: u64) {
+        self.high = high;
+        let links = self.load.iter().zip(&self.owner).zip(0u32..);
+        let full = links.filter(|((load, _), _)| **load > high);
+        self.full = full.map(|((_, &owner), link)| (owner, link)).collect();
+    }
+
+    /// By link: what packets to `targets` make of load. Columns are shared out among all processors.
+    fn loads_of(&self, targets: &[Target], lfts: &[Lft]) -> Vec<u64> {
+        let columns: Vec<&[Target]> = targets
+            .chunk_by(|one, other| one.column == other.column)
+            .collect();
+        let share = columns.len().div_ceil(rayon::current_num_threads()).max(1);
+        let none = || vec![0; self.load.len()];
+        let of_share = |columns: &[&[Target]]| {
+            let mut load = none();
+            for targets in columns {
+                self.add_loads(targets, lfts, &mut load);
+            }
+            load
+        };
+        let add = |mut one: Vec<u64>, other: Vec<u64>| {
+            one.iter_mut()
+                .zip(other)
+                .for_each(|(one, other)| *one += other);
+            one
+        };
+        let shares = columns.par_chunks(share).map(of_share);
+        shares.reduce(none, add)
+    }
+
+    /// Adds the load of packets to targets of one column, switch by switch: what a switch holds of LIDs next to each other lies
+    /// together.
+    fn add_loads(&self, targets: &[Target], lfts: &[Lft], load: &mut [u64]) {
+        let count = targets.len();
+        let hosts = self.hosts.iter();
+        let mut flow: Vec<u64> = hosts
+            .flat_map(|&hosts| std::iter::repeat_n(hosts, count))
+            .collect();
+        for switch in self.by_cost(targets[0].column).into_iter().rev() {
+            let (lft, links) = (&lfts[switch.index()], &self.link_of_port[switch.index()]);
+            for (number, target) in targets.iter().enumerate() {
+                let link = links[usize::from(lft.entry(target.lid))];
+                let flow_here = flow[switch.index() * count + number];
+                if link != NO_LINK && flow_here > 0 {
+                    let link = link as usize;
+                    flow[self.peer[link] as usize * count + number] += flow_here;
+                    load[link] += flow_here * self.time[link];
+                }
+            }
+        }
     }
 
     /// By link: packets times their time.
@@ -201,68 +277,103 @@ impl<'a> Leveller<'a> {
         (link != NO_LINK).then_some(link as usize)
     }
 
-    /// Who sends to a target through whom, and what is the fullest link on each way.
-    fn follow(&mut self, target: &Target, lfts: &[Lft]) {
-        if self.column != Some(target.column) {
-            self.column = Some(target.column);
-            self.sort(target.column);
-        }
-        self.flow.copy_from_slice(&self.hosts);
-        for place in (0..self.by_cost.len()).rev() {
-            let switch = self.by_cost[place].index();
-            let flow = self.flow[switch];
-            if flow > 0
-                && let Some(link) = self.link(switch, lfts, target)
+    /// What the way to a column costs from a switch, `None` where there is none; the destination itself has none either.
+    fn cost(&self, switch: SwitchIdx, column: usize) -> Option<u8> {
+        let cost = self.ground.tiles[column / TILE].taken[switch.index()][column % TILE];
+        (!matches!(cost, 0 | UNREACHED)).then_some(cost)
+    }
+
+    /// The switches from which a column is reached, the nearest first.
+    fn by_cost(&self, column: usize) -> Vec<SwitchIdx> {
+        let switches = self.ground.known.indices();
+        let reached = switches.filter_map(|switch| Some((self.cost(switch, column)?, switch)));
+        let mut reached: Vec<(u8, SwitchIdx)> = reached.collect();
+        reached.sort_unstable();
+        reached.into_iter().map(|(_, switch)| switch).collect()
+    }
+
+    /// Finds the switches whose packets to a target pass a full link, and how many come by each.
+    fn find_senders(&mut self, target: &Target, lfts: &[Lft]) {
+        // At most four rounds for each LID.
+        self.round += 1;
+        self.senders.clear();
+        let mut at = 0;
+        let mut last = None;
+        for &(switch, _) in &self.full {
+            if last.replace(switch) != Some(switch)
+                && let Some(link) = self.link(switch as usize, lfts, target)
+                && self.load[link] > self.high
             {
-                self.flow[self.peer[link] as usize] += flow;
+                self.passes[switch as usize] = self.round;
+                self.senders.push(SwitchIdx(switch));
             }
         }
-        self.fullest[target.switch.index()] = 0;
-        for place in 0..self.by_cost.len() {
-            let switch = self.by_cost[place].index();
-            self.fullest[switch] = match self.link(switch, lfts, target) {
-                Some(link) => self.load[link].max(self.fullest[self.peer[link] as usize]),
-                None => 0,
-            };
+        while let Some(&switch) = self.senders.get(at) {
+            at += 1;
+            self.flow[switch.index()] = self.hosts[switch.index()];
+            self.add_feeders(switch, target, lfts);
+        }
+        let mut senders: Vec<(u8, SwitchIdx)> = self
+            .senders
+            .iter()
+            .filter_map(|&switch| Some((self.cost(switch, target.column)?, switch)))
+            .collect();
+        senders.sort_unstable_by(|one, other| other.cmp(one));
+        self.senders.clear();
+        for (_, switch) in senders {
+            self.senders.push(switch);
+            if let Some(link) = self.link(switch.index(), lfts, target) {
+                let flow = self.flow[switch.index()];
+                self.change_flow(&[link], |next| next + flow);
+            }
         }
     }
 
-    /// The switches from which a column is reached, the nearest first; the destination itself is not among them.
-    fn sort(&mut self, column: usize) {
-        let tile = &self.ground.tiles[column / TILE];
-        let cost = |switch: &SwitchIdx| tile.taken[switch.index()][column % TILE];
-        self.by_cost.clear();
-        let reached = self.ground.known.indices();
-        self.by_cost
-            .extend(reached.filter(|switch| !matches!(cost(switch), 0 | UNREACHED)));
-        self.by_cost.sort_by_key(cost);
+    /// Adds the neighbours that send packets to a target through a switch. Tables follow the order: no neighbour sends down to
+    /// a switch that sends up.
+    fn add_feeders(&mut self, switch: SwitchIdx, target: &Target, lfts: &[Lft]) {
+        let Ground { known, order, .. } = self.ground;
+        let next = self.link(switch.index(), lfts, target);
+        let goes_up = next.is_some_and(|link| order.is_above(SwitchIdx(self.peer[link]), switch));
+        for group in known.groups(switch) {
+            let from = group.neighbour;
+            if self.passes[from.index()] == self.round || goes_up && order.is_above(from, switch) {
+                continue;
+            }
+            let link = self.link(from.index(), lfts, target);
+            if link.is_some_and(|link| self.peer[link] == switch.0) {
+                self.passes[from.index()] = self.round;
+                self.senders.push(from);
+            }
+        }
     }
 
-    /// Sends what goes to a target over links that have more than `high` another way, where that is better.
-    fn relieve(
-        &mut self,
-        target: &Target,
-        lfts: &mut [Lft],
-        high: u64,
-        budget: &mut Budget,
-    ) -> usize {
-        self.follow(target, lfts);
+    /// Changes what comes by the switches that links lead to, as far as they are looked at in this round.
+    fn change_flow(&mut self, links: &[usize], change: impl Fn(u64) -> u64) {
+        for &link in links {
+            let peer = self.peer[link] as usize;
+            if self.passes[peer] == self.round {
+                self.flow[peer] = change(self.flow[peer]);
+            }
+        }
+    }
+
+    /// Sends what goes to a target over full links another way, where that is better.
+    fn relieve(&mut self, target: &Target, lfts: &mut [Lft], budget: &mut Budget) -> usize {
+        self.find_senders(target, lfts);
         let mut moved = 0;
-        // The farthest first: who is nearer has been told what comes by.
-        for place in (0..self.by_cost.len()).rev() {
-            let switch = self.by_cost[place];
+        // The farthest first: a move changes what comes by the nearer ones.
+        for place in 0..self.senders.len() {
+            let switch = self.senders[place];
             let flow = self.flow[switch.index()];
-            if flow == 0
-                || self.fullest[switch.index()] <= high
-                || !budget.allows(switch, target.lid)
-            {
+            if flow == 0 || !budget.allows(switch, target.lid) {
                 continue;
             }
             let held = lfts[switch.index()].entry(target.lid);
             let now = self.way(switch, held, lfts, target);
             let most = now.iter().map(|&link| self.load[link]).max().unwrap_or(0);
             // A move before this one may have emptied it.
-            if most <= high {
+            if most <= self.high {
                 continue;
             }
             self.put(&now, flow, false);
@@ -290,12 +401,9 @@ impl<'a> Leveller<'a> {
                 continue;
             };
             self.put(&way, flow, true);
-            for &link in &now[..now.len() - 1] {
-                self.flow[self.peer[link] as usize] -= flow;
-            }
-            for &link in &way[..way.len() - 1] {
-                self.flow[self.peer[link] as usize] += flow;
-            }
+            self.change_flow(&now[..now.len() - 1], |other| other - flow);
+            self.change_flow(&way[..way.len() - 1], |other| other + flow);
+            self.moves.insert((switch, target.position));
             lfts[switch.index()].set_entry(target.lid, port);
             budget.take(switch, target.lid);
             moved += 1;
@@ -321,11 +429,22 @@ impl<'a> Leveller<'a> {
 
     fn put(&mut self, way: &[usize], flow: u64, add: bool) {
         for &link in way {
-            let load = flow * self.time[link];
+            let change = flow * self.time[link];
+            let was_full = self.load[link] > self.high;
             if add {
-                self.load[link] += load;
+                self.load[link] += change;
             } else {
-                self.load[link] -= load;
+                self.load[link] -= change;
+            }
+            let is_full = self.load[link] > self.high;
+            if was_full != is_full {
+                // Fewer links than 2^32.
+                let full = (self.owner[link], link as u32);
+                if is_full {
+                    self.full.insert(full);
+                } else {
+                    self.full.remove(&full);
+                }
             }
         }
     }
@@ -347,7 +466,7 @@ impl<'a> Leveller<'a> {
             .group_range(switch)
             .filter(|&group| {
                 let there = known.group(group).neighbour;
-                // Who is at the column is not asked: all costs are at least 1.
+                // The column's own switch has no cost here: all are at least 1.
                 live.groups.contains(group)
                     && if down != UNREACHED {
                         order.is_above(switch, there)
