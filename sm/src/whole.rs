@@ -17,6 +17,8 @@ pub enum Step {
     Proof,
     /// Who is in which partition.
     Partitions,
+    /// The trees of multicast groups.
+    Multicast,
     /// Where ports differ from the plan.
     Difference,
 }
@@ -30,6 +32,7 @@ impl fmt::Display for Step {
             Step::Order => "host order",
             Step::Proof => "proof",
             Step::Partitions => "partitions",
+            Step::Multicast => "multicast trees",
             Step::Difference => "difference",
         })
     }

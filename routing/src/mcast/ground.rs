@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 
 use rsm_ids::Lid;
 
-use super::Orientation;
-use super::reach::Reach;
+use super::delta::{GroundDelta, Side, shortened};
+use super::reach::{Reach, Slots};
+use super::{Orientation, delta};
 use crate::topology::{SwitchIdx, Topology};
 
 /// Everything about a fabric that trees depend on, whatever the groups are. Costly parts are
@@ -14,6 +15,9 @@ use crate::topology::{SwitchIdx, Topology};
 pub struct Ground {
     pub(super) orientation: Orientation,
     pub(super) unicast_follows: bool,
+    /// By switch: for how many multicast LIDs it has table entries.
+    capacities: Vec<u16>,
+    slots: Slots,
     /// Ranges of multicast LIDs that the same switches have table entries for, lowest first.
     classes: Vec<Class>,
 }
@@ -22,7 +26,6 @@ pub struct Ground {
 struct Class {
     /// One past its last multicast LID, counted from 0xC000.
     end: u16,
-    is_capable: Vec<bool>,
     reach: OnceLock<Reach>,
 }
 
@@ -36,32 +39,84 @@ impl Ground {
         orientation: Orientation,
         unicast_follows: bool,
     ) -> Ground {
-        let capacity = |switch: SwitchIdx| capacities.get(switch.index()).copied().unwrap_or(0);
-        let mut ends: Vec<u16> = topology.indices().map(capacity).collect();
-        ends.sort_unstable();
-        ends.dedup();
-        ends.retain(|&end| end > 0);
-        let classes = ends
-            .into_iter()
-            .map(|end| Class {
-                end,
-                is_capable: topology
-                    .indices()
-                    .map(|switch| capacity(switch) >= end)
-                    .collect(),
-                reach: OnceLock::new(),
-            })
-            .collect();
+        let capacities = padded(topology, capacities);
+        let class = |end| Class {
+            end,
+            reach: OnceLock::new(),
+        };
         Ground {
             orientation,
             unicast_follows,
-            classes,
+            slots: Slots::new(topology.switch_count()),
+            classes: ends(&capacities).map(class).collect(),
+            capacities,
         }
+    }
+
+    /// What [`Ground::new`] makes of `topology`, with the parts that are known of this ground, which is that of `before`; and
+    /// in what the two differ, as far as trees can depend on it.
+    ///
+    /// # Errors
+    /// Why that cannot be told, in a few words.
+    pub fn follow(
+        &self,
+        before: &Topology,
+        topology: &Topology,
+        capacities: &[u16],
+        orientation: Orientation,
+        unicast_follows: bool,
+    ) -> Result<(Ground, GroundDelta), &'static str> {
+        if !self.unicast_follows || !unicast_follows {
+            return Err("the routes follow no order");
+        }
+        let capacities = padded(topology, capacities);
+        let sides = (
+            &Side::new(before, &self.orientation),
+            &Side::new(topology, &orientation),
+        );
+        let mut delta = delta::between(sides.0, sides.1);
+        let mut kept = topology.indices().zip(&capacities);
+        let is_same = |(switch, &capacity)| {
+            let old = delta.earlier(switch);
+            old.is_none_or(|old| self.capacities[old.index()] == capacity)
+        };
+        if !kept.all(is_same) {
+            return Err("a switch has entries for other multicast LIDs than before");
+        }
+        let slots = self.slots.follow(&delta);
+        let mut classes = Vec::new();
+        for end in ends(&capacities) {
+            let is_capable = capable(&capacities, end);
+            let was_capable = capable(&self.capacities, end);
+            let shortened = shortened((sides.0, &was_capable), (sides.1, &is_capable), &delta);
+            delta.shortened.push(shortened);
+            let known = self.classes.iter().find(|class| class.end == end);
+            let reach = known.and_then(|class| class.reach.get());
+            let reach =
+                reach.map(|reach| reach.follow(topology, &orientation, is_capable, &slots, &delta));
+            classes.push(Class {
+                end,
+                reach: reach.map_or_else(OnceLock::new, OnceLock::from),
+            });
+        }
+        let ground = Ground {
+            orientation,
+            unicast_follows,
+            capacities,
+            slots,
+            classes,
+        };
+        Ok((ground, delta))
     }
 
     /// Which way is up.
     pub fn orientation(&self) -> &Orientation {
         &self.orientation
+    }
+
+    /// Whether no unicast route goes up after it went down.
+    pub fn unicast_follows(&self) -> bool {
+        self.unicast_follows
     }
 
     /// The number of the class that a multicast LID is in; `None` where no switch has an entry for it.
@@ -73,11 +128,34 @@ impl Ground {
 
     /// What can be reached over the switches of a class.
     pub(super) fn reach(&self, topology: &Topology, class: usize) -> &Reach {
-        let class = &self.classes[class];
-        class
-            .reach
-            .get_or_init(|| Reach::new(topology, &self.orientation, &class.is_capable))
+        let Class { end, reach } = &self.classes[class];
+        reach.get_or_init(|| {
+            let is_capable = capable(&self.capacities, *end);
+            Reach::new(topology, &self.orientation, is_capable, &self.slots)
+        })
     }
+
+    /// The number that stands for a switch in the sets of [`Reach`].
+    pub(super) fn slot(&self, switch: SwitchIdx) -> usize {
+        self.slots.of(switch)
+    }
+}
+
+fn padded(topology: &Topology, capacities: &[u16]) -> Vec<u16> {
+    let capacity = |switch: SwitchIdx| capacities.get(switch.index()).copied().unwrap_or(0);
+    topology.indices().map(capacity).collect()
+}
+
+/// Where the multicast LIDs end that some switch has entries for, lowest first.
+fn ends(capacities: &[u16]) -> impl Iterator<Item = u16> + use<> {
+    let mut ends = capacities.to_vec();
+    ends.sort_unstable();
+    ends.dedup();
+    ends.into_iter().filter(|&end| end > 0)
+}
+
+fn capable(capacities: &[u16], end: u16) -> Vec<bool> {
+    capacities.iter().map(|&capacity| capacity >= end).collect()
 }
 
 /// A multicast LID counted from 0xC000.

@@ -30,7 +30,7 @@ struct Node {
     mask: PortMask,
 }
 
-/// The masks of the tree in which `members` hang from `top`; sorted, none empty.
+/// The masks of the tree in which `members`, sorted by switch, hang from `top`; sorted, none empty.
 ///
 /// `depth` tells how deep each switch hangs, `up` by which link: to one that hangs one hop higher.
 /// Bits that no packet would need are not set: none lead to where only senders are. Nor is any
@@ -42,11 +42,11 @@ pub(super) fn grow(
     up: impl Fn(SwitchIdx) -> Option<Up>,
 ) -> Vec<(SwitchIdx, PortMask)> {
     let mut nodes: BTreeMap<SwitchIdx, Node> = BTreeMap::new();
-    for member in members {
-        climb(&mut nodes, member.switch, top, &up);
-        let node = nodes.entry(member.switch).or_default();
-        node.members += 1;
-        if member.receives {
+    for at in members.chunk_by(|a, b| a.switch == b.switch) {
+        climb(&mut nodes, at[0].switch, top, &up);
+        let node = nodes.entry(at[0].switch).or_default();
+        node.members += at.len();
+        for member in at.iter().filter(|member| member.receives) {
             node.receivers += 1;
             node.mask.insert(member.port);
         }

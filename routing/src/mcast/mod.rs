@@ -8,10 +8,13 @@
 //! that cannot be had (routes without an orientation, members without a common top), other trees are
 //! tried and only taken where the dependencies prove acyclic together.
 //!
-//! [`plan`] is incremental twice over. Groups that are as they were keep their trees untouched;
-//! and a tree that changes keeps every branch that switches hold already, as long as it is among
+//! A tree that changes keeps every branch that switches hold already, as long as it is among
 //! the shortest: a join adds a branch, a leave takes one away, a broken link moves what hung on it.
+//! So a tree that switches hold as it is, and that no difference of the fabric concerns, would be
+//! planned as it is: [`follow`] finds what [`plan`] does, and looks at the other trees only.
 
+mod delta;
+mod follow;
 mod ground;
 mod grow;
 mod orientation;
@@ -25,6 +28,8 @@ use std::sync::Arc;
 
 use rsm_ids::{Lid, PortNum};
 
+pub use delta::GroundDelta;
+pub use follow::{Earlier, Followed, follow};
 pub use ground::Ground;
 pub use orientation::Orientation;
 pub use plan::{Held, Job, plan};
@@ -90,13 +95,13 @@ pub struct Trees {
 
 impl Trees {
     /// The multicast forwarding table of each of `switches` switches, by number.
-    pub fn tables(&self, switches: usize) -> Vec<Mft> {
+    pub fn tables(&self, switches: usize) -> Vec<Arc<Mft>> {
         let mut tables = vec![Mft::default(); switches];
         for (&mlid, tree) in &self.by_mlid {
             for &(switch, mask) in &tree.masks {
                 tables[switch.index()].set(mlid, mask);
             }
         }
-        tables
+        tables.into_iter().map(Arc::new).collect()
     }
 }

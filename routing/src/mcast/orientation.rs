@@ -52,6 +52,11 @@ impl Orientation {
         self.position[high.index()] < self.position[low.index()]
     }
 
+    /// How many switches lie higher than this one in the order.
+    pub(super) fn place(&self, switch: SwitchIdx) -> u32 {
+        self.position[switch.index()]
+    }
+
     /// The switches, the highest first.
     pub fn highest_first(&self) -> &[SwitchIdx] {
         &self.highest_first

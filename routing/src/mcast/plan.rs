@@ -31,8 +31,6 @@ pub struct Job<'a> {
     pub groups: &'a [Arc<Group>],
     /// What switches hold.
     pub held: &'a Held<'a>,
-    /// Trees that were made for the same topology, routes and ground. Groups that are equal keep them.
-    pub previous: Option<&'a Trees>,
 }
 
 /// Members that the same switches can join.
@@ -49,18 +47,22 @@ struct Site {
 /// can wait for each other, unicast routes included, unless those close one by themselves. Members that
 /// no such tree serves are in none of [`Tree::parts`].
 pub fn plan(job: &Job<'_>) -> Trees {
-    let kept = |group: &Arc<Group>| {
-        let tree = job.previous?.by_mlid.get(&group.mlid)?;
-        let stays = job.ground.unicast_follows
-            && tree.is_oriented
-            && (Arc::ptr_eq(&tree.group, group) || tree.group == *group);
-        stays.then(|| tree.clone())
-    };
-    let sites: Vec<(usize, Site)> = job
-        .groups
+    let groups: Vec<&Arc<Group>> = job.groups.iter().collect();
+    let (mut trees, homeless) = plan_oriented(job, &groups);
+    if !homeless.is_empty() || !job.ground.unicast_follows {
+        span::settle(job, &mut trees, homeless);
+    }
+    let trees = trees.into_iter().map(|tree| Arc::new(sorted(tree)));
+    Trees {
+        by_mlid: trees.map(|tree| (tree.group.mlid, tree)).collect(),
+    }
+}
+
+/// A tree by the ground's orientation for each of `groups`, and those of their members that have no common top.
+pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>, Vec<Homeless>) {
+    let sites: Vec<(usize, Site)> = groups
         .par_iter()
         .enumerate()
-        .filter(|(_, group)| kept(group).is_none())
         .flat_map_iter(|(index, group)| {
             let sites = find_sites(job, group);
             sites.into_iter().map(move |site| (index, site))
@@ -83,7 +85,7 @@ pub fn plan(job: &Job<'_>) -> Trees {
         .map(|(index, site)| match site.top {
             Some(top) => {
                 let depth = &depths[&(site.class, top)];
-                let mlid = job.groups[*index].mlid;
+                let mlid = groups[*index].mlid;
                 grow(&site.members, top, depth, |switch| {
                     way_up(job, mlid, depth, switch)
                 })
@@ -92,10 +94,9 @@ pub fn plan(job: &Job<'_>) -> Trees {
         })
         .collect();
 
-    let mut trees: Vec<Tree> = job
-        .groups
+    let mut trees: Vec<Tree> = groups
         .iter()
-        .map(|group| Tree {
+        .map(|&group| Tree {
             group: group.clone(),
             masks: Vec::new(),
             parts: Vec::new(),
@@ -115,27 +116,14 @@ pub fn plan(job: &Job<'_>) -> Trees {
             });
         }
     }
-    let mut settled: Vec<Arc<Tree>> = job.groups.iter().filter_map(kept).collect();
-    if !homeless.is_empty() || !job.ground.unicast_follows {
-        span::settle(job, &mut trees, &settled, homeless);
-    }
-    let stays: BTreeSet<Lid> = settled.iter().map(|tree| tree.group.mlid).collect();
-    settled.extend(
-        trees
-            .into_iter()
-            .filter(|tree| !stays.contains(&tree.group.mlid))
-            .map(|mut tree| {
-                tree.masks.sort_unstable_by_key(|&(switch, _)| switch);
-                tree.parts.sort_unstable();
-                Arc::new(tree)
-            }),
-    );
-    Trees {
-        by_mlid: settled
-            .into_iter()
-            .map(|tree| (tree.group.mlid, tree))
-            .collect(),
-    }
+    (trees, homeless)
+}
+
+/// The tree with its parts and masks in their order.
+pub(super) fn sorted(mut tree: Tree) -> Tree {
+    tree.masks.sort_unstable_by_key(|&(switch, _)| switch);
+    tree.parts.sort_unstable();
+    tree
 }
 
 /// The members of a group by island, with a top for each. What no tree can serve is left out.
@@ -150,7 +138,7 @@ fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     let mut islands: BTreeMap<u32, Vec<Member>> = BTreeMap::new();
     for &member in &group.members {
         if reach.is_capable(member.switch) {
-            let island = reach.island(member.switch);
+            let island = reach.island(job.topology, member.switch);
             islands.entry(island).or_default().push(member);
         }
     }
@@ -167,15 +155,13 @@ fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
 /// The switch that members are to hang from: that from which most of them hang now, if it reaches them
 /// all; else one of those from which they hang least deep, which multicast LIDs take in turns.
 fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Option<SwitchIdx> {
-    let mut switches = FixedBitSet::with_capacity(job.topology.switch_count());
-    for member in members {
-        switches.insert(member.switch.index());
-    }
+    let mut switches = FixedBitSet::new();
     let mut found: BTreeMap<SwitchIdx, SwitchIdx> = BTreeMap::new();
     let mut votes: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
-    for switch in switches.ones() {
-        // Fewer switches than LIDs.
-        let top = held_top(job, reach, mlid, SwitchIdx(switch as u32), &mut found);
+    for at in members.chunk_by(|a, b| a.switch == b.switch) {
+        let switch = at[0].switch;
+        switches.grow_and_insert(job.ground.slot(switch));
+        let top = held_top(job, reach, mlid, switch, &mut found);
         *votes.entry(top).or_default() += 1;
     }
     let kept = votes
@@ -214,8 +200,9 @@ fn held_top(
             break top;
         }
         passed.push(switch);
+        let own = held(job, switch, mlid);
         let mut ups = ups(job, switch).filter(|up| reach.is_capable(up.parent));
-        match ups.find(|up| is_link_held(job, mlid, switch, up)) {
+        match ups.find(|up| is_link_held(job, mlid, own, up)) {
             Some(up) => switch = up.parent,
             None => break switch,
         }
@@ -239,9 +226,9 @@ fn ups<'a>(job: &'a Job<'_>, switch: SwitchIdx) -> impl Iterator<Item = Up> + 'a
         })
 }
 
-/// Whether packets to the multicast LID pass a link in either direction.
-fn is_link_held(job: &Job<'_>, mlid: Lid, switch: SwitchIdx, up: &Up) -> bool {
-    held(job, switch, mlid).contains(up.port) || held(job, up.parent, mlid).contains(up.parent_port)
+/// Whether packets to the multicast LID pass a link in either direction; `own` is what its lower end holds.
+fn is_link_held(job: &Job<'_>, mlid: Lid, own: PortMask, up: &Up) -> bool {
+    own.contains(up.port) || held(job, up.parent, mlid).contains(up.parent_port)
 }
 
 /// The link by which a switch hangs from one that is one hop nearer to the top: that which is held, or
@@ -249,7 +236,8 @@ fn is_link_held(job: &Job<'_>, mlid: Lid, switch: SwitchIdx, up: &Up) -> bool {
 fn way_up(job: &Job<'_>, mlid: Lid, depth: &[u16], switch: SwitchIdx) -> Option<Up> {
     let nearer = depth[switch.index()].checked_sub(1)?;
     let ways = || ups(job, switch).filter(|up| depth[up.parent.index()] == nearer);
-    if let Some(kept) = ways().find(|up| is_link_held(job, mlid, switch, up)) {
+    let own = held(job, switch, mlid);
+    if let Some(kept) = ways().find(|up| is_link_held(job, mlid, own, up)) {
         return Some(kept);
     }
     let mut parents: Vec<SwitchIdx> = ways().map(|up| up.parent).collect();

@@ -1,71 +1,189 @@
 //! Who can be reached going down only, over switches that can multicast.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
 
-use super::Orientation;
+use super::{GroundDelta, Orientation};
 use crate::topology::{SwitchIdx, Topology};
 
 /// No number of hops.
 pub(super) const FAR: u16 = u16::MAX;
 
+/// Numbers that stand for switches in sets, and stay when other switches come and go.
+#[derive(Debug)]
+pub(super) struct Slots {
+    by_switch: Vec<u32>,
+    /// Those of switches that have gone.
+    free: Vec<u32>,
+    count: usize,
+}
+
+impl Slots {
+    pub(super) fn new(switches: usize) -> Slots {
+        Slots {
+            by_switch: (0..switches as u32).collect(),
+            free: Vec::new(),
+            count: switches,
+        }
+    }
+
+    /// The slots of the fabric after `delta`: switches that stay keep theirs.
+    pub(super) fn follow(&self, delta: &GroundDelta) -> Slots {
+        let mut slots = Slots {
+            by_switch: self.by_switch.clone(),
+            free: self.free.clone(),
+            count: self.count,
+        };
+        if delta.is_renumbered() {
+            let gone = delta.gone.iter().map(|old| self.by_switch[old.index()]);
+            slots.free.extend(gone);
+            let switches = self.by_switch.len() - delta.gone.len() + delta.came.len();
+            // Fewer switches than LIDs.
+            let switches = (0..switches as u32).map(SwitchIdx);
+            slots.by_switch = switches
+                .map(|switch| match delta.earlier(switch) {
+                    Some(old) => self.by_switch[old.index()],
+                    None => slots.free.pop().unwrap_or_else(|| {
+                        slots.count += 1;
+                        slots.count as u32 - 1
+                    }),
+                })
+                .collect();
+        }
+        slots
+    }
+
+    pub(super) fn of(&self, switch: SwitchIdx) -> usize {
+        self.by_switch[switch.index()] as usize
+    }
+}
+
 /// Reachability downwards.
 #[derive(Debug)]
 pub(super) struct Reach {
     is_capable: Vec<bool>,
-    /// By switch: itself and every switch that paths down lead to; empty where it cannot multicast.
-    below: Vec<FixedBitSet>,
+    /// By switch: the slots of itself and of every switch that paths down lead to; none where it cannot multicast.
+    below: Vec<Arc<FixedBitSet>>,
     /// By switch: hops of the longest way down.
     height: Vec<u32>,
-    /// By switch: the number of its island, the switches that links between capable ones join.
-    island: Vec<u32>,
+    /// By switch: the number of its island, the switches that links between capable ones join. `None` where all switches are
+    /// capable: islands are the topology's components then.
+    island: Option<Vec<u32>>,
 }
 
 impl Reach {
     pub(super) fn new(
         topology: &Topology,
         orientation: &Orientation,
-        is_capable: &[bool],
+        is_capable: Vec<bool>,
+        slots: &Slots,
     ) -> Reach {
         let count = topology.switch_count();
-        let mut below = vec![FixedBitSet::new(); count];
-        let mut height = vec![0; count];
+        let mut reach = Reach {
+            island: islands(topology, &is_capable),
+            below: vec![Arc::default(); count],
+            height: vec![0; count],
+            is_capable,
+        };
         for &switch in orientation.highest_first().iter().rev() {
-            if !is_capable[switch.index()] {
+            if reach.is_capable(switch) {
+                let (below, height) = reach.look_down(topology, orientation, switch, slots);
+                reach.below[switch.index()] = Arc::new(below);
+                reach.height[switch.index()] = height;
+            }
+        }
+        reach
+    }
+
+    /// What [`Reach::new`] makes of the fabric after `delta`: only switches above a difference are looked at.
+    pub(super) fn follow(
+        &self,
+        topology: &Topology,
+        orientation: &Orientation,
+        is_capable: Vec<bool>,
+        slots: &Slots,
+        delta: &GroundDelta,
+    ) -> Reach {
+        let earlier = || topology.indices().map(|switch| delta.earlier(switch));
+        let mut reach = Reach {
+            island: islands(topology, &is_capable),
+            below: earlier()
+                .map(|old| old.map_or_else(Arc::default, |old| self.below[old.index()].clone()))
+                .collect(),
+            height: earlier()
+                .map(|old| old.map_or(0, |old| self.height[old.index()]))
+                .collect(),
+            is_capable,
+        };
+        // The lowest first: what lies below a switch is known when it is looked at.
+        let place = |switch: SwitchIdx| (Reverse(orientation.place(switch)), switch);
+        let mut due: BTreeSet<_> = delta.lower.iter().map(|&switch| place(switch)).collect();
+        while let Some((_, switch)) = due.pop_first() {
+            if !reach.is_capable(switch) {
                 continue;
             }
-            let mut own = FixedBitSet::with_capacity(count);
-            own.insert(switch.index());
-            for group in topology.groups(switch) {
-                let low = group.neighbour;
-                if is_capable[low.index()] && orientation.is_above(switch, low) {
-                    own.union_with(&below[low.index()]);
-                    height[switch.index()] = height[switch.index()].max(height[low.index()] + 1);
-                }
+            let (below, height) = reach.look_down(topology, orientation, switch, slots);
+            let known = (&*reach.below[switch.index()], reach.height[switch.index()]);
+            if known == (&below, height) {
+                continue;
             }
-            below[switch.index()] = own;
+            reach.below[switch.index()] = Arc::new(below);
+            reach.height[switch.index()] = height;
+            let neighbours = topology.groups(switch).map(|group| group.neighbour);
+            let above = neighbours.filter(|&high| orientation.is_above(high, switch));
+            due.extend(above.map(place));
         }
-        Reach {
-            island: islands(topology, is_capable),
-            is_capable: is_capable.to_vec(),
-            below,
-            height,
+        reach
+    }
+
+    /// What lies below a capable switch, by what lies below its neighbours, and its height.
+    fn look_down(
+        &self,
+        topology: &Topology,
+        orientation: &Orientation,
+        switch: SwitchIdx,
+        slots: &Slots,
+    ) -> (FixedBitSet, u32) {
+        let mut below = FixedBitSet::with_capacity(slots.count);
+        below.insert(slots.of(switch));
+        let mut height = 0;
+        for group in topology.groups(switch) {
+            let low = group.neighbour;
+            if self.is_capable(low) && orientation.is_above(switch, low) {
+                below.union_with(&self.below[low.index()]);
+                height = height.max(self.height[low.index()] + 1);
+            }
         }
+        (below, height)
     }
 
     pub(super) fn is_capable(&self, switch: SwitchIdx) -> bool {
         self.is_capable[switch.index()]
     }
 
-    pub(super) fn island(&self, switch: SwitchIdx) -> u32 {
-        self.island[switch.index()]
+    /// The number of a switch's island; islands are numbered in the order of their lowest switches.
+    pub(super) fn island(&self, topology: &Topology, switch: SwitchIdx) -> u32 {
+        match &self.island {
+            Some(island) => island[switch.index()],
+            // Fewer components than switches.
+            None => topology.component_of(switch) as u32,
+        }
     }
 
-    /// Whether paths down lead from `top` to all of `switches`.
+    /// Whether `low` lies below `high`, or is it; by slot.
+    pub(super) fn is_below(&self, low: usize, high: SwitchIdx) -> bool {
+        self.below[high.index()].contains(low)
+    }
+
+    /// Whether paths down lead from `top` to all of `switches`, which are slots.
     pub(super) fn covers(&self, top: SwitchIdx, switches: &FixedBitSet) -> bool {
         switches.is_subset(&self.below[top.index()])
     }
 
-    /// The switches that all of `switches` can hang from, those from which they hang least deep.
+    /// The switches that all of `switches`, which are slots, can hang from, those from which they hang least deep.
     pub(super) fn tops(&self, topology: &Topology, switches: &FixedBitSet) -> Vec<SwitchIdx> {
         let mut tops = Vec::new();
         let mut lowest = u32::MAX;
@@ -113,7 +231,10 @@ impl Reach {
     }
 }
 
-fn islands(topology: &Topology, is_capable: &[bool]) -> Vec<u32> {
+fn islands(topology: &Topology, is_capable: &[bool]) -> Option<Vec<u32>> {
+    if is_capable.iter().all(|&is_capable| is_capable) {
+        return None;
+    }
     let mut island = vec![u32::MAX; topology.switch_count()];
     for first in topology.indices() {
         if island[first.index()] != u32::MAX {
@@ -132,5 +253,5 @@ fn islands(topology: &Topology, is_capable: &[bool]) -> Vec<u32> {
             }
         }
     }
-    island
+    Some(island)
 }

@@ -1,7 +1,6 @@
 //! Trees where no orientation helps: any tree whose dependencies prove to close no circle.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::grow::{Up, grow};
 use super::plan::Job;
@@ -26,23 +25,14 @@ pub(super) struct Homeless {
 /// with the unicast routes and the other trees.
 ///
 /// Where the routes go by no orientation, the trees of `trees` are proved first; those too lose their
-/// places if they fail. `settled` has trees that stay.
-pub(super) fn settle(
-    job: &Job<'_>,
-    trees: &mut [Tree],
-    settled: &[Arc<Tree>],
-    homeless: Vec<Homeless>,
-) {
+/// places if they fail.
+pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>) {
     let mut homeless = homeless;
     let mut needs = Dependencies::of(job.topology, job.tables);
     // Routes that can deadlock by themselves are the operator's decision; trees make it no worse.
     let nothing_to_lose = !needs.is_acyclic();
     let mut all = needs.clone();
     for tree in trees.iter() {
-        all.add_multicast(&tree.masks);
-    }
-    for tree in settled {
-        needs.add_multicast(&tree.masks);
         all.add_multicast(&tree.masks);
     }
     if nothing_to_lose || all.is_acyclic() {
@@ -54,14 +44,15 @@ pub(super) fn settle(
     for one in homeless {
         let reach = job.ground.reach(job.topology, one.class);
         if let Some(member) = one.members.first() {
-            let island = reach.island(member.switch);
+            let island = reach.island(job.topology, member.switch);
             by_island.entry((one.class, island)).or_default().push(one);
         }
     }
     for ((class, island), homeless) in by_island {
         let reach = job.ground.reach(job.topology, class);
         let tops = job.ground.orientation().highest_first().iter().copied();
-        let tops = tops.filter(|&top| reach.is_capable(top) && reach.island(top) == island);
+        let tops =
+            tops.filter(|&top| reach.is_capable(top) && reach.island(job.topology, top) == island);
         for top in tops.take(TOPS_TRIED) {
             let masks = span(job, reach, top, &homeless);
             let mut with = needs.clone();

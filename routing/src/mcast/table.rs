@@ -31,6 +31,12 @@ impl PortMask {
         self.0[port.index() / WORD_BITS] >> (port.index() % WORD_BITS) & 1 != 0
     }
 
+    /// Whether some port is in both sets.
+    pub fn intersects(&self, other: &PortMask) -> bool {
+        let mut words = self.0.iter().zip(&other.0);
+        words.any(|(here, there)| here & there != 0)
+    }
+
     /// Whether no port is.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]
@@ -119,6 +125,17 @@ impl Mft {
         self.masks.iter().map(|(&mlid, &mask)| (mlid, mask))
     }
 
+    /// The multicast LIDs that the two tables have other output ports for, lowest first.
+    pub fn differing(&self, other: &Mft) -> impl Iterator<Item = Lid> + use<> {
+        let gone = other.entries();
+        let gone = gone.filter(|(mlid, _)| !self.masks.contains_key(mlid));
+        let here = self.entries();
+        let here = here.filter(|&(mlid, mask)| other.mask(mlid) != mask);
+        let mut differing: Vec<Lid> = here.chain(gone).map(|(mlid, _)| mlid).collect();
+        differing.sort_unstable();
+        differing.into_iter()
+    }
+
     /// The masks of the 32 multicast LIDs from `0xC000 + 32 * index` on, for ports `16 * position`
     /// to `16 * position + 15`, as the MulticastForwardingTable attribute carries them.
     pub fn block(&self, index: usize, position: usize) -> [u16; BLOCK_MLIDS] {
@@ -174,7 +191,12 @@ mod tests {
         assert_eq!(mft.block(1, 1), expected);
         assert_eq!(mft.block(511, 0)[30], 1 << 3);
         assert_eq!(mft.block(512, 0), [0; BLOCK_MLIDS]);
+        let before = mft.clone();
         mft.set(Lid(0xFFFE), PortMask::EMPTY);
         assert_eq!(mft.top(), Some(Lid(0xC021)));
+        mft.set(Lid(0xC005), mask);
+        let differing = [Lid(0xC005), Lid(0xFFFE)];
+        assert!(mft.differing(&before).eq(differing) && before.differing(&mft).eq(differing));
+        assert_eq!(mft.differing(&mft).count(), 0);
     }
 }

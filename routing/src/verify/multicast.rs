@@ -1,7 +1,6 @@
 //! What multicast masks do with packets, and whether they can deadlock with the unicast routes.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, Lid, PortNum};
 
@@ -65,15 +64,15 @@ pub enum MulticastWitness {
 /// Checks the masks of trees against their members, and their dependencies together with those of the unicast
 /// `tables`.
 ///
-/// Trees that are in `proven` by the same address are not looked at again; give them only where topology, tables and
-/// orientation are the same as then. With an `orientation` that the unicast tables are known to follow, trees that
+/// Only the trees of `looked_at` are looked at, if that is said: give it where all others follow the orientation, were proved
+/// without a fault, and have the links that they had then. With an `orientation` that the unicast tables are known to follow, trees that
 /// follow it as well need no further proof; all others are proved together.
 pub fn verify_multicast(
     topology: &Topology,
     tables: &Tables,
     orientation: Option<&Orientation>,
     trees: &Trees,
-    proven: Option<&Trees>,
+    looked_at: Option<&BTreeSet<Lid>>,
 ) -> MulticastReport {
     let mut report = MulticastReport {
         groups: trees.by_mlid.len(),
@@ -83,10 +82,8 @@ pub fn verify_multicast(
     };
     let mut all_follow = orientation.is_some();
     for (mlid, tree) in &trees.by_mlid {
-        let known = proven.and_then(|proven| proven.by_mlid.get(mlid));
         report.unserved += tree.unserved() as u64;
-        if known.is_some_and(|known| Arc::ptr_eq(known, tree)) {
-            all_follow &= tree.is_oriented;
+        if looked_at.is_some_and(|looked_at| !looked_at.contains(mlid)) {
             continue;
         }
         let walk = Walk::new(topology, tree);
@@ -207,28 +204,38 @@ impl<'a> Walk<'a> {
 
     /// Whether packets leave to exactly the ports that receive.
     fn check_exits(&self, report: &mut MulticastReport) {
-        for member in self.tree.parts.iter().flatten() {
-            if member.receives && !self.tree.mask(member.switch).contains(member.port) {
-                report.unreached += 1;
-                self.missing(report, member.switch, member.port);
+        for part in &self.tree.parts {
+            for at in part.chunk_by(|a, b| a.switch == b.switch) {
+                let mask = self.tree.mask(at[0].switch);
+                for member in at.iter().filter(|member| member.receives) {
+                    if !mask.contains(member.port) {
+                        report.unreached += 1;
+                        self.missing(report, member.switch, member.port);
+                    }
+                }
             }
         }
-        let receives = |switch: SwitchIdx, port: PortNum| {
-            let members = &self.tree.group.members;
-            members
-                .binary_search_by_key(&(switch, port), |member| (member.switch, member.port))
-                .is_ok_and(|place| members[place].receives)
-        };
         for &(switch, mask) in &self.tree.masks {
-            for port in mask.ports() {
-                let leads_to = self.topology.port_use(switch, port);
-                if !matches!(leads_to, PortUse::Link { .. }) && !receives(switch, port) {
+            let receivers = self.receivers(switch);
+            for port in mask.ports().filter(|&port| !receivers.contains(port)) {
+                if !matches!(self.topology.port_use(switch, port), PortUse::Link { .. }) {
                     report.strays += 1;
                     let make = |mlid, switch, port| MulticastWitness::Stray { mlid, switch, port };
                     self.witness(report, make, switch, port);
                 }
             }
         }
+    }
+
+    /// The ports of a switch that receive in the group.
+    fn receivers(&self, switch: SwitchIdx) -> PortMask {
+        let members = &self.tree.group.members;
+        let first = members.partition_point(|member| member.switch < switch);
+        let at = members[first..].iter();
+        let at = at.take_while(|member| member.switch == switch);
+        at.filter(|member| member.receives)
+            .map(|member| member.port)
+            .collect()
     }
 
     /// Whether what hangs together with `first` is a tree that has all of `part`, and passes on in each direction
@@ -242,10 +249,10 @@ impl<'a> Walk<'a> {
         report: &mut MulticastReport,
     ) {
         let mut counts: BTreeMap<SwitchIdx, Count> = BTreeMap::new();
-        for member in part {
-            let count = counts.entry(member.switch).or_default();
-            count.members += 1;
-            count.receivers += usize::from(member.receives);
+        for at in part.chunk_by(|a, b| a.switch == b.switch) {
+            let count = counts.entry(at[0].switch).or_default();
+            count.members += at.len();
+            count.receivers += at.iter().filter(|member| member.receives).count();
         }
         let met = self.meet(number, first, reached, report);
         let whole = counts

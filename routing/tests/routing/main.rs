@@ -9,6 +9,7 @@ mod ibnetdiscover_round_trip;
 mod ibsim_loads;
 mod lanes;
 mod multicast;
+mod multicast_follow;
 mod nue;
 mod picture;
 mod prefixes;

@@ -56,10 +56,6 @@ impl Bed {
     }
 
     fn plan(&self, groups: &[Arc<Group>], held: &Trees) -> Trees {
-        self.plan_after(groups, held, None)
-    }
-
-    fn plan_after(&self, groups: &[Arc<Group>], held: &Trees, previous: Option<&Trees>) -> Trees {
         let held = |switch: SwitchIdx, mlid: Lid| {
             let tree = held.by_mlid.get(&mlid);
             tree.map_or(PortMask::EMPTY, |tree| tree.mask(switch))
@@ -70,7 +66,6 @@ impl Bed {
             ground: &self.ground,
             groups,
             held: &held,
-            previous,
         })
     }
 
@@ -309,27 +304,6 @@ fn a_broken_link_moves_what_hung_on_it() {
         }
     }
     assert!((1..12).contains(&moved), "{moved}");
-}
-
-#[test]
-fn equal_groups_keep_their_trees() {
-    let bed = Bed::ranked(tree());
-    let all = hosts(&bed.topology);
-    let groups = [group(MLID, all.clone()), group(Lid(0xC002), all.clone())];
-    let before = bed.plan(&groups, &Trees::default());
-    let fewer = [groups[0].clone(), group(Lid(0xC002), all[1..].to_vec())];
-    let after = bed.plan_after(&fewer, &before, Some(&before));
-    assert!(Arc::ptr_eq(&before.by_mlid[&MLID], &after.by_mlid[&MLID]));
-    assert_eq!(after, bed.plan(&fewer, &before));
-    bed.assert_sound(&after);
-    let report = verify_multicast(
-        &bed.topology,
-        &bed.routing.tables,
-        Some(bed.ground.orientation()),
-        &after,
-        Some(&before),
-    );
-    assert!(report.credit_loop_free && report.loop_free);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 
 use crate::fabric::{Fabric, NodeIx, PortRef};
-use crate::plan::groups::GroupSet;
-use crate::plan::multicast::HeldMasks;
+use crate::plan::groups::{GroupSet, Members};
+use crate::sweep::mft_image::HeldMasks;
 
 /// How long they stay: longer than hosts take to join again once they are told that they have to, by the thousand.
 pub const FOUND_FOR: Duration = Duration::from_secs(300);
@@ -27,10 +27,14 @@ pub(super) enum Found {
     /// It does not, and what switches hold is to be looked at.
     Due,
     /// Until then, by multicast LID: who was found and has not spoken since, by port GUID; whether it receives.
-    Until(Time, BTreeMap<Lid, BTreeMap<Guid, bool>>),
+    Until(Time, BTreeMap<Lid, BTreeMap<Guid, bool>>, Joined),
     /// Nobody is a member any more who did not join.
     Over,
 }
+
+/// By multicast LID: the members that were known to take part when [`Found::with`] joined those that were found with them, and
+/// what came of it. The same members make the same set, so that nothing seems to have changed.
+type Joined = BTreeMap<Lid, (Option<Arc<Members>>, Arc<Members>)>;
 
 impl Found {
     /// Looks at what switches hold as soon as somebody else takes part: others may have written it.
@@ -42,12 +46,13 @@ impl Found {
     pub(super) fn look(
         &mut self,
         fabric: &Fabric,
-        masks: &[HeldMasks],
+        masks: &HeldMasks,
         groups: &GroupSet,
         now: Time,
     ) {
         if matches!(self, Found::Due) {
-            *self = Found::Until(now + FOUND_FOR, members(fabric, masks, groups));
+            let found = members(fabric, masks, groups);
+            *self = Found::Until(now + FOUND_FOR, found, Joined::new());
             self.heard(groups);
         }
     }
@@ -61,28 +66,46 @@ impl Found {
                 Found::Over
             };
         }
-        let Found::Until(_, found) = self else {
+        let Found::Until(_, found, joined) = self else {
             return;
         };
         for (mlid, members) in &groups.by_mlid {
             if let Some(ports) = found.get_mut(mlid) {
+                let before = ports.len();
                 ports.retain(|guid, _| !members.ports.contains_key(guid));
+                if ports.len() < before {
+                    joined.remove(mlid);
+                }
             }
         }
         found.retain(|_, ports| !ports.is_empty());
     }
 
     /// `groups`, with those who were found.
-    pub(super) fn with(&self, groups: &Arc<GroupSet>) -> Arc<GroupSet> {
-        let Found::Until(_, found) = self else {
+    pub(super) fn with(&mut self, groups: &Arc<GroupSet>) -> Arc<GroupSet> {
+        let Found::Until(_, found, joined) = self else {
             return groups.clone();
         };
         let mut all = GroupSet::clone(groups);
         for (&mlid, ports) in found {
-            let members = Arc::make_mut(all.by_mlid.entry(mlid).or_default());
-            for (&guid, &receives) in ports {
-                *members.ports.entry(guid).or_default() |= receives;
-            }
+            let known = groups.by_mlid.get(&mlid);
+            let is_same = |(before, _): &&(Option<Arc<Members>>, _)| {
+                before.as_ref().map(Arc::as_ptr) == known.map(Arc::as_ptr)
+            };
+            let members = match joined.get(&mlid).filter(is_same) {
+                Some((_, members)) => members.clone(),
+                None => {
+                    let mut members =
+                        known.map_or_else(Members::default, |known| (**known).clone());
+                    for (&guid, &receives) in &*ports {
+                        *members.ports.entry(guid).or_default() |= receives;
+                    }
+                    let members = Arc::new(members);
+                    joined.insert(mlid, (known.cloned(), members.clone()));
+                    members
+                }
+            };
+            all.by_mlid.insert(mlid, members);
         }
         Arc::new(all)
     }
@@ -90,7 +113,7 @@ impl Found {
     /// When there is something to be done.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {
-            Found::Until(until, _) => Some(*until),
+            Found::Until(until, ..) => Some(*until),
             Found::Unasked | Found::Due | Found::Over => None,
         }
     }
@@ -109,20 +132,16 @@ impl Found {
 /// nobody is known to, stands for whoever may send there.
 fn members(
     fabric: &Fabric,
-    masks: &[HeldMasks],
+    masks: &HeldMasks,
     groups: &GroupSet,
 ) -> BTreeMap<Lid, BTreeMap<Guid, bool>> {
     let mut found: BTreeMap<Lid, BTreeMap<Guid, bool>> = BTreeMap::new();
-    for held in masks {
-        let Some(switch) = fabric.find(held.switch) else {
+    for (&guid, held) in &masks.by_switch {
+        let Some(switch) = fabric.find(guid) else {
             continue;
         };
         let ends = ends(fabric, switch);
-        for (mlid, mask) in (Lid::MULTICAST_FIRST.0..).zip(held.masks.iter()) {
-            if mask.is_empty() {
-                continue;
-            }
-            let mlid = Lid(mlid);
+        for (mlid, mask) in held.entries() {
             let known = groups.by_mlid.get(&mlid);
             let takes_part = |guid| known.is_some_and(|known| known.ports.contains_key(guid));
             let ports = found.entry(mlid).or_default();

@@ -14,8 +14,8 @@ use crate::diff::diff_multicast;
 use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::groups::GroupSet;
-use crate::plan::multicast::HeldMasks;
 use crate::plan::{Job, JobKind, Outcome, Plan};
+use crate::sweep::mft_image::HeldMasks;
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
@@ -102,23 +102,13 @@ impl Core {
     }
 
     /// Who takes part in multicast, if that is known, and what switches hold of it.
-    fn members(&mut self, now: Time) -> (Option<Arc<GroupSet>>, Vec<HeldMasks>) {
-        let masks = self.held_masks();
+    fn members(&mut self, now: Time) -> (Option<Arc<GroupSet>>, Arc<HeldMasks>) {
+        let masks = self.inventory.held_masks();
         let Some(groups) = &self.groups else {
             return (None, masks);
         };
         self.found.look(&self.fabric, &masks, groups, now);
         (Some(self.found.with(groups)), masks)
-    }
-
-    fn held_masks(&self) -> Vec<HeldMasks> {
-        let switches = self.inventory.switches();
-        switches
-            .map(|(guid, _, switch)| HeldMasks {
-                switch: guid,
-                masks: switch.mft.masks().clone(),
-            })
-            .collect()
     }
 
     /// Has a plan made by the engine that is in force again, where the fabric has changed since its last one: what the engine

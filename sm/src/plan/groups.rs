@@ -1,6 +1,6 @@
 //! Who takes part in multicast, as far as planning depends on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
@@ -26,5 +26,27 @@ impl GroupSet {
     /// The highest multicast LID that anybody takes part in.
     pub fn top(&self) -> Option<Lid> {
         self.by_mlid.last_key_value().map(|(&mlid, _)| mlid)
+    }
+}
+
+impl Members {
+    /// The ports that take part in only one of the two, or otherwise.
+    pub fn differing(&self, other: &Members) -> BTreeSet<Guid> {
+        if std::ptr::eq(self, other) {
+            return BTreeSet::new();
+        }
+        let (mut here, mut there) = (self.ports.iter().peekable(), other.ports.iter().peekable());
+        let mut differing = BTreeSet::new();
+        loop {
+            let next = match (here.peek(), there.peek()) {
+                (Some((one, _)), Some((other, _))) => **one.min(other),
+                (Some((guid, _)), None) | (None, Some((guid, _))) => **guid,
+                (None, None) => return differing,
+            };
+            let is_next = |(guid, _): &(&Guid, &bool)| **guid == next;
+            if here.next_if(is_next) != there.next_if(is_next) {
+                differing.insert(next);
+            }
+        }
     }
 }

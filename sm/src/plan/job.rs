@@ -8,11 +8,11 @@ use rsm_gdr::seats::Seats;
 
 use super::groups::GroupSet;
 use super::lids::Claims;
-use super::multicast::HeldMasks;
 use super::policy::Policy;
 use super::{Held, Plan};
 use crate::fabric::Fabric;
 use crate::sweep::inventory::PortKey;
+use crate::sweep::mft_image::HeldMasks;
 
 /// What of the plan in force a job may change.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub struct Job {
     /// Who takes part in multicast; `None` while that is not known.
     pub groups: Option<Arc<GroupSet>>,
     /// What switches pass multicast packets on by now.
-    pub masks: Vec<HeldMasks>,
+    pub masks: Arc<HeldMasks>,
 }
 
 impl Job {
@@ -76,7 +76,7 @@ impl Job {
             previous: None,
             hardware: Arc::default(),
             groups: None,
-            masks: Vec::new(),
+            masks: Arc::default(),
         }
     }
 

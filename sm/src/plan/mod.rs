@@ -37,7 +37,7 @@ pub use self::job::{Job, JobKind};
 use self::lids::{Claim, LidPlan};
 pub use self::links::LinkPorts;
 use self::lint::{Proof, Proved, Refusal};
-use self::multicast::{Base, Multicast};
+use self::multicast::Multicast;
 use self::order::Order;
 use self::partitions::PartitionPlan;
 use self::policy::Policy;
@@ -177,7 +177,7 @@ impl Plan {
     }
 
     /// The multicast forwarding table of the switch with this GUID.
-    pub fn multicast_table(&self, guid: Guid) -> Option<&Mft> {
+    pub fn multicast_table(&self, guid: Guid) -> Option<&Arc<Mft>> {
         let switch = self.topology.switch_by_guid(guid)?;
         self.multicast.as_ref()?.table(switch)
     }
@@ -261,8 +261,9 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
         whole,
     };
     if let Some(groups) = &job.groups {
-        let base = Base::new(&job.fabric, &topology, orientation, follows_ranking);
-        plan.add_multicast(job, groups, Arc::new(base), None);
+        let previous = job.previous.as_deref().ok_or(NO_PLAN);
+        let previous = previous.and_then(|plan| plan.multicast.as_deref().ok_or(NO_TREES));
+        plan.add_multicast(job, groups, &orientation, previous);
         // The dependencies that the proof found are those of the links that routes may use.
         let needs = proof.dependencies.filter(|_| damped_too.is_none());
         let before = transition::Before {
@@ -391,6 +392,9 @@ fn findings_of(
 /// Why there is nothing to follow.
 const NO_PLAN: &str = "no plan is in force";
 
+/// Why there are no multicast trees to follow.
+const NO_TREES: &str = "no multicast trees are in force";
+
 /// The plan in force, if it was made under the same decisions.
 fn predecessor(job: &Job) -> Result<&Plan, &'static str> {
     let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
@@ -482,20 +486,12 @@ fn plan_groups(job: &Job, basis: &Plan) -> Plan {
     });
     if let Some(groups) = &job.groups {
         let previous = plan.multicast.take();
-        let base = match &previous {
-            Some(previous) => previous.base().clone(),
-            None => {
-                let orientation = multicast::orientation(&plan.topology, &plan.routing);
-                let follows = plan.follows_ranking;
-                Arc::new(Base::new(
-                    &plan.fabric,
-                    &plan.topology,
-                    orientation,
-                    follows,
-                ))
-            }
+        let orientation = match &previous {
+            Some(previous) => previous.orientation().clone(),
+            None => multicast::orientation(&plan.topology, &plan.routing),
         };
-        plan.add_multicast(job, groups, base, previous.as_deref());
+        let previous = previous.as_deref().ok_or(NO_TREES);
+        plan.add_multicast(job, groups, &orientation, previous);
     }
     plan
 }
@@ -507,20 +503,23 @@ impl Plan {
         &mut self,
         job: &Job,
         groups: &Arc<GroupSet>,
-        base: Arc<Base>,
-        previous: Option<&Multicast>,
+        orientation: &Orientation,
+        previous: Result<&Multicast, &'static str>,
     ) {
-        let planned = multicast::plan(&multicast::Job {
+        let outcome = multicast::plan(&multicast::Job {
+            fabric: &self.fabric,
             topology: &self.topology,
             routing: &self.routing,
+            orientation,
             policy: &self.policy,
             unicast_follows: self.follows_ranking,
             groups,
             held: &job.masks,
-            base,
             previous,
         });
-        match planned {
+        let whole = outcome.whole.map(|why| Whole::new(Step::Multicast, why));
+        self.whole.extend(whole);
+        match outcome.multicast {
             Ok(multicast) => {
                 self.findings.extend(multicast.findings());
                 self.multicast = Some(Arc::new(multicast));

@@ -1,35 +1,29 @@
 //! The multicast part of a plan: a tree for each multicast LID, on the unicast routes of the same plan.
+//!
+//! It follows what changed since the plan before: fabric, orientation, members, and what switches hold. Trees that nothing of
+//! that concerns stay, and are not proved again.
 
-use std::collections::BTreeMap;
+mod agreed;
+mod base;
+mod places;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::Lid;
 use rsm_routing::engine::Routing;
-use rsm_routing::mcast::{self, Ground, Group, Member, Mft, Orientation, PortMask, Trees};
+use rsm_routing::mcast::{self, Earlier, Followed, Group, Mft, Orientation, PortMask, Trees};
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{MulticastReport, verify_multicast};
 
+use self::agreed::{Agreed, held_by_switch};
+pub use self::base::Base;
+use self::base::BaseDelta;
 use super::groups::{GroupSet, Members};
 use super::policy::Policy;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-
-/// What one switch passes multicast packets on by, as far as it is known.
-#[derive(Clone, Debug)]
-pub struct HeldMasks {
-    /// The switch.
-    pub switch: Guid,
-    /// By multicast LID, counted from 0xC000; what is not known is empty.
-    pub masks: Arc<Vec<PortMask>>,
-}
-
-/// What trees stand on, and where ports are on it. Outlives changes of groups.
-#[derive(Debug)]
-pub struct Base {
-    ground: Ground,
-    /// Where each port that can be a member hangs: switch and port, by port GUID.
-    places: BTreeMap<Guid, (SwitchIdx, PortNum)>,
-}
+use crate::sweep::mft_image::HeldMasks;
 
 /// The desired multicast state.
 #[derive(Debug)]
@@ -38,24 +32,40 @@ pub struct Multicast {
     pub groups: Arc<GroupSet>,
     /// The tree of each multicast LID.
     pub trees: Trees,
-    /// By switch number of the plan's topology.
-    pub tables: Vec<Mft>,
+    /// By switch number of the plan's topology. Plans that follow each other share tables that do not differ.
+    pub tables: Vec<Arc<Mft>>,
     /// The proof.
     pub report: MulticastReport,
+    /// The plan's topology.
+    pub topology: Arc<Topology>,
     base: Arc<Base>,
-    /// By multicast LID: the members that its group was made from.
-    sources: BTreeMap<Lid, Arc<Members>>,
+    /// Where switches held what had been planned before.
+    agreed: Agreed,
+    top: Option<Lid>,
+    /// See [`Multicast::concerned`].
+    concerned: Option<BTreeSet<Lid>>,
 }
 
 impl Multicast {
     /// The table of the switch with this number; `None` for one of another topology.
-    pub fn table(&self, switch: SwitchIdx) -> Option<&Mft> {
+    pub fn table(&self, switch: SwitchIdx) -> Option<&Arc<Mft>> {
         self.tables.get(switch.index())
     }
 
     /// The highest multicast LID that any switch passes on.
     pub fn top(&self) -> Option<Lid> {
-        self.tables.iter().filter_map(Mft::top).max()
+        self.top
+    }
+
+    /// Which way is up for its trees.
+    pub(super) fn orientation(&self) -> &Orientation {
+        self.base.ground.orientation()
+    }
+
+    /// The multicast LIDs that may have another tree than before, or that switches may hold otherwise than they had been planned
+    /// before. All others have the trees that switches hold, and go by its orientation. `None`: it was planned as a whole.
+    pub(super) fn concerned(&self) -> Option<&BTreeSet<Lid>> {
+        self.concerned.as_ref()
     }
 
     /// What the operator should know.
@@ -99,151 +109,213 @@ pub(super) fn orientation(topology: &Topology, routing: &Routing) -> Orientation
     ranked.unwrap_or_else(|| Orientation::guessed(topology))
 }
 
-impl Base {
-    pub(super) fn new(
-        fabric: &Fabric,
-        topology: &Topology,
-        orientation: Orientation,
-        unicast_follows: bool,
-    ) -> Base {
-        let capacities: Vec<u16> = topology
-            .switches()
-            .iter()
-            .map(|switch| {
-                let node = fabric.find(switch.guid).map(|ix| fabric.node(ix));
-                let info = node.and_then(|node| node.switch.as_ref());
-                info.map_or(0, |info| info.multicast_fdb_cap())
-            })
-            .collect();
-        Base {
-            ground: Ground::new(topology, &capacities, orientation, unicast_follows),
-            places: topology
-                .destinations()
-                .iter()
-                .map(|destination| (destination.guid, (destination.switch, destination.port)))
-                .collect(),
-        }
-    }
-
-    pub(super) fn orientation(&self) -> &Orientation {
-        self.ground.orientation()
-    }
-}
-
 /// Everything that multicast planning depends on.
 pub(super) struct Job<'a> {
-    pub(super) topology: &'a Topology,
+    pub(super) fabric: &'a Fabric,
+    pub(super) topology: &'a Arc<Topology>,
     pub(super) routing: &'a Routing,
+    /// Which way is up by the routing.
+    pub(super) orientation: &'a Orientation,
     pub(super) policy: &'a Policy,
     pub(super) unicast_follows: bool,
     pub(super) groups: &'a Arc<GroupSet>,
-    pub(super) held: &'a [HeldMasks],
-    pub(super) base: Arc<Base>,
-    /// What was planned before on the same base.
-    pub(super) previous: Option<&'a Multicast>,
+    pub(super) held: &'a HeldMasks,
+    /// What was planned before.
+    pub(super) previous: Result<&'a Multicast, &'static str>,
 }
 
-/// The trees of all groups, proven. With a fault in the proof there is no plan: the report tells.
-pub(super) fn plan(job: &Job<'_>) -> Result<Multicast, Box<MulticastReport>> {
-    let groups: Vec<Arc<Group>> = job
-        .groups
-        .by_mlid
-        .iter()
-        .map(|(&mlid, members)| group(job, mlid, members))
-        .collect();
-    let held = by_switch(job.topology, job.held);
-    let held = |switch: SwitchIdx, mlid: Lid| {
-        let masks = held.get(switch.index()).copied().flatten();
-        let offset = mlid.0.checked_sub(Lid::MULTICAST_FIRST.0).map(usize::from);
-        masks
-            .zip(offset)
-            .and_then(|(masks, offset)| masks.get(offset).copied())
-            .unwrap_or_default()
-    };
-    let trees = mcast::plan(&mcast::Job {
-        topology: job.topology,
-        tables: &job.routing.tables,
-        ground: &job.base.ground,
-        groups: &groups,
-        held: &held,
-        previous: job.previous.map(|previous| &previous.trees),
-    });
-    let report = verify_multicast(
-        job.topology,
-        &job.routing.tables,
-        job.unicast_follows.then(|| job.base.orientation()),
-        &trees,
-        job.previous.map(|previous| &previous.trees),
+/// What became of multicast.
+pub(super) struct Outcome {
+    /// The trees of all groups, proved. With a fault in the proof there is no plan: the report tells.
+    pub(super) multicast: Result<Multicast, Box<MulticastReport>>,
+    /// Why all trees were planned, if they were.
+    pub(super) whole: Option<&'static str>,
+}
+
+/// Trees with their proof, and what they came from.
+struct Planned {
+    base: Arc<Base>,
+    trees: Trees,
+    tables: Vec<Arc<Mft>>,
+    agreed: Agreed,
+    concerned: Option<BTreeSet<Lid>>,
+    report: MulticastReport,
+}
+
+/// Plans trees by what changed since they were planned last; where that does not tell, all of them.
+pub(super) fn plan(job: &Job<'_>) -> Outcome {
+    let held = held_by_switch(job.topology, job.held);
+    let followed = job
+        .previous
+        .and_then(|previous| follow(job, previous, &held));
+    let whole = followed.as_ref().err().copied();
+    debug_assert!(
+        followed.as_ref().is_ok_and(|planned| {
+            let whole = plan_whole(job, &held);
+            (&planned.trees, &planned.tables, &planned.report)
+                == (&whole.trees, &whole.tables, &whole.report)
+        }) || whole.is_some()
     );
+    let planned = followed.unwrap_or_else(|_| plan_whole(job, &held));
+    let report = &planned.report;
     let is_sound = report.loop_free
         && report.unreached == 0
         && report.strays == 0
         && (report.credit_loop_free || job.policy.accept_credit_loops);
-    if !is_sound {
-        return Err(Box::new(report));
-    }
-    Ok(Multicast {
-        groups: job.groups.clone(),
+    let multicast = if is_sound {
+        let tops = planned.trees.by_mlid.iter().rev();
+        let mut tops = tops.filter(|(_, tree)| !tree.masks.is_empty());
+        Ok(Multicast {
+            groups: job.groups.clone(),
+            top: tops.next().map(|(&mlid, _)| mlid),
+            trees: planned.trees,
+            tables: planned.tables,
+            report: planned.report,
+            topology: job.topology.clone(),
+            base: planned.base,
+            agreed: planned.agreed,
+            concerned: planned.concerned,
+        })
+    } else {
+        Err(Box::new(planned.report))
+    };
+    Outcome { multicast, whole }
+}
+
+fn plan_whole(job: &Job<'_>, held: &[Arc<Mft>]) -> Planned {
+    let order = job.orientation.clone();
+    let base = Base::new(job.fabric, job.topology, order, job.unicast_follows);
+    let groups = job.groups.by_mlid.iter();
+    let groups: Vec<Arc<Group>> = groups
+        .map(|(&mlid, members)| {
+            let members = base.members(job.topology, members);
+            Arc::new(Group { mlid, members })
+        })
+        .collect();
+    let trees = mcast::plan(&trees_job(job, &base, &groups, &held_masks(held)));
+    Planned {
         tables: trees.tables(job.topology.switch_count()),
+        agreed: Agreed::none(job.topology.switch_count()),
+        concerned: None,
+        report: prove(job, &trees, None),
+        base: Arc::new(base),
         trees,
-        report,
-        base: job.base.clone(),
-        sources: job.groups.by_mlid.clone(),
+    }
+}
+
+/// What [`plan_whole`] finds, by what changed since `previous`.
+fn follow(job: &Job<'_>, previous: &Multicast, held: &[Arc<Mft>]) -> Result<Planned, &'static str> {
+    let (base, delta) = follow_base(job, previous)?;
+    let earlier = Earlier::new(&previous.trees, &previous.tables, &delta.ground);
+    let (agreed, held_otherwise) = previous.agreed.follow(&delta.ground, held, &earlier.tables);
+    let groups = follow_groups(job, previous, &base, &earlier, &delta);
+    let Followed {
+        trees,
+        tables,
+        concerned,
+    } = mcast::follow(
+        &trees_job(job, &base, &groups, &held_masks(held)),
+        &delta.ground,
+        earlier,
+        &held_otherwise,
+    )?;
+    Ok(Planned {
+        report: prove(job, &trees, Some(&concerned)),
+        base,
+        trees,
+        tables,
+        agreed,
+        concerned: Some(&concerned | &held_otherwise),
     })
 }
 
-impl Multicast {
-    pub(super) fn base(&self) -> &Arc<Base> {
-        &self.base
+fn follow_base(
+    job: &Job<'_>,
+    previous: &Multicast,
+) -> Result<(Arc<Base>, BaseDelta), &'static str> {
+    let is_same = Arc::ptr_eq(job.topology, &previous.topology)
+        && job.orientation == previous.orientation()
+        && job.unicast_follows == previous.base.ground.unicast_follows();
+    if is_same {
+        return Ok((previous.base.clone(), BaseDelta::default()));
+    }
+    let (base, delta) = previous.base.follow(
+        &previous.topology,
+        job.fabric,
+        job.topology,
+        job.orientation.clone(),
+        job.unicast_follows,
+    )?;
+    Ok((Arc::new(base), delta))
+}
+
+/// The groups of a job. Those of which nothing changed are those of `earlier`.
+fn follow_groups(
+    job: &Job<'_>,
+    previous: &Multicast,
+    base: &Base,
+    earlier: &Earlier,
+    delta: &BaseDelta,
+) -> Vec<Arc<Group>> {
+    let groups = job.groups.by_mlid.iter();
+    let group = |(&mlid, members): (&Lid, &Arc<Members>)| {
+        let before = previous.groups.by_mlid.get(&mlid);
+        let known = before.zip(earlier.trees.by_mlid.get(&mlid));
+        let members = match known {
+            Some((before, tree)) => {
+                let known = (&*previous.base, &**before, &*tree.group);
+                match base.follow_members(job.topology, members, known, delta) {
+                    Some(members) => members,
+                    None => return tree.group.clone(),
+                }
+            }
+            None => base.members(job.topology, members),
+        };
+        Arc::new(Group { mlid, members })
+    };
+    groups.map(group).collect()
+}
+
+fn trees_job<'a>(
+    job: &'a Job<'_>,
+    base: &'a Base,
+    groups: &'a [Arc<Group>],
+    held: &'a mcast::Held<'a>,
+) -> mcast::Job<'a> {
+    mcast::Job {
+        topology: job.topology,
+        tables: &job.routing.tables,
+        ground: &base.ground,
+        groups,
+        held,
     }
 }
 
-/// The members of a multicast LID where they are in the topology. A port that is not in it takes no part.
-fn group(job: &Job<'_>, mlid: Lid, members: &Arc<Members>) -> Arc<Group> {
-    if let Some(previous) = job.previous
-        && let Some(source) = previous.sources.get(&mlid)
-        && Arc::ptr_eq(source, members)
-        && let Some(tree) = previous.trees.by_mlid.get(&mlid)
-    {
-        return tree.group.clone();
-    }
-    let mut members: Vec<Member> = members
-        .ports
-        .iter()
-        .filter_map(|(guid, &receives)| {
-            let &(switch, port) = job.base.places.get(guid)?;
-            Some(Member {
-                switch,
-                port,
-                receives,
-            })
-        })
-        .collect();
-    members.sort_unstable();
-    Arc::new(Group { mlid, members })
+fn held_masks(held: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync + '_ {
+    |switch, mlid| held[switch.index()].mask(mlid)
 }
 
-fn by_switch<'a>(topology: &Topology, held: &'a [HeldMasks]) -> Vec<Option<&'a [PortMask]>> {
-    let mut masks = vec![None; topology.switch_count()];
-    for held in held {
-        if let Some(switch) = topology.switch_by_guid(held.switch) {
-            masks[switch.index()] = Some(held.masks.as_slice());
-        }
-    }
-    masks
+/// The proof of all trees, by a look at those of `looked_at`, if they are said.
+fn prove(job: &Job<'_>, trees: &Trees, looked_at: Option<&BTreeSet<Lid>>) -> MulticastReport {
+    let order = job.unicast_follows.then_some(job.orientation);
+    verify_multicast(job.topology, &job.routing.tables, order, trees, looked_at)
 }
 
-/// What switches pass on now, by multicast LID; sorted by switch.
+/// What switches pass on now, by multicast LID, or by those of `only`, if they are said; sorted by switch.
 pub(super) fn masks_by_mlid(
     topology: &Topology,
-    held: &[HeldMasks],
+    held: &HeldMasks,
+    only: Option<&BTreeSet<Lid>>,
 ) -> BTreeMap<Lid, Vec<(SwitchIdx, PortMask)>> {
     let mut by_mlid: BTreeMap<Lid, Vec<(SwitchIdx, PortMask)>> = BTreeMap::new();
-    for (switch, masks) in topology.indices().zip(by_switch(topology, held)) {
-        for (mlid, &mask) in (Lid::MULTICAST_FIRST.0..).zip(masks.unwrap_or_default()) {
-            if !mask.is_empty() {
-                by_mlid.entry(Lid(mlid)).or_default().push((switch, mask));
-            }
+    if only.is_some_and(BTreeSet::is_empty) {
+        return by_mlid;
+    }
+    for (switch, masks) in topology.indices().zip(held_by_switch(topology, held)) {
+        let entries = masks.entries();
+        for (mlid, mask) in entries.filter(|(mlid, _)| only.is_none_or(|only| only.contains(mlid)))
+        {
+            by_mlid.entry(mlid).or_default().push((switch, mask));
         }
     }
     by_mlid

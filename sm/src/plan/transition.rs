@@ -261,7 +261,7 @@ pub(super) struct Before<'a> {
     /// The unicast tables, by the switches of the topology.
     pub(super) held: &'a Tables,
     /// The multicast tables.
-    pub(super) masks: &'a [HeldMasks],
+    pub(super) masks: &'a HeldMasks,
 }
 
 /// How the planned tables come into force where multicast packets on the way could close a circle of links with unicast ones;
@@ -282,18 +282,25 @@ pub(super) fn with_multicast(
     needs: Option<Dependencies<'_>>,
 ) -> Option<Transition> {
     let planned = &plan.routing.tables;
-    let held = masks_by_mlid(topology, before.masks);
     let multicast = plan.multicast.as_ref()?;
     let trees = &multicast.trees.by_mlid;
-    if held.is_empty() && trees.is_empty() {
+    let orientation = multicast.orientation();
+    let follows = |masks: &[_]| masks_follow(topology, orientation, masks);
+    let concerned = multicast.concerned();
+    let is_concerned = |mlid| concerned.is_none_or(|concerned| concerned.contains(mlid));
+    if unicast_follows
+        && masks_by_mlid(topology, before.masks, concerned)
+            .values()
+            .all(|masks| follows(masks))
+        && trees
+            .iter()
+            .filter(|(mlid, _)| is_concerned(mlid))
+            .all(|(_, tree)| follows(&tree.masks))
+    {
         return None;
     }
-    let orientation = multicast.base().orientation();
-    let follows = |masks: &[_]| masks_follow(topology, orientation, masks);
-    if unicast_follows
-        && held.values().all(|masks| follows(masks))
-        && trees.values().all(|tree| follows(&tree.masks))
-    {
+    let held = masks_by_mlid(topology, before.masks, None);
+    if held.is_empty() && trees.is_empty() {
         return None;
     }
     let old = before.held;
@@ -309,10 +316,10 @@ pub(super) fn with_multicast(
     let mut now = old;
     let mut is_safe = true;
     for interim in plan.transition.interim.iter() {
-        let mut before = Dependencies::of(topology, interim);
-        before.add_mixture(now, interim);
-        held.values().for_each(|masks| before.add_multicast(masks));
-        is_safe &= before.is_acyclic();
+        let mut needs = Dependencies::of(topology, interim);
+        needs.add_mixture(now, interim);
+        held.values().for_each(|masks| needs.add_multicast(masks));
+        is_safe &= needs.is_acyclic();
         now = interim;
         held_masks = None;
     }

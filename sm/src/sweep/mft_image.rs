@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_ids::Lid;
+use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{MulticastForwardingTable, SwitchInfo};
-use rsm_routing::mcast::{BLOCK_MLIDS, PortMask};
+use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 
 use super::inventory::BlockState;
 
@@ -60,8 +60,7 @@ pub const NOTHING: Lid = Lid(Lid::MULTICAST_FIRST.0 - 1);
 /// [`super::inventory::LftImage`] are.
 #[derive(Clone, Default, Debug)]
 pub struct MftImage {
-    /// By multicast LID, counted from 0xC000.
-    masks: Arc<Vec<PortMask>>,
+    masks: Arc<Mft>,
     /// A block that is not listed was never touched.
     states: BTreeMap<MftBlock, BlockState>,
 }
@@ -74,11 +73,8 @@ impl MftImage {
 
     /// The masks of a block as last known; nothing where it was never read.
     pub fn block(&self, at: MftBlock) -> [u16; BLOCK_MLIDS] {
-        let first = usize::from(at.block) * BLOCK_MLIDS;
-        std::array::from_fn(|index| {
-            let mask = self.masks.get(first + index);
-            mask.map_or(0, |mask| mask.position(usize::from(at.position)))
-        })
+        self.masks
+            .block(usize::from(at.block), usize::from(at.position))
     }
 
     /// Whether a block is known to hold exactly `masks`.
@@ -88,13 +84,13 @@ impl MftImage {
 
     /// Records that the hardware holds `masks` in a block.
     pub fn store(&mut self, at: MftBlock, masks: &[u16; BLOCK_MLIDS]) {
-        let first = usize::from(at.block) * BLOCK_MLIDS;
-        let all = Arc::make_mut(&mut self.masks);
-        if all.len() < first + BLOCK_MLIDS {
-            all.resize(first + BLOCK_MLIDS, PortMask::EMPTY);
-        }
-        for (mask, &ports) in all[first..].iter_mut().zip(masks) {
+        let first = Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16;
+        let table = Arc::make_mut(&mut self.masks);
+        for (offset, &ports) in (0..).zip(masks) {
+            let mlid = Lid(first + offset);
+            let mut mask = table.mask(mlid);
             mask.set_position(usize::from(at.position), ports);
+            table.set(mlid, mask);
         }
         self.states.insert(at, BlockState::Known);
     }
@@ -109,8 +105,8 @@ impl MftImage {
         *self = MftImage::default();
     }
 
-    /// The masks by multicast LID from 0xC000 on, as last known.
-    pub fn masks(&self) -> &Arc<Vec<PortMask>> {
+    /// The table as last known; what is not known goes nowhere.
+    pub fn masks(&self) -> &Arc<Mft> {
         &self.masks
     }
 
@@ -118,6 +114,14 @@ impl MftImage {
     pub fn touched(&self) -> impl Iterator<Item = MftBlock> + '_ {
         self.states.keys().copied()
     }
+}
+
+/// What switches pass multicast packets on by, as far as it is known. Immutable; those that follow each other share the
+/// tables that nobody wrote into.
+#[derive(Clone, Default, Debug)]
+pub struct HeldMasks {
+    /// By switch.
+    pub by_switch: BTreeMap<Guid, Arc<Mft>>,
 }
 
 /// The blocks of a table with so many positions, from the first up to that of `top`.
@@ -150,7 +154,8 @@ mod tests {
         image.store(at, &masks);
         assert!(image.holds(at, &masks));
         assert_eq!(image.state(beside), BlockState::Unknown);
-        let ports: Vec<u8> = image.masks()[35].ports().map(|port| port.0).collect();
+        let mask = image.masks().mask(Lid(0xC023));
+        let ports: Vec<u8> = mask.ports().map(|port| port.0).collect();
         assert_eq!(ports, [32, 47]);
         image.mark_dirty(at);
         assert!(!image.holds(at, &masks));

@@ -1,0 +1,231 @@
+//! Trees by what changed since they were planned last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+
+use super::plan::{plan_oriented, sorted};
+use super::{GroundDelta, Group, Job, Member, Mft, PortMask, Tree, Trees};
+use crate::topology::SwitchIdx;
+
+/// Trees that were planned before, in the numbers of the switches that are there now.
+///
+/// Members, masks and tables of switches that have gone are left out.
+#[derive(Clone, Debug)]
+pub struct Earlier {
+    /// The trees. Where no switch has another number they are shared with those that were planned.
+    pub trees: Trees,
+    /// The table that was made of them for each switch.
+    pub tables: Vec<Arc<Mft>>,
+    /// Multicast LIDs that switches passed on which have gone.
+    cut: BTreeSet<Lid>,
+}
+
+impl Earlier {
+    /// What is left, after `delta`, of `trees` and of the `tables` made of them.
+    pub fn new(trees: &Trees, tables: &[Arc<Mft>], delta: &GroundDelta) -> Earlier {
+        if !delta.is_renumbered() {
+            return Earlier {
+                trees: trees.clone(),
+                tables: tables.to_vec(),
+                cut: BTreeSet::new(),
+            };
+        }
+        let gone = delta.gone.iter().map(|old| &tables[old.index()]);
+        let cut = gone.flat_map(|table| table.entries().map(|(mlid, _)| mlid));
+        let switches = tables.len() - delta.gone.len() + delta.came.len();
+        // Fewer switches than LIDs.
+        let switches = (0..switches as u32).map(SwitchIdx);
+        let earlier = switches.map(|switch| delta.earlier(switch));
+        let trees = trees.by_mlid.iter();
+        Earlier {
+            cut: cut.collect(),
+            tables: earlier
+                .map(|old| old.map_or_else(Arc::default, |old| tables[old.index()].clone()))
+                .collect(),
+            trees: Trees {
+                by_mlid: trees
+                    .map(|(&mlid, tree)| (mlid, Arc::new(renumbered(tree, delta))))
+                    .collect(),
+            },
+        }
+    }
+}
+
+/// Numbers are in the order of GUIDs before and after, so that what is sorted stays so.
+fn renumbered(tree: &Tree, delta: &GroundDelta) -> Tree {
+    let members = |members: &[Member]| -> Vec<Member> {
+        let kept = members.iter().filter_map(|member| {
+            let switch = delta.number(member.switch)?;
+            Some(Member { switch, ..*member })
+        });
+        kept.collect()
+    };
+    let masks = tree.masks.iter();
+    let masks = masks.filter_map(|&(switch, mask)| Some((delta.number(switch)?, mask)));
+    Tree {
+        group: Arc::new(Group {
+            mlid: tree.group.mlid,
+            members: members(&tree.group.members),
+        }),
+        masks: masks.collect(),
+        parts: tree.parts.iter().map(|part| members(part)).collect(),
+        is_oriented: tree.is_oriented,
+    }
+}
+
+/// What [`plan`](super::plan) makes of a job, found by what changed.
+#[derive(Debug)]
+pub struct Followed {
+    /// The trees. Those that nothing concerns are those of [`Earlier`], by the same address.
+    pub trees: Trees,
+    /// [`Trees::tables`]; those of switches at which nothing differs by the same address as before.
+    pub tables: Vec<Arc<Mft>>,
+    /// Multicast LIDs whose trees were planned anew, and those that have none any more.
+    pub concerned: BTreeSet<Lid>,
+}
+
+/// What [`plan`](super::plan) makes of `job`: trees that nothing concerns stay, all others are planned anew.
+///
+/// `delta` leads from the fabric of `earlier` to the job's, and `earlier` was planned for routes that follow an order. Where
+/// fabric and orientation are the same, that is the default.
+/// `held_otherwise` are the multicast LIDs that some switch does not hold as `earlier` has it.
+///
+/// # Errors
+/// Why that cannot be told, in a few words.
+pub fn follow(
+    job: &Job<'_>,
+    delta: &GroundDelta,
+    earlier: Earlier,
+    held_otherwise: &BTreeSet<Lid>,
+) -> Result<Followed, &'static str> {
+    if !job.ground.unicast_follows {
+        return Err("the routes follow no order");
+    }
+    let known = &earlier.trees.by_mlid;
+    if known.values().any(|tree| !tree.is_oriented) {
+        return Err("a tree follows no order");
+    }
+    let cut = with_other_links(delta, &earlier);
+    let stays = |group: &Group| {
+        let tree = known.get(&group.mlid)?;
+        let stays = !cut.contains(&group.mlid)
+            && !held_otherwise.contains(&group.mlid)
+            && tree.is_simple()
+            && *tree.group == *group
+            && !is_shortened(job, delta, tree);
+        stays.then_some(())
+    };
+    let due = job.groups.iter().filter(|group| stays(group).is_none());
+    let due: Vec<&Arc<Group>> = due.collect();
+    let (trees, homeless) = plan_oriented(job, &due);
+    if !homeless.is_empty() {
+        return Err("members have no common top");
+    }
+    Ok(merge(job.groups, earlier, trees))
+}
+
+/// Multicast LIDs with trees of which some link is not what it was.
+fn with_other_links(delta: &GroundDelta, earlier: &Earlier) -> BTreeSet<Lid> {
+    let mut cut = earlier.cut.clone();
+    for (switch, ports) in &delta.ports {
+        let entries = earlier.tables[switch.index()].entries();
+        let led = entries.filter(|(_, mask)| mask.intersects(ports));
+        cut.extend(led.map(|(mlid, _)| mlid));
+    }
+    cut
+}
+
+impl Tree {
+    /// Whether its masks join all members: then it says by itself how they hang together.
+    fn is_simple(&self) -> bool {
+        self.parts.len() == 1 && self.unserved() == 0 && !self.masks.is_empty()
+    }
+}
+
+/// Whether the way from the top of `tree` to one of its switches may be shorter than it was.
+fn is_shortened(job: &Job<'_>, delta: &GroundDelta, tree: &Tree) -> bool {
+    let Some(class) = job.ground.class_of(tree.group.mlid) else {
+        return false;
+    };
+    let Some(shortened) = delta
+        .shortened
+        .get(class)
+        .filter(|shortened| !shortened.is_empty())
+    else {
+        return false;
+    };
+    let switches = || tree.masks.iter().map(|&(switch, _)| switch);
+    let top = switches().min_by_key(|&switch| job.ground.orientation().place(switch));
+    let Some(lows) = top.and_then(|top| shortened.get(&top)) else {
+        return false;
+    };
+    let reach = job.ground.reach(job.topology, class);
+    let slots = || switches().map(|switch| job.ground.slot(switch));
+    lows.iter()
+        .any(|&low| slots().any(|slot| reach.is_below(slot, low)))
+}
+
+/// Puts `planned` in the place of what was planned before, and takes out what no group is there for.
+fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followed {
+    let Earlier {
+        mut trees,
+        mut tables,
+        ..
+    } = earlier;
+    let is_wanted = |mlid: &Lid| {
+        groups
+            .binary_search_by_key(mlid, |group| group.mlid)
+            .is_ok()
+    };
+    let over: Vec<Lid> = trees
+        .by_mlid
+        .keys()
+        .copied()
+        .filter(|mlid| !is_wanted(mlid))
+        .collect();
+    let mut concerned = BTreeSet::new();
+    for mlid in over {
+        concerned.insert(mlid);
+        if let Some(tree) = trees.by_mlid.remove(&mlid) {
+            write(&mut tables, mlid, &tree.masks, &[]);
+        }
+    }
+    for tree in planned {
+        let (mlid, tree) = (tree.group.mlid, sorted(tree));
+        concerned.insert(mlid);
+        let known = trees.by_mlid.get(&mlid);
+        if known.is_some_and(|known| **known == tree) {
+            continue;
+        }
+        let before = known.map_or(&[][..], |known| &known.masks);
+        write(&mut tables, mlid, before, &tree.masks);
+        trees.by_mlid.insert(mlid, Arc::new(tree));
+    }
+    Followed {
+        trees,
+        tables,
+        concerned,
+    }
+}
+
+/// Writes the masks of a multicast LID into the tables of switches that hold others, `before`. Both are sorted.
+fn write(
+    tables: &mut [Arc<Mft>],
+    mlid: Lid,
+    before: &[(SwitchIdx, PortMask)],
+    after: &[(SwitchIdx, PortMask)],
+) {
+    let mut masks: BTreeMap<SwitchIdx, PortMask> = before
+        .iter()
+        .map(|&(switch, _)| (switch, PortMask::EMPTY))
+        .collect();
+    masks.extend(after.iter().copied());
+    for (switch, mask) in masks {
+        let table = &mut tables[switch.index()];
+        if table.mask(mlid) != mask {
+            Arc::make_mut(table).set(mlid, mask);
+        }
+    }
+}

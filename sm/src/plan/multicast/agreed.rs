@@ -1,0 +1,64 @@
+//! Where switches hold what was planned.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+use rsm_routing::mcast::{GroundDelta, Mft};
+use rsm_routing::topology::{SwitchIdx, Topology};
+
+use crate::sweep::mft_image::HeldMasks;
+
+/// For each switch by number: what it held and what was planned for it, where the two were found equal. Two tables at the
+/// same addresses need no second look.
+#[derive(Debug)]
+pub(super) struct Agreed(Vec<Option<(Arc<Mft>, Arc<Mft>)>>);
+
+impl Agreed {
+    /// Nothing was compared of so many switches.
+    pub(super) fn none(switches: usize) -> Agreed {
+        Agreed(vec![None; switches])
+    }
+
+    /// Compares what switches hold with what was `planned`; `delta` leads from the fabric of this to theirs. Also the
+    /// multicast LIDs that some switch holds otherwise.
+    pub(super) fn follow(
+        &self,
+        delta: &GroundDelta,
+        held: &[Arc<Mft>],
+        planned: &[Arc<Mft>],
+    ) -> (Agreed, BTreeSet<Lid>) {
+        let mut otherwise = BTreeSet::new();
+        let mut agree = |(switch, (held, planned)): (u32, (&Arc<Mft>, &Arc<Mft>))| {
+            let known = delta.earlier(SwitchIdx(switch));
+            let known = known.and_then(|old| self.0[old.index()].as_ref());
+            let is_known = known
+                .is_some_and(|known| Arc::ptr_eq(&known.0, held) && Arc::ptr_eq(&known.1, planned));
+            let agrees = is_known || held == planned;
+            if !agrees {
+                otherwise.extend(held.differing(planned));
+            }
+            agrees.then(|| (held.clone(), planned.clone()))
+        };
+        let agreed = (0..)
+            .zip(held.iter().zip(planned))
+            .map(&mut agree)
+            .collect();
+        (Agreed(agreed), otherwise)
+    }
+}
+
+/// What each switch of `topology` holds, by number; nothing where that is not known.
+pub(super) fn held_by_switch(topology: &Topology, held: &HeldMasks) -> Vec<Arc<Mft>> {
+    let nothing = Arc::new(Mft::default());
+    let mut held = held.by_switch.iter().peekable();
+    let switches = topology.switches().iter();
+    // Both are in the order of GUIDs.
+    switches
+        .map(|switch| {
+            while held.next_if(|(guid, _)| **guid < switch.guid).is_some() {}
+            let found = held.next_if(|(guid, _)| **guid == switch.guid);
+            found.map_or_else(|| nothing.clone(), |(_, masks)| masks.clone())
+        })
+        .collect()
+}

@@ -1,0 +1,112 @@
+//! Where the ports hang that can be members.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::mcast::GroundDelta;
+use rsm_routing::topology::{Destination, SwitchIdx, Topology};
+
+/// The switch that a port hangs off, or is the port 0 of, and the port of that switch; 0 for the switch itself.
+pub(super) type Place = (Guid, PortNum);
+
+/// All ports are listed anew once more than one in so many has another place than in the list.
+const MOVED_SHARE: usize = 16;
+
+/// Places by port GUID. Those of fabrics that follow each other share a list.
+#[derive(Debug)]
+pub(super) struct Places {
+    listed: Arc<HashMap<Guid, Place>>,
+    /// Ports that are elsewhere than in the list, or in one of the two only.
+    moved: BTreeMap<Guid, Option<Place>>,
+    /// Several ports have one GUID: the last of them counts.
+    is_ambiguous: bool,
+}
+
+impl Places {
+    pub(super) fn of(topology: &Topology) -> Places {
+        let mut listed = HashMap::with_capacity(topology.destinations().len());
+        for switch in topology.indices() {
+            listed.extend(places(topology, switch));
+        }
+        Places {
+            is_ambiguous: listed.len() < topology.destinations().len(),
+            listed: Arc::new(listed),
+            moved: BTreeMap::new(),
+        }
+    }
+
+    /// What [`Places::of`] makes of `after`, where these are those of `before`; and the ports whose places differ.
+    ///
+    /// # Errors
+    /// Why that cannot be told, in a few words.
+    pub(super) fn follow(
+        &self,
+        before: &Topology,
+        after: &Topology,
+        delta: &GroundDelta,
+    ) -> Result<(Places, BTreeSet<Guid>), &'static str> {
+        const AMBIGUOUS: &str = "several ports have one GUID";
+        if self.is_ambiguous {
+            return Err(AMBIGUOUS);
+        }
+        let (mut left, mut taken) = (BTreeMap::new(), BTreeMap::new());
+        for switch in after.indices() {
+            let old = delta.earlier(switch);
+            let then = old.map_or(&[][..], |old| before.destinations_of(old));
+            let now = after.destinations_of(switch);
+            let key = |end: &Destination| (end.guid, end.port);
+            if !then.iter().map(key).eq(now.iter().map(key)) {
+                left.extend(old.into_iter().flat_map(|old| places(before, old)));
+                for (guid, place) in places(after, switch) {
+                    if taken.insert(guid, place).is_some() {
+                        return Err(AMBIGUOUS);
+                    }
+                }
+            }
+        }
+        let gone = before.indices().filter(|&old| delta.number(old).is_none());
+        left.extend(gone.flat_map(|old| places(before, old)));
+        if taken
+            .keys()
+            .any(|guid| !left.contains_key(guid) && self.find(*guid).is_some())
+        {
+            return Err(AMBIGUOUS);
+        }
+        let guids: BTreeSet<Guid> = left.keys().chain(taken.keys()).copied().collect();
+        let differs = |guid: &Guid| left.get(guid) != taken.get(guid);
+        let differing: BTreeSet<Guid> = guids.into_iter().filter(differs).collect();
+        let mut moved = self.moved.clone();
+        for &guid in &differing {
+            let place = taken.get(&guid).copied();
+            if self.listed.get(&guid).copied() == place {
+                moved.remove(&guid);
+            } else {
+                moved.insert(guid, place);
+            }
+        }
+        let places = if moved.len() > self.listed.len() / MOVED_SHARE {
+            Places::of(after)
+        } else {
+            Places {
+                listed: self.listed.clone(),
+                moved,
+                is_ambiguous: false,
+            }
+        };
+        Ok((places, differing))
+    }
+
+    pub(super) fn find(&self, port: Guid) -> Option<Place> {
+        match self.moved.get(&port) {
+            Some(moved) => *moved,
+            None => self.listed.get(&port).copied(),
+        }
+    }
+}
+
+fn places(topology: &Topology, switch: SwitchIdx) -> impl Iterator<Item = (Guid, Place)> + '_ {
+    let guid = topology.switch(switch).guid;
+    let ends = topology.destinations_of(switch).iter();
+    ends.map(move |end| (end.guid, (guid, end.port)))
+}
