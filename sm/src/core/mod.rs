@@ -65,7 +65,7 @@ use self::traps::TrapDesk;
 use self::trial::Trial;
 use self::work::Work;
 use crate::config::Takeover;
-use crate::diff::{Looked, NotKept, Reregister};
+use crate::diff::{Looked, LookedMulticast, NotKept, Reregister};
 use crate::expected::{Cabling, Expected};
 use crate::fabric::Fabric;
 use crate::findings::Finding;
@@ -223,6 +223,8 @@ pub struct Core {
     /// Up to when [`Core::judge_tables`] has decided which tables count.
     judged: Mark,
     hardware: Hardware,
+    /// What multicast tables were compared with last.
+    looked_multicast: LookedMulticast,
     /// The cabling that the core last handed to the store.
     kept_cabling: Cabling,
     /// Nodes or cables have come or gone since.
@@ -299,6 +301,7 @@ impl Core {
             looked: None,
             judged: Mark::default(),
             hardware: Hardware::default(),
+            looked_multicast: LookedMulticast::default(),
             kept_cabling: remembered.cabling,
             missing: Vec::new(),
             lost_at: None,

@@ -10,7 +10,7 @@ use super::event::Effect;
 use super::role::Role;
 use super::stage::Stage;
 use super::{Core, Pass};
-use crate::diff::diff_multicast;
+use crate::diff::Changes;
 use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::groups::GroupSet;
@@ -167,7 +167,8 @@ impl Core {
                 }
                 match self.pass {
                     Pass::Multicast if !self.unfinished => {
-                        let changes = diff_multicast(&self.inventory, &plan);
+                        let mut changes = Changes::default();
+                        self.compare_multicast(&plan, &mut changes);
                         self.push(plan, changes, now);
                     }
                     Pass::Multicast => {

@@ -64,7 +64,7 @@ impl Core {
             ),
             None => Err("nothing was compared before"),
         };
-        let changes = look(scope.as_ref().ok());
+        let mut changes = look(scope.as_ref().ok());
         debug_assert!(scope.is_err() || changes == look(None));
         if let Err(why) = scope {
             self.meter.note([Whole::new(Step::Difference, why)]);
@@ -76,7 +76,18 @@ impl Core {
             plan,
             &self.not_kept,
         ));
+        self.compare_multicast(plan, &mut changes);
         changes
+    }
+
+    /// Adds what differs from `plan` in multicast tables.
+    pub(super) fn compare_multicast(&mut self, plan: &Plan, changes: &mut Changes) {
+        if plan.multicast.is_some() {
+            let regrouped = self.inventory.take_regrouped();
+            let whole = (self.looked_multicast).diff(&self.inventory, plan, regrouped, changes);
+            self.meter
+                .note(whole.map(|why| Whole::new(Step::Difference, why)));
+        }
     }
 
     /// Compares what a push has written with the plan once more, so that the next change does not have to: the push of a

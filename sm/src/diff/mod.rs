@@ -21,7 +21,7 @@ pub use self::kept::NotKept;
 pub use self::lanes::LaneRow;
 pub use self::looked::{Looked, Scope};
 pub use self::managed::{BlockChange, differing as differing_blocks};
-pub use self::multicast::{MulticastChange, kept};
+pub use self::multicast::{LookedMulticast, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 use crate::fabric::{Fabric, PortRef};
 use crate::habits::DeviceKind;
@@ -159,11 +159,12 @@ impl Changes {
     }
 }
 
-/// What to write so that the hardware, as `inventory` has it, becomes what `plan` wants.
+/// What to write so that the hardware, as `inventory` has it, becomes what `plan` wants, but for multicast tables:
+/// [`LookedMulticast::diff`] adds that.
 ///
 /// `fabric` is the model of the same inventory; `reregister` says which hosts are to register anew; `interim` is what all
 /// switches are to hold on the way, one after the other, in the order of the plan's topology. Only what is in `scope` is
-/// compared, if there is one; multicast and alias GUIDs are compared everywhere.
+/// compared, if there is one; alias GUIDs are compared everywhere.
 pub fn diff(
     inventory: &Inventory,
     fabric: &Fabric,
@@ -188,7 +189,6 @@ pub fn diff(
     if plan.policy.ports.links.bounce {
         changes.bounce = bounce::next(inventory, &changes.mismatches);
     }
-    multicast::diff(inventory, plan, &mut changes);
     managed::diff(inventory, fabric, plan, &mut changes);
     changes
 }
@@ -266,13 +266,6 @@ pub fn diff_in(
             changes.ports.insert(key, change);
         }
     }
-    changes
-}
-
-/// As [`diff`], looking at multicast alone.
-pub fn diff_multicast(inventory: &Inventory, plan: &Plan) -> Changes {
-    let mut changes = Changes::default();
-    multicast::diff(inventory, plan, &mut changes);
     changes
 }
 

@@ -1,6 +1,7 @@
 //! What differs in multicast forwarding tables, and in how much of them counts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, SwitchInfo};
@@ -8,6 +9,7 @@ use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 
 use super::Changes;
 use crate::plan::Plan;
+use crate::plan::multicast::Multicast;
 use crate::sweep::inventory::{BlockState, Inventory, NodeRecord, SwitchRecord};
 use crate::sweep::mft_image::{self, Extent, MftBlock, MftImage};
 
@@ -42,30 +44,119 @@ pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16
     }
 }
 
-/// Adds what has to be written so that multicast tables, as `inventory` has them, become what `plan` wants.
-///
-/// Where SwitchInfo is written anyway, it says as well that the rest of a table does not count.
-pub(super) fn diff(inventory: &Inventory, plan: &Plan, changes: &mut Changes) {
-    let Some(multicast) = &plan.multicast else {
-        return;
-    };
-    let plan_top = multicast.top();
-    for (guid, node, record) in inventory.switches() {
-        let Some(table) = plan.multicast_table(guid) else {
-            continue;
-        };
-        let mut change = diff_switch(node, record, table, plan_top);
-        let merged = change.top.is_some() && extent(node, record) == Extent::Everything;
-        if merged && let Some(info) = pending_info(changes, guid) {
-            // To count less than everything is right at any time.
-            change.top.take().inspect(|&top| {
-                info.set_multicast_fdb_top(top);
-            });
+/// What multicast tables were compared with last, and where they were not as they should be. A switch that is as it was then,
+/// and of which the same is wanted, needs no second look.
+#[derive(Clone, Default, Debug)]
+pub struct LookedMulticast {
+    /// What was wanted; `None` before the first look.
+    wanted: Option<Arc<Multicast>>,
+    /// Switches to which something was to be written.
+    open: BTreeSet<Guid>,
+    /// Switches by which whatever is in the table counts: how much of it there is to write, the highest multicast LID of all
+    /// says.
+    unlimited: BTreeSet<Guid>,
+}
+
+impl LookedMulticast {
+    /// Adds what has to be written so that multicast tables, as `inventory` has them, become what `plan` wants; `regrouped` are
+    /// the switches that were written into since the last time. Why all switches were looked at, if they were.
+    ///
+    /// Where SwitchInfo is written anyway, it says as well that the rest of a table does not count.
+    pub fn diff(
+        &mut self,
+        inventory: &Inventory,
+        plan: &Plan,
+        regrouped: BTreeSet<Guid>,
+        changes: &mut Changes,
+    ) -> Option<&'static str> {
+        let multicast = plan.multicast.as_ref()?;
+        let switches = self.switches(multicast, regrouped);
+        let whole = switches
+            .is_none()
+            .then_some("no multicast tables were compared before");
+        let switches =
+            switches.unwrap_or_else(|| inventory.switches().map(|(guid, _, _)| guid).collect());
+        let mut of_all = cfg!(debug_assertions).then(|| changes.clone());
+        self.look(inventory, multicast, &switches, changes);
+        if let Some(of_all) = &mut of_all {
+            let all = inventory.switches().map(|(guid, _, _)| guid).collect();
+            LookedMulticast::default().look(inventory, multicast, &all, of_all);
+            debug_assert_eq!(changes, of_all);
         }
-        if !change.is_empty() {
-            changes.multicast.insert(guid, change);
+        whole
+    }
+
+    /// The switches that may need something now; `None` where that may be all of them.
+    fn switches(
+        &self,
+        multicast: &Arc<Multicast>,
+        regrouped: BTreeSet<Guid>,
+    ) -> Option<BTreeSet<Guid>> {
+        let before = self.wanted.as_ref()?;
+        let mut switches = regrouped;
+        switches.extend(&self.open);
+        switches.extend(with_other_tables(before, multicast));
+        if before.top().map(end_of_block) != multicast.top().map(end_of_block) {
+            switches.extend(&self.unlimited);
+        }
+        Some(switches)
+    }
+
+    fn look(
+        &mut self,
+        inventory: &Inventory,
+        multicast: &Arc<Multicast>,
+        switches: &BTreeSet<Guid>,
+        changes: &mut Changes,
+    ) {
+        self.wanted = Some(multicast.clone());
+        self.open.clear();
+        for &guid in switches {
+            self.unlimited.remove(&guid);
+            let index = multicast.topology.switch_by_guid(guid);
+            let table = index.and_then(|index| multicast.table(index));
+            let node = inventory.node(guid);
+            let record = node.and_then(|node| Some((node, node.switch.as_ref()?)));
+            let (Some(table), Some((node, record))) = (table, record) else {
+                continue;
+            };
+            let is_unlimited = extent(node, record) == Extent::Everything;
+            if is_unlimited {
+                self.unlimited.insert(guid);
+            }
+            let mut change = diff_switch(node, record, table, multicast.top());
+            if change.is_empty() {
+                continue;
+            }
+            self.open.insert(guid);
+            let merged = change.top.is_some() && is_unlimited;
+            if merged && let Some(info) = pending_info(changes, guid) {
+                // To count less than everything is right at any time.
+                change.top.take().inspect(|&top| {
+                    info.set_multicast_fdb_top(top);
+                });
+            }
+            if !change.is_empty() {
+                changes.multicast.insert(guid, change);
+            }
         }
     }
+}
+
+/// The switches of which `after` wants another table than `before`. Both have them in the order of GUIDs.
+fn with_other_tables(before: &Multicast, after: &Multicast) -> Vec<Guid> {
+    fn tables(of: &Multicast) -> impl Iterator<Item = (Guid, &Arc<Mft>)> {
+        let switches = of.topology.switches().iter();
+        switches.map(|switch| switch.guid).zip(&of.tables)
+    }
+    let mut known = tables(before).peekable();
+    let mut is_other = |guid: Guid, table: &Arc<Mft>| {
+        while known.next_if(|&(earlier, _)| earlier < guid).is_some() {}
+        let known = known.next_if(|&(earlier, _)| earlier == guid);
+        !known.is_some_and(|(_, known)| Arc::ptr_eq(known, table))
+    };
+    let others = tables(after).filter(|&(guid, table)| is_other(guid, table));
+    others.map(|(guid, _)| guid).collect()
 }
 
 fn pending_info(changes: &mut Changes, guid: Guid) -> Option<&mut SwitchInfo> {
