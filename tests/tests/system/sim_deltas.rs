@@ -1,9 +1,10 @@
 //! What a change costs: no step takes the whole subnet into account for what concerns a part of it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rsm::whole::{Step, Whole};
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_tests::virtual_time::{Settings, World};
 
@@ -144,6 +145,88 @@ fn switches_that_go_and_come_back_concern_their_neighbours() {
     for whole in [gone, back, rebooted] {
         assert_eq!(but_for_paths(whole), Vec::new());
     }
+}
+
+/// The subnet with a group of all hosts, and one of a few.
+fn grouped() -> (World, Places) {
+    let (mut world, places) = world();
+    let hosts = hosts(&world);
+    let all = hosts.iter().map(|&host| (host, true)).collect();
+    world.regroup(BROADCAST, |members| *members = all);
+    world.settle(LIMIT);
+    let few = hosts.iter().step_by(7).map(|&host| (host, true)).collect();
+    world.regroup(FEW, |members| *members = few);
+    world.settle(LIMIT);
+    (world, places)
+}
+
+const BROADCAST: Lid = Lid(0xC000);
+const FEW: Lid = Lid(0xC001);
+
+/// The port GUIDs of all hosts.
+fn hosts(world: &World) -> Vec<Guid> {
+    let inventory = world.manager().core().inventory();
+    let hosts = inventory
+        .nodes()
+        .filter(|(_, node)| node.kind() == NodeType::Ca);
+    let ports = hosts.flat_map(|(_, node)| node.external_ports());
+    ports.map(|(_, port)| port.guid).collect()
+}
+
+#[test]
+fn joins_and_leaves_concern_their_groups() {
+    let (mut world, _) = grouped();
+    let host = hosts(&world)[3];
+    for mlid in [BROADCAST, FEW] {
+        for _ in 0..2 {
+            let changed = whole(&mut world, |world| {
+                world.regroup(mlid, |members| {
+                    if members.remove(&host).is_none() {
+                        members.insert(host, true);
+                    }
+                });
+            });
+            assert_eq!(changed, Vec::new());
+        }
+    }
+    let made = whole(&mut world, |world| {
+        world.regroup(Lid(0xC045), |members| {
+            members.insert(host, true);
+        });
+    });
+    let over = whole(&mut world, |world| {
+        world.regroup(Lid(0xC045), BTreeMap::clear);
+    });
+    assert_eq!((made, over), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn trees_follow_what_happens_to_the_fabric() {
+    let (mut world, places) = grouped();
+    let Places {
+        leaf,
+        host,
+        on_path,
+        aside,
+        far,
+    } = places;
+    let mut concerned = Vec::new();
+    for (guid, port) in [aside, on_path, host] {
+        concerned.extend(whole(&mut world, |world| {
+            world.sim.unlink(guid, port).unwrap()
+        }));
+        concerned.extend(whole(&mut world, |world| {
+            world.sim.relink(guid, port).unwrap()
+        }));
+    }
+    let other = (host.0, PortNum(host.1.0 + 1));
+    concerned.extend(whole(&mut world, |world| {
+        world.sim.swap_cables(host, other).unwrap();
+    }));
+    concerned.extend(whole(&mut world, |world| world.sim.power_off(far).unwrap()));
+    concerned.extend(whole(&mut world, |world| world.sim.power_on(far).unwrap()));
+    concerned.extend(whole(&mut world, |world| world.sim.reboot(leaf).unwrap()));
+    assert_eq!(but_for_paths(concerned), Vec::new());
 }
 
 #[test]
