@@ -16,11 +16,12 @@ use rsm_routing::verify::{
 };
 
 use super::links::LinkPorts;
-use super::multicast::{HeldMasks, masks_by_mlid};
+use super::multicast::masks_by_mlid;
 use super::mute;
 use super::{Job, Plan};
 use crate::fabric::{Fabric, Port};
 use crate::sweep::inventory::PortKey;
+use crate::sweep::mft_image::HeldMasks;
 
 /// What one switch forwards by, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
