@@ -62,7 +62,8 @@ const PRELUDE: &str = concat!(
     r#"|| waiting=yes; done; "#,
     r#"if jobs -r | grep -q 'rsm sim serve' && [ ! -S "$TMPDIR/rsm-sim.sock" ]; "#,
     r#"then waiting=yes; fi; "#,
-    r#"if [ -z "$waiting" ]; then return 0; fi; sleep 0.1; done; }"#,
+    r#"if [ -z "$waiting" ]; then return 0; fi; sleep 0.1; done; "#,
+    r#"echo "a daemon of this page did not come up" >&2; return 1; }"#,
 );
 
 /// A page of the documentation.
@@ -438,6 +439,39 @@ fn every_link_of_the_documentation_leads_to_a_file_and_a_heading() {
             .any(|(_, target)| *target == page.name);
         assert!(linked, "README.md does not link to {}", page.name);
     }
+}
+
+/// The section of ARCHITECTURE.md that names functions, each list of them followed by the file that has them.
+const WALKS: &str = "## Two walks through the code";
+
+#[test]
+fn every_function_of_a_walk_is_in_the_file_that_is_named() {
+    let root = binaries::workspace();
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = text.split_once(WALKS).expect("there is the section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let mut functions: Vec<&str> = Vec::new();
+    let mut found = 0;
+    // Every other part lies between backticks.
+    for code in section.split('`').skip(1).step_by(2) {
+        if code.ends_with(".rs") {
+            let file = fs::read_to_string(root.join(code));
+            let file = file.unwrap_or_else(|error| panic!("{code}: {error}"));
+            found += functions.len();
+            for function in functions.drain(..) {
+                let is_there = [format!("fn {function}("), format!("fn {function}<")]
+                    .iter()
+                    .any(|declaration| file.contains(declaration));
+                assert!(is_there, "{code} has no function {function}");
+            }
+        } else if let Some(function) = code.rsplit("::").next()
+            && function.starts_with(|first: char| first.is_ascii_lowercase())
+        {
+            functions.push(function);
+        }
+    }
+    assert!(functions.is_empty(), "no file is named for {functions:?}");
+    assert!(found > 40, "only {found} functions are named");
 }
 
 #[test]
