@@ -13,7 +13,7 @@ use super::role::Role;
 use super::snapshot::Forthcoming;
 use super::stage::Stage;
 use super::{Core, Mode, Pass};
-use crate::diff::{Changes, Looked, PortChange, Scope, diff, diff_in};
+use crate::diff::{Changes, Comparison, Looked, PortChange};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::push::{Cause, Failure, Push, Task};
@@ -42,42 +42,30 @@ impl Core {
     }
 
     fn differing(&mut self, plan: &Arc<Plan>, interim: &[Tables]) -> Changes {
-        let look = |scope: Option<&Scope>| {
-            diff(
-                &self.inventory,
-                &self.fabric,
-                plan,
-                &self.not_kept,
-                &self.reregister,
-                interim,
-                scope,
-            )
-        };
+        let comparison = self.comparison(plan, interim);
         let scope = match &self.looked {
-            Some(looked) => looked.scope(
-                &self.inventory,
-                &self.fabric,
-                plan,
-                interim,
-                &self.not_kept,
-                &self.reregister,
-            ),
+            Some(looked) => looked.scope(&comparison),
             None => Err("nothing was compared before"),
         };
-        let mut changes = look(scope.as_ref().ok());
-        debug_assert!(scope.is_err() || changes == look(None));
+        let mut changes = comparison.changes(scope.as_ref().ok());
+        debug_assert!(scope.is_err() || changes == comparison.changes(None));
+        self.looked = Some(Looked::new(&changes, &comparison));
         if let Err(why) = scope {
             self.meter.note([Whole::new(Step::Difference, why)]);
         }
-        self.looked = Some(Looked::new(
-            &changes,
-            &self.inventory,
-            &self.fabric,
-            plan,
-            &self.not_kept,
-        ));
         self.compare_multicast(plan, &mut changes);
         changes
+    }
+
+    fn comparison<'a>(&'a self, plan: &'a Arc<Plan>, interim: &'a [Tables]) -> Comparison<'a> {
+        Comparison {
+            inventory: &self.inventory,
+            fabric: &self.fabric,
+            plan,
+            interim,
+            not_kept: &self.not_kept,
+            reregister: &self.reregister,
+        }
     }
 
     /// Adds what differs from `plan` in multicast tables.
@@ -96,33 +84,11 @@ impl Core {
         let (Some(looked), Some(plan)) = (&self.looked, &self.plan) else {
             return;
         };
-        let scope = looked.scope(
-            &self.inventory,
-            &self.fabric,
-            plan,
-            &[],
-            &self.not_kept,
-            &self.reregister,
-        );
-        let Ok(scope) = scope else {
-            return;
-        };
-        let changes = diff_in(
-            &self.inventory,
-            &self.fabric,
-            plan,
-            &self.not_kept,
-            &self.reregister,
-            &[],
-            &scope,
-        );
-        self.looked = Some(Looked::new(
-            &changes,
-            &self.inventory,
-            &self.fabric,
-            plan,
-            &self.not_kept,
-        ));
+        let comparison = self.comparison(plan, &[]);
+        if let Ok(scope) = looked.scope(&comparison) {
+            let changes = comparison.changes_in(&scope);
+            self.looked = Some(Looked::new(&changes, &comparison));
+        }
     }
 
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortNum};
-use rsm_routing::tables::Tables;
 
-use super::{Changes, NotKept, Reregister};
+use super::{Changes, Comparison, NotKept};
 use crate::fabric::{Fabric, Node};
 use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -47,61 +46,43 @@ impl Scope {
 }
 
 impl Looked {
-    /// `changes` is what was found.
-    pub fn new(
-        changes: &Changes,
-        inventory: &Inventory,
-        fabric: &Arc<Fabric>,
-        plan: &Arc<Plan>,
-        not_kept: &NotKept,
-    ) -> Looked {
+    /// `changes` is what `compared` came to.
+    pub fn new(changes: &Changes, compared: &Comparison<'_>) -> Looked {
+        let changed = changes.ports.keys().chain(changes.mismatches.keys());
         Looked {
-            plan: plan.clone(),
-            fabric: fabric.clone(),
-            not_kept: not_kept.clone(),
-            ports: open_ports(changes),
+            plan: compared.plan.clone(),
+            fabric: compared.fabric.clone(),
+            not_kept: compared.not_kept.clone(),
+            ports: changed.copied().collect(),
             switches: changes.switches.keys().copied().collect(),
-            mark: inventory.mark(),
+            mark: compared.inventory.mark(),
         }
     }
 
-    /// Where `plan`, with `interim` tables on the way, may want something else than the hardware holds.
+    /// Where the plan of `now` may want something else than the hardware holds.
     ///
     /// # Errors
     /// Why that may be everywhere.
-    pub fn scope(
-        &self,
-        inventory: &Inventory,
-        fabric: &Fabric,
-        plan: &Plan,
-        interim: &[Tables],
-        not_kept: &NotKept,
-        reregister: &Reregister,
-    ) -> Result<Scope, &'static str> {
+    pub fn scope(&self, now: &Comparison<'_>) -> Result<Scope, &'static str> {
         Ok(Scope {
-            ports: self.ports(fabric, plan, not_kept, reregister)?,
-            switches: self.switches(inventory, plan, interim)?,
+            ports: self.ports(now)?,
+            switches: self.switches(now)?,
         })
     }
 
     /// The ports that may need something now.
-    fn ports(
-        &self,
-        fabric: &Fabric,
-        plan: &Plan,
-        not_kept: &NotKept,
-        reregister: &Reregister,
-    ) -> Result<BTreeSet<PortKey>, &'static str> {
+    fn ports(&self, now: &Comparison<'_>) -> Result<BTreeSet<PortKey>, &'static str> {
+        let (fabric, plan) = (now.fabric, now.plan);
         if !Arc::ptr_eq(&self.plan.policy, &plan.policy) {
             return Err("the configuration changed");
         }
         if self.plan.sm_lid != plan.sm_lid {
             return Err("the subnet manager has another LID");
         }
-        if self.not_kept != *not_kept {
+        if self.not_kept != *now.not_kept {
             return Err("devices do not keep a field");
         }
-        if !reregister.is_empty() {
+        if !now.reregister.is_empty() {
             return Err("hosts are to register anew");
         }
         let mut ports = self.ports.clone();
@@ -113,7 +94,7 @@ impl Looked {
         // What a port should be depends on what is at the other end of its cable.
         let peers: Vec<PortKey> = ports
             .iter()
-            .flat_map(|&port| [&*self.fabric, fabric].map(|fabric| peer(fabric, port)))
+            .flat_map(|&port| [&self.fabric, fabric].map(|fabric| peer(fabric, port)))
             .flatten()
             .collect();
         ports.extend(peers);
@@ -121,12 +102,8 @@ impl Looked {
     }
 
     /// The switches of which more than ports may need something now.
-    fn switches(
-        &self,
-        inventory: &Inventory,
-        plan: &Plan,
-        interim: &[Tables],
-    ) -> Result<BTreeSet<Guid>, &'static str> {
+    fn switches(&self, now: &Comparison<'_>) -> Result<BTreeSet<Guid>, &'static str> {
+        let (inventory, plan, interim) = (now.inventory, now.plan, now.interim);
         if self.plan.top() != plan.top() {
             return Err("the highest LID is another");
         }
@@ -137,23 +114,18 @@ impl Looked {
         switches.extend(inventory.written_since(self.mark));
         let planned = plan.topology.switches().iter().map(|switch| switch.guid);
         switches.extend(planned.filter(|&guid| {
-            let is_as_before = |now| {
+            let is_as_before = |table| {
                 let before = self.plan.last_table(guid);
-                before.is_some_and(|before| before.is_shared_with(now))
+                before.is_some_and(|before| before.is_shared_with(table))
                     && interim.iter().all(|tables| {
                         let on_the_way = plan.table_of(tables, guid);
-                        on_the_way.is_none_or(|table| table.is_shared_with(now))
+                        on_the_way.is_none_or(|interim| interim.is_shared_with(table))
                     })
             };
             !plan.last_table(guid).is_some_and(is_as_before)
         }));
         Ok(switches)
     }
-}
-
-fn open_ports(changes: &Changes) -> BTreeSet<PortKey> {
-    let changed = changes.ports.keys().chain(changes.mismatches.keys());
-    changed.copied().collect()
 }
 
 fn ports_of(node: &Node) -> impl Iterator<Item = PortKey> + '_ {

@@ -11,6 +11,7 @@ mod multicast;
 mod reregister;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
@@ -159,52 +160,69 @@ impl Changes {
     }
 }
 
-/// What to write so that the hardware, as `inventory` has it, becomes what `plan` wants, but for multicast tables:
-/// [`LookedMulticast::diff`] adds that.
-///
-/// `fabric` is the model of the same inventory; `reregister` says which hosts are to register anew; `interim` is what all
-/// switches are to hold on the way, one after the other, in the order of the plan's topology. Only what is in `scope` is
-/// compared, if there is one; alias GUIDs are compared everywhere.
-pub fn diff(
-    inventory: &Inventory,
-    fabric: &Fabric,
-    plan: &Plan,
-    not_kept: &NotKept,
-    reregister: &Reregister,
-    interim: &[Tables],
-    scope: Option<&Scope>,
-) -> Changes {
-    let mut changes = match scope {
-        Some(scope) => diff_in(
-            inventory, fabric, plan, not_kept, reregister, interim, scope,
-        ),
-        None => {
-            let everything = Scope::everything(inventory, fabric);
-            let scope = &everything;
-            diff_in(
-                inventory, fabric, plan, not_kept, reregister, interim, scope,
-            )
-        }
-    };
-    if plan.policy.ports.links.bounce {
-        changes.bounce = bounce::next(inventory, &changes.mismatches);
-    }
-    managed::diff(inventory, fabric, plan, &mut changes);
-    changes
+/// What the hardware holds, and what a plan wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison<'a> {
+    /// What the hardware holds, as far as it is known.
+    pub inventory: &'a Inventory,
+    /// The model of it.
+    pub fabric: &'a Arc<Fabric>,
+    /// What is wanted.
+    pub plan: &'a Arc<Plan>,
+    /// What all switches are to hold on the way, one after the other, in the order of the plan's topology.
+    pub interim: &'a [Tables],
+    /// Fields that do not count, by kind of device.
+    pub not_kept: &'a NotKept,
+    /// Hosts that are to register anew.
+    pub reregister: &'a Reregister,
 }
 
-/// Adds what has to be written to the tables and SwitchInfo of one switch.
-fn diff_switch(
-    inventory: &Inventory,
-    plan: &Plan,
-    interim: &[Tables],
-    guid: Guid,
-    changes: &mut Changes,
-) {
-    let found = inventory
-        .node(guid)
-        .and_then(|node| Some((node, node.switch.as_ref()?)));
-    if let (Some((node, record)), Some(table)) = (found, plan.last_table(guid)) {
+impl Comparison<'_> {
+    /// What to write so that the hardware becomes what the plan wants, but for multicast tables: [`LookedMulticast::diff`] adds
+    /// that. Only what is in `scope` is compared, if there is one; managed blocks of ports are compared everywhere.
+    pub fn changes(&self, scope: Option<&Scope>) -> Changes {
+        let mut changes = match scope {
+            Some(scope) => self.changes_in(scope),
+            None => self.changes_in(&Scope::everything(self.inventory, self.fabric)),
+        };
+        if self.plan.policy.ports.links.bounce {
+            changes.bounce = bounce::next(self.inventory, &changes.mismatches);
+        }
+        managed::diff(self.inventory, self.fabric, self.plan, &mut changes);
+        changes
+    }
+
+    /// The part of [`Comparison::changes`] that concerns unicast tables, SwitchInfo, PortInfo and P_KeyTables.
+    pub fn changes_in(&self, scope: &Scope) -> Changes {
+        let mut changes = Changes::default();
+        for &guid in &scope.switches {
+            if let Some(change) = self.of_switch(guid).filter(|change| !change.is_empty()) {
+                changes.switches.insert(guid, change);
+            }
+        }
+        for &key in &scope.ports {
+            let Some(at) = self.fabric.find_port(key) else {
+                continue;
+            };
+            let Some(wanted) = wanted(self.fabric, self.plan, at) else {
+                continue;
+            };
+            if let Some(mismatch) = wanted.settings.link_mismatch(wanted.info) {
+                changes.mismatches.insert(key, mismatch);
+            }
+            if let Some(change) = self.of_port(at, wanted) {
+                changes.ports.insert(key, change);
+            }
+        }
+        changes
+    }
+
+    /// What has to be written to the tables and SwitchInfo of a switch; `None` for one that the plan leaves out.
+    fn of_switch(&self, guid: Guid) -> Option<SwitchChange> {
+        let plan = self.plan;
+        let node = self.inventory.node(guid)?;
+        let record = node.switch.as_ref()?;
+        let table = plan.last_table(guid)?;
         let mut change = SwitchChange::default();
         let wanted = ports::desired_switch_info(&record.info, plan.top(), &plan.policy.ports);
         if needs_switch_info(&record.info, &wanted) {
@@ -212,14 +230,13 @@ fn diff_switch(
         }
         // A switch that does not answer takes no part in them.
         let is_mute = plan.transition.mute.contains(&guid);
-        let interim = if is_mute { &[] } else { interim };
+        let interim = if is_mute { &[] } else { self.interim };
         change.interim = vec![Vec::new(); interim.len()];
-        let interim: Vec<&Lft> = interim
+        let interim = interim
             .iter()
-            .map(|tables| plan.table_of(tables, guid).unwrap_or(table))
-            .collect();
+            .map(|tables| plan.table_of(tables, guid).unwrap_or(table));
         let mut before: Option<&Lft> = None;
-        for (step, &next) in interim.iter().chain([&table]).enumerate() {
+        for (step, next) in interim.chain([table]).enumerate() {
             let blocks = change.interim.get_mut(step).unwrap_or(&mut change.blocks);
             match before.replace(next) {
                 Some(before) => {
@@ -232,41 +249,8 @@ fn diff_switch(
         }
         change.lanes = lanes::diff(plan, node);
         change.ar_info = without_adaptive_routing(record);
-        if !change.is_empty() {
-            changes.switches.insert(guid, change);
-        }
+        Some(change)
     }
-}
-
-/// The part of [`diff`] that concerns unicast tables, SwitchInfo, PortInfo and P_KeyTables.
-pub fn diff_in(
-    inventory: &Inventory,
-    fabric: &Fabric,
-    plan: &Plan,
-    not_kept: &NotKept,
-    reregister: &Reregister,
-    interim: &[Tables],
-    scope: &Scope,
-) -> Changes {
-    let mut changes = Changes::default();
-    for &guid in &scope.switches {
-        diff_switch(inventory, plan, interim, guid, &mut changes);
-    }
-    for &key in &scope.ports {
-        let Some(at) = fabric.find_port(key) else {
-            continue;
-        };
-        let Some(wanted) = wanted(fabric, plan, at) else {
-            continue;
-        };
-        if let Some(mismatch) = wanted.settings.link_mismatch(wanted.info) {
-            changes.mismatches.insert(key, mismatch);
-        }
-        if let Some(change) = diff_port(fabric, plan, not_kept, reregister, at, wanted) {
-            changes.ports.insert(key, change);
-        }
-    }
-    changes
 }
 
 /// ARInfo that ends what the manager before turned on, where the tables that are read back do not count for it.
@@ -319,57 +303,53 @@ fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>
     })
 }
 
-fn diff_port(
-    fabric: &Fabric,
-    plan: &Plan,
-    not_kept: &NotKept,
-    reregister: &Reregister,
-    at: PortRef,
-    wanted: Wanted<'_>,
-) -> Option<PortChange> {
-    let Wanted {
-        info,
-        settings,
-        is_end_port,
-    } = wanted;
-    let node = fabric.node(at.node);
-    let port = fabric.port(at);
-    let external = at.port.0 != 0;
-    let ignored = not_kept.of(DeviceKind::of(&node.info, at.port));
-    let activate = external
-        && fabric.peer(at).is_some_and(|peer| {
-            let other = fabric.node(peer.node);
-            let theirs = fabric.port(peer);
-            let peer_has_lid =
-                other.kind() == NodeType::Switch || plan.claim(fabric.key(peer)).is_some();
-            !other.unmanageable
-                && !other.locked
-                && peer_has_lid
-                && theirs
-                    .info
-                    .as_ref()
-                    .is_some_and(|info| info.port_state() != PortState::Down)
-        });
-    let differs = !settings.differing(info, ignored).is_empty();
-    let inactive = activate && info.port_state() != PortState::Active;
-    // What was read of a port before it is armed may be gone by then: a reset in between would not show.
-    let arms = is_end_port && activate && info.port_state() == PortState::Init;
-    let p_keys = match plan.partitions.table(fabric.key(at)) {
-        Some(table) => diff_p_keys(fabric, at, table, arms),
-        None => Vec::new(),
-    };
-    let is_told = is_end_port && reregister.includes(port.guid, info);
-    let info = differs || inactive || is_told;
-    (info || !p_keys.is_empty()).then(|| PortChange {
-        settings,
-        ignored,
-        activate,
-        peer: port.peer,
-        info,
-        reregister: is_told.then_some(port.guid),
-        p_keys,
-        external_of_switch: !is_end_port,
-    })
+impl Comparison<'_> {
+    fn of_port(&self, at: PortRef, wanted: Wanted<'_>) -> Option<PortChange> {
+        let (fabric, plan) = (self.fabric, self.plan);
+        let Wanted {
+            info,
+            settings,
+            is_end_port,
+        } = wanted;
+        let node = fabric.node(at.node);
+        let port = fabric.port(at);
+        let external = at.port.0 != 0;
+        let ignored = self.not_kept.of(DeviceKind::of(&node.info, at.port));
+        let activate = external
+            && fabric.peer(at).is_some_and(|peer| {
+                let other = fabric.node(peer.node);
+                let theirs = fabric.port(peer);
+                let peer_has_lid =
+                    other.kind() == NodeType::Switch || plan.claim(fabric.key(peer)).is_some();
+                !other.unmanageable
+                    && !other.locked
+                    && peer_has_lid
+                    && theirs
+                        .info
+                        .as_ref()
+                        .is_some_and(|info| info.port_state() != PortState::Down)
+            });
+        let differs = !settings.differing(info, ignored).is_empty();
+        let inactive = activate && info.port_state() != PortState::Active;
+        // What was read of a port before it is armed may be gone by then: a reset in between would not show.
+        let arms = is_end_port && activate && info.port_state() == PortState::Init;
+        let p_keys = match plan.partitions.table(fabric.key(at)) {
+            Some(table) => diff_p_keys(fabric, at, table, arms),
+            None => Vec::new(),
+        };
+        let is_told = is_end_port && self.reregister.includes(port.guid, info);
+        let info = differs || inactive || is_told;
+        (info || !p_keys.is_empty()).then(|| PortChange {
+            settings,
+            ignored,
+            activate,
+            peer: port.peer,
+            info,
+            reregister: is_told.then_some(port.guid),
+            p_keys,
+            external_of_switch: !is_end_port,
+        })
+    }
 }
 
 /// The blocks in which the P_KeyTable of a port differs from `wanted`, or, if the port is `armed`, would if it were reset.
