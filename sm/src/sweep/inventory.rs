@@ -519,6 +519,7 @@ impl Inventory {
     /// As [`Inventory::switch_mut`], to write into multicast tables, or what is known of them.
     pub fn multicast_mut(&mut self, guid: Guid) -> Option<&mut SwitchRecord> {
         let switch = self.nodes.get_mut(&guid)?.switch.as_mut()?;
+        self.writes.note(guid);
         self.regrouped.insert(guid);
         self.stale_masks.insert(guid);
         Some(switch)
