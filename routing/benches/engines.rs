@@ -9,6 +9,7 @@
 #[path = "../tests/routing/common.rs"]
 mod common;
 mod stopwatch;
+mod trees;
 
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::topology::Topology;
@@ -100,17 +101,7 @@ fn main() {
         let name = topology.destinations().len().to_string();
         return bench(&name, &topology);
     }
-    let fabrics: [(&str, [&[usize]; 3]); 3] = [
-        ("3456", [&[12, 12, 24], &[1, 12, 12], &[1, 1, 1]]),
-        ("10240", [&[32, 32, 10], &[1, 32, 32], &[1, 1, 1]]),
-        ("45056", [&[32, 32, 44], &[1, 32, 16], &[1, 1, 2]]),
-    ];
-    for (name, [m, w, p]) in fabrics {
-        if wanted
-            .as_ref()
-            .is_none_or(|wanted| name.contains(wanted.as_str()))
-        {
-            bench(name, &common::pgft(m, w, p, 0));
-        }
+    for (name, topology) in trees::named(wanted.as_deref()) {
+        bench(name, &topology);
     }
 }

@@ -9,6 +9,7 @@
 #[path = "../tests/routing/common.rs"]
 mod common;
 mod stopwatch;
+mod trees;
 
 use std::hint::black_box;
 
@@ -171,17 +172,7 @@ fn main() {
         .filter(|argument| !argument.starts_with('-'));
     let wanted = arguments.next();
     let runs = arguments.next().and_then(|runs| runs.parse().ok());
-    let fabrics: [(&str, [&[usize]; 3]); 3] = [
-        ("3456", [&[12, 12, 24], &[1, 12, 12], &[1, 1, 1]]),
-        ("10240", [&[32, 32, 10], &[1, 32, 32], &[1, 1, 1]]),
-        ("45056", [&[32, 32, 44], &[1, 32, 16], &[1, 1, 2]]),
-    ];
-    for (name, [m, w, p]) in fabrics {
-        if wanted
-            .as_ref()
-            .is_none_or(|wanted| name.contains(wanted.as_str()))
-        {
-            bench(name, &common::pgft(m, w, p, 0), runs.unwrap_or(RUNS));
-        }
+    for (name, topology) in trees::named(wanted.as_deref()) {
+        bench(name, &topology, runs.unwrap_or(RUNS));
     }
 }

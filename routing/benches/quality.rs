@@ -7,6 +7,7 @@
 #[path = "../tests/routing/common.rs"]
 mod common;
 mod stopwatch;
+mod trees;
 
 use rsm_routing::engine::{EngineKind, Options, levels_from_hosts, route};
 use rsm_routing::picture::{Scene, draw};
@@ -20,19 +21,7 @@ fn main() {
     let wanted = std::env::args()
         .skip(1)
         .find(|argument| !argument.starts_with('-'));
-    let fabrics: [(&str, [&[usize]; 3]); 3] = [
-        ("3456", [&[12, 12, 24], &[1, 12, 12], &[1, 1, 1]]),
-        ("10240", [&[32, 32, 10], &[1, 32, 32], &[1, 1, 1]]),
-        ("45056", [&[32, 32, 44], &[1, 32, 16], &[1, 1, 2]]),
-    ];
-    for (name, [m, w, p]) in fabrics {
-        if wanted
-            .as_ref()
-            .is_some_and(|wanted| !name.contains(wanted.as_str()))
-        {
-            continue;
-        }
-        let topology = common::pgft(m, w, p, 0);
+    for (name, topology) in trees::named(wanted.as_deref()) {
         let routing = route(EngineKind::Auto, &topology, &Options::default(), None)
             .expect("a tree can be routed");
         let (uses_taken, uses) = best(RUNS, || link_uses(&topology, &routing.tables));
