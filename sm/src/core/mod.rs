@@ -56,7 +56,7 @@ use self::election::Election;
 pub use self::event::{Command, Effect, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::found::Found;
-use self::hardware::Hardware;
+use self::hardware::{Hardware, HeldMulticast};
 use self::requests::Context;
 use self::role::{Identity, Role};
 use self::snapshot::Snapshot;
@@ -223,6 +223,8 @@ pub struct Core {
     /// Up to when [`Core::judge_tables`] has decided which tables count.
     judged: Mark,
     hardware: Hardware,
+    /// What switches pass multicast packets on by.
+    held_masks: HeldMulticast,
     /// What multicast tables were compared with last.
     looked_multicast: LookedMulticast,
     /// The cabling that the core last handed to the store.
@@ -301,6 +303,7 @@ impl Core {
             looked: None,
             judged: Mark::default(),
             hardware: Hardware::default(),
+            held_masks: HeldMulticast::default(),
             looked_multicast: LookedMulticast::default(),
             kept_cabling: remembered.cabling,
             missing: Vec::new(),

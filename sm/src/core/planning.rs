@@ -103,7 +103,7 @@ impl Core {
 
     /// Who takes part in multicast, if that is known, and what switches hold of it.
     fn members(&mut self, now: Time) -> (Option<Arc<GroupSet>>, Arc<HeldMasks>) {
-        let masks = self.inventory.held_masks();
+        let masks = self.held_masks.of(&self.inventory);
         let Some(groups) = &self.groups else {
             return (None, masks);
         };

@@ -70,12 +70,9 @@ impl Core {
 
     /// Adds what differs from `plan` in multicast tables.
     pub(super) fn compare_multicast(&mut self, plan: &Plan, changes: &mut Changes) {
-        if plan.multicast.is_some() {
-            let regrouped = self.inventory.take_regrouped();
-            let whole = (self.looked_multicast).diff(&self.inventory, plan, regrouped, changes);
-            self.meter
-                .note(whole.map(|why| Whole::new(Step::Difference, why)));
-        }
+        let whole = self.looked_multicast.diff(&self.inventory, plan, changes);
+        let whole = whole.map(|why| Whole::new(Step::Difference, why));
+        self.meter.note(whole);
     }
 
     /// Compares what a push has written with the plan once more, so that the next change does not have to: the push of a

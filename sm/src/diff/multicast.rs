@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::plan::multicast::Multicast;
 use crate::sweep::inventory::{BlockState, Inventory, NodeRecord, SwitchRecord};
 use crate::sweep::mft_image::{self, Extent, MftBlock, MftImage};
+use crate::sweep::writes::Mark;
 
 /// What has to be written to one switch's multicast forwarding table.
 ///
@@ -50,6 +51,8 @@ pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16
 pub struct LookedMulticast {
     /// What was wanted; `None` before the first look.
     wanted: Option<Arc<Multicast>>,
+    /// When that was.
+    mark: Mark,
     /// Switches to which something was to be written.
     open: BTreeSet<Guid>,
     /// Switches by which whatever is in the table counts: how much of it there is to write, the highest multicast LID of all
@@ -58,19 +61,18 @@ pub struct LookedMulticast {
 }
 
 impl LookedMulticast {
-    /// Adds what has to be written so that multicast tables, as `inventory` has them, become what `plan` wants; `regrouped` are
-    /// the switches that were written into since the last time. Why all switches were looked at, if they were.
+    /// Adds what has to be written so that multicast tables, as `inventory` has them, become what `plan` wants. Why all switches
+    /// were looked at, if they were.
     ///
     /// Where SwitchInfo is written anyway, it says as well that the rest of a table does not count.
     pub fn diff(
         &mut self,
         inventory: &Inventory,
         plan: &Plan,
-        regrouped: BTreeSet<Guid>,
         changes: &mut Changes,
     ) -> Option<&'static str> {
         let multicast = plan.multicast.as_ref()?;
-        let switches = self.switches(multicast, regrouped);
+        let switches = self.switches(inventory, multicast);
         let whole = switches
             .is_none()
             .then_some("no multicast tables were compared before");
@@ -87,13 +89,9 @@ impl LookedMulticast {
     }
 
     /// The switches that may need something now; `None` where that may be all of them.
-    fn switches(
-        &self,
-        multicast: &Arc<Multicast>,
-        regrouped: BTreeSet<Guid>,
-    ) -> Option<BTreeSet<Guid>> {
+    fn switches(&self, inventory: &Inventory, multicast: &Multicast) -> Option<BTreeSet<Guid>> {
         let before = self.wanted.as_ref()?;
-        let mut switches = regrouped;
+        let mut switches: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
         switches.extend(&self.open);
         switches.extend(with_other_tables(before, multicast));
         if before.top().map(end_of_block) != multicast.top().map(end_of_block) {
@@ -110,6 +108,7 @@ impl LookedMulticast {
         changes: &mut Changes,
     ) {
         self.wanted = Some(multicast.clone());
+        self.mark = inventory.mark();
         self.open.clear();
         for &guid in switches {
             self.unlimited.remove(&guid);

@@ -283,7 +283,7 @@ impl Push {
         self.progress.multicast_blocks += 1;
         // What is kept depends on what was held: look before that is overwritten.
         let wanted = self.wanted_masks(inventory, switch, at, first);
-        if let Some(record) = inventory.multicast_mut(switch) {
+        if let Some(record) = inventory.switch_mut(switch) {
             record.mft.store(at, masks);
         }
         if wanted.as_ref() == Some(masks) {
@@ -297,7 +297,7 @@ impl Push {
     pub(super) fn masks_failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
         if let Task::Multicast { switch, at, .. } = task
             && cause == Cause::Silence
-            && let Some(record) = inventory.multicast_mut(switch)
+            && let Some(record) = inventory.switch_mut(switch)
         {
             record.mft.mark_dirty(at);
         }
@@ -318,7 +318,7 @@ impl Push {
         // What a switch that does not know the field answers.
         let is_unknown = held == Lid::NONE;
         inventory.put_switch_info(guid, info);
-        if let Some(record) = inventory.multicast_mut(guid) {
+        if let Some(record) = inventory.switch_mut(guid) {
             record.forgets_multicast_top = is_unknown;
         }
         if is_unknown || self.multicast.top(guid) == Some(held) {

@@ -102,7 +102,7 @@ impl Sweep {
                 }
             }
             Query::Multicast(guid, at) => {
-                if let Some(switch) = inventory.multicast_mut(guid) {
+                if let Some(switch) = inventory.switch_mut(guid) {
                     let masks = MulticastForwardingTable::from_data(data).masks();
                     self.changed |= !switch.mft.holds(at, &masks);
                     switch.mft.store(at, &masks);
@@ -200,7 +200,7 @@ impl Sweep {
     /// The switch was reset: it holds no tables, and whatever else was known of it may be gone.
     fn on_reset(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.changed = true;
-        if let Some(switch) = inventory.multicast_mut(guid) {
+        if let Some(switch) = inventory.switch_mut(guid) {
             switch.lft.forget();
             switch.mft.forget();
             switch.lanes.forget();

@@ -20,7 +20,7 @@ use super::doubts::Doubts;
 use super::fault::Faults;
 use super::lane_image::LaneImage;
 use super::managed::BlockImage;
-use super::mft_image::{HeldMasks, MftImage};
+use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
 use super::writes::{Mark, Writes};
@@ -382,11 +382,6 @@ pub struct Inventory {
     pub habits: DeviceHabits,
     /// Nodes that were written into, met or dropped since [`Inventory::take_touched`].
     touched: BTreeSet<Guid>,
-    /// Switches of which something that multicast tables depend on was written since they were compared with a plan last.
-    regrouped: BTreeSet<Guid>,
-    /// The same since [`Inventory::held_masks`].
-    stale_masks: BTreeSet<Guid>,
-    held_masks: Arc<HeldMasks>,
     /// The same since paths were found last.
     pub(super) rewired: BTreeSet<Guid>,
     /// Why all paths were searched, since [`Inventory::take_searched`].
@@ -412,8 +407,6 @@ impl Inventory {
         self.rewired.insert(guid);
         if node.is_switch() {
             self.writes.note(guid);
-            self.regrouped.insert(guid);
-            self.stale_masks.insert(guid);
         }
         Some(node)
     }
@@ -499,7 +492,7 @@ impl Inventory {
     }
 
     /// What only a switch has, to write tables into. That does not touch the switch: they come by the thousand, and no model
-    /// has them. SwitchInfo is written by [`Inventory::put_switch_info`], multicast tables by [`Inventory::multicast_mut`].
+    /// has them. SwitchInfo is written by [`Inventory::put_switch_info`].
     pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut SwitchRecord> {
         let (switch, _) = self.switch_with_ports_mut(guid)?;
         Some(switch)
@@ -516,48 +509,6 @@ impl Inventory {
         Some((switch, &node.ports))
     }
 
-    /// As [`Inventory::switch_mut`], to write into multicast tables, or what is known of them.
-    pub fn multicast_mut(&mut self, guid: Guid) -> Option<&mut SwitchRecord> {
-        let switch = self.nodes.get_mut(&guid)?.switch.as_mut()?;
-        self.writes.note(guid);
-        self.regrouped.insert(guid);
-        self.stale_masks.insert(guid);
-        Some(switch)
-    }
-
-    /// What switches pass multicast packets on by, as far as it is known.
-    pub fn held_masks(&mut self) -> Arc<HeldMasks> {
-        for guid in std::mem::take(&mut self.stale_masks) {
-            let node = self.nodes.get(&guid);
-            let masks = node.and_then(|node| Some(node.switch.as_ref()?.mft.masks()));
-            let known = self.held_masks.by_switch.get(&guid);
-            if known.map(Arc::as_ptr) == masks.map(Arc::as_ptr) {
-                continue;
-            }
-            let held = &mut Arc::make_mut(&mut self.held_masks).by_switch;
-            match masks {
-                Some(masks) => held.insert(guid, masks.clone()),
-                None => held.remove(&guid),
-            };
-        }
-        debug_assert!(
-            self.switches()
-                .map(|(guid, _, switch)| (guid, Arc::as_ptr(switch.mft.masks())))
-                .eq(self
-                    .held_masks
-                    .by_switch
-                    .iter()
-                    .map(|(&guid, masks)| (guid, Arc::as_ptr(masks)))),
-            "what is written is noted"
-        );
-        self.held_masks.clone()
-    }
-
-    /// The switches of which something that multicast tables depend on was written since the last call.
-    pub fn take_regrouped(&mut self) -> BTreeSet<Guid> {
-        std::mem::take(&mut self.regrouped)
-    }
-
     /// Records the SwitchInfo of a node that is known to be a switch.
     pub fn put_switch_info(&mut self, guid: Guid, info: &SwitchInfo) {
         let node = self.nodes.get_mut(&guid);
@@ -567,7 +518,6 @@ impl Inventory {
             switch.info = *info;
             self.touched.insert(guid);
             self.writes.note(guid);
-            self.regrouped.insert(guid);
         }
     }
 
@@ -620,8 +570,6 @@ impl Inventory {
         if node.is_switch() {
             self.switches.insert(guid);
             self.writes.note(guid);
-            self.regrouped.insert(guid);
-            self.stale_masks.insert(guid);
         }
         self.nodes.insert(guid, node);
     }
@@ -631,9 +579,6 @@ impl Inventory {
         let node = self.nodes.remove(&guid)?;
         self.touched.insert(guid);
         self.rewired.insert(guid);
-        if node.is_switch() {
-            self.stale_masks.insert(guid);
-        }
         self.suspects.remove(&guid);
         self.adaptive.remove(&guid);
         if self.switches.remove(&guid) {
