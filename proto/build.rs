@@ -121,8 +121,8 @@ fn labels(descriptors: &FileDescriptorSet) -> String {
     source
 }
 
-/// Rust source that implements `Paged` for every request with a page size and a token, and `List` where the response has
-/// nothing but items beside the token and the generation.
+/// Rust source that implements `Paged` for every request with a page size and a token, and `List`
+/// where the response has nothing but items beside the token and the generation.
 fn lists(descriptors: &FileDescriptorSet) -> String {
     let messages = || descriptors.file.iter().flat_map(|file| &file.message_type);
     let mut source = String::new();

@@ -30,10 +30,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often an idle connection is asked whether the server still lives.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The directories that a socket may be in, in the order in which they are tried:
-/// [`RUN_DIR`], `$XDG_RUNTIME_DIR/rsm`, [`STATE_DIR`], `$XDG_STATE_HOME/rsm`, `$HOME/.local/state/rsm`.
+/// The directories that a socket may be in, in the order in which they are tried: [`RUN_DIR`],
+/// `$XDG_RUNTIME_DIR/rsm`, [`STATE_DIR`], `$XDG_STATE_HOME/rsm`, `$HOME/.local/state/rsm`.
 ///
-/// `variable` gives the value of an environment variable. A server picks the first that it may write to.
+/// `variable` gives the value of an environment variable. A server picks the first that it may
+/// write to.
 pub fn socket_directories(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let absolute = |name| {
         variable(name)

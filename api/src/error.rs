@@ -28,7 +28,8 @@ pub enum LookupError {
     Ambiguous {
         /// The name.
         selector: String,
-        /// Names that are not ambiguous, at most [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES), in order of GUID and port.
+        /// Names that are not ambiguous, at most [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES),
+        /// in order of GUID and port.
         candidates: Vec<String>,
         /// How many there are.
         total: usize,

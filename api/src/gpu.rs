@@ -29,7 +29,8 @@ pub enum GpuImportError {
 
 /// The inventories of GPU hosts, and what they make of the fabric.
 ///
-/// Methods may take some hundred milliseconds and touch files: not for the threads of an event loop.
+/// Methods may take some hundred milliseconds and touch files: not for the threads of an event
+/// loop.
 pub trait Gpus: Send + Sync + 'static {
     /// Inventories joined with the snapshot in force.
     fn analysis(&self) -> Arc<Analysis>;

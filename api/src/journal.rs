@@ -10,7 +10,8 @@ use crate::model::{Change, Event};
 
 /// A bounded journal of events.
 ///
-/// Publishing never waits for a reader: watchers that lag lose the oldest events and are told how many.
+/// Publishing never waits for a reader: watchers that lag lose the oldest events and are told how
+/// many.
 #[derive(Debug)]
 pub struct Journal {
     kept: Mutex<Kept>,

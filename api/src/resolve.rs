@@ -29,7 +29,8 @@ pub trait Directory {
     /// The ports of the node that hold a LID, ascending; a switch's is port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
 
-    /// What is known of something that had this name and is not there any more. Asked only for names that lead to nothing.
+    /// What is known of something that had this name and is not there any more. Asked only for
+    /// names that lead to nothing.
     fn gone(&self, _selector: &Selector) -> Option<LookupError> {
         None
     }
@@ -125,8 +126,8 @@ fn called(directory: &(impl Directory + ?Sized), name: &str) -> Vec<Guid> {
     }
 }
 
-/// The name that its operator gave a switch, in the description that managed NVIDIA switches make of it: `leaf-03` of
-/// `MF0;leaf-03:MQM8700/U1`.
+/// The name that its operator gave a switch, in the description that managed NVIDIA switches make
+/// of it: `leaf-03` of `MF0;leaf-03:MQM8700/U1`.
 fn switch_name(description: &str) -> Option<&str> {
     let (chassis, rest) = description.split_once(';')?;
     let (name, model) = rest.rsplit_once(':')?;
@@ -215,8 +216,8 @@ fn existing(directory: &(impl Directory + ?Sized), port: PortKey) -> Result<Port
 mod tests {
     use super::*;
 
-    /// Node GUID, description, and the ports with their LIDs (0 for none); port GUIDs count from the
-    /// node's on.
+    /// Node GUID, description, and the ports with their LIDs (0 for none); port GUIDs count from
+    /// the node's on.
     struct Few(&'static [FewNode]);
 
     type FewNode = (u64, &'static str, &'static [(u8, u16)]);

@@ -60,7 +60,8 @@ pub trait Subnet: Send + Sync + 'static {
     /// Partitions by ascending P_Key.
     fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>>;
 
-    /// The ports of the partition with this P_Key, whichever its membership bit, by ascending node GUID and port number.
+    /// The ports of the partition with this P_Key, whichever its membership bit, by ascending node
+    /// GUID and port number.
     fn partition_members(
         &self,
         p_key: u16,
@@ -82,20 +83,22 @@ pub trait Subnet: Send + Sync + 'static {
 
     /// Events from now on; a receiver that lags loses the oldest and is told how many.
     ///
-    /// An event is in [`events`](Subnet::events) before it is sent here, so that subscribing first and
-    /// reading then misses none. [`Journal`](crate::Journal) keeps both.
+    /// An event is in [`events`](Subnet::events) before it is sent here, so that subscribing first
+    /// and reading then misses none. [`Journal`](crate::Journal) keeps both.
     fn subscribe(&self) -> broadcast::Receiver<Arc<Event>>;
 }
 
 /// Reading what hosts told subnet administration, and what they are told.
 ///
-/// That changes with every request of a host, and is read as it is at the moment of the call, after a wait of some
-/// milliseconds at most. Trees and ports are those of the latest snapshot. Lists are as those of [`Subnet`].
+/// That changes with every request of a host, and is read as it is at the moment of the call, after
+/// a wait of some milliseconds at most. Trees and ports are those of the latest snapshot. Lists are
+/// as those of [`Subnet`].
 pub trait Administration: Send + Sync + 'static {
     /// What it did since the start.
     fn counters(&self) -> v1::AdministrationCounters;
 
-    /// The paths that a host is told of when it asks how to get to another, by the code that answers the host.
+    /// The paths that a host is told of when it asks how to get to another, by the code that
+    /// answers the host.
     ///
     /// That there is none is an answer, not an error.
     fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError>;
@@ -116,7 +119,8 @@ pub trait Administration: Send + Sync + 'static {
         port: Option<PortKey>,
     ) -> BoxFuture<'_, Result<Page<Subscription>, AdministrationError>>;
 
-    /// Names that ports have beside their own, by ascending key; of `port` only, where one is given.
+    /// Names that ports have beside their own, by ascending key; of `port` only, where one is
+    /// given.
     fn alias_guids(
         &self,
         after: Option<AliasGuidKey>,
@@ -157,7 +161,8 @@ pub trait Administration: Send + Sync + 'static {
 
 /// Acting on a subnet.
 ///
-/// A caller that does not wait any longer drops the future, which takes its request back as far as it was not begun with.
+/// A caller that does not wait any longer drops the future, which takes its request back as far as
+/// it was not begun with.
 pub trait Control: Send + Sync + 'static {
     /// What is under way at this moment, which is what callers of the other methods wait for.
     fn activity(&self) -> Activity;
@@ -168,16 +173,16 @@ pub trait Control: Send + Sync + 'static {
     /// way when the call comes does not count as the answer.
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>>;
 
-    /// Reads everything anew and writes every block of every linear forwarding table, whatever switches read back, and
-    /// answers with the convergence that came of it.
+    /// Reads everything anew and writes every block of every linear forwarding table, whatever
+    /// switches read back, and answers with the convergence that came of it.
     fn rewrite(&self) -> BoxFuture<'_, Result<Convergence, ControlError>>;
 
-    /// Routes with the engine of this name from now on, and answers with the convergence that put its
-    /// tables into force. Where they are refused the engine in use stays.
+    /// Routes with the engine of this name from now on, and answers with the convergence that put
+    /// its tables into force. Where they are refused the engine in use stays.
     fn set_engine(&self, name: String) -> BoxFuture<'_, Result<Convergence, ControlError>>;
 
-    /// Expects no longer the node or cable with this name (`None`: nothing of what is missing now), and answers how many
-    /// nodes and ports were given up.
+    /// Expects no longer the node or cable with this name (`None`: nothing of what is missing now),
+    /// and answers how many nodes and ports were given up.
     fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError>;
 }
 

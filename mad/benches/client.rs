@@ -1,5 +1,6 @@
-//! How many transactions a second the client carries through, from submission to completion, in a tight loop that
-//! answers every request at once: the cost of the client itself, with nothing of a network's.
+//! How many transactions a second the client carries through, from submission to completion, in a
+//! tight loop that answers every request at once: the cost of the client itself, with nothing of a
+//! network's.
 //!
 //! `cargo bench -p rsm-mad --bench client`
 

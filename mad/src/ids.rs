@@ -7,8 +7,8 @@ use rsm_ids::PortNum;
 
 /// A transaction identifier (IBA 13.4.6.4): ties a response to its request.
 ///
-/// The Linux MAD layer replaces the upper 32 bits with its own agent number on the way out, so that a
-/// match may rely on [`Tid::low`] only.
+/// The Linux MAD layer replaces the upper 32 bits with its own agent number on the way out, so that
+/// a match may rely on [`Tid::low`] only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tid(pub u64);
 
@@ -31,7 +31,8 @@ impl fmt::Debug for Tid {
     }
 }
 
-/// A route given hop by hop: the exit port at the local node first, then at every switch on the way (IBA 14.2.2).
+/// A route given hop by hop: the exit port at the local node first, then at every switch on the way
+/// (IBA 14.2.2).
 ///
 /// The empty path is the local node itself. Paths order by length first, then by their ports,
 /// so that sorting puts near nodes before far ones.
@@ -43,7 +44,8 @@ pub struct DirectedPath {
 }
 
 impl DirectedPath {
-    /// The longest path an SMP can carry: 64 path bytes, of which the first is not used (IBA 14.2.1.2).
+    /// The longest path an SMP can carry: 64 path bytes, of which the first is not used (IBA
+    /// 14.2.1.2).
     pub const MAX_HOPS: usize = 63;
 
     /// The path to the local node.

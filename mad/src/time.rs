@@ -2,10 +2,11 @@ use std::fmt;
 use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
-/// A point on a monotonic clock, in nanoseconds since an origin that only the owner of the clock knows.
+/// A point on a monotonic clock, in nanoseconds since an origin that only the owner of the clock
+/// knows.
 ///
-/// Code that never reads a clock takes one of these as `now`. Arithmetic saturates: 64 bits of nanoseconds
-/// last 584 years, so the ends are only ever met by deliberately absurd timeouts.
+/// Code that never reads a clock takes one of these as `now`. Arithmetic saturates: 64 bits of
+/// nanoseconds last 584 years, so the ends are only ever met by deliberately absurd timeouts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 

@@ -1,4 +1,5 @@
-//! The wire views never touch the heap. In a process of its own, for the counting allocator is global.
+//! The wire views never touch the heap. In a process of its own, for the counting allocator is
+//! global.
 
 #![allow(unsafe_code)]
 

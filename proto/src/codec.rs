@@ -1,4 +1,5 @@
-//! How messages become bytes: protocol buffers, as everywhere; only what a malformed one is called differs.
+//! How messages become bytes: protocol buffers, as everywhere; only what a malformed one is called
+//! differs.
 
 use std::marker::PhantomData;
 
@@ -7,8 +8,9 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, DecodeBuf};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-/// Protocol buffers. Bytes that are none of the expected message are INVALID_ARGUMENT, for it is the client that sent them;
-/// tonic's own codec calls that INTERNAL, which says that the server is at fault.
+/// Protocol buffers. Bytes that are none of the expected message are INVALID_ARGUMENT, for it is
+/// the client that sent them; tonic's own codec calls that INTERNAL, which says that the server is
+/// at fault.
 #[derive(Debug, Clone)]
 pub struct Codec<T, U> {
     messages: PhantomData<(T, U)>,

@@ -23,7 +23,8 @@ pub trait List: Paged {
     /// A page of it.
     type Response;
 
-    /// A page: its items, the token of the next one, empty on the last, and the generation that they were taken from.
+    /// A page: its items, the token of the next one, empty on the last, and the generation that
+    /// they were taken from.
     fn response(items: Vec<Self::Item>, token: String, generation: u64) -> Self::Response;
 
     /// The items of a page, and the token of the next one, empty on the last.

@@ -1,8 +1,8 @@
 //! How long tables and proofs take, on fat trees of three sizes.
 //!
-//! `cargo bench -p rsm-routing --bench engines [-- SUBSTRING|FILE]` prints, for these or for a fabric in ibnetdiscover's format,
-//! the best of a few runs: wall-clock
-//! time on all cores, and processor time, which other work on the machine blurs less. Milliseconds.
+//! `cargo bench -p rsm-routing --bench engines [-- SUBSTRING|FILE]` prints, for these or for a
+//! fabric in ibnetdiscover's format, the best of a few runs: wall-clock time on all cores, and
+//! processor time, which other work on the machine blurs less. Milliseconds.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 

@@ -1,7 +1,8 @@
 //! What `fabric-tree` takes at 45,056 hosts and less, full and after faults.
 //!
-//! `cargo bench -p rsm-routing --bench fabric_tree [-- SUBSTRING]` prints medians of a few runs: wall-clock time on all
-//! cores, and processor time, which other work on the machine blurs less. Milliseconds.
+//! `cargo bench -p rsm-routing --bench fabric_tree [-- SUBSTRING]` prints medians of a few runs:
+//! wall-clock time on all cores, and processor time, which other work on the machine blurs less.
+//! Milliseconds.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -44,7 +45,8 @@ enum Layout {
     ByLeaf,
     /// The first port of every leaf, then the second of every leaf, and so on.
     ByIndex,
-    /// In an order that has nothing to do with the fabric: by a product that wraps around. There is no seed.
+    /// In an order that has nothing to do with the fabric: by a product that wraps around. There is
+    /// no seed.
     Scattered,
 }
 
@@ -85,15 +87,16 @@ fn laid_out(topology: &Topology, layout: Layout) -> Topology {
     )
 }
 
-/// How many Sets each of some faults costs: those that packets between hosts wait for, those that packets of hosts to
-/// switches wait for as well, and all.
+/// How many Sets each of some faults costs: those that packets between hosts wait for, those that
+/// packets of hosts to switches wait for as well, and all.
 ///
-/// What a middle switch of `pgft:3;32,32,44;1,32,16;1,1,2` costs at least: each of the 32 leaves below it sent a 32nd of 45,024
-/// destinations there, which are 22 blocks wherever their LIDs are next to each other, and each of the 1,376 leaves
-/// elsewhere came down through it to a 32nd of the pod's 1,024 hosts, which is one block: 2,080 with LIDs by index, and
-/// with none fewer as long as loads are even. With the LIDs of switches it cannot be under 2,769 in the mean over all
-/// middle switches: 34 LIDs (32 hosts, a leaf, a middle switch) are then to be in one block for each of 1,408 pairs of
-/// pod and turn, and 768 blocks of 64 have room for one whole such group each.
+/// What a middle switch of `pgft:3;32,32,44;1,32,16;1,1,2` costs at least: each of the 32 leaves
+/// below it sent a 32nd of 45,024 destinations there, which are 22 blocks wherever their LIDs are
+/// next to each other, and each of the 1,376 leaves elsewhere came down through it to a 32nd of the
+/// pod's 1,024 hosts, which is one block: 2,080 with LIDs by index, and with none fewer as long as
+/// loads are even. With the LIDs of switches it cannot be under 2,769 in the mean over all middle
+/// switches: 34 LIDs (32 hosts, a leaf, a middle switch) are then to be in one block for each of
+/// 1,408 pairs of pod and turn, and 768 blocks of 64 have room for one whole such group each.
 fn faults(topology: &Topology) {
     let leaf = |switch: SwitchIdx| topology.hosts(switch) > 0;
     let next_to_leaf = |switch: SwitchIdx| {
@@ -114,7 +117,8 @@ fn faults(topology: &Topology) {
             .iter()
             .filter(|cable| wanted(at(cable.a.0)))
             .collect();
-        // Not the one whose place among its like is that of the leaf, which carries what leads to the leaf itself too.
+        // Not the one whose place among its like is that of the leaf, which carries what leads to
+        // the leaf itself too.
         found[found.len() / 2 + 5].a
     };
     let mid = middle(&next_to_leaf);
@@ -188,7 +192,8 @@ fn changes(old: &Tables, new: &Tables) -> Vec<Change> {
     changes
 }
 
-/// By change: whether packets of hosts meet it, by the new tables. The others serve switches alone, and who asks them.
+/// By change: whether packets of hosts meet it, by the new tables. The others serve switches alone,
+/// and who asks them.
 fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
     let leaves: Vec<SwitchIdx> = topology
         .indices()
@@ -223,7 +228,8 @@ fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
 /// How many blocks a step of rebalancing may write, as by default.
 const STEP_BLOCKS: usize = 256;
 
-/// What becomes of the fullest link when one of two parallel cables, or whichever there is in the middle, has gone for good.
+/// What becomes of the fullest link when one of two parallel cables, or whichever there is in the
+/// middle, has gone for good.
 fn rebalancing(topology: &Topology, ranking: Option<&Ranking>) {
     let cables = topology.cables();
     let is_leaf = |guid| {

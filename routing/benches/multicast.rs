@@ -1,7 +1,9 @@
-//! What multicast planning takes at 45,056 hosts for one link that goes and comes back: whole, and by what changed.
+//! What multicast planning takes at 45,056 hosts for one link that goes and comes back: whole, and
+//! by what changed.
 //!
-//! `cargo bench -p rsm-routing --bench multicast [-- SUBSTRING]` prints the best of a few runs: wall-clock time on all cores,
-//! and processor time. Milliseconds. `broadcast`: one group with all hosts. `groups`: 2,000 groups of 16 hosts each.
+//! `cargo bench -p rsm-routing --bench multicast [-- SUBSTRING]` prints the best of a few runs:
+//! wall-clock time on all cores, and processor time. Milliseconds. `broadcast`: one group with all
+//! hosts. `groups`: 2,000 groups of 16 hosts each.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 

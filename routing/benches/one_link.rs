@@ -1,8 +1,10 @@
-//! What planning after one cable costs, part by part: the topology, routes by difference, the tables, the order of switches,
-//! the proof of the difference, and the stages from the tables before to those after.
+//! What planning after one cable costs, part by part: the topology, routes by difference, the
+//! tables, the order of switches, the proof of the difference, and the stages from the tables
+//! before to those after.
 //!
-//! `cargo bench -p rsm-routing --bench one_link [-- SUBSTRING [RUNS]]` prints medians in milliseconds, for a cable of a leaf
-//! switch, one further up and one of a host, each without it and when it is back.
+//! `cargo bench -p rsm-routing --bench one_link [-- SUBSTRING [RUNS]]` prints medians in
+//! milliseconds, for a cable of a leaf switch, one further up and one of a host, each without it
+//! and when it is back.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -112,7 +114,8 @@ fn held(before: &Proved, topology: &Topology) -> Tables {
     }
 }
 
-/// A port of a leaf switch that leads up, a port of a switch above one that leads further up, and a host's.
+/// A port of a leaf switch that leads up, a port of a switch above one that leads further up, and a
+/// host's.
 fn faults(topology: &Topology) -> [(&'static str, (Guid, PortNum)); 3] {
     let is_leaf = |switch: SwitchIdx| topology.hosts(switch) > 0;
     let middle = |wanted: &dyn Fn(SwitchIdx, PortUse) -> bool| {
@@ -125,7 +128,8 @@ fn faults(topology: &Topology) -> [(&'static str, (Guid, PortNum)); 3] {
                 found.map(move |(port, _)| (guid, PortNum(port)))
             })
             .collect();
-        // Not the cable whose place among its like is that of the leaf, which carries what leads to the leaf itself too.
+        // Not the cable whose place among its like is that of the leaf, which carries what leads to
+        // the leaf itself too.
         found[found.len() / 2 + 5]
     };
     let links = |leaf: bool| {

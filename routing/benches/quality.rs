@@ -1,6 +1,7 @@
 //! How long judging tables takes, on fat trees of three sizes.
 //!
-//! `cargo bench -p rsm-routing --bench quality [-- SUBSTRING]` prints the best of a few runs, in milliseconds on all cores.
+//! `cargo bench -p rsm-routing --bench quality [-- SUBSTRING]` prints the best of a few runs, in
+//! milliseconds on all cores.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 

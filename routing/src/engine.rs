@@ -59,21 +59,24 @@ pub struct Options {
     pub root_guids: Vec<Guid>,
     /// What becomes of root GUIDs that no switch has.
     pub absent_roots: AbsentRoots,
-    /// How many threads may compute; 0 leaves it to the global thread pool. Never shows in the result.
+    /// How many threads may compute; 0 leaves it to the global thread pool. Never shows in the
+    /// result.
     pub threads: usize,
     /// The ranking of an earlier routing of (nearly) this fabric: kept for as long as it reaches
     /// everything, because tables of one ranking can replace each other with the least change.
     pub previous_ranking: Option<Ranking>,
-    /// Where an earlier routing of (nearly) this fabric saw each switch of a mesh or torus: kept as long
-    /// as every link fits, so that service levels stay.
+    /// Where an earlier routing of (nearly) this fabric saw each switch of a mesh or torus: kept as
+    /// long as every link fits, so that service levels stay.
     pub previous_coordinates: Option<Arc<Coordinates>>,
-    /// How many data VLs every link between switches has. `None`: not known, taken as [`DEFAULT_VLS`].
+    /// How many data VLs every link between switches has. `None`: not known, taken as
+    /// [`DEFAULT_VLS`].
     pub max_vls: Option<u8>,
     /// The tables that [`File`] takes.
     pub tables: Option<Arc<Dump>>,
     /// What the engines declare themselves; see [`Engine::options`].
     pub engine_options: EngineOptions,
-    /// What ports are there for, where they are not what is usual for their kind; see [`FabricTree`].
+    /// What ports are there for, where they are not what is usual for their kind; see
+    /// [`FabricTree`].
     pub categories: Arc<Categories>,
     /// Numbers of ports that are spread in an order of their own; see [`FabricTree`].
     pub numbers: Arc<Numbers>,
@@ -85,8 +88,8 @@ pub enum AbsentRoots {
     /// [`EngineError::UnknownRoots`]: a person who asks for tables is told of a misspelt GUID.
     #[default]
     Refuse,
-    /// They are left out; with none left, roots are found from the fabric. A switch that is off must not keep a subnet
-    /// from being routed.
+    /// They are left out; with none left, roots are found from the fabric. A switch that is off
+    /// must not keep a subnet from being routed.
     LeaveOut,
 }
 
@@ -101,19 +104,21 @@ pub struct Ranking {
     /// Every switch, the highest first, with its level: its distance from the top of the tree as
     /// far as the spreading of traffic is concerned.
     pub switches: Vec<(Guid, u8)>,
-    /// The root GUIDs that were given when it was made, sorted; it is kept only while they are the same.
+    /// The root GUIDs that were given when it was made, sorted; it is kept only while they are the
+    /// same.
     pub roots: Vec<Guid>,
     /// What it was made from, as part of a sentence.
     pub reason: String,
-    /// The fabric that it was made for, with what has gone since, for engines that give everything back its place when
-    /// it returns.
+    /// The fabric that it was made for, with what has gone since, for engines that give everything
+    /// back its place when it returns.
     pub known: Option<Arc<Topology>>,
     /// What an engine computed on the way, for the next time.
     pub prepared: Prepared,
 }
 
 impl Ranking {
-    /// The same without what was computed on the way: what comes of it is the same, and takes longer.
+    /// The same without what was computed on the way: what comes of it is the same, and takes
+    /// longer.
     pub fn unprepared(self) -> Ranking {
         Ranking {
             prepared: Prepared::default(),
@@ -290,8 +295,8 @@ impl EngineKind {
         }
     }
 
-    /// Whether its tables may need several virtual lanes, so that what switches map service levels by
-    /// matters.
+    /// Whether its tables may need several virtual lanes, so that what switches map service levels
+    /// by matters.
     pub const fn may_need_lanes(self) -> bool {
         match self {
             EngineKind::Torus
@@ -372,8 +377,8 @@ pub(crate) fn by_distance_from_hosts(topology: &Topology) -> Vec<SwitchIdx> {
     order::Order::new(levels, &[]).highest_first().to_vec()
 }
 
-/// Every switch, what hangs together below some level of the tree next to each other: leaf switches of one pod, pods of one
-/// building; a switch comes after all that hangs off it.
+/// Every switch, what hangs together below some level of the tree next to each other: leaf switches
+/// of one pod, pods of one building; a switch comes after all that hangs off it.
 pub fn by_subtree(topology: &Topology) -> Vec<SwitchIdx> {
     by_subtree_and(topology, |switch| switch.0)
 }

@@ -135,8 +135,9 @@ impl Lanes {
         }
     }
 
-    /// One lane for each of the service levels `0..vls` on all links between switches; higher levels
-    /// share the lanes in turn. Links to hosts, which may have fewer lanes, get by with the first.
+    /// One lane for each of the service levels `0..vls` on all links between switches; higher
+    /// levels share the lanes in turn. Links to hosts, which may have fewer lanes, get by with the
+    /// first.
     pub fn layers(topology: &Topology, levels: ServiceLevels, vls: u8) -> Lanes {
         let kind = |switch, port| u8::from(topology.peer(switch, port).is_some());
         let row = |_, output| match output {
@@ -146,7 +147,8 @@ impl Lanes {
         Lanes::new(levels, Mapping::new(topology, 2, kind, row), vls)
     }
 
-    /// Whether the tables stand on one lane: whatever SLs packets have, and however switches map them.
+    /// Whether the tables stand on one lane: whatever SLs packets have, and however switches map
+    /// them.
     pub fn is_single(&self) -> bool {
         self.mapping.is_none()
     }
@@ -175,9 +177,9 @@ impl Lanes {
         }
     }
 
-    /// Whether packets that were sent for `other`, on `before`, fare on these lanes as well: switches that
-    /// are in both have the same service levels between each other, and map them alike wherever both
-    /// lead.
+    /// Whether packets that were sent for `other`, on `before`, fare on these lanes as well:
+    /// switches that are in both have the same service levels between each other, and map them
+    /// alike wherever both lead.
     pub fn agree_with(&self, topology: &Topology, other: &Lanes, before: &Topology) -> bool {
         let common: Vec<(SwitchIdx, SwitchIdx)> = topology
             .indices()

@@ -21,8 +21,9 @@ pub const BLOCK_LIDS: usize = 64;
 /// How many blocks are shared, and copied, together.
 pub(crate) const PAGE_BLOCKS: usize = 64;
 
-/// The entries of so many LIDs lie together. A table of the largest subnet has twelve such pages: few enough to be copied
-/// and compared as a list, small enough that a change of one entry costs little.
+/// The entries of so many LIDs lie together. A table of the largest subnet has twelve such pages:
+/// few enough to be copied and compared as a list, small enough that a change of one entry costs
+/// little.
 pub(crate) const PAGE_LIDS: usize = PAGE_BLOCKS * BLOCK_LIDS;
 
 /// The blocks of a whole LID space: 65,536 LIDs.
@@ -57,7 +58,8 @@ impl Lft {
         }
     }
 
-    /// The output port of `lid`, 0 for the switch's own LIDs, or `None` when packets to it are discarded.
+    /// The output port of `lid`, 0 for the switch's own LIDs, or `None` when packets to it are
+    /// discarded.
     pub fn port(&self, lid: Lid) -> Option<PortNum> {
         match self.entry(lid) {
             NO_PATH => None,
@@ -97,7 +99,8 @@ impl Lft {
         self.pages.len() * PAGE_BLOCKS
     }
 
-    /// The 64 entries from LID `64 * index` on, as the LinearForwardingTable attribute carries them.
+    /// The 64 entries from LID `64 * index` on, as the LinearForwardingTable attribute carries
+    /// them.
     pub fn block(&self, index: usize) -> &[u8; BLOCK_LIDS] {
         let (blocks, _) = self.page(index / PAGE_BLOCKS).as_chunks();
         &blocks[index % PAGE_BLOCKS]
@@ -180,7 +183,8 @@ impl Lft {
         self.pages.iter().flat_map(|page| page.iter().copied())
     }
 
-    /// The entries of some LIDs in pieces that lie together; what lies past the end of the table is left out.
+    /// The entries of some LIDs in pieces that lie together; what lies past the end of the table is
+    /// left out.
     pub fn pieces(&self, lids: std::ops::Range<usize>) -> impl Iterator<Item = &[u8]> + '_ {
         let pages = lids.start / PAGE_LIDS..lids.end.div_ceil(PAGE_LIDS).min(self.pages.len());
         pages.map(move |number| {
@@ -287,8 +291,8 @@ impl Tables {
             .sum()
     }
 
-    /// Sets the entries of some switches; those of one switch follow each other, and switches are in the order of their
-    /// numbers.
+    /// Sets the entries of some switches; those of one switch follow each other, and switches are
+    /// in the order of their numbers.
     ///
     /// # Panics
     /// When the tables are of a topology that has no such switch.
@@ -310,8 +314,8 @@ impl Tables {
         });
     }
 
-    /// Gives up memory of their own for what `other`, tables of the same topology, hold alike: then what is alike is so at
-    /// a glance, too.
+    /// Gives up memory of their own for what `other`, tables of the same topology, hold alike: then
+    /// what is alike is so at a glance, too.
     pub fn share_with(&mut self, other: &Tables) {
         let both = self.lfts.par_iter_mut().zip(&other.lfts);
         both.for_each(|(lft, other)| lft.share_with(other));

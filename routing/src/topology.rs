@@ -60,7 +60,8 @@ pub enum EndpointKind {
 }
 
 impl EndpointKind {
-    /// Whether applications run behind it: what traffic is balanced for, and what makes a switch a leaf.
+    /// Whether applications run behind it: what traffic is balanced for, and what makes a switch a
+    /// leaf.
     pub const fn is_host(self) -> bool {
         matches!(self, EndpointKind::Ca | EndpointKind::Router)
     }
@@ -157,7 +158,8 @@ pub enum PortUse {
         /// Its port.
         peer_port: PortNum,
     },
-    /// A destination, as an index into [`Topology::destinations`]; port 0 leads to the switch itself.
+    /// A destination, as an index into [`Topology::destinations`]; port 0 leads to the switch
+    /// itself.
     Destination(u32),
 }
 

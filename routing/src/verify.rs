@@ -34,7 +34,8 @@ pub const MAX_WITNESSES: usize = 8;
 ///
 /// A pair is (a port that packets start at, a LID they go to). Pairs count here when they start at
 /// a channel adapter, a router or an aggregation node, and when they start at a switch and end at
-/// one of these; pairs of two switches are in [`Report::switch_pairs`]. A port is no pair with its own LIDs.
+/// one of these; pairs of two switches are in [`Report::switch_pairs`]. A port is no pair with its
+/// own LIDs.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Report {
     /// Pairs whose packets arrive.

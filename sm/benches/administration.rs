@@ -1,8 +1,9 @@
-//! How many requests a second the subnet administrator answers, one after the other on one thread, from the bytes of the
-//! request to the bytes of the answer: the cost of the administrator itself, with nothing of a network's.
+//! How many requests a second the subnet administrator answers, one after the other on one thread,
+//! from the bytes of the request to the bytes of the answer: the cost of the administrator itself,
+//! with nothing of a network's.
 //!
-//! `cargo bench -p rsm --bench administration [-- FABRIC]`, FABRIC being anything that `rsm plan` takes; without one a small
-//! fabric and one of 45,056 hosts.
+//! `cargo bench -p rsm --bench administration [-- FABRIC]`, FABRIC being anything that `rsm plan`
+//! takes; without one a small fabric and one of 45,056 hosts.
 
 #![allow(
     clippy::print_stdout,
@@ -160,7 +161,8 @@ impl Bench {
         );
     }
 
-    /// One record that no LID leads to, the only one with so rare a value, from the question to the answer.
+    /// One record that no LID leads to, the only one with so rare a value, from the question to the
+    /// answer.
     fn search<R: Record>(&mut self, name: &str, mask: ComponentMask, record: &R) {
         let mad = SaMad::request(Method::GET, Tid(1), mask, record);
         let requester = RemoteAddress::gsi(self.hosts[0].lid, 0);

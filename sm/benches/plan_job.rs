@@ -1,7 +1,8 @@
-//! What a fault costs to plan, from the model to the stages of its tables: `cargo bench -p rsm --bench plan_job [-- SPEC]`.
+//! What a fault costs to plan, from the model to the stages of its tables:
+//! `cargo bench -p rsm --bench plan_job [-- SPEC]`.
 //!
-//! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further up and one of a host the plan
-//! without it and the plan when it is back.
+//! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further up
+//! and one of a host the plan without it and the plan when it is back.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
@@ -82,7 +83,8 @@ fn faults(fabric: &Fabric, plan: &Plan) -> Vec<(&'static str, PortKey)> {
             wanted(a, b)
         });
         let links: Vec<_> = links.collect();
-        // Not the cable whose place among its like is that of the leaf, which carries what leads to the leaf itself too.
+        // Not the cable whose place among its like is that of the leaf, which carries what leads to
+        // the leaf itself too.
         links.get(links.len() / 2 + 5).map(|&(a, _)| fabric.key(a))
     };
     let is_leaf = |a: usize, b: usize| a.max(b) > 0;

@@ -91,7 +91,8 @@ pub enum FindingKind {
     OtherMaster,
     /// A switch cannot hold the LIDs in use.
     TableTooSmall,
-    /// A switch routes adaptively as another manager left it, by tables that are not those in force.
+    /// A switch routes adaptively as another manager left it, by tables that are not those in
+    /// force.
     AdaptiveRouting,
     /// Devices of a kind refuse or ignore something, and are managed in another way.
     DeviceHabit,
@@ -101,7 +102,8 @@ pub enum FindingKind {
     Storage,
     /// A configuration was refused; that in force stays.
     ConfigRefused,
-    /// A port is a member of more partitions than its table, or that of the switch port it is cabled to, can hold.
+    /// A port is a member of more partitions than its table, or that of the switch port it is
+    /// cabled to, can hold.
     PartitionTableTooSmall,
     /// Several partitions claim index 0 of one table.
     PartitionIndexClaimed,

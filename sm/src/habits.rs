@@ -1,9 +1,10 @@
 //! What kinds of devices do in their own way, as their answers showed.
 //!
-//! Where a device refuses what the specification allows, it is asked another way. That is learned for its kind (vendor,
-//! device, revision, role of the port), so that the refusal costs one question and not one in every sweep; it is kept in
-//! the store, and shown as an info finding. A new habit is a line in [`HABITS`], a call of [`DeviceHabits::learn`] where
-//! the answer shows it, and a call of [`DeviceHabits::has`] where it changes what is sent. A reload of the configuration
+//! Where a device refuses what the specification allows, it is asked another way. That is learned
+//! for its kind (vendor, device, revision, role of the port), so that the refusal costs one
+//! question and not one in every sweep; it is kept in the store, and shown as an info finding. A
+//! new habit is a line in [`HABITS`], a call of [`DeviceHabits::learn`] where the answer shows it,
+//! and a call of [`DeviceHabits::has`] where it changes what is sent. A reload of the configuration
 //! forgets all of them, so that a device with new firmware is tried anew.
 
 use std::collections::BTreeMap;
@@ -14,7 +15,8 @@ use rsm_mad::wire::attr::{NodeInfo, NodeType};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::{Inventory, NodeRecord};
 
-/// How many kinds of devices are remembered: far more than a subnet has. Those beyond it are asked both ways each time.
+/// How many kinds of devices are remembered: far more than a subnet has. Those beyond it are asked
+/// both ways each time.
 const KINDS_MAX: usize = 1024;
 
 /// What a port is to its device: agents treat the three differently.
@@ -42,7 +44,8 @@ pub struct DeviceKind {
 }
 
 impl DeviceKind {
-    /// The kind of the port `port` of the node that answered `info`. What concerns a switch as a whole is learned for port 0.
+    /// The kind of the port `port` of the node that answered `info`. What concerns a switch as a
+    /// whole is learned for port 0.
     pub fn of(info: &NodeInfo, port: PortNum) -> DeviceKind {
         let role = match (info.node_type(), port) {
             (NodeType::Switch, PortNum::ZERO) => PortRole::Management,
@@ -67,7 +70,8 @@ impl DeviceKind {
     }
 }
 
-/// Something that a kind of device does in its own way. The number is the bit by which the store knows it: it never changes.
+/// Something that a kind of device does in its own way. The number is the bit by which the store
+/// knows it: it never changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Habit {
@@ -145,8 +149,8 @@ impl DeviceHabits {
         std::mem::take(&mut self.news)
     }
 
-    /// Takes back what was remembered of a kind, in the form of [`DeviceHabits::bits`]. Bits that stand for no habit of this
-    /// version are left out.
+    /// Takes back what was remembered of a kind, in the form of [`DeviceHabits::bits`]. Bits that
+    /// stand for no habit of this version are left out.
     pub fn restore(&mut self, kind: DeviceKind, bits: u32) {
         let known = HABITS
             .iter()

@@ -18,11 +18,12 @@ use crate::sweep::inventory::{Inventory, NodeRecord, PortKey, PortRecord, Switch
 /// The largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs is a tenth of it.
 const FILE_MAX: u64 = 256 * 1024 * 1024;
 
-/// What `spec` states: a file in ibnetdiscover's format if there is one of that name, else a generator's specification.
+/// What `spec` states: a file in ibnetdiscover's format if there is one of that name, else a
+/// generator's specification.
 ///
 /// # Errors
-/// The file cannot be read, or says something that is no fabric (with file and line); or the specification is wrong
-/// (with what was expected where).
+/// The file cannot be read, or says something that is no fabric (with file and line); or the
+/// specification is wrong (with what was expected where).
 pub fn load(spec: &str) -> anyhow::Result<Netlist> {
     let path = Path::new(spec);
     if !path.is_file() {
@@ -46,8 +47,8 @@ pub fn load(spec: &str) -> anyhow::Result<Netlist> {
     Ok(parsed.netlist)
 }
 
-/// The fabric to simulate and what its hardware is like: what [`load`] takes, with `devices=…` for devices that do things in
-/// their own way (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`).
+/// The fabric to simulate and what its hardware is like: what [`load`] takes, with `devices=…` for
+/// devices that do things in their own way (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`).
 ///
 /// # Errors
 /// As [`load`]; or `devices=` names something that is none (with the names there are).
@@ -60,8 +61,8 @@ pub fn simulated(spec: &str) -> anyhow::Result<(Netlist, SimConfig)> {
     Ok((load(&spec)?, config))
 }
 
-/// The model of `netlist` as a sweep of such hardware would build it, seen from its first host, with the LIDs that it
-/// states.
+/// The model of `netlist` as a sweep of such hardware would build it, seen from its first host,
+/// with the LIDs that it states.
 pub fn fabric(netlist: &Netlist) -> Fabric {
     let mut inventory = Inventory::default();
     for node in netlist.nodes() {

@@ -1,6 +1,8 @@
-//! What would become of the subnet if a cable or a node went: planned as if it had happened, and compared.
+//! What would become of the subnet if a cable or a node went: planned as if it had happened, and
+//! compared.
 //!
-//! Nothing is sent. The answer comes from the same planning, with the same proof, that would follow.
+//! Nothing is sent. The answer comes from the same planning, with the same proof, that would
+//! follow.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,9 +30,11 @@ pub enum Loss {
 pub struct Consequence {
     /// Cables that go.
     pub cables: Vec<(PortKey, PortKey)>,
-    /// Ports with a LID that the subnet manager would not reach any more, those of a removed node included, by GUID.
+    /// Ports with a LID that the subnet manager would not reach any more, those of a removed node
+    /// included, by GUID.
     pub cut_off: Vec<PortKey>,
-    /// Ordered pairs of the ports that stay whose packets are lost until the new tables are in force.
+    /// Ordered pairs of the ports that stay whose packets are lost until the new tables are in
+    /// force.
     pub broken_pairs: u64,
     /// Of those that stay, ordered pairs that cables would still join and the new tables would not.
     pub unreachable_pairs: u64,
@@ -55,7 +59,8 @@ pub struct Consequence {
 }
 
 impl Consequence {
-    /// SMPs that would be sent to put the new tables into force, without those that find out what happened.
+    /// SMPs that would be sent to put the new tables into force, without those that find out what
+    /// happened.
     pub fn smps(&self) -> usize {
         self.blocks + self.blocks_before + self.switch_infos
     }
@@ -167,7 +172,8 @@ fn kept_out(plan: &Plan) -> BTreeSet<PortKey> {
 fn cut_off(plan: &Plan, fabric: &Fabric) -> Vec<PortKey> {
     let keys = plan.lids.lids.keys().copied();
     keys.filter(|&key| {
-        // A host whose cable went is no longer found; a switch is as long as one of its cables is left.
+        // A host whose cable went is no longer found; a switch is as long as one of its cables is
+        // left.
         let found = fabric.find_port(key);
         found.is_none_or(|at| key.port.0 != 0 && fabric.port(at).peer.is_none())
     })
@@ -260,7 +266,8 @@ mod tests {
         assert!(found.broken_pairs > 0 && found.unreachable_pairs == 0);
         assert!(found.refused.is_none() && found.credit_loop_free);
         assert!(found.entries > 0 && found.switches > 0);
-        // All LIDs of so small a fabric are in one block, which some need before the others as well.
+        // All LIDs of so small a fabric are in one block, which some need before the others as
+        // well.
         assert!(found.smps() >= found.switches && found.smps() <= 2 * found.switches);
         assert_eq!(found.smps(), found.blocks + found.blocks_before);
         assert!(found.max_load.1 > found.max_load.0);

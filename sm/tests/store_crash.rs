@@ -1,7 +1,8 @@
 //! Kills a process that writes to the store, at every place, and looks at what is left.
 //!
 //! This test binary runs itself again as the process to be killed; an environment variable tells
-//! the two apart. It is a program of its own: a child of any other test would hold the lock of a store that is open here.
+//! the two apart. It is a program of its own: a child of any other test would hold the lock of a
+//! store that is open here.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -98,8 +99,9 @@ fn command(dir: &Path) -> Command {
     command
 }
 
-/// Held by each test that starts children. A child that is forked while another test has a store open holds that
-/// store's lock, too, until it executes its program; the next one to open the store would be told that it is in use.
+/// Held by each test that starts children. A child that is forked while another test has a store
+/// open holds that store's lock, too, until it executes its program; the next one to open the store
+/// would be told that it is in use.
 static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
 /// What the child said, line by line as it says it.
@@ -120,7 +122,8 @@ fn acknowledged(said: impl Iterator<Item = (String, String)>) -> u64 {
         .unwrap_or(0)
 }
 
-/// Opens what is left. It must be the state after some commit, not before the last acknowledged one.
+/// Opens what is left. It must be the state after some commit, not before the last acknowledged
+/// one.
 fn inspect(dir: &Path, acknowledged: u64) -> (u64, LoadReport) {
     let mut store = SledStore::open(dir).unwrap();
     let (state, report) = store.load().unwrap();

@@ -1,12 +1,14 @@
-//! All hosts start at once: each joins the broadcast group of IP over InfiniBand, and then asks for a path.
+//! All hosts start at once: each joins the broadcast group of IP over InfiniBand, and then asks for
+//! a path.
 //!
 //! `cargo bench -p rsm-tests --bench join_storm [-- --spec SPEC]`; without one, 45,056 hosts.
 //!
-//! The subnet is brought up in virtual time. Subnet administration then answers in real time, on its own threads behind its own
-//! gate, hosts that are as near as a queue: that many questions come in the first milliseconds. A host that is told BUSY, or
-//! nothing for a second, asks again after a second, then two, four, up to sixteen, as IP over InfiniBand does. What
-//! administration tells the core of members goes to the core in virtual time, at the times at which it was told, so that SMPs
-//! are counted and the time is known until the switches have all of it.
+//! The subnet is brought up in virtual time. Subnet administration then answers in real time, on
+//! its own threads behind its own gate, hosts that are as near as a queue: that many questions come
+//! in the first milliseconds. A host that is told BUSY, or nothing for a second, asks again after a
+//! second, then two, four, up to sixteen, as IP over InfiniBand does. What administration tells the
+//! core of members goes to the core in virtual time, at the times at which it was told, so that
+//! SMPs are counted and the time is known until the switches have all of it.
 
 mod options;
 
@@ -57,7 +59,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// Longer than it takes to bring the subnet up, and to write multicast tables.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long a plan takes in virtual time, about what it takes for so large a subnet: what is told meanwhile waits for the next one.
+/// How long a plan takes in virtual time, about what it takes for so large a subnet: what is told
+/// meanwhile waits for the next one.
 const PLANNING: Duration = Duration::from_millis(500);
 
 /// How many members are asked for a packet to all.
@@ -485,8 +488,8 @@ fn reset_peak() {
     }
 }
 
-/// Tells the core what it was told. Returns how many blocks of multicast tables were written, and how long it took from the
-/// first join until the last of them.
+/// Tells the core what it was told. Returns how many blocks of multicast tables were written, and
+/// how long it took from the first join until the last of them.
 fn spread(world: &mut World, told: &[(Duration, Arc<GroupSet>)]) -> (u64, Duration) {
     let blocks = |world: &World| {
         let counters = world.sim.counters();

@@ -1,13 +1,15 @@
 //! Switches lose power: how long until packets arrive again, and until the last Set.
 //!
-//! `cargo bench -p rsm-tests --bench power_off [-- [--spec SPEC] [--rounds N] [--only NAME] [--faults PART]]`. Each manager
-//! runs resident on a fabric of its own, which this process simulates, and reaches it through the shim. In each round
-//! every fault strikes one manager after the other: the switches lose power, so that their links go down and they stop
-//! answering, and get it back when the manager rests.
+//! `cargo bench -p rsm-tests --bench power_off [-- [--spec SPEC] [--rounds N] [--only NAME] [--faults PART]]`.
+//! Each manager runs resident on a fabric of its own, which this process simulates, and reaches it
+//! through the shim. In each round every fault strikes one manager after the other: the switches
+//! lose power, so that their links go down and they stop answering, and get it back when the
+//! manager rests.
 //!
-//! `delivered_ms` is the time from the fault until a sample of packets between all hosts that are still cabled arrives,
-//! `last_block_ms` that until the last block of a forwarding table is written, `last_set_ms` until the last Set.
-//! "without traps" loses every trap; the managers then notice by sweeping, rsm twice a second, OpenSM once (its least).
+//! `delivered_ms` is the time from the fault until a sample of packets between all hosts that are
+//! still cabled arrives, `last_block_ms` that until the last block of a forwarding table is
+//! written, `last_set_ms` until the last Set. "without traps" loses every trap; the managers then
+//! notice by sweeping, rsm twice a second, OpenSM once (its least).
 
 mod options;
 
@@ -34,7 +36,8 @@ const DEFAULT_SPECS: [&str; 2] = ["superpod", "fat-tree:k=8,levels=3"];
 /// Longest a manager may take to bring the subnet up, or to deal with a fault.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long no Set is sent before a manager counts as resting: longer than OpenSM waits for a silent node in one phase.
+/// How long no Set is sent before a manager counts as resting: longer than OpenSM waits for a
+/// silent node in one phase.
 const QUIET: Duration = Duration::from_secs(4);
 
 /// How often the sample of packets is sent.
@@ -69,7 +72,8 @@ struct Contender {
     hosts: Vec<Place>,
 }
 
-/// What a manager's reaction took, from the fault on. `None`: not within the limit, or nothing was written.
+/// What a manager's reaction took, from the fault on. `None`: not within the limit, or nothing was
+/// written.
 struct Reaction {
     delivered: Option<Duration>,
     last_block: Option<Duration>,
@@ -121,7 +125,8 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// What loses power: switches at the top, one next to the manager's leaf, a leaf other than the manager's.
+/// What loses power: switches at the top, one next to the manager's leaf, a leaf other than the
+/// manager's.
 fn faults(netlist: &Netlist, manager: Guid) -> Vec<Fault> {
     let tiers = tiers(netlist);
     let top = tiers.values().copied().max().unwrap_or(0);
@@ -302,7 +307,8 @@ impl Contender {
     fn wait_until_delivered(&self, pairs: Vec<(Place, Place)>) -> Result<Option<Time>, Failure> {
         let last = now() + LIMIT;
         let pairs = std::sync::Arc::new(pairs);
-        // The pair that lost a packet last is tried first: a look costs one packet until that one arrives.
+        // The pair that lost a packet last is tried first: a look costs one packet until that one
+        // arrives.
         let mut first = 0;
         while now() < last {
             let pairs = pairs.clone();
@@ -319,7 +325,8 @@ impl Contender {
         Ok(None)
     }
 
-    /// Waits until no Set has been sent for a while, and takes the Sets since the last call: when, and what was set.
+    /// Waits until no Set has been sent for a while, and takes the Sets since the last call: when,
+    /// and what was set.
     fn wait_until_it_rests(&self) -> Result<Vec<(Time, AttrId)>, Failure> {
         let mut sets = Vec::new();
         let last = now() + LIMIT;

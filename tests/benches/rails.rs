@@ -1,9 +1,11 @@
-//! What collective patterns of all GPUs of a SuperPOD meet, by hints and order on and off, and by the tables of OpenSM.
+//! What collective patterns of all GPUs of a SuperPOD meet, by hints and order on and off, and by
+//! the tables of OpenSM.
 //!
-//! `cargo bench -p rsm-tests --bench rails [-- [--spec SPEC] [--only ENGINE]]` prints Markdown. Every pattern runs on all rails at
-//! the same time; a cell is the most flows that share a link between switches in one step, over all steps, and the part of
-//! the flows that stays under one leaf. With hints, ranks are in the order of hosts and rails; without, hosts come by name
-//! and GPUs by index. OpenSM routes on ibsim, and its dump is judged by the same code.
+//! `cargo bench -p rsm-tests --bench rails [-- [--spec SPEC] [--only ENGINE]]` prints Markdown.
+//! Every pattern runs on all rails at the same time; a cell is the most flows that share a link
+//! between switches in one step, over all steps, and the part of the flows that stays under one
+//! leaf. With hints, ranks are in the order of hosts and rails; without, hosts come by name and
+//! GPUs by index. OpenSM routes on ibsim, and its dump is judged by the same code.
 
 mod options;
 

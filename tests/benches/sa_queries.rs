@@ -1,13 +1,16 @@
 //! Questions to subnet administration: rsm next to OpenSM, at rest and while they route.
 //!
-//! `cargo bench -p rsm-tests --bench sa_queries [-- [--spec SPEC] [--rounds N] [--only NAME]]`. Each manager runs resident on a
-//! fabric of its own, which this process simulates, and reaches it through the shim; hosts ask as fast as they are answered, on
-//! the simulation's thread. In each round every question is put to one manager after the other. While "re-routing", links
-//! between switches go down and come back, twenty a second, each only once, and OpenSM is told to sweep (SIGHUP) every second.
+//! `cargo bench -p rsm-tests --bench sa_queries [-- [--spec SPEC] [--rounds N] [--only NAME]]`.
+//! Each manager runs resident on a fabric of its own, which this process simulates, and reaches it
+//! through the shim; hosts ask as fast as they are answered, on the simulation's thread. In each
+//! round every question is put to one manager after the other. While "re-routing", links between
+//! switches go down and come back, twenty a second, each only once, and OpenSM is told to sweep
+//! (SIGHUP) every second.
 //!
-//! Simulation, shim and hosts take processors from the manager, from each as much: `cpu_us` is the processor time that the
-//! manager itself had for an answer, routing included; `inside_p99_us` is what rsm says of itself, from the arrival of a question
-//! until its answer is handed to the kernel, without the processes on the way.
+//! Simulation, shim and hosts take processors from the manager, from each as much: `cpu_us` is the
+//! processor time that the manager itself had for an answer, routing included; `inside_p99_us` is
+//! what rsm says of itself, from the arrival of a question until its answer is handed to the
+//! kernel, without the processes on the way.
 
 mod options;
 
@@ -49,7 +52,8 @@ const ROUTING_SPAN: Duration = Duration::from_secs(5);
 /// How often a link goes.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How many links are down at once: each comes back when so many others have gone. Half a second, in which a manager can see it.
+/// How many links are down at once: each comes back when so many others have gone. Half a second,
+/// in which a manager can see it.
 const DOWN: usize = 10;
 
 /// How often OpenSM is told to sweep.

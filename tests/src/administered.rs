@@ -1,4 +1,5 @@
-//! A simulated fabric in real time with subnet administration at the manager's port, and hosts that ask it.
+//! A simulated fabric in real time with subnet administration at the manager's port, and hosts that
+//! ask it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -345,7 +346,8 @@ impl Host {
             .expect("there is an answer while it is waited for")
     }
 
-    /// Asks as one who shows `sm_key`, 0 for the untrusted; `None` where nobody answers for `patience`.
+    /// Asks as one who shows `sm_key`, 0 for the untrusted; `None` where nobody answers for
+    /// `patience`.
     ///
     /// # Panics
     ///
@@ -383,7 +385,8 @@ impl Host {
         }
     }
 
-    /// Waits until something has come, and takes it; what is to be said to it is said by [`Host::answer`].
+    /// Waits until something has come, and takes it; what is to be said to it is said by
+    /// [`Host::answer`].
     ///
     /// # Panics
     ///

@@ -71,7 +71,8 @@ fn build(target: &Path) {
         .args([
             "build",
             "--quiet",
-            // Of three packages alone, Cargo would choose other features of what they depend on, and compile rsm again.
+            // Of three packages alone, Cargo would choose other features of what they depend on,
+            // and compile rsm again.
             "--workspace",
             "--target-dir",
         ])

@@ -80,7 +80,8 @@ pub fn once_with_dumps(ibsim: &Ibsim, host: &str) -> (OnceReport, PathBuf) {
 
 /// The diagnostics see what rsm reports: every port Active, the same counts, no LID twice.
 ///
-/// A port with a loop-back plug, at which there is no other end to arm, may stay idle: each has to be named in a finding.
+/// A port with a loop-back plug, at which there is no other end to arm, may stay idle: each has to
+/// be named in a finding.
 ///
 /// # Panics
 ///

@@ -54,8 +54,8 @@ pub fn real_topologies() -> Result<Vec<PathBuf>, Error> {
     Ok(nets)
 }
 
-/// A fabric with the port GUIDs that ibsim gives to ports whatever the file says, so that its dumps name ports
-/// that the fabric has; as it was, where two ports would share one.
+/// A fabric with the port GUIDs that ibsim gives to ports whatever the file says, so that its dumps
+/// name ports that the fabric has; as it was, where two ports would share one.
 #[must_use]
 pub fn as_ibsim_numbers(netlist: &Netlist) -> Netlist {
     let (mut nodes, cables) = netlist.clone().into_parts();
@@ -90,7 +90,8 @@ pub fn generate(spec: &str, directory: &Path) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The same fabric with a LID for every port that a switch forwards to: those it has, where they can be kept.
+/// The same fabric with a LID for every port that a switch forwards to: those it has, where they
+/// can be kept.
 ///
 /// # Errors
 ///

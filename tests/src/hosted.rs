@@ -1,4 +1,5 @@
-//! A fabric that this process simulates and serves: programs reach it through the shim, and this process reaches it directly.
+//! A fabric that this process simulates and serves: programs reach it through the shim, and this
+//! process reaches it directly.
 //!
 //! [`Served`](crate::served::Served) has another process simulate it.
 
@@ -128,7 +129,8 @@ impl Hosted {
         })
     }
 
-    /// Waits until nothing has been asked of switches and hosts, or written, for `quiet`; false when `limit` passes first.
+    /// Waits until nothing has been asked of switches and hosts, or written, for `quiet`; false
+    /// when `limit` passes first.
     ///
     /// # Errors
     ///

@@ -11,7 +11,8 @@
 //! * [`parse`] reads the outputs, [`fabrics`] names the fabrics.
 //! * [`measure`] turns rounds of a bench into medians and ratios.
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
-//! * [`administered`] has hosts that ask subnet administration, on the simulated fabric in real time.
+//! * [`administered`] has hosts that ask subnet administration, on the simulated fabric in real
+//!   time.
 //! * [`managed`] has a real rsm manage such a fabric, and hosts that ask it.
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`load`] has many of them ask as fast as they are answered.

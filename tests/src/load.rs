@@ -1,7 +1,8 @@
 //! Hosts of a simulated fabric that ask subnet administration as fast as they are answered.
 //!
-//! What a host does it does on the simulation's thread, in the moment in which an answer reaches it: there is no thread, no
-//! socket and no system call of the hosts' own between an answer and the next question.
+//! What a host does it does on the simulation's thread, in the moment in which an answer reaches
+//! it: there is no thread, no socket and no system call of the hosts' own between an answer and the
+//! next question.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -270,7 +271,8 @@ impl Load {
         Ok(transport)
     }
 
-    /// Sends a first question by each transaction; the answers, whatever they say, are followed by the next ones.
+    /// Sends a first question by each transaction; the answers, whatever they say, are followed by
+    /// the next ones.
     fn begin(&self, transport: &SimTransport, shared: &Shared) {
         let port = transport.administration();
         let server = RemoteAddress::gsi(self.server, 0);

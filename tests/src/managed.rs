@@ -1,5 +1,5 @@
-//! A real rsm, started with the shim, on a simulated fabric that the test holds: the one can be killed, and the other looked
-//! into while it is gone.
+//! A real rsm, started with the shim, on a simulated fabric that the test holds: the one can be
+//! killed, and the other looked into while it is gone.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -155,7 +155,8 @@ impl Managed {
         sets.expect("it runs")
     }
 
-    /// Who gets a packet that the host at the place `from` sends to a group, by place; each as often as he gets it.
+    /// Who gets a packet that the host at the place `from` sends to a group, by place; each as
+    /// often as he gets it.
     ///
     /// # Panics
     ///

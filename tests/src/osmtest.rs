@@ -1,4 +1,5 @@
-//! osmtest, which was written against another subnet administrator, asks rsm on a fabric that is served.
+//! osmtest, which was written against another subnet administrator, asks rsm on a fabric that is
+//! served.
 
 use std::time::Duration;
 

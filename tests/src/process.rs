@@ -194,8 +194,8 @@ impl Running {
         self.child.id()
     }
 
-    /// The processor time that its threads have had so far; what ended ones had is not counted. Zero where the kernel does not
-    /// say.
+    /// The processor time that its threads have had so far; what ended ones had is not counted.
+    /// Zero where the kernel does not say.
     #[must_use]
     pub fn processor_time(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id()));

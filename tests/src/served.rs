@@ -1,6 +1,7 @@
 //! A fabric simulated by `rsm sim serve`, and programs that reach it through the shim.
 //!
-//! Where ibsim delivers 224 bytes of a MAD and no RMPP, this delivers all of them: programs run whole.
+//! Where ibsim delivers 224 bytes of a MAD and no RMPP, this delivers all of them: programs run
+//! whole.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,7 +32,8 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves `fabric`, a file in ibnetdiscover's format or a generator, and waits until programs can be started.
+    /// Serves `fabric`, a file in ibnetdiscover's format or a generator, and waits until programs
+    /// can be started.
     ///
     /// # Errors
     ///
@@ -82,7 +84,8 @@ impl Served {
         self.directory.path()
     }
 
-    /// `program` at the node `host`, named by GUID or description; at the first host where it is empty.
+    /// `program` at the node `host`, named by GUID or description; at the first host where it is
+    /// empty.
     ///
     /// # Errors
     ///
@@ -130,7 +133,8 @@ impl Served {
     }
 }
 
-/// `program` at the node `host` of the fabric that is served at `socket`, in a directory of its own below `directory`.
+/// `program` at the node `host` of the fabric that is served at `socket`, in a directory of its own
+/// below `directory`.
 ///
 /// # Errors
 ///

@@ -55,13 +55,15 @@ pub struct Activity {
     pub outstanding: u64,
     /// Sets acknowledged so far; 0 unless [`Stage::Pushing`].
     pub sets_acknowledged: u64,
-    /// What waits until this run is over, or for its time, in a few words; empty where nothing does.
+    /// What waits until this run is over, or for its time, in a few words; empty where nothing
+    /// does.
     pub next: String,
     /// How many callers of [`Control`](crate::Control) wait.
     pub callers: u32,
 }
 
-/// One run of the pipeline, from its cause to the last answer of a switch. Its key is [`Convergence::sequence`].
+/// One run of the pipeline, from its cause to the last answer of a switch. Its key is
+/// [`Convergence::sequence`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Convergence {
     /// Counts up from 1 over the subnet manager's life.
@@ -84,6 +86,7 @@ pub struct Convergence {
     pub ports_activated: u64,
     /// Whether every Set was confirmed; otherwise a finding names what was left.
     pub complete: bool,
-    /// The steps that took the whole subnet into account rather than what changed, each as `step: reason`.
+    /// The steps that took the whole subnet into account rather than what changed, each as
+    /// `step: reason`.
     pub whole: Vec<String>,
 }

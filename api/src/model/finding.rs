@@ -5,7 +5,8 @@ use super::Severity;
 /// Something about the fabric that an operator should know. Its key is [`Finding::id`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Counts up from 1 over the subnet manager's life; keeps its value until the finding is cleared.
+    /// Counts up from 1 over the subnet manager's life; keeps its value until the finding is
+    /// cleared.
     pub id: u64,
     /// The kind, a stable name in kebab-case such as `duplicate-guid`.
     pub kind: String,

@@ -15,7 +15,8 @@ pub struct ForwardingEntry {
     pub destination_description: String,
 }
 
-/// A part of the linear forwarding table of a switch (IBA 14.2.5.10), as the switch last confirmed it.
+/// A part of the linear forwarding table of a switch (IBA 14.2.5.10), as the switch last confirmed
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardingTable {
     /// The generation of the snapshot that the table comes from.

@@ -1,7 +1,8 @@
 //! What the API speaks of, in plain Rust: one file per resource.
 //!
-//! These are values that a [`Subnet`](crate::Subnet) answers with and that are looked at before they are sent; the module
-//! `convert` makes messages of them. What is only sent is a message of the protocol from the start.
+//! These are values that a [`Subnet`](crate::Subnet) answers with and that are looked at before
+//! they are sent; the module `convert` makes messages of them. What is only sent is a message of
+//! the protocol from the start.
 
 mod administration;
 mod alias_guid;

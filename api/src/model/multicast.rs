@@ -35,7 +35,8 @@ pub struct MulticastGroup {
     pub scope: u8,
     /// It exists whether or not anybody takes part.
     pub well_known: bool,
-    /// Who takes part, in whatever state; a port that joined by several of its GIDs counts as often.
+    /// Who takes part, in whatever state; a port that joined by several of its GIDs counts as
+    /// often.
     pub members: u64,
     /// Those among them that keep the group alive.
     pub full_members: u64,
@@ -89,7 +90,8 @@ pub struct MulticastGroupFilter {
     pub port: Option<PortKey>,
 }
 
-/// How a person names a multicast group: by MGID (`ff12:401b:ffff::ffff:ffff`), or by multicast LID (`0xc000`, `49152`).
+/// How a person names a multicast group: by MGID (`ff12:401b:ffff::ffff:ffff`), or by multicast LID
+/// (`0xc000`, `49152`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GroupSelector {
     /// By MGID.

@@ -36,7 +36,8 @@ pub struct Node {
     pub revision: u32,
     /// Links between the subnet manager's own node and this one, on the path it was found by.
     pub distance: u8,
-    /// The level of a switch in the routing engine's ranking, 0 for roots; none where the engine ranks nothing.
+    /// The level of a switch in the routing engine's ranking, 0 for roots; none where the engine
+    /// ranks nothing.
     pub rank: Option<u8>,
     /// The node missed answers and is kept on trust until it answers or is given up.
     pub suspected: bool,

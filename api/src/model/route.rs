@@ -13,7 +13,8 @@ pub struct Hop {
     pub kind: NodeKind,
     /// The port that the packet comes in by; none at the source.
     pub in_port: Option<PortNum>,
-    /// The port that the packet leaves by; none at the destination, and where the packet is dropped.
+    /// The port that the packet leaves by; none at the destination, and where the packet is
+    /// dropped.
     pub out_port: Option<PortNum>,
 }
 

@@ -31,7 +31,8 @@ pub enum Selector {
     Lid(Lid),
     /// By the GID of a port.
     Gid(Gid),
-    /// By the node's description, as the node gives it or by a switch's name in it, with or without `:port` at its end.
+    /// By the node's description, as the node gives it or by a switch's name in it, with or without
+    /// `:port` at its end.
     Description(String),
 }
 
@@ -41,7 +42,8 @@ impl Selector {
         Selector::Guid { guid, port: None }
     }
 
-    /// For a description that ends in `:` and a number from 0 to 254: what stands before, and the number.
+    /// For a description that ends in `:` and a number from 0 to 254: what stands before, and the
+    /// number.
     pub fn split_port(description: &str) -> Option<(&str, PortNum)> {
         let (name, digits) = description.rsplit_once(':')?;
         if name.is_empty() {

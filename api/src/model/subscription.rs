@@ -45,6 +45,7 @@ pub struct Subscription {
     pub notice_type: Option<u16>,
     /// Notices with this trap number, of a vendor's those with this DeviceID; none for all.
     pub trap_or_device: Option<u16>,
-    /// Notices of this kind of producer, of a vendor's those with this VendorID, 24 bits; none for all.
+    /// Notices of this kind of producer, of a vendor's those with this VendorID, 24 bits; none for
+    /// all.
     pub producer_or_vendor: Option<u32>,
 }

@@ -13,7 +13,8 @@ use crate::gpu::Gpus;
 use crate::model::Event;
 use crate::traits::Subnet;
 
-/// Messages made ahead of the connection's flow control: each says all that has changed since the one before.
+/// Messages made ahead of the connection's flow control: each says all that has changed since the
+/// one before.
 const AHEAD: usize = 1;
 
 /// The stream of one client.
@@ -84,7 +85,8 @@ impl Watcher {
                     if let Err(broadcast::error::RecvError::Closed) = event {
                         return Err(stopped());
                     }
-                    // What else has happened meanwhile is told together with it, however much was missed.
+                    // What else has happened meanwhile is told together with it, however much was
+                    // missed.
                     while !matches!(
                         self.events.try_recv(),
                         Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed)

@@ -1,5 +1,5 @@
-//! Connections as they come in: not more at once than there is room for, so that clients cannot take the descriptors that
-//! the rest of the process needs.
+//! Connections as they come in: not more at once than there is room for, so that clients cannot
+//! take the descriptors that the rest of the process needs.
 
 use std::io;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// How long to wait after the system would not accept a connection. It is short of something then, most often of
-/// descriptors, and the connection still waits.
+/// How long to wait after the system would not accept a connection. It is short of something then,
+/// most often of descriptors, and the connection still waits.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Refusals are logged this often at most, with their number.
@@ -85,8 +85,8 @@ impl Listener for TcpListener {
     }
 }
 
-/// What `listener` accepts from now on, until the stream is dropped. Unlike tonic's own streams it survives that the system
-/// has no descriptor to give for a while.
+/// What `listener` accepts from now on, until the stream is dropped. Unlike tonic's own streams it
+/// survives that the system has no descriptor to give for a while.
 pub(super) fn incoming<L: Listener>(
     listener: L,
     connections: Arc<Connections>,

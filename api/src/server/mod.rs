@@ -50,8 +50,8 @@ use access::Access;
 use incoming::{Connections, incoming};
 use socket::Socket;
 
-/// How often a quiet connection is asked whether its client still lives, so that a watcher whose machine
-/// is gone gives its place back.
+/// How often a quiet connection is asked whether its client still lives, so that a watcher whose
+/// machine is gone gives its place back.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long the client may take to answer that.
@@ -143,8 +143,8 @@ impl Server {
         })
     }
 
-    /// Serves not more connections at once than these; those that come beyond them are closed. Without it
-    /// [`ConnectionLimits::MOST`].
+    /// Serves not more connections at once than these; those that come beyond them are closed.
+    /// Without it [`ConnectionLimits::MOST`].
     #[must_use]
     pub fn with_limits(self, limits: ConnectionLimits) -> Server {
         Server { limits, ..self }
@@ -160,8 +160,8 @@ impl Server {
         self.tcp.as_ref().map(|&(address, _)| address)
     }
 
-    /// Serves until `shutdown` is done, then lets open requests end, at most for [`SHUTDOWN_GRACE`].
-    /// Watch streams end at once.
+    /// Serves until `shutdown` is done, then lets open requests end, at most for
+    /// [`SHUTDOWN_GRACE`]. Watch streams end at once.
     ///
     /// # Errors
     /// A listener failed.
@@ -390,7 +390,8 @@ impl Services {
     }
 }
 
-/// The services are there as long as the server is; whether the subnet is well is the status's to say.
+/// The services are there as long as the server is; whether the subnet is well is the status's to
+/// say.
 async fn set_serving(health: &HealthReporter) {
     health
         .set_serving::<FabricServiceServer<fabric::Fabric>>()

@@ -1,7 +1,8 @@
 //! Pages of lists, and the tokens that lead from one to the next.
 //!
 //! A token holds the key of the last item that was sent, so it needs no state on the server and
-//! survives a new generation; and a fingerprint of the request, so that it is refused with other filters.
+//! survives a new generation; and a fingerprint of the request, so that it is refused with other
+//! filters.
 
 use std::marker::PhantomData;
 

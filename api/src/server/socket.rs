@@ -1,4 +1,5 @@
-//! The Unix socket: bound so that nobody ever finds it half made, removed when it is no longer served.
+//! The Unix socket: bound so that nobody ever finds it half made, removed when it is no longer
+//! served.
 
 use std::fs::{self, Permissions};
 use std::io;

@@ -12,7 +12,8 @@ use crate::limits::MAX_WATCHERS;
 use crate::model::Event;
 use crate::traits::Subnet;
 
-/// Messages made ahead of the connection's flow control; more would only hide that a client is slow.
+/// Messages made ahead of the connection's flow control; more would only hide that a client is
+/// slow.
 const AHEAD: usize = 16;
 
 /// Events read from the journal at a time when a watcher catches up.
@@ -177,7 +178,8 @@ impl Position {
         }
     }
 
-    /// Moves on to an event: how many were lost before it, or nothing where it was delivered already.
+    /// Moves on to an event: how many were lost before it, or nothing where it was delivered
+    /// already.
     fn advance(&mut self, sequence: u64) -> Option<u64> {
         let lost = match self.last {
             Some(last) if sequence <= last => return None,
@@ -188,8 +190,9 @@ impl Position {
         Some(lost)
     }
 
-    /// The receiver lost events: how many to tell of now. Once an event was delivered, the gap before
-    /// the next one is the truth, since some of the lost may have been delivered from the journal.
+    /// The receiver lost events: how many to tell of now. Once an event was delivered, the gap
+    /// before the next one is the truth, since some of the lost may have been delivered from the
+    /// journal.
     fn lagged(&self, count: u64) -> Option<u64> {
         self.last.is_none().then_some(count)
     }

@@ -309,7 +309,8 @@ fn a_closed_pipe_is_success() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Reads the beginning, as `head` does, and goes away; far more is to come than a pipe holds.
+        // Reads the beginning, as `head` does, and goes away; far more is to come than a pipe
+        // holds.
         let mut beginning = [0; 64];
         child
             .stdout

@@ -96,7 +96,8 @@ impl Served {
         self.block_on(connect(&endpoint)).unwrap()
     }
 
-    /// Asks the server to stop. Connections of the test live on, so that it can read what comes of it.
+    /// Asks the server to stop. Connections of the test live on, so that it can read what comes of
+    /// it.
     pub(crate) fn ask_to_stop(&mut self) {
         self.stop.take().expect("asked once").send(()).unwrap();
     }

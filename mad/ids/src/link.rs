@@ -111,8 +111,8 @@ impl LinkSpeed {
         }
     }
 
-    /// What is left of a lane after line coding (8b/10b up to QDR, 64b/66b up to EDR, 256b/257b and Reed-Solomon
-    /// RS(544, 514) above), in kb/s.
+    /// What is left of a lane after line coding (8b/10b up to QDR, 64b/66b up to EDR, 256b/257b and
+    /// Reed-Solomon RS(544, 514) above), in kb/s.
     pub const fn data_kbps(self) -> u32 {
         match self {
             LinkSpeed::Sdr => 2_000_000,

@@ -1,5 +1,5 @@
-/// The codes that paths and groups state rates by (IBA 15.2.5.16), and what they stand for in tenths of Gb/s, the slowest
-/// first. Codes are not in the order of the rates.
+/// The codes that paths and groups state rates by (IBA 15.2.5.16), and what they stand for in
+/// tenths of Gb/s, the slowest first. Codes are not in the order of the rates.
 pub const RATES: [(u8, u16); 23] = [
     (2, 25),
     (5, 50),

@@ -1,5 +1,5 @@
-//! SMPs a second of processor time: NodeInfo of every switch of a fat tree, directed and by LID, with as many under way as a subnet
-//! manager has. Run with `cargo bench -p rsm-sim`.
+//! SMPs a second of processor time: NodeInfo of every switch of a fat tree, directed and by LID,
+//! with as many under way as a subnet manager has. Run with `cargo bench -p rsm-sim`.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -39,8 +39,8 @@ fn directed(path: &DirectedPath, method: Method, attribute: AttrId, data: [u8; 6
     }
 }
 
-/// A clock that stands still while others have the processor, where the operating system has one; the wall's
-/// elsewhere.
+/// A clock that stands still while others have the processor, where the operating system has one;
+/// the wall's elsewhere.
 struct Stopwatch {
     started: Instant,
     on_cpu: Option<u64>,

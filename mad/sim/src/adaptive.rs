@@ -7,8 +7,8 @@ use crate::error::SimError;
 use crate::fabric::DROP;
 use crate::sim::Sim;
 
-/// What a Set of LinearForwardingTable does while adaptive routing is on. No public document says it, so that a subnet
-/// manager has to come through with either.
+/// What a Set of LinearForwardingTable does while adaptive routing is on. No public document says
+/// it, so that a subnet manager has to come through with either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinearWrites {
     /// It replaces the entries that the switch forwards by.
@@ -17,7 +17,8 @@ pub enum LinearWrites {
     Wait,
 }
 
-/// Adaptive routing of one switch. It has ARInfo, and forwards by a table of its own while ARInfo.E is set.
+/// Adaptive routing of one switch. It has ARInfo, and forwards by a table of its own while ARInfo.E
+/// is set.
 #[derive(Debug, Clone)]
 pub(crate) struct AdaptiveRouting {
     pub(crate) info: ArInfo,
@@ -48,8 +49,9 @@ impl AdaptiveRouting {
 }
 
 impl Sim {
-    /// Turns adaptive routing of a switch on, as another manager left it: the switch answers ARInfo with E set, and
-    /// forwards by `entries` (exit port by LID), whatever Get(LinearForwardingTable) reads. A loss of power ends it.
+    /// Turns adaptive routing of a switch on, as another manager left it: the switch answers ARInfo
+    /// with E set, and forwards by `entries` (exit port by LID), whatever
+    /// Get(LinearForwardingTable) reads. A loss of power ends it.
     ///
     /// # Errors
     /// There is no such node, or it is no switch.
@@ -71,7 +73,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Has a switch with adaptive routing refuse Set(ARInfo), as firmware does that leaves it to another manager.
+    /// Has a switch with adaptive routing refuse Set(ARInfo), as firmware does that leaves it to
+    /// another manager.
     ///
     /// # Errors
     /// There is no such node, or it is no switch.

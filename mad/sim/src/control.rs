@@ -45,8 +45,9 @@ impl Sim {
         Ok(())
     }
 
-    /// Exchanges the cables in two ports, as somebody does who plugs them the wrong way round: what was behind one is
-    /// behind the other. The links train. Nothing happens where both are ends of one cable.
+    /// Exchanges the cables in two ports, as somebody does who plugs them the wrong way round: what
+    /// was behind one is behind the other. The links train. Nothing happens where both are ends of
+    /// one cable.
     ///
     /// # Errors
     /// There is no such port, or no cable in it.
@@ -178,7 +179,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Makes the cable in a port carry no more than this, as a damaged one does. The link trains again.
+    /// Makes the cable in a port carry no more than this, as a damaged one does. The link trains
+    /// again.
     ///
     /// # Errors
     /// There is no such port, or no cable in it.
@@ -197,7 +199,8 @@ impl Sim {
         Ok(())
     }
 
-    /// How likely any packet is lost on its way, request or answer. Packets that stay at their node are never lost.
+    /// How likely any packet is lost on its way, request or answer. Packets that stay at their node
+    /// are never lost.
     ///
     /// # Errors
     /// Not a probability.
@@ -238,7 +241,8 @@ impl Sim {
         Ok(())
     }
 
-    /// How likely a packet is lost each time it reaches a node's agent, to be answered or passed on.
+    /// How likely a packet is lost each time it reaches a node's agent, to be answered or passed
+    /// on.
     ///
     /// # Errors
     /// Not a probability, or no such node.
@@ -277,8 +281,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Gives a node a personality in place of the one it has, as far as a node of its kind can have it. States and what is
-    /// programmed stay; links run at what both ends can do now.
+    /// Gives a node a personality in place of the one it has, as far as a node of its kind can have
+    /// it. States and what is programmed stay; links run at what both ends can do now.
     ///
     /// # Errors
     /// There is no such node.
@@ -293,7 +297,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Gives an end port an M_Key and a protection level (IBA 14.2.4), as a manager before may have left them.
+    /// Gives an end port an M_Key and a protection level (IBA 14.2.4), as a manager before may have
+    /// left them.
     ///
     /// # Errors
     /// There is no such port.
@@ -346,8 +351,9 @@ impl Sim {
         Ok(())
     }
 
-    /// Makes a node report other GUIDs than it has, as clones and unprogrammed hardware do: `node_guid` in NodeInfo, and
-    /// `port_guid` at each of its ports. For operations on the model it keeps the GUID it has.
+    /// Makes a node report other GUIDs than it has, as clones and unprogrammed hardware do:
+    /// `node_guid` in NodeInfo, and `port_guid` at each of its ports. For operations on the model
+    /// it keeps the GUID it has.
     ///
     /// # Errors
     /// There is no such node.
@@ -385,8 +391,8 @@ impl Sim {
         }
     }
 
-    /// Makes the agent at an end port send a trap, as often as it takes. Sent by a port without a LID or without a
-    /// manager's LID it goes nowhere.
+    /// Makes the agent at an end port send a trap, as often as it takes. Sent by a port without a
+    /// LID or without a manager's LID it goes nowhere.
     ///
     /// # Errors
     /// There is no such port, or it has no address.

@@ -32,7 +32,8 @@ pub enum DropReason {
     Silent,
     /// The M_Key did not match (IBA 14.2.4).
     MKey,
-    /// The port that it left or reached is no member of its partition, or both ends are limited ones (IBA 10.9.3).
+    /// The port that it left or reached is no member of its partition, or both ends are limited
+    /// ones (IBA 10.9.3).
     PKey,
     /// Nothing at the destination takes this kind of datagram.
     NoClient,
@@ -191,8 +192,8 @@ impl Counters {
         self.dropped.iter().sum()
     }
 
-    /// What is not zero of the requests received: attribute, Gets, Sets. Attributes without a name come last, as
-    /// `None`.
+    /// What is not zero of the requests received: attribute, Gets, Sets. Attributes without a name
+    /// come last, as `None`.
     pub fn by_attribute(&self) -> impl Iterator<Item = (Option<AttrId>, u64, u64)> + '_ {
         (0..=COUNTED.len())
             .map(|index| {

@@ -1,7 +1,8 @@
 //! How one node treats a directed-route SMP (IBA 14.2.2).
 //!
-//! Both ends of the route have to be permissive: a directed-route SMP with a LID-routed part before or after
-//! (DrSLID or DrDLID set) is refused as [`DropReason::MixedRoute`], for no subnet manager of today sends one.
+//! Both ends of the route have to be permissive: a directed-route SMP with a LID-routed part before
+//! or after (DrSLID or DrDLID set) is refused as [`DropReason::MixedRoute`], for no subnet manager
+//! of today sends one.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::smp::Smp;

@@ -7,12 +7,14 @@ use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 /// A Set that took effect.
 ///
-/// Replayed in order on the state that a recording began with, entries give every state that was ever in the fabric.
+/// Replayed in order on the state that a recording began with, entries give every state that was
+/// ever in the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalEntry {
     /// When.
     pub time: Time,
-    /// When it was sent. One that a slow device held back can take effect after others that were sent later.
+    /// When it was sent. One that a slow device held back can take effect after others that were
+    /// sent later.
     pub sent: Time,
     /// The node whose agent took it.
     pub node: Guid,

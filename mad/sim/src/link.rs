@@ -103,7 +103,8 @@ impl Sim {
         }
     }
 
-    /// Brings the link at a port up, if it is down and can be. Returns its ends if it did, each once.
+    /// Brings the link at a port up, if it is down and can be. Returns its ends if it did, each
+    /// once.
     pub(crate) fn bring_up(&mut self, port: u32) -> Option<Vec<u32>> {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(port).is_up() || !self.able(port) || !self.able(peer) {
@@ -125,8 +126,9 @@ impl Sim {
         Some(ends)
     }
 
-    /// Takes the link at a port down and lets it train again where it can. `by_set` is the port whose manager asked
-    /// for it: the switch there does not count it as a change of its own (IBA 14.2.5.4).
+    /// Takes the link at a port down and lets it train again where it can. `by_set` is the port
+    /// whose manager asked for it: the switch there does not count it as a change of its own (IBA
+    /// 14.2.5.4).
     pub(crate) fn take_down(&mut self, port: u32, by_set: Option<u32>) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE {

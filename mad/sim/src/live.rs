@@ -1,9 +1,10 @@
 //! A simulated fabric in real time, behind the trait that hardware is behind.
 //!
-//! A thread owns the [`Sim`] and lets it follow the clock. Clients send through a bounded channel; what reaches a client
-//! goes to its sink on the simulation's thread, so that a slow sink stops the simulation, as a full receive queue
-//! would. Sending never waits for the simulation, so that a client that handles what it receives on the thread that
-//! sends cannot lock itself up. The thread ends when the last [`SimHandle`] and [`SimTransport`] are dropped.
+//! A thread owns the [`Sim`] and lets it follow the clock. Clients send through a bounded channel;
+//! what reaches a client goes to its sink on the simulation's thread, so that a slow sink stops the
+//! simulation, as a full receive queue would. Sending never waits for the simulation, so that a
+//! client that handles what it receives on the thread that sends cannot lock itself up. The thread
+//! ends when the last [`SimHandle`] and [`SimTransport`] are dropped.
 
 use std::io;
 use std::sync::Arc;
@@ -24,14 +25,15 @@ use rsm_mad::transport::{
 use crate::error::SimError;
 use crate::sim::{AttachId, Sim};
 
-/// How many commands can wait for the simulation: 4096 datagrams, 1.3 MB. Beyond, datagrams are refused as a full send
-/// queue of an operating system refuses them; operations wait.
+/// How many commands can wait for the simulation: 4096 datagrams, 1.3 MB. Beyond, datagrams are
+/// refused as a full send queue of an operating system refuses them; operations wait.
 const MAX_COMMANDS: usize = 4096;
 
 /// How many commands are taken before the simulation goes on, so that senders cannot hold it up.
 const COMMANDS_AT_ONCE: usize = 256;
 
-/// The shortest time to sleep for: below it the thread yields instead, for the operating system would oversleep.
+/// The shortest time to sleep for: below it the thread yields instead, for the operating system
+/// would oversleep.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
 type Operation = Box<dyn FnOnce(&mut Sim) + Send>;
@@ -99,8 +101,9 @@ pub struct SimHandle {
 }
 
 impl SimHandle {
-    /// Does something with the fabric on its own thread, and returns what came of it: an operation of [`Sim`] such as
-    /// [`Sim::unlink`], or a look at its state. Blocks until it is done; must not be called from a sink.
+    /// Does something with the fabric on its own thread, and returns what came of it: an operation
+    /// of [`Sim`] such as [`Sim::unlink`], or a look at its state. Blocks until it is done; must
+    /// not be called from a sink.
     ///
     /// # Errors
     /// [`LiveError::Stopped`].
@@ -151,7 +154,8 @@ impl SimHandle {
     }
 }
 
-/// One client's way into a simulated fabric that runs in real time. Dropping it detaches the client.
+/// One client's way into a simulated fabric that runs in real time. Dropping it detaches the
+/// client.
 #[derive(Debug)]
 pub struct SimTransport {
     commands: SyncSender<Command>,
@@ -165,7 +169,8 @@ impl SimTransport {
         self.client
     }
 
-    /// The sending half of subnet administration. The client stays attached as long as the transport is there.
+    /// The sending half of subnet administration. The client stays attached as long as the
+    /// transport is there.
     pub fn administration(&self) -> SimAdministration {
         SimAdministration {
             commands: self.commands.clone(),
@@ -179,8 +184,9 @@ impl SimTransport {
         device(&self.local)
     }
 
-    /// Sends as the adapter does that knows nothing of requests and responses: whatever comes is delivered, whenever it
-    /// comes, as long as [`Transport::send`] is never used. Waits for room; must not be called from a sink.
+    /// Sends as the adapter does that knows nothing of requests and responses: whatever comes is
+    /// delivered, whenever it comes, as long as [`Transport::send`] is never used. Waits for room;
+    /// must not be called from a sink.
     ///
     /// # Errors
     /// [`LiveError::Stopped`].
@@ -251,8 +257,8 @@ impl Transport for SimTransport {
     }
 }
 
-/// The sending half of subnet administration of a [`SimTransport`], usable from any thread. It does no RMPP. Once the
-/// transport is gone, what it sends goes nowhere.
+/// The sending half of subnet administration of a [`SimTransport`], usable from any thread. It does
+/// no RMPP. Once the transport is gone, what it sends goes nowhere.
 #[derive(Debug, Clone)]
 pub struct SimAdministration {
     commands: SyncSender<Command>,
@@ -399,8 +405,8 @@ impl Runner {
         }
     }
 
-    /// Lets everything happen that happens up to now. Operations happen at the simulation's time, which is behind the
-    /// clock after a sleep.
+    /// Lets everything happen that happens up to now. Operations happen at the simulation's time,
+    /// which is behind the clock after a sleep.
     fn catch_up(&mut self) {
         let now = self.now();
         while let Some((client, inbound)) = self.sim.poll(now) {

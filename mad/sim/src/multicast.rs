@@ -21,16 +21,17 @@ pub struct MulticastProbe {
     pub loops: bool,
 }
 
-/// How many copies are followed before they are taken to have no end. A tree makes one for each link of the
-/// largest fabric at most; what goes round soon makes more.
+/// How many copies are followed before they are taken to have no end. A tree makes one for each
+/// link of the largest fabric at most; what goes round soon makes more.
 const MAX_COPIES: usize = 1 << 17;
 
 impl Sim {
-    /// Sends a multicast data packet of 256 bytes from an end port, and says what becomes of its copies. It takes no
-    /// time and changes nothing.
+    /// Sends a multicast data packet of 256 bytes from an end port, and says what becomes of its
+    /// copies. It takes no time and changes nothing.
     ///
-    /// Switches pass it on by their multicast forwarding tables up to MulticastFDBTop, by every port but the one that it
-    /// came in by, over links that carry data (see [`Sim::probe`]). Partitions and loss are not looked at.
+    /// Switches pass it on by their multicast forwarding tables up to MulticastFDBTop, by every
+    /// port but the one that it came in by, over links that carry data (see [`Sim::probe`]).
+    /// Partitions and loss are not looked at.
     ///
     /// # Errors
     /// The source does not exist or has no address.

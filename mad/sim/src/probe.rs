@@ -46,11 +46,11 @@ impl Probe {
 pub(crate) const PAYLOAD: u16 = 256;
 
 impl Sim {
-    /// Sends a data packet of 256 bytes from an end port to a LID, and says what becomes of it. It takes no time and
-    /// changes nothing.
+    /// Sends a data packet of 256 bytes from an end port to a LID, and says what becomes of it. It
+    /// takes no time and changes nothing.
     ///
-    /// A packet needs Active ports, entries in the forwarding tables up to LinearFDBTop, virtual lanes in operation, and
-    /// NeighborMTU. Partitions and loss are not looked at.
+    /// A packet needs Active ports, entries in the forwarding tables up to LinearFDBTop, virtual
+    /// lanes in operation, and NeighborMTU. Partitions and loss are not looked at.
     ///
     /// # Errors
     /// The source does not exist or has no address.

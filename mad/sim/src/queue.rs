@@ -49,7 +49,8 @@ pub(crate) struct Entry<E> {
     pub(crate) event: E,
 }
 
-/// The earliest is the greatest, as the heap wants it. Moments are unique, so that events need not be compared.
+/// The earliest is the greatest, as the heap wants it. Moments are unique, so that events need not
+/// be compared.
 impl<E> Ord for Entry<E> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.moment.cmp(&self.moment)

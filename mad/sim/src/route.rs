@@ -6,8 +6,8 @@ use rsm_mad::wire::attr::PortState;
 use crate::counters::DropReason;
 use crate::fabric::{Fabric, NONE};
 
-/// How many switches a packet crosses before it is taken to be in a loop. The hardware would let it go round until a
-/// time-out of the switch ends it.
+/// How many switches a packet crosses before it is taken to be in a loop. The hardware would let it
+/// go round until a time-out of the switch ends it.
 pub(crate) const MAX_SWITCHES: u32 = 64;
 
 /// What travels.
@@ -22,8 +22,8 @@ pub(crate) enum Traffic {
 /// Where a packet ended up, or was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The port that holds the DLID, or the one at which the packet was lost: the exit port of the node if it was
-    /// found, the entry port otherwise.
+    /// The port that holds the DLID, or the one at which the packet was lost: the exit port of the
+    /// node if it was found, the entry port otherwise.
     pub(crate) port: u32,
     /// How many links it crossed.
     pub(crate) hops: u32,
@@ -89,7 +89,8 @@ pub(crate) fn follow(
     }
 }
 
-/// Whether a packet that came in by `entry` of a node can leave by `exit` and be taken at the other end.
+/// Whether a packet that came in by `entry` of a node can leave by `exit` and be taken at the other
+/// end.
 pub(crate) fn pass(
     fabric: &Fabric,
     entry: u32,

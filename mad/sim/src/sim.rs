@@ -32,16 +32,18 @@ pub(crate) struct Client {
     send_free: Time,
     /// Whether responses are only for requests that wait for one.
     matches: bool,
-    /// Requests that wait, by their class and the low half of their transaction. Only ever looked up, never walked.
+    /// Requests that wait, by their class and the low half of their transaction. Only ever looked
+    /// up, never walked.
     waiting: HashMap<(Class, u32), u64>,
     serial: u64,
 }
 
 /// A simulated fabric: nodes, cables and what goes on between them, in virtual time.
 ///
-/// It does nothing by itself. Datagrams go in by [`send`](Sim::send); everything up to a time happens in
-/// [`poll`](Sim::poll), which also hands out what reaches the clients; [`next_event`](Sim::next_event) says how long
-/// nothing will happen. Operations on the hardware, like [`unlink`](Sim::unlink), happen at [`now`](Sim::now).
+/// It does nothing by itself. Datagrams go in by [`send`](Sim::send); everything up to a time
+/// happens in [`poll`](Sim::poll), which also hands out what reaches the clients;
+/// [`next_event`](Sim::next_event) says how long nothing will happen. Operations on the hardware,
+/// like [`unlink`](Sim::unlink), happen at [`now`](Sim::now).
 ///
 /// A run is a function of the netlist, the configuration, the seed and the calls with their times.
 #[derive(Clone)]
@@ -62,12 +64,12 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// The fabric of a netlist, as it is after power-on: every link whose both ends are cabled is up and in Init, and
-    /// nothing is programmed.
+    /// The fabric of a netlist, as it is after power-on: every link whose both ends are cabled is
+    /// up and in Init, and nothing is programmed.
     ///
     /// # Errors
-    /// [`SimError::Config`] where a value of the configuration does not fit its attribute, [`SimError::TooManyPorts`]
-    /// beyond four billion ports.
+    /// [`SimError::Config`] where a value of the configuration does not fit its attribute,
+    /// [`SimError::TooManyPorts`] beyond four billion ports.
     pub fn new(netlist: &Netlist, config: SimConfig, seed: u64) -> Result<Sim, SimError> {
         config.check()?;
         let mut sim = Sim {
@@ -112,7 +114,8 @@ impl Sim {
         Ok(id)
     }
 
-    /// Detaches a client: nothing more reaches it, and its port no longer says that a manager is behind it.
+    /// Detaches a client: nothing more reaches it, and its port no longer says that a manager is
+    /// behind it.
     pub fn detach(&mut self, client: AttachId) {
         if let Some(index) = self.client_port(client) {
             self.set_is_sm(client, false);
@@ -124,7 +127,8 @@ impl Sim {
 
     /// Sends a datagram from a client at `now`. Responses are delivered whenever they come.
     ///
-    /// What is addressed to the client's own port (no hops, or its own LID) is answered by that node's agent.
+    /// What is addressed to the client's own port (no hops, or its own LID) is answered by that
+    /// node's agent.
     pub fn send(&mut self, client: AttachId, datagram: &Datagram, now: Time) {
         let Some(port) = self.client_port(client) else {
             return;
@@ -148,11 +152,11 @@ impl Sim {
         }
     }
 
-    /// Sends a datagram as an operating system does: where `timeout` is not zero a response is waited for, and when it
-    /// does not come in time the client is told [`Inbound::SendFailed`].
+    /// Sends a datagram as an operating system does: where `timeout` is not zero a response is
+    /// waited for, and when it does not come in time the client is told [`Inbound::SendFailed`].
     ///
-    /// From the first use on, responses that nothing waits for do not reach this client; they are counted as
-    /// [`DropReason::TooLate`].
+    /// From the first use on, responses that nothing waits for do not reach this client; they are
+    /// counted as [`DropReason::TooLate`].
     pub fn send_with_timeout(
         &mut self,
         client: AttachId,
@@ -181,8 +185,8 @@ impl Sim {
         self.send(client, datagram, now);
     }
 
-    /// Lets everything happen that happens up to `now`, or up to the next thing that reaches a client, which it
-    /// returns. Call it until there is nothing.
+    /// Lets everything happen that happens up to `now`, or up to the next thing that reaches a
+    /// client, which it returns. Call it until there is nothing.
     pub fn poll(&mut self, now: Time) -> Option<(AttachId, Inbound)> {
         loop {
             if let Some(output) = self.output.pop_front() {
@@ -227,7 +231,8 @@ impl Sim {
         counters
     }
 
-    /// Records every Set that takes effect from now on, the last `capacity` of them. A recording that runs ends.
+    /// Records every Set that takes effect from now on, the last `capacity` of them. A recording
+    /// that runs ends.
     pub fn start_journal(&mut self, capacity: usize) {
         self.journal = Some(Journal::with_capacity(capacity));
     }
@@ -260,7 +265,8 @@ impl Sim {
                 let port = self.fabric.port_mut(port);
                 if port.lease_running && port.lease_generation == generation {
                     port.lease_running = false;
-                    // The key can be read again, and a manager that lost it can recover (IBA 14.2.4.2).
+                    // The key can be read again, and a manager that lost it can recover (IBA
+                    // 14.2.4.2).
                     port.info.set_m_key_protect_bits(0);
                 }
             }
@@ -289,8 +295,9 @@ impl Sim {
         (port != NONE).then_some(port)
     }
 
-    /// Whether a response may reach a client: one that nothing waits for may not, where the client's host looks. A
-    /// segment of a longer response may, for what it belongs to is known to whoever puts it together.
+    /// Whether a response may reach a client: one that nothing waits for may not, where the
+    /// client's host looks. A segment of a longer response may, for what it belongs to is known to
+    /// whoever puts it together.
     pub(crate) fn claim_response(
         &mut self,
         client: u32,

@@ -12,8 +12,8 @@ use crate::personality::Personality;
 use crate::sim::{AttachId, Sim};
 
 impl Sim {
-    /// The node that people call `name`: its GUID, its identifier (`S-0002c90300001234`), or its description where no
-    /// other node has the same.
+    /// The node that people call `name`: its GUID, its identifier (`S-0002c90300001234`), or its
+    /// description where no other node has the same.
     ///
     /// # Errors
     /// There is no such node, or several are described so.
@@ -32,8 +32,8 @@ impl Sim {
         self.fabric.count(kind)
     }
 
-    /// All ports with addresses of their own, node by node: port 0 of switches, external ports of others. Those
-    /// without a cable are among them.
+    /// All ports with addresses of their own, node by node: port 0 of switches, external ports of
+    /// others. Those without a cable are among them.
     pub fn end_ports(&self) -> impl Iterator<Item = (Guid, PortNum)> + '_ {
         self.fabric.nodes.iter().flat_map(|node| {
             let numbers = if node.is_switch() {
@@ -137,8 +137,9 @@ impl Sim {
         Ok(&self.switch(switch)?.info)
     }
 
-    /// A switch's forwarding table: the exit port by LID, 255 for "drop". It ends with the last block that was ever
-    /// written; beyond is "drop". LinearFDBTop is in [`switch_info`](Sim::switch_info).
+    /// A switch's forwarding table: the exit port by LID, 255 for "drop". It ends with the last
+    /// block that was ever written; beyond is "drop". LinearFDBTop is in
+    /// [`switch_info`](Sim::switch_info).
     ///
     /// # Errors
     /// There is no such node, or it is no switch.
@@ -146,8 +147,9 @@ impl Sim {
         Ok(&self.switch(switch)?.lft)
     }
 
-    /// The blocks of a switch's multicast forwarding table that were ever written, by the attribute's modifier; the others
-    /// lead nowhere. How far they count is in [`switch_info`](Sim::switch_info).
+    /// The blocks of a switch's multicast forwarding table that were ever written, by the
+    /// attribute's modifier; the others lead nowhere. How far they count is in
+    /// [`switch_info`](Sim::switch_info).
     ///
     /// # Errors
     /// There is no such node, or it is no switch.
@@ -175,7 +177,8 @@ impl Sim {
         Ok(mask >> bit & 1 != 0)
     }
 
-    /// The P_Keys in a port's table, up to the last block that was written; after power-on 0xFFFF alone.
+    /// The P_Keys in a port's table, up to the last block that was written; after power-on 0xFFFF
+    /// alone.
     ///
     /// # Errors
     /// There is no such port.
@@ -189,7 +192,8 @@ impl Sim {
         Ok(keys)
     }
 
-    /// The GUIDs in a port's GUIDInfo, by index, up to the last block that was written; the first is the port's own.
+    /// The GUIDs in a port's GUIDInfo, by index, up to the last block that was written; the first
+    /// is the port's own.
     ///
     /// # Errors
     /// There is no such port.
@@ -203,8 +207,8 @@ impl Sim {
         Ok(guids)
     }
 
-    /// The virtual lane of each service level at a port, for packets that came into the switch by `input` (0 on what is
-    /// no switch).
+    /// The virtual lane of each service level at a port, for packets that came into the switch by
+    /// `input` (0 on what is no switch).
     ///
     /// # Errors
     /// There is no such port.

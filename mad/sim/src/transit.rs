@@ -33,8 +33,8 @@ enum Work {
 const SLOW_ANSWER: Duration = Duration::from_millis(40);
 /// How many requests fit into a [small buffer](Habit::SmallBuffer).
 const SMALL_BUFFER: u16 = 4;
-/// A node that [pauses](Habit::Pauses) does so at the end of every period of this length, which begins at an offset
-/// of its own.
+/// A node that [pauses](Habit::Pauses) does so at the end of every period of this length, which
+/// begins at an offset of its own.
 const PAUSE_PERIOD: Duration = Duration::from_secs(20);
 /// How long it pauses.
 const PAUSE: Duration = Duration::from_secs(3);
@@ -73,8 +73,8 @@ fn after_pause(guid: Guid, time: Time) -> Time {
 impl Sim {
     /// A packet leaves the port it starts from.
     ///
-    /// What is routed by LID crosses the whole fabric in this instant, as it is now, and only arrives later: a few
-    /// microseconds of difference, against an event for every switch.
+    /// What is routed by LID crosses the whole fabric in this instant, as it is now, and only
+    /// arrives later: a few microseconds of difference, against an event for every switch.
     pub(crate) fn depart(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let node = self.fabric.node_of(packet.at);
@@ -179,8 +179,8 @@ impl Sim {
         self.reach(index, self.config.hop_latency);
     }
 
-    /// A packet will be at the node of its port after `delay`: the agent has to pass it on or to answer it, or a
-    /// client gets it.
+    /// A packet will be at the node of its port after `delay`: the agent has to pass it on or to
+    /// answer it, or a client gets it.
     fn reach(&mut self, index: u32, delay: Duration) {
         let packet = self.packets.get_mut(index);
         let is_switch = self.fabric.node_of(packet.at).is_switch();
@@ -204,8 +204,8 @@ impl Sim {
         self.queue_at_agent(index, delay, work);
     }
 
-    /// Puts a packet into the buffer of the agent it is on its way to. It holds its place from now on, so that the
-    /// wire is part of the buffer.
+    /// Puts a packet into the buffer of the agent it is on its way to. It holds its place from now
+    /// on, so that the wire is part of the buffer.
     fn queue_at_agent(&mut self, index: u32, delay: Duration, work: Work) {
         let packet = self.packets.get_mut(index);
         let arrival = self.now + delay;
@@ -350,9 +350,10 @@ impl Sim {
         }
     }
 
-    /// A packet has reached `port`, at which there is no client. A Get or a Set of a general service is answered: no agent
-    /// here has its class, method and attribute (IBA 13.4.7). Anything else is lost, and so are requests to the SA, which
-    /// comes and goes with its process: whether that is there at the moment is not this node's to say.
+    /// A packet has reached `port`, at which there is no client. A Get or a Set of a general
+    /// service is answered: no agent here has its class, method and attribute (IBA 13.4.7).
+    /// Anything else is lost, and so are requests to the SA, which comes and goes with its process:
+    /// whether that is there at the moment is not this node's to say.
     fn refuse(&mut self, index: u32, port: u32) {
         let packet = self.packets.get(index);
         let header = packet.header();

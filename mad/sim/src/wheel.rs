@@ -1,18 +1,20 @@
-//! A calendar of the near future: constant time for each event, where a heap would take most of a simulation's.
+//! A calendar of the near future: constant time for each event, where a heap would take most of a
+//! simulation's.
 
 use crate::queue::Entry;
 
 /// A slot is 256 ns: with a window's worth of packets under way a few events are in each.
 const SHIFT: u32 = 8;
-/// The number of slots, which reach 262 µs ahead: further than any packet's next step that is not late on purpose.
+/// The number of slots, which reach 262 µs ahead: further than any packet's next step that is not
+/// late on purpose.
 const SLOTS: u64 = 1024;
 const WORDS: usize = (SLOTS / 64) as usize;
 
 /// Events of less than [`SLOTS`] slots, taken out in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Wheel<E> {
-    /// The events of each slot, by the slot's number modulo [`SLOTS`]. Those of the slot `first` are sorted, the
-    /// earliest last, if `sorted`.
+    /// The events of each slot, by the slot's number modulo [`SLOTS`]. Those of the slot `first`
+    /// are sorted, the earliest last, if `sorted`.
     slots: Vec<Vec<Entry<E>>>,
     /// Which slots are not empty.
     occupied: [u64; WORDS],

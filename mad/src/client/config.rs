@@ -13,26 +13,29 @@ pub struct ClientConfig {
     pub max_window: u32,
     /// How many requests may be out to one target, 1 or more.
     pub target_cap: u16,
-    /// How often a request is sent again before it is given up, up to [`ClientConfig::MAX_RETRIES`].
+    /// How often a request is sent again before it is given up, up to
+    /// [`ClientConfig::MAX_RETRIES`].
     pub retries: u8,
-    /// How long the first attempt of a request is waited for before any answer has shown how long that takes.
+    /// How long the first attempt of a request is waited for before any answer has shown how long
+    /// that takes.
     pub initial_timeout: Duration,
     /// The least that an attempt is waited for.
     pub timeout_floor: Duration,
     /// The most that an attempt is waited for.
     pub timeout_ceiling: Duration,
-    /// How long to leave a target alone that answered BUSY, doubled with every further attempt; also how long to
-    /// wait after the transport failed to send. Not above the ceiling.
+    /// How long to leave a target alone that answered BUSY, doubled with every further attempt;
+    /// also how long to wait after the transport failed to send. Not above the ceiling.
     pub busy_delay: Duration,
-    /// The generation before the first of transaction identifiers. A process that starts at a random one is not
-    /// confused by answers to its predecessor.
+    /// The generation before the first of transaction identifiers. A process that starts at a
+    /// random one is not confused by answers to its predecessor.
     pub first_generation: u16,
 }
 
 impl ClientConfig {
-    /// The largest window on a port of this host. The send queue of QP0 that Linux gives the MAD layer holds 128
-    /// (`ib_core`, IB_MAD_QP_SEND_SIZE) for all programs and the kernel's own answers: 32 are left to those. What exceeds
-    /// the queue waits in the kernel, where its timeout runs already.
+    /// The largest window on a port of this host. The send queue of QP0 that Linux gives the MAD
+    /// layer holds 128 (`ib_core`, IB_MAD_QP_SEND_SIZE) for all programs and the kernel's own
+    /// answers: 32 are left to those. What exceeds the queue waits in the kernel, where its timeout
+    /// runs already.
     pub const UMAD_WINDOW: u32 = 96;
 
     /// The most retries: with more, doubled timeouts would outlast any patience.
@@ -77,17 +80,20 @@ impl ClientConfig {
 }
 
 impl Default for ClientConfig {
-    /// * Window 32, from 4 to 96: agents answer in 10 to 1000 µs, most of it their own time, so that 32 keep a small
-    ///   fabric busy at once, and 96 keep a large one busy with a hundred thousand answers a second; 4 always
-    ///   make progress beside a few silent ones. More would not fit into the kernel's send queue
-    ///   ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim stops for good when a client has some 160 on the way.
-    /// * Two out to one target: the next is there when an agent has answered one, and its receive queue, which may
-    ///   hold as few as four, has room for traps and the other subnet manager's requests.
-    /// * Timeouts from 25 ms to 1 s, 100 ms before anything is known: 25 ms are 25 slow answers and longer than a
-    ///   scheduler delays this process, but a lost SMP costs little more than noticing it; a switch whose processor
-    ///   boots, or programs tables, is deaf for up to seconds, which six retries with doubled timeouts outlast
-    ///   (25, 50, 100, 200, 400, 800, 1000 ms: 2.6 s in all). A timeout that was too short
-    ///   harms little, because an answer to an earlier attempt counts as well and lifts the estimate.
+    /// * Window 32, from 4 to 96: agents answer in 10 to 1000 µs, most of it their own time, so
+    ///   that 32 keep a small fabric busy at once, and 96 keep a large one busy with a hundred
+    ///   thousand answers a second; 4 always make progress beside a few silent ones. More would not
+    ///   fit into the kernel's send queue ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim
+    ///   stops for good when a client has some 160 on the way.
+    /// * Two out to one target: the next is there when an agent has answered one, and its receive
+    ///   queue, which may hold as few as four, has room for traps and the other subnet manager's
+    ///   requests.
+    /// * Timeouts from 25 ms to 1 s, 100 ms before anything is known: 25 ms are 25 slow answers and
+    ///   longer than a scheduler delays this process, but a lost SMP costs little more than
+    ///   noticing it; a switch whose processor boots, or programs tables, is deaf for up to
+    ///   seconds, which six retries with doubled timeouts outlast (25, 50, 100, 200, 400, 800, 1000
+    ///   ms: 2.6 s in all). A timeout that was too short harms little, because an answer to an
+    ///   earlier attempt counts as well and lifts the estimate.
     fn default() -> ClientConfig {
         ClientConfig {
             initial_window: 32,

@@ -27,7 +27,8 @@ enum Place {
     Waiting,
     /// Out, with a timer, counted by the window and by its target.
     Out,
-    /// Put off, with a timer, counted by its target only: a busy target is not asked anything else meanwhile.
+    /// Put off, with a timer, counted by its target only: a busy target is not asked anything else
+    /// meanwhile.
     Deferred,
 }
 
@@ -65,8 +66,8 @@ pub enum Handled<C> {
     Deferred,
     /// It is a response, but to nothing that is pending; it is counted and otherwise ignored.
     Stale,
-    /// It is no response to a subnet management request: a trap, another subnet manager's request, another class.
-    /// It is the caller's.
+    /// It is no response to a subnet management request: a trap, another subnet manager's request,
+    /// another class. It is the caller's.
     Unsolicited,
 }
 
@@ -119,7 +120,8 @@ impl<C> Client<C> {
     /// Takes a request on.
     ///
     /// # Errors
-    /// [`MAX_PENDING`] requests are pending: the request comes back, and can be submitted after a completion.
+    /// [`MAX_PENDING`] requests are pending: the request comes back, and can be submitted after a
+    /// completion.
     pub fn submit(&mut self, request: Request<C>) -> Result<(), Rejected<C>> {
         if self.transactions.len() >= MAX_PENDING {
             self.counters.rejected += 1;
@@ -237,8 +239,8 @@ impl<C> Client<C> {
         Handled::Completed(self.answered(index, age, mad, now))
     }
 
-    /// The transport failed to send what was handed out with the transaction identifier `tid`, or gave up waiting for
-    /// its answer. Completions are left for [`Client::poll_completion`].
+    /// The transport failed to send what was handed out with the transaction identifier `tid`, or
+    /// gave up waiting for its answer. Completions are left for [`Client::poll_completion`].
     pub fn handle_send_failed(&mut self, tid: Tid, kind: SendFailure, now: Time) {
         // Only the present attempt matters, and only while it is out.
         let Owner::Live { index, age: 0 } = self.tids.owner(tid.low()) else {
@@ -285,8 +287,8 @@ impl<C> Client<C> {
         self.completions.pop_front()
     }
 
-    /// Takes back the requests that were never sent and whose context `unwanted` says so of; they get no completion.
-    /// Returns how many.
+    /// Takes back the requests that were never sent and whose context `unwanted` says so of; they
+    /// get no completion. Returns how many.
     pub fn cancel_queued(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> usize {
         let before = self.transactions.len();
         for index in 0..self.transactions.end() {
@@ -304,8 +306,9 @@ impl<C> Client<C> {
         cancelled
     }
 
-    /// Takes back the requests whose context `unwanted` says so of, however far they are: they get no further attempt and
-    /// no completion, and an answer to them counts as late. In the order of their submission as far as slots tell it.
+    /// Takes back the requests whose context `unwanted` says so of, however far they are: they get
+    /// no further attempt and no completion, and an answer to them counts as late. In the order of
+    /// their submission as far as slots tell it.
     pub fn withdraw(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> Vec<Withdrawn<C>> {
         let mut withdrawn = Vec::new();
         for index in 0..self.transactions.end() {
@@ -326,7 +329,8 @@ impl<C> Client<C> {
         withdrawn
     }
 
-    /// Every pending request's context, with the number of its attempts that timed out or could not be sent.
+    /// Every pending request's context, with the number of its attempts that timed out or could not
+    /// be sent.
     pub fn pending_requests(&self) -> impl Iterator<Item = (&C, u8)> {
         (0..self.transactions.end()).filter_map(|index| {
             let transaction = self.transactions.get(index)?;
@@ -443,8 +447,8 @@ impl<C> Client<C> {
         self.counters.timeouts += 1;
         let transaction = &mut self.transactions[index];
         let sent = transaction.sent;
-        // That this one stays silent may be its own matter. If nobody has answered since, and the window was in use,
-        // the fabric is taken to be flooded.
+        // That this one stays silent may be its own matter. If nobody has answered since, and the
+        // window was in use, the fabric is taken to be flooded.
         let silence = self.last_answer.is_none_or(|answer| answer < sent);
         if silence && self.in_flight.saturating_mul(2) >= self.window.size() {
             self.window.flooded(sent, self.in_flight, now);
@@ -470,7 +474,8 @@ impl<C> Client<C> {
         None
     }
 
-    /// Puts the request off whose present attempt is out, or ends it with `failure` if it was the last.
+    /// Puts the request off whose present attempt is out, or ends it with `failure` if it was the
+    /// last.
     fn defer(&mut self, index: u32, failure: Failure, now: Time) -> Option<Completion<C>> {
         let rounds = self.transactions[index].request.rounds;
         let most = self.most_attempts(rounds);

@@ -28,7 +28,8 @@ struct Link {
     next: u32,
 }
 
-/// The links of any number of disjoint lists over small indices; an index is in at most one of them.
+/// The links of any number of disjoint lists over small indices; an index is in at most one of
+/// them.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     links: Vec<Link>,

@@ -6,24 +6,26 @@ const MEMORY: f64 = 512.0;
 /// Attempts that have to be resolved before their share of losses says anything.
 const ENOUGH: u32 = 32;
 
-/// Losses that say enough if they are half of all attempts: no load could explain them with the smallest window.
+/// Losses that say enough if they are half of all attempts: no load could explain them with the
+/// smallest window.
 const TELLING: u32 = 12;
 
 /// Attempts after which an epoch counts for half, so that it follows a fabric that changes.
 const EPOCH: u32 = 512;
 
-/// Standard deviations by which losses have to exceed the tolerated ones before they count as congestion: with three,
-/// one epoch in 700 is wrong.
+/// Standard deviations by which losses have to exceed the tolerated ones before they count as
+/// congestion: with three, one epoch in 700 is wrong.
 const DEVIATIONS: f64 = 3.0;
 
-/// With the smallest window, fewer losses than this share are no more than what a larger window had left behind.
+/// With the smallest window, fewer losses than this share are no more than what a larger window had
+/// left behind.
 const NOTICEABLE: f64 = 0.02;
 
 /// The chance that is left to a guess.
 const DOUBT: f64 = 0.02;
 
-/// The share of attempts that were lost of late, over all requests that were answered in the end. Of a target that never
-/// answers nothing is known to be lost.
+/// The share of attempts that were lost of late, over all requests that were answered in the end.
+/// Of a target that never answers nothing is known to be lost.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LossRate {
     rate: f64,
@@ -58,8 +60,8 @@ impl LossRate {
         (self.rate() * 1000.0) as u32
     }
 
-    /// How many rounds of `attempts` it takes until losses alone no longer explain that all of them stayed unanswered,
-    /// at most `most`.
+    /// How many rounds of `attempts` it takes until losses alone no longer explain that all of them
+    /// stayed unanswered, at most `most`.
     pub(super) fn rounds(&self, attempts: u32, most: u8) -> u8 {
         let unlucky = power(self.rate(), attempts);
         let mut chance = unlucky;
@@ -74,9 +76,9 @@ impl LossRate {
 
 /// Which losses a smaller window would save, and which not.
 ///
-/// Losses from congestion become rarer as the window shrinks; those of bad cables and busy processors do not. So what
-/// gets lost while the window is at its minimum is *tolerated*: a larger window is shrunk again only by losses that
-/// exceed it.
+/// Losses from congestion become rarer as the window shrinks; those of bad cables and busy
+/// processors do not. So what gets lost while the window is at its minimum is *tolerated*: a larger
+/// window is shrunk again only by losses that exceed it.
 #[derive(Debug)]
 pub(super) struct Tolerance {
     tolerated: f64,
@@ -141,7 +143,8 @@ impl Tolerance {
             // The fabric may have become better.
             self.tolerated = self.tolerated.min(self.rate() + self.slack());
         }
-        // Losses come in bursts, one for each timeout: more attempts are no better measure than these.
+        // Losses come in bursts, one for each timeout: more attempts are no better measure than
+        // these.
         self.measured = self.measured.max(2 * ENOUGH);
     }
 
@@ -199,7 +202,8 @@ impl Tolerance {
     }
 }
 
-/// `base`, from 0 to 1, to the power of `exponent`; by multiplication, which gives the same on every machine.
+/// `base`, from 0 to 1, to the power of `exponent`; by multiplication, which gives the same on
+/// every machine.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent.min(1024)).fold(1.0, |product, _| product * base)
 }

@@ -4,21 +4,23 @@ use super::ClientConfig;
 use super::rtt::RoundTrip;
 use crate::Time;
 
-/// How many targets are remembered for being slow or for losing requests. Beyond it the one that was heard of least
-/// recently is forgotten, and learned anew when it is asked again. At 100 bytes each that is 100 kB.
+/// How many targets are remembered for being slow or for losing requests. Beyond it the one that
+/// was heard of least recently is forgotten, and learned anew when it is asked again. At 100 bytes
+/// each that is 100 kB.
 const REMEMBERED: usize = 1024;
 
 /// Losses after which a target is taken to drop what comes too fast for it.
 const LOSSES_TELLING: u8 = 2;
 
-/// A target is slow when its answers take so many times as long as those of others, and longer than half the shortest
-/// timeout.
+/// A target is slow when its answers take so many times as long as those of others, and longer than
+/// half the shortest timeout.
 const SLOW_FACTOR: u32 = 4;
 
 /// Prompt answers in a row after which a target is like any other again.
 const CALM: u8 = 32;
 
-/// Share of lost attempts over all targets, in permille, from which on a loss says nothing of its target.
+/// Share of lost attempts over all targets, in permille, from which on a loss says nothing of its
+/// target.
 const GENERAL_LOSS: u32 = 50;
 
 /// What sets one target apart.
@@ -40,8 +42,9 @@ impl Outlier {
     }
 }
 
-/// Targets that answer later than others, or drop requests that others take: each has a timeout of its own and is asked
-/// one thing at a time, and neither their round trips nor their losses are held against the fabric.
+/// Targets that answer later than others, or drop requests that others take: each has a timeout of
+/// its own and is asked one thing at a time, and neither their round trips nor their losses are
+/// held against the fabric.
 #[derive(Debug)]
 pub(super) struct Outliers {
     /// In the order of their numbers; allocated once.
@@ -78,8 +81,9 @@ impl Outliers {
         self.get(target).is_some_and(Outlier::takes_one)
     }
 
-    /// An answer of `target` took `round_trip`, `overdue` if longer than it was waited for; others take `usual`. Returns
-    /// whether it says something of the fabric: the target is not slow, or most of them are.
+    /// An answer of `target` took `round_trip`, `overdue` if longer than it was waited for; others
+    /// take `usual`. Returns whether it says something of the fabric: the target is not slow, or
+    /// most of them are.
     pub(super) fn answered(
         &mut self,
         target: u64,
@@ -119,8 +123,8 @@ impl Outliers {
         !is_slow
     }
 
-    /// An attempt to `target` was lost. Returns whether it says something of the fabric: it is not this target alone that
-    /// loses attempts.
+    /// An attempt to `target` was lost. Returns whether it says something of the fabric: it is not
+    /// this target alone that loses attempts.
     pub(super) fn lost(&mut self, target: u64, general_loss: u32, now: Time) -> bool {
         if general_loss >= GENERAL_LOSS && self.get(target).is_none() {
             return true;

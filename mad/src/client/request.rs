@@ -69,7 +69,8 @@ impl From<Lid> for Route {
     }
 }
 
-/// The ways to a target: one, and what to try when it stays silent. Each retry takes the next in turn.
+/// The ways to a target: one, and what to try when it stays silent. Each retry takes the next in
+/// turn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Routes {
     routes: [Route; Routes::MAX],
@@ -77,8 +78,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The most ways. With the fourth, the chance that it shares no link with the first three is small, and every
-    /// queued request carries all of them.
+    /// The most ways. With the fourth, the chance that it shares no link with the first three is
+    /// small, and every queued request carries all of them.
     pub const MAX: usize = 3;
 
     /// The only way so far.
@@ -89,7 +90,8 @@ impl Routes {
         }
     }
 
-    /// Adds a way to try next; `false` when there are [`Routes::MAX`] already, and nothing was added.
+    /// Adds a way to try next; `false` when there are [`Routes::MAX`] already, and nothing was
+    /// added.
     pub fn push(&mut self, alternate: impl Into<Route>) -> bool {
         match self.routes.get_mut(usize::from(self.len)) {
             Some(slot) => {
@@ -131,8 +133,8 @@ impl fmt::Debug for Routes {
 /// A Get or Set that wants an answer.
 #[derive(Debug, Clone)]
 pub struct Request<C> {
-    /// Whom it goes to, as far as the number of requests out to one agent is concerned: the node GUID where it is known,
-    /// a hash of the path where it is not.
+    /// Whom it goes to, as far as the number of requests out to one agent is concerned: the node
+    /// GUID where it is known, a hash of the path where it is not.
     pub target: u64,
     /// The ways there.
     pub routes: Routes,
@@ -148,8 +150,8 @@ pub struct Request<C> {
     pub data: [u8; SMP_DATA_LEN],
     /// How urgent it is.
     pub priority: Priority,
-    /// How many times over the [retries](super::ClientConfig::retries) may be spent, 1 or more: as long as the losses of
-    /// late alone explain that no attempt was answered.
+    /// How many times over the [retries](super::ClientConfig::retries) may be spent, 1 or more: as
+    /// long as the losses of late alone explain that no attempt was answered.
     pub rounds: u8,
     /// What the caller wants back with the [`Completion`].
     pub context: C,
@@ -214,8 +216,9 @@ pub struct Withdrawn<C> {
 pub struct Transmit {
     /// The datagram.
     pub datagram: Datagram,
-    /// How long its response is of use, for [`Transport::send`](crate::transport::Transport::send): longer than the
-    /// client waits before it tries again, because an answer to an earlier attempt counts as well.
+    /// How long its response is of use, for [`Transport::send`](crate::transport::Transport::send):
+    /// longer than the client waits before it tries again, because an answer to an earlier attempt
+    /// counts as well.
     pub timeout: Duration,
 }
 
@@ -228,9 +231,11 @@ pub struct Completion<C> {
     pub outcome: Result<Response, Failure>,
     /// How often it was sent, 1 or more.
     pub attempts: u8,
-    /// Which of the request's routes the answered attempt took; the last attempt's when there is no answer.
+    /// Which of the request's routes the answered attempt took; the last attempt's when there is no
+    /// answer.
     pub route_index: usize,
-    /// The time between the answered attempt and its answer; between the last attempt and now when there is none.
+    /// The time between the answered attempt and its answer; between the last attempt and now when
+    /// there is none.
     pub rtt: Duration,
     /// The attribute modifier of the request.
     pub modifier: u32,

@@ -21,9 +21,10 @@ struct Target {
 
 /// Decides which request goes next.
 ///
-/// Higher priorities go first; within one, targets take turns, and requests to one target keep their order. A target
-/// with as many requests out as it may have is in no ready list, so that what is parked behind it costs nothing to
-/// pass over. Requests and targets are small indices; all lists are intrusive.
+/// Higher priorities go first; within one, targets take turns, and requests to one target keep
+/// their order. A target with as many requests out as it may have is in no ready list, so that what
+/// is parked behind it costs nothing to pass over. Requests and targets are small indices; all
+/// lists are intrusive.
 #[derive(Debug)]
 pub(super) struct Scheduler {
     cap: u16,
@@ -31,7 +32,8 @@ pub(super) struct Scheduler {
     /// Never iterated, so that its order shows nowhere.
     index: HashMap<u64, u32>,
     requests: Links,
-    /// Links of the ready lists, by target; one set for each priority, for a target can be in all of them.
+    /// Links of the ready lists, by target; one set for each priority, for a target can be in all
+    /// of them.
     ready_links: [Links; PRIORITIES],
     ready: [List; PRIORITIES],
     waiting: usize,
@@ -130,7 +132,8 @@ impl Scheduler {
         self.forget_if_idle(target);
     }
 
-    /// Gives the place of `request` back and queues it again before all else of its target and priority.
+    /// Gives the place of `request` back and queues it again before all else of its target and
+    /// priority.
     pub(super) fn requeue(&mut self, target: u32, priority: Priority, request: u32) {
         let level = priority as usize;
         let state = &mut self.targets[target];

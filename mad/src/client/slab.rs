@@ -1,7 +1,8 @@
 /// "No index", where an index is stored in a field.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Values at stable small indices. The index freed last is used first, so that a steady state stays in the cache.
+/// Values at stable small indices. The index freed last is used first, so that a steady state stays
+/// in the cache.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     values: Vec<Option<T>>,

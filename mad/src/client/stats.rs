@@ -29,13 +29,15 @@ pub struct ClientStats {
     pub late: u64,
     /// Answers to a request that had one already.
     pub duplicate: u64,
-    /// Answers whose transaction is known, but whose class, attribute or modifier are not those that were asked for.
+    /// Answers whose transaction is known, but whose class, attribute or modifier are not those
+    /// that were asked for.
     pub mismatched: u64,
     /// Requests refused because too many were pending.
     pub rejected: u64,
     /// Requests taken back by their owner.
     pub cancelled: u64,
-    /// Of those, the ones that were sent and not answered: whether a datagram of theirs got lost was not waited for.
+    /// Of those, the ones that were sent and not answered: whether a datagram of theirs got lost
+    /// was not waited for.
     pub withdrawn: u64,
     /// Requests out now.
     pub in_flight: u32,
@@ -49,8 +51,8 @@ pub struct ClientStats {
     pub srtt: Duration,
     /// How long a first attempt is waited for now.
     pub timeout: Duration,
-    /// Of 1000 attempts of late, how many were lost on their way there or back. Attempts to targets that never answer,
-    /// and to single targets that drop what others take, do not count.
+    /// Of 1000 attempts of late, how many were lost on their way there or back. Attempts to targets
+    /// that never answer, and to single targets that drop what others take, do not count.
     pub loss_permille: u32,
     /// Targets remembered for answering later than others, or for dropping what others take.
     pub outliers: u32,

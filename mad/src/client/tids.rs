@@ -4,17 +4,20 @@ use super::slab::NONE;
 
 /// How many transaction slots there are from the start.
 ///
-/// Slots are used in turn, and each has 2^16 generations, so that a transaction identifier repeats after 2^28 requests
-/// at the earliest: three quarters of an hour at 100 000 a second, where packets live seconds.
+/// Slots are used in turn, and each has 2^16 generations, so that a transaction identifier repeats
+/// after 2^28 requests at the earliest: three quarters of an hour at 100 000 a second, where
+/// packets live seconds.
 const INITIAL_SLOTS: u16 = 4096;
 
-/// Slots kept free, so that turns stay long even when most are held by requests that wait for a retry.
+/// Slots kept free, so that turns stay long even when most are held by requests that wait for a
+/// retry.
 const SPARE_SLOTS: usize = 1024;
 
 /// Who a transaction identifier belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The transaction at this index of the slab, which is not complete; `age` attempts were sent after this one.
+    /// The transaction at this index of the slab, which is not complete; `age` attempts were sent
+    /// after this one.
     Live { index: u32, age: u8 },
     /// A transaction that was answered already.
     Answered,
@@ -35,9 +38,10 @@ struct Slot {
 
 /// Hands out transaction identifiers and tells whose an answer is.
 ///
-/// An identifier is 32 bits, for the kernel takes the other 32: the low 16 name a slot, the high 16 are the slot's
-/// generation, one for each datagram sent. So every attempt has an identifier of its own: a retry is never taken for
-/// a duplicate by the kernel, an answer tells which attempt it answers, and what comes late meets a newer generation.
+/// An identifier is 32 bits, for the kernel takes the other 32: the low 16 name a slot, the high 16
+/// are the slot's generation, one for each datagram sent. So every attempt has an identifier of its
+/// own: a retry is never taken for a duplicate by the kernel, an answer tells which attempt it
+/// answers, and what comes late meets a newer generation.
 #[derive(Debug)]
 pub(super) struct Tids {
     slots: Vec<Slot>,
@@ -76,7 +80,8 @@ impl Tids {
         }
     }
 
-    /// A slot for the transaction at `index` of the slab. The client bounds those to half of what there can be.
+    /// A slot for the transaction at `index` of the slab. The client bounds those to half of what
+    /// there can be.
     pub(super) fn open(&mut self, index: u32) -> u16 {
         if self.free.len() <= SPARE_SLOTS {
             self.grow(INITIAL_SLOTS);

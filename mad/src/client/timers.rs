@@ -15,8 +15,9 @@ impl Timer {
     }
 }
 
-/// One timer for each index at most, in a binary heap that knows where each is, so that a timer can be taken
-/// back: nearly all of them are, because nearly every request is answered before its deadline.
+/// One timer for each index at most, in a binary heap that knows where each is, so that a timer can
+/// be taken back: nearly all of them are, because nearly every request is answered before its
+/// deadline.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: Vec<Timer>,

@@ -4,25 +4,28 @@ use crate::Time;
 
 /// Round trips count as flat up to this multiple of the lowest smoothed one, …
 const FLAT_FACTOR: u64 = 2;
-/// … or as long as they are no more than this many nanoseconds above it: scheduling noise of the local host.
+/// … or as long as they are no more than this many nanoseconds above it: scheduling noise of the
+/// local host.
 const FLAT_SLACK: u64 = 50_000;
-/// The lowest round trip is forgotten by this fraction of the difference with every answer, so that a fabric that
-/// became slower for good, by a longer way or a slower adapter, counts as flat again after some thousand answers.
+/// The lowest round trip is forgotten by this fraction of the difference with every answer, so that
+/// a fabric that became slower for good, by a longer way or a slower adapter, counts as flat again
+/// after some thousand answers.
 const FORGET_SHIFT: u32 = 12;
 
 /// How many requests may be out at a time, over all targets.
 ///
-/// SMPs travel on VL 15, which has no flow control (IBA 7.6.4): too many at a place are dropped there. The window grows
-/// while answers come as fast as ever: by one with every answer at first, and by one with every window full of
-/// answers after the first loss or the first slow round trip. A loss halves it, but only once for all that was sent
-/// before it was last halved, because those are one and the same congestion.
+/// SMPs travel on VL 15, which has no flow control (IBA 7.6.4): too many at a place are dropped
+/// there. The window grows while answers come as fast as ever: by one with every answer at first,
+/// and by one with every window full of answers after the first loss or the first slow round trip.
+/// A loss halves it, but only once for all that was sent before it was last halved, because those
+/// are one and the same congestion.
 ///
-/// What counts as a loss is decided outside: a request that a later attempt got an answer to. A node
-/// that never answers says nothing of the fabric's load, and must not slow the rest down.
+/// What counts as a loss is decided outside: a request that a later attempt got an answer to. A
+/// node that never answers says nothing of the fabric's load, and must not slow the rest down.
 ///
-/// Losses that have nothing to do with load, of bad cables for one, would keep the window at its minimum for good. At the
-/// minimum they are counted: what gets lost even there is tolerated from then on, and only what is lost beyond it
-/// halves the window ([`Tolerance`]).
+/// Losses that have nothing to do with load, of bad cables for one, would keep the window at its
+/// minimum for good. At the minimum they are counted: what gets lost even there is tolerated from
+/// then on, and only what is lost beyond it halves the window ([`Tolerance`]).
 #[derive(Debug)]
 pub(super) struct Window {
     size: u32,
@@ -117,8 +120,8 @@ impl Window {
         }
     }
 
-    /// What was sent at `sent` was lost, although `out` requests are out. No window makes them fewer than the minimum: if
-    /// they are that few, what gets lost is measured at once.
+    /// What was sent at `sent` was lost, although `out` requests are out. No window makes them
+    /// fewer than the minimum: if they are that few, what gets lost is measured at once.
     pub(super) fn lost_among(&mut self, out: u32, sent: Time, now: Time) {
         if out <= self.min && !self.judging && !self.tolerance.covers_loss() {
             self.halve(sent, now);
@@ -240,7 +243,8 @@ mod tests {
         assert_eq!(window.size(), 4);
     }
 
-    /// Sends what the window holds and answers it `rounds` times, each time after `lost` losses in ten attempts.
+    /// Sends what the window holds and answers it `rounds` times, each time after `lost` losses in
+    /// ten attempts.
     fn rounds(window: &mut Window, now: &mut u64, rounds: u32, lost_of_ten: impl Fn(u32) -> u32) {
         for _ in 0..rounds {
             let lost = lost_of_ten(window.size());

@@ -1,7 +1,8 @@
 //! Subnet administration's own way through a port, beside that of subnet management.
 //!
-//! What arrives for it goes to a sink of its own, and it sends by a half of its own, from whatever thread it likes: no
-//! question of a host waits for the manager of the subnet, and the manager waits for no host.
+//! What arrives for it goes to a sink of its own, and it sends by a half of its own, from whatever
+//! thread it likes: no question of a host waits for the manager of the subnet, and the manager
+//! waits for no host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,8 +51,8 @@ impl Administered {
     }
 }
 
-/// The receiving half of subnet administration: called on the transport's receive thread. It must not block, for subnet
-/// management is received by the same thread.
+/// The receiving half of subnet administration: called on the transport's receive thread. It must
+/// not block, for subnet management is received by the same thread.
 pub type AdministrationSink = Box<dyn FnMut(Administered) + Send>;
 
 /// The receiving halves of a transport.
@@ -96,8 +97,9 @@ impl Sinks {
         self.administer(administered);
     }
 
-    /// Hands on what is for subnet administration. Without a sink for it a message of one datagram goes to the others'; there
-    /// is no other form for a longer one, and who does not administer has not asked for it.
+    /// Hands on what is for subnet administration. Without a sink for it a message of one datagram
+    /// goes to the others'; there is no other form for a longer one, and who does not administer
+    /// has not asked for it.
     pub fn administer(&mut self, administered: Administered) {
         match (&mut self.administration, administered) {
             (Some(sink), administered) => sink(administered),
@@ -123,8 +125,8 @@ impl Sinks {
 
 /// The sending half of subnet administration.
 pub trait AdministrationPort: Send + Sync {
-    /// Whether the transport does RMPP: then [`AdministrationPort::send`] takes whole messages, and whole messages
-    /// arrive; otherwise both are datagrams, and the caller does RMPP.
+    /// Whether the transport does RMPP: then [`AdministrationPort::send`] takes whole messages, and
+    /// whole messages arrive; otherwise both are datagrams, and the caller does RMPP.
     fn does_rmpp(&self) -> bool;
 
     /// Sends a datagram of 256 bytes, or where the transport does RMPP a whole [`Message`].
@@ -132,8 +134,8 @@ pub trait AdministrationPort: Send + Sync {
     /// `timeout` is what it is in [`Transport::send`](super::Transport::send).
     ///
     /// # Errors
-    /// Nothing was sent. [`SendError::Io`] with [`WouldBlock`](std::io::ErrorKind::WouldBlock) says that there will be room
-    /// in a moment.
+    /// Nothing was sent. [`SendError::Io`] with [`WouldBlock`](std::io::ErrorKind::WouldBlock) says
+    /// that there will be room in a moment.
     fn send(
         &self,
         bytes: &[u8],

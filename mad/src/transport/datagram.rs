@@ -135,10 +135,11 @@ pub enum SendFailure {
 pub enum PortEvent {
     /// The link came up: the port left Down.
     Up,
-    /// The link went down. The transport stays open; sends fail or time out until [`PortEvent::Up`].
+    /// The link went down. The transport stays open; sends fail or time out until
+    /// [`PortEvent::Up`].
     Down,
-    /// The port fell back from Armed or Active to Init without having been seen Down: its link trained again between two looks
-    /// at it, and the node at the other end may have been reset.
+    /// The port fell back from Armed or Active to Init without having been seen Down: its link
+    /// trained again between two looks at it, and the node at the other end may have been reset.
     Retrained,
     /// The device vanished. Nothing more arrives until the transport is opened again.
     Gone,

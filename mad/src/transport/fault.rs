@@ -101,7 +101,8 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// SplitMix64. Each half has its own, so that what one half does never depends on the other's timing.
+/// SplitMix64. Each half has its own, so that what one half does never depends on the other's
+/// timing.
 #[derive(Debug)]
 struct Random(u64);
 
@@ -259,7 +260,8 @@ impl<T> Faulty<T> {
 }
 
 impl<T: Transport> Transport for Faulty<T> {
-    /// A datagram that vanishes counts as sent, and no [`Inbound::SendFailed`] follows: the sender's own timeouts tell.
+    /// A datagram that vanishes counts as sent, and no [`Inbound::SendFailed`] follows: the
+    /// sender's own timeouts tell.
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
         let attribute = MadHeader::of(&datagram.mad).attribute();
         for _ in 0..self.faults.copies(attribute, &mut self.random) {

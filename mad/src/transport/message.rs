@@ -11,10 +11,11 @@ pub use crate::wire::sa::{SA_DATA_LEN, SA_HEADER_LEN};
 
 /// One message of subnet administration and the other end it goes to or came from.
 ///
-/// A message is the headers of its first datagram and the data of all of them: what the Linux MAD layer reads and
-/// writes where it does RMPP. Whether RMPP carries it, the header says: where the flag ACTIVE is set, the data may have any
-/// length, and the sender of the message fills in nothing else of the RMPP header. Where it is clear, the message is a single
-/// datagram, and data shorter than [`SA_DATA_LEN`] is followed by zeroes.
+/// A message is the headers of its first datagram and the data of all of them: what the Linux MAD
+/// layer reads and writes where it does RMPP. Whether RMPP carries it, the header says: where the
+/// flag ACTIVE is set, the data may have any length, and the sender of the message fills in nothing
+/// else of the RMPP header. Where it is clear, the message is a single datagram, and data shorter
+/// than [`SA_DATA_LEN`] is followed by zeroes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// Headers and data, [`SA_HEADER_LEN`] bytes or more.
@@ -71,10 +72,11 @@ pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
         .is_some_and(|(rmpp, _)| rmpp.is_active())
 }
 
-/// Data that is made while it is sent, so that an answer of any length takes the memory of one window.
+/// Data that is made while it is sent, so that an answer of any length takes the memory of one
+/// window.
 pub trait Source: Send {
-    /// Writes the next bytes into `room`, which is not empty. It may come back with few or none before the data ends,
-    /// so that others have their turn where much work brings little.
+    /// Writes the next bytes into `room`, which is not empty. It may come back with few or none
+    /// before the data ends, so that others have their turn where much work brings little.
     fn fill(&mut self, room: &mut [u8]) -> Filled;
 
     /// How many bytes are still to come, where that is known without making them.
@@ -99,7 +101,8 @@ pub struct Records<I, const LEN: usize> {
 }
 
 impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Records<I, LEN> {
-    /// The records one after the other, each `LEN` bytes, which AttributeOffset in the header counts in units of 8.
+    /// The records one after the other, each `LEN` bytes, which AttributeOffset in the header
+    /// counts in units of 8.
     pub fn new(records: I) -> Records<I, LEN> {
         Records {
             records,

@@ -14,8 +14,8 @@ use crate::ids::Tid;
 use crate::wire::rmpp::RmppFlags;
 use crate::wire::{MAD_LEN, header::MadHeader};
 
-/// The longest message that is given to a transport that does RMPP, which needs it as a whole: 64 MiB, a million
-/// PathRecords. The kernel takes about twice as much for it while it sends.
+/// The longest message that is given to a transport that does RMPP, which needs it as a whole: 64
+/// MiB, a million PathRecords. The kernel takes about twice as much for it while it sends.
 pub const MAX_WHOLE: usize = 64 << 20;
 
 /// How much of such messages is made at the same time: 256 MiB.
@@ -67,11 +67,13 @@ pub enum Left {
     Nothing,
     /// More of the same: call it again, after a look at what arrived.
     More,
-    /// The transport has no room until the next deadline. Who takes on more meanwhile will have to refuse it.
+    /// The transport has no room until the next deadline. Who takes on more meanwhile will have to
+    /// refuse it.
     Blocked,
 }
 
-/// Messages of subnet administration over a port, whoever does RMPP: the transport, or [`Rmpp`] here.
+/// Messages of subnet administration over a port, whoever does RMPP: the transport, or [`Rmpp`]
+/// here.
 ///
 /// It is driven as [`Rmpp`] is, but sends by itself.
 pub struct Messenger {
@@ -165,8 +167,9 @@ impl Messenger {
         }
     }
 
-    /// Takes a message to send. A request that is given a time to wait has one [`Delivery::Message`] or one
-    /// [`Delivery::Unanswered`]; zero for what has no answer, and for answers.
+    /// Takes a message to send. A request that is given a time to wait has one
+    /// [`Delivery::Message`] or one [`Delivery::Unanswered`]; zero for what has no answer, and for
+    /// answers.
     ///
     /// # Errors
     /// See [`NotSent`].
@@ -262,7 +265,8 @@ impl Messenger {
         }
     }
 
-    /// Makes a part of the first message that is being made, and sends it once it is whole. Whether there was one.
+    /// Makes a part of the first message that is being made, and sends it once it is whole. Whether
+    /// there was one.
     fn make_one(&mut self) -> bool {
         let Way::There { making, made } = &mut self.way else {
             return false;

@@ -1,11 +1,12 @@
 //! How datagrams leave and reach this process.
 //!
-//! A transport has two halves. The sending half is a value that implements [`Transport`]; the receiving half is a
-//! [`Sink`], given when the transport is opened and called from a thread of the transport's own. Decorators wrap
-//! both: they implement [`Transport`] around another one and wrap the sink before it is handed on.
+//! A transport has two halves. The sending half is a value that implements [`Transport`]; the
+//! receiving half is a [`Sink`], given when the transport is opened and called from a thread of the
+//! transport's own. Decorators wrap both: they implement [`Transport`] around another one and wrap
+//! the sink before it is handed on.
 //!
-//! Subnet administration has halves of its own, see [`AdministrationPort`] and [`Sinks`]; [`Messenger`] makes messages of
-//! them, by the transport's RMPP or by [ours](crate::client::rmpp).
+//! Subnet administration has halves of its own, see [`AdministrationPort`] and [`Sinks`];
+//! [`Messenger`] makes messages of them, by the transport's RMPP or by [ours](crate::client::rmpp).
 
 mod administration;
 mod datagram;
@@ -33,7 +34,8 @@ pub use messenger::{Delivery, Left, MAX_MAKING, MAX_WHOLE, Messenger, NotSent};
 
 use crate::wire::header::Class;
 
-/// The receiving half: called for everything that arrives, in order, on the transport's receive thread.
+/// The receiving half: called for everything that arrives, in order, on the transport's receive
+/// thread.
 ///
 /// It may block; the transport then stops reading, and the kernel's receive queue takes the load.
 pub type Sink = Box<dyn FnMut(Inbound) + Send>;
@@ -42,10 +44,10 @@ pub type Sink = Box<dyn FnMut(Inbound) + Send>;
 pub trait Transport: Send {
     /// Sends one datagram.
     ///
-    /// `timeout` is how long a response is of use: until then it is delivered, and when it passes without one,
-    /// [`Inbound::SendFailed`] is. Zero means that no response is expected, as for responses, TrapRepress and Send;
-    /// a response that came nevertheless would be lost.
-    /// The upper 32 bits of the transaction identifier are the transport's, except in responses.
+    /// `timeout` is how long a response is of use: until then it is delivered, and when it passes
+    /// without one, [`Inbound::SendFailed`] is. Zero means that no response is expected, as for
+    /// responses, TrapRepress and Send; a response that came nevertheless would be lost. The upper
+    /// 32 bits of the transaction identifier are the transport's, except in responses.
     ///
     /// # Errors
     /// Nothing was sent; no [`Inbound::SendFailed`] follows.
@@ -54,8 +56,8 @@ pub trait Transport: Send {
     /// The port it sends from, as last known.
     fn local_port(&self) -> LocalPort;
 
-    /// Sets or clears the IsSM bit in the CapabilityMask of the local port (IBA 14.2.5.6), by which other
-    /// subnet managers find this one. It is cleared when the transport closes.
+    /// Sets or clears the IsSM bit in the CapabilityMask of the local port (IBA 14.2.5.6), by which
+    /// other subnet managers find this one. It is cleared when the transport closes.
     ///
     /// # Errors
     /// The bit is as it was.

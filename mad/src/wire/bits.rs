@@ -122,8 +122,8 @@ pub(crate) fn set<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: &mut
 /// Getters and setters of a view.
 ///
 /// Each line reads `getter, setter: Type = word;` for a field that is all of `word`, or
-/// `getter, setter: Type = word[high, low];` for bits `high` down to `low` of it, 0 being the least significant,
-/// as the bit diagrams number them. The getter carries the documentation.
+/// `getter, setter: Type = word[high, low];` for bits `high` down to `low` of it, 0 being the least
+/// significant, as the bit diagrams number them. The getter carries the documentation.
 macro_rules! bits {
     ($view:ty { $(
         $(#[$doc:meta])*

@@ -1,5 +1,5 @@
-//! Makers of the small types that fields are turned into: enumerations that keep unknown codes, and bit masks that
-//! print by name.
+//! Makers of the small types that fields are turned into: enumerations that keep unknown codes, and
+//! bit masks that print by name.
 
 /// An enumeration over a code of up to 8 bits. A code without a name is `Unknown`, which keeps it.
 macro_rules! code_enum {
@@ -8,8 +8,8 @@ macro_rules! code_enum {
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
-            /// A code that the specification gives no name. Never holds one that has a name when it comes from
-            /// [`Self::from_code`].
+            /// A code that the specification gives no name. Never holds one that has a name when it
+            /// comes from [`Self::from_code`].
             Unknown(u8),
         }
 
@@ -119,7 +119,8 @@ macro_rules! bit_mask {
             }
         }
 
-        /// The names of the bits that have one and the rest in hexadecimal, joined by `|`; `0` for the empty set.
+        /// The names of the bits that have one and the rest in hexadecimal, joined by `|`; `0` for
+        /// the empty set.
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let mut rest = *self;

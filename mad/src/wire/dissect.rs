@@ -11,8 +11,8 @@ use super::smp::Smp;
 
 /// All that a datagram says, a field to a line; made by [`dissect`].
 ///
-/// The first line is the header. Of classes other than subnet management and subnet administration nothing more is shown;
-/// of a table the first record.
+/// The first line is the header. Of classes other than subnet management and subnet administration
+/// nothing more is shown; of a table the first record.
 #[derive(Clone, Copy)]
 pub struct Dissection<'a> {
     mad: &'a MadBytes,

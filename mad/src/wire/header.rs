@@ -61,7 +61,8 @@ bits! { MadHeader {
     /// All 16 bits of the status. In directed-route SMPs the top bit is D, the direction;
     /// [`Smp::status`](super::smp::Smp::status) leaves it out.
     status, set_status: Status = status;
-    /// 16 bits that belong to the class: HopPointer and HopCount in a directed-route SMP, reserved in the others used here.
+    /// 16 bits that belong to the class: HopPointer and HopCount in a directed-route SMP, reserved
+    /// in the others used here.
     class_specific, set_class_specific: u16 = class_specific;
     /// The transaction.
     tid, set_tid: Tid = tid;
@@ -180,7 +181,8 @@ impl Method {
     }
 }
 
-/// The status of a response (IBA 13.4.7): bits 0 to 4 mean the same in all classes, bits 8 to 14 belong to the class.
+/// The status of a response (IBA 13.4.7): bits 0 to 4 mean the same in all classes, bits 8 to 14
+/// belong to the class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Status(pub u16);
 
@@ -200,7 +202,8 @@ impl Status {
     /// A field of the attribute, or the attribute modifier, has a value that the agent refuses.
     pub const INVALID_FIELD: Status = Status(0x001C);
 
-    /// D, the direction of a directed-route SMP, which shares the word with its 15-bit status (IBA 14.2.1.2).
+    /// D, the direction of a directed-route SMP, which shares the word with its 15-bit status (IBA
+    /// 14.2.1.2).
     pub const DIRECTION_BIT: u16 = 0x8000;
     const CODE_MASK: u16 = 0x001C;
     const CLASS_SHIFT: u32 = 8;

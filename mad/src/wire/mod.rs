@@ -2,17 +2,17 @@
 //!
 //! # Contract
 //!
-//! * **No panic.** Whatever 256 bytes arrive, every view of them can be taken and every accessor of every view
-//!   returns. Lengths that a datagram states are clamped to what it holds.
+//! * **No panic.** Whatever 256 bytes arrive, every view of them can be taken and every accessor of
+//!   every view returns. Lengths that a datagram states are clamped to what it holds.
 //! * **No allocation.** Views borrow; text forms write into the formatter they are given.
-//! * **Nothing is rejected, nothing is lost.** A value without a name here is kept as it came, and a reserved bit
-//!   survives a read-modify-write.
-//! * **Setters stay inside their field.** A value wider than its field loses its upper bits rather than
-//!   spilling into the neighbours.
+//! * **Nothing is rejected, nothing is lost.** A value without a name here is kept as it came, and
+//!   a reserved bit survives a read-modify-write.
+//! * **Setters stay inside their field.** A value wider than its field loses its upper bits rather
+//!   than spilling into the neighbours.
 //!
-//! Views have alignment 1, so that they can be taken anywhere in a buffer; numbers are big-endian on the wire and
-//! native in every signature. Byte 0 bit 7 (the most significant) is the first bit sent, as in the figures of the
-//! InfiniBand Architecture Specification ("IBA" below).
+//! Views have alignment 1, so that they can be taken anywhere in a buffer; numbers are big-endian
+//! on the wire and native in every signature. Byte 0 bit 7 (the most significant) is the first bit
+//! sent, as in the figures of the InfiniBand Architecture Specification ("IBA" below).
 
 pub mod attr;
 mod bits;

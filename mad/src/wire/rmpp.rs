@@ -31,7 +31,8 @@ code_enum! {
 bit_mask! {
     /// The three flags of a packet (IBA 13.6.2.1).
     RmppFlags(u8) {
-        /// The datagram takes part in the protocol; clear in a message of one datagram that does not.
+        /// The datagram takes part in the protocol; clear in a message of one datagram that does
+        /// not.
         ACTIVE = 0x1 "ACTIVE",
         /// The first segment of a message.
         FIRST = 0x2 "FIRST",
@@ -41,7 +42,8 @@ bit_mask! {
 }
 
 code_enum! {
-    /// Why a transfer ended (IBA 13.6.2.1): in STOP and ABORT. 128 to 191 belong to the class, 192 to 255 to vendors.
+    /// Why a transfer ended (IBA 13.6.2.1): in STOP and ABORT. 128 to 191 belong to the class, 192
+    /// to 255 to vendors.
     RmppStatus {
         /// Nothing is wrong.
         Normal = 0 "normal",
@@ -70,7 +72,8 @@ code_enum! {
     }
 }
 
-/// The RMPP header (IBA 13.6.2), the 12 bytes behind the common header in classes that use the protocol.
+/// The RMPP header (IBA 13.6.2), the 12 bytes behind the common header in classes that use the
+/// protocol.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -107,7 +110,8 @@ bits! { RmppHeader {
     version, set_version: u8 = version;
     /// What the packet is.
     rmpp_type, set_rmpp_type: RmppType = kind;
-    /// How long the sender of the packet takes to answer, as 4.096 µs × 2^value; 31 says nothing about it.
+    /// How long the sender of the packet takes to answer, as 4.096 µs × 2^value; 31 says nothing
+    /// about it.
     resp_time, set_resp_time: u8 = resp_time_and_flags[7, 3];
     /// The flags.
     flags, set_flags: RmppFlags = resp_time_and_flags[2, 0];
@@ -115,8 +119,8 @@ bits! { RmppHeader {
     status, set_status: RmppStatus = status;
     /// The number of the segment, from 1; in ACK the last one received in order.
     segment_number, set_segment_number: u32 = data1;
-    /// In DATA: the bytes of the message behind the class's header as they count for the protocol. In the first segment of
-    /// all segments together or 0, in the last of that segment alone.
+    /// In DATA: the bytes of the message behind the class's header as they count for the protocol.
+    /// In the first segment of all segments together or 0, in the last of that segment alone.
     payload_length, set_payload_length: u32 = data2;
     /// In ACK: the last segment that may be sent before the next ACK.
     new_window_last, set_new_window_last: u32 = data2;

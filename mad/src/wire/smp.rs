@@ -56,7 +56,8 @@ pub struct SmpRequest {
     pub method: Method,
     /// The attribute.
     pub attribute: AttrId,
-    /// The attribute modifier; the attribute types in [`attr`](super::attr) have helpers that make it.
+    /// The attribute modifier; the attribute types in [`attr`](super::attr) have helpers that make
+    /// it.
     pub modifier: u32,
     /// The transaction.
     pub tid: Tid,
@@ -180,7 +181,8 @@ impl Smp {
         self
     }
 
-    /// The way out that a directed-route packet states, HopCount hops of it; never more than the packet can hold.
+    /// The way out that a directed-route packet states, HopCount hops of it; never more than the
+    /// packet can hold.
     pub fn path(&self) -> DirectedPath {
         let mut path = DirectedPath::new();
         for &port in self
@@ -197,7 +199,8 @@ impl Smp {
         path
     }
 
-    /// Replaces the initial path and HopCount; HopPointer and the return path start from zero again.
+    /// Replaces the initial path and HopCount; HopPointer and the return path start from zero
+    /// again.
     pub fn set_initial_path(&mut self, path: &DirectedPath) -> &mut Self {
         self.initial_path = [0; 64];
         self.return_path = [0; 64];
@@ -248,8 +251,9 @@ impl Smp {
         &mut self.return_path
     }
 
-    /// Turns a request in place into its response: the method's answer with `status`, D set where routed hop by hop.
-    /// Everything else, including HopPointer, stays. A method that has no answer gets the R bit.
+    /// Turns a request in place into its response: the method's answer with `status`, D set where
+    /// routed hop by hop. Everything else, including HopPointer, stays. A method that has no answer
+    /// gets the R bit.
     pub fn make_response(&mut self, status: Status) -> &mut Self {
         let method = self.header.method();
         let answer = method

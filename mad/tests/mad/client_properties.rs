@@ -62,7 +62,8 @@ fn run(config: &ClientConfig, faults: &Faults, seed: u64, targets: &[u64]) -> Ne
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Every request completes exactly once, with its own answer; bounds and deadlines hold all along.
+    /// Every request completes exactly once, with its own answer; bounds and deadlines hold all
+    /// along.
     #[test]
     fn every_request_completes_exactly_once(
         config in config(),

@@ -1,7 +1,7 @@
 //! The MAD device, as ibsim imitates it below libibumad.
 //!
-//! The tests named `inside_…` run in a process of their own with the simulator's library loaded before all others;
-//! they are ignored unless the test above each starts them there.
+//! The tests named `inside_…` run in a process of their own with the simulator's library loaded
+//! before all others; they are ignored unless the test above each starts them there.
 
 #![allow(clippy::print_stdout, reason = "tests say why they did nothing")]
 

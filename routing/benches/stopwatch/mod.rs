@@ -32,7 +32,8 @@ pub(crate) fn cpu_ms() -> f64 {
         / 1e6
 }
 
-/// What each of `runs` runs took, and what the last one made. What an earlier one made is gone before the next begins.
+/// What each of `runs` runs took, and what the last one made. What an earlier one made is gone
+/// before the next begins.
 pub(crate) fn time<T>(runs: usize, mut work: impl FnMut() -> T) -> (Vec<Taken>, T) {
     let (mut taken, mut made) = (Vec::with_capacity(runs), None);
     for _ in 0..runs {

@@ -42,8 +42,9 @@ pub(super) fn assign(
     out
 }
 
-/// Everybody's only favourite, where no port is that of more than its share: then nothing else costs as little. Most
-/// machines have an adapter beside each GPU. `None` where there are more ports than GPUs.
+/// Everybody's only favourite, where no port is that of more than its share: then nothing else
+/// costs as little. Most machines have an adapter beside each GPU. `None` where there are more
+/// ports than GPUs.
 fn nearest(
     gpus: usize,
     ports: usize,

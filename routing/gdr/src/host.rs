@@ -103,7 +103,8 @@ impl Host {
             .collect()
     }
 
-    /// The rank of each of these ports in the order of PCI addresses, or of the list where one is missing.
+    /// The rank of each of these ports in the order of PCI addresses, or of the list where one is
+    /// missing.
     fn device_order(&self, ports: &[usize]) -> Vec<usize> {
         let address = |port: usize| self.inventory.hca_ports[port].pci;
         let known = ports.iter().all(|&port| address(port).is_some());
@@ -140,7 +141,8 @@ impl Host {
         unique.then(|| keyed.into_iter().map(|(_, port)| port).collect())
     }
 
-    /// The compute ports in the order in which software counts devices: by name, with numbers in names as numbers.
+    /// The compute ports in the order in which software counts devices: by name, with numbers in
+    /// names as numbers.
     pub(super) fn device_names_order(&self) -> Option<Vec<usize>> {
         let key = |port: usize| -> Option<(&str, u64, u8)> {
             let entry = &self.inventory.hca_ports[port];

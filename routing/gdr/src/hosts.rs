@@ -18,7 +18,8 @@ pub const MAX_MACHINE_TYPES: usize = 256;
 pub enum Origin {
     /// It told of itself.
     Own,
-    /// Nothing is known of it; it is taken to be like the default machine type, with devices by name.
+    /// Nothing is known of it; it is taken to be like the default machine type, with devices by
+    /// name.
     MachineType,
 }
 

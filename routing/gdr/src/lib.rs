@@ -3,7 +3,8 @@
 //! Collective libraries see the host they run on, and never the fabric; a subnet manager sees the
 //! fabric, and never a GPU. Here the two come together:
 //!
-//! - [`inventory`] is what one host has: GPUs, ports of adapters, the PCIe tier between them, NVLink;
+//! - [`inventory`] is what one host has: GPUs, ports of adapters, the PCIe tier between them,
+//!   NVLink;
 //! - [`import`] reads it from what machines print about themselves;
 //! - [`hosts`] keeps the inventories of many, and machine types that stand in for others;
 //! - [`fabric`] is what the subnet manager adds, and [`join`] finds which port is which;

@@ -147,8 +147,8 @@ impl Rails {
     }
 }
 
-/// For each place in the hosts of a unit, the leaf that most of them have there: `leaf` tells that of a host, by its place
-/// among `hosts`.
+/// For each place in the hosts of a unit, the leaf that most of them have there: `leaf` tells that
+/// of a host, by its place among `hosts`.
 pub(super) fn vote(
     unit: &Unit,
     hosts: &[Host],

@@ -115,7 +115,8 @@ pub(super) struct LeafUse {
 }
 
 impl LeafUse {
-    /// Leaves with the ports that hosts with GPUs have: `of_gpu_hosts` by place in [`Fabric::ports`].
+    /// Leaves with the ports that hosts with GPUs have: `of_gpu_hosts` by place in
+    /// [`Fabric::ports`].
     pub(super) fn new(fabric: &Fabric, of_gpu_hosts: &[bool]) -> LeafUse {
         let mut count: BTreeMap<SwitchIdx, (u32, u32)> = BTreeMap::new();
         for (port, &of_gpu_host) in fabric.ports().iter().zip(of_gpu_hosts) {
@@ -329,7 +330,8 @@ fn excess(
     }
 }
 
-/// GPUs and the ports near them: every GPU that shares PCIe switches with any port of a group is in it.
+/// GPUs and the ports near them: every GPU that shares PCIe switches with any port of a group is in
+/// it.
 fn groups(
     host: &HostInventory,
     open: &[usize],

@@ -1,4 +1,5 @@
-//! Inventories joined with the fabric, as far as roles, units and rails: what hints and the order of routes have in common.
+//! Inventories joined with the fabric, as far as roles, units and rails: what hints and the order
+//! of routes have in common.
 
 use rayon::prelude::*;
 

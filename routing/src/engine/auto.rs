@@ -5,8 +5,8 @@ use super::{Engine, EngineError, Options, Routing, UpDn};
 use crate::tables::Tables;
 use crate::topology::Topology;
 
-/// Picks an engine, and says which and why: [`FabricTree`] for a fabric that has ranks, however irregular, and [`UpDn`],
-/// which is free of credit loops on any fabric, for all others.
+/// Picks an engine, and says which and why: [`FabricTree`] for a fabric that has ranks, however
+/// irregular, and [`UpDn`], which is free of credit loops on any fabric, for all others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 

@@ -117,7 +117,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The table, and whether it uses every port that the previous one uses and that leads to a switch.
+    /// The table, and whether it uses every port that the previous one uses and that leads to a
+    /// switch.
     fn table(mut self) -> (Lft, bool) {
         let mut keys = vec![[0u8; TILE]; self.groups.len().div_ceil(KEY_BITS)];
         let mut class = Class {

@@ -7,16 +7,16 @@ use crate::lanes::{Lanes, PairLevels, ServiceLevels};
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 
-/// Shortest paths, balanced, each pair of switches on the first lane on which its two paths close no
-/// circle with those before them (after Domke, Hoefler and Nagel, "Deadlock-free oblivious routing for
-/// arbitrary topologies", IPDPS'11).
+/// Shortest paths, balanced, each pair of switches on the first lane on which its two paths close
+/// no circle with those before them (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
+/// routing for arbitrary topologies", IPDPS'11).
 ///
 /// - *Guarantee*: shortest paths without a credit loop on any graph for which the lanes suffice;
 ///   where they do not there is an error, and [`nue`](super::Nue) is the engine to ask.
 /// - *Needs*: lanes as they come, up to [`Options::max_vls`]; a service level for each pair of leaf
 ///   switches, which faults can change.
-/// - *Complexity*: O(n² · h) for n switches and paths of h hops, and for each turn of each lane at most
-///   one search among the channels between its ends.
+/// - *Complexity*: O(n² · h) for n switches and paths of h hops, and for each turn of each lane at
+///   most one search among the channels between its ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dfsssp;
 
@@ -99,7 +99,8 @@ impl<'a> Layers<'a> {
     }
 
     /// Finds a lane for the paths between a switch and each one before it, the same for both ways:
-    /// answers have the service level of what they answer. `false` if there is none for one of them.
+    /// answers have the service level of what they answer. `false` if there is none for one of
+    /// them.
     fn add(&mut self, one: SwitchIdx, columns: &[Column]) -> bool {
         let count = self.topology.switch_count();
         let (mut there, mut back) = (Vec::new(), Vec::new());

@@ -10,12 +10,12 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 /// Minimal paths in groups of two levels whose spines are linked with those of every other group:
 /// up to a spine with a link to the other group, across, and down.
 ///
-/// - *Guarantee*: no loop and no credit loop. Within a group paths go up and down, with one leaf for a
-///   top above the spines so that spines without the link they need find one that has it; a switch
-///   sends what it took from another group on the second lane, where packets only go down.
+/// - *Guarantee*: no loop and no credit loop. Within a group paths go up and down, with one leaf
+///   for a top above the spines so that spines without the link they need find one that has it; a
+///   switch sends what it took from another group on the second lane, where packets only go down.
 /// - *Needs*: three lanes. Whatever service level packets between hosts have; those to spines
-///   themselves, and to leaves that faults keep from being reached like this, need SL 1: they follow
-///   paths of [`nue`](super::Nue) on the third lane.
+///   themselves, and to leaves that faults keep from being reached like this, need SL 1: they
+///   follow paths of [`nue`](super::Nue) on the third lane.
 /// - *Complexity*: O(l² · s) for l leaves with s spines each, times the hosts of a leaf.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DragonflyPlus;
@@ -153,8 +153,8 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// As many columns to a leaf as it has hosts, each a way of its own; none where not every switch
-    /// has one.
+    /// As many columns to a leaf as it has hosts, each a way of its own; none where not every
+    /// switch has one.
     fn columns(&mut self, to: SwitchIdx) -> Vec<Column> {
         if !self.groups.is_leaf[to.index()] {
             return Vec::new();
@@ -229,8 +229,8 @@ impl<'a> Ways<'a> {
         Some(topology.indices().map(own).collect())
     }
 
-    /// Of the groups from a switch to a neighbour that will do, the one that carries least with what
-    /// the neighbour's own way carries.
+    /// Of the groups from a switch to a neighbour that will do, the one that carries least with
+    /// what the neighbour's own way carries.
     fn lightest(&self, from: SwitchIdx, will_do: impl Fn(SwitchIdx) -> bool) -> Option<usize> {
         let topology = self.topology;
         topology

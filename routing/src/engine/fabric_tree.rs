@@ -1,13 +1,16 @@
-//! `fabric-tree`: closed-form balance on any fabric that has ranks, and repairs that touch only what broke.
+//! `fabric-tree`: closed-form balance on any fabric that has ranks, and repairs that touch only
+//! what broke.
 //!
-//! Tables are a function of two things: of the fabric as it is known, with what has gone for the moment, and of what is
-//! there now. The first gives every destination at every switch a port of its own by a closed form
-//! ([`numbering`]); what the second leaves without its port takes a detour that depends on the destination and on the
-//! switch, so that a broken link's load is spread over all others. Nothing else moves, and when the link comes back the
-//! tables are what they were, whatever happened in between.
+//! Tables are a function of two things: of the fabric as it is known, with what has gone for the
+//! moment, and of what is there now. The first gives every destination at every switch a port of
+//! its own by a closed form ([`numbering`]); what the second leaves without its port takes a detour
+//! that depends on the destination and on the switch, so that a broken link's load is spread over
+//! all others. Nothing else moves, and when the link comes back the tables are what they were,
+//! whatever happened in between.
 //!
-//! Paths are those of up*/down* by one order of all switches, as for [`updn`](super::updn), which makes the order: links
-//! between switches of one rank have a direction too, and no mixture of tables that follow the order can deadlock.
+//! Paths are those of up*/down* by one order of all switches, as for [`updn`](super::updn), which
+//! makes the order: links between switches of one rank have a direction too, and no mixture of
+//! tables that follow the order can deadlock.
 
 mod even;
 mod fill;
@@ -207,8 +210,9 @@ fn route(
             (numbering, intact) = numbered(&mut rank);
             tiles = intact.clone();
         } else {
-            // What has gone took the only legal path of some pairs with it. Another order has paths for them; levels, and
-            // with them the balance, stay as they are, and the usual order returns with what has gone.
+            // What has gone took the only legal path of some pairs with it. Another order has paths
+            // for them; levels, and with them the balance, stay as they are, and the usual order
+            // returns with what has gone.
             let order = on_known(&known, topology, &other.order, &rank.order);
             tiles = costs(&order, &numbering, &live.groups);
             rank.reason = format!("{}; while parts are missing {}", rank.reason, other.reason);
@@ -324,14 +328,16 @@ fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<Sw
         .collect()
 }
 
-/// Whether there is a path wherever cables lead from anybody to a port other than a switch's own, and the other way.
+/// Whether there is a path wherever cables lead from anybody to a port other than a switch's own,
+/// and the other way.
 fn reaches_all<T: std::ops::Deref<Target = Tile> + Sync>(
     topology: &Topology,
     live: &Live,
     numbering: &Numbering,
     tiles: &[T],
 ) -> bool {
-    // By switch: the part that it is in, if it is there, and whether anything but its own port 0 is.
+    // By switch: the part that it is in, if it is there, and whether anything but its own port 0
+    // is.
     let places: Vec<(Option<usize>, bool)> = live
         .switches
         .iter()
@@ -359,7 +365,8 @@ fn reaches_all<T: std::ops::Deref<Target = Tile> + Sync>(
     tiles.par_iter().all(is_reached)
 }
 
-/// An order of the switches that are there as one of all that are known, with the levels of `usual`.
+/// An order of the switches that are there as one of all that are known, with the levels of
+/// `usual`.
 fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order) -> Order {
     let guid = |switch: &SwitchIdx| topology.switch(*switch).guid;
     let here = order.highest_first().iter().map(guid);
@@ -372,7 +379,8 @@ fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order)
     Order::listed(listed, usual.levels().to_vec())
 }
 
-/// How each switch divides, and among how many turns: of all its ways up, and of the links to one neighbour.
+/// How each switch divides, and among how many turns: of all its ways up, and of the links to one
+/// neighbour.
 fn uses<'a>(
     known: &'a Topology,
     order: &'a Order,
@@ -425,8 +433,8 @@ fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
         .collect()
 }
 
-/// Whether most links join switches of different ranks: then the fabric is a tree, however irregular, and ranks tell where
-/// paths go up and where down.
+/// Whether most links join switches of different ranks: then the fabric is a tree, however
+/// irregular, and ranks tell where paths go up and where down.
 pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
     // What has gone tells as much of how the fabric is built as what is there.
     let earlier = options.previous_ranking.as_ref();
@@ -459,15 +467,18 @@ pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
     })
 }
 
-/// Of the links of a fabric that has ranks, at most one in this many joins switches of the same rank. Dragonflies, whose
-/// groups are joined at the top, have more than one in three; trees have a few mistakes.
+/// Of the links of a fabric that has ranks, at most one in this many joins switches of the same
+/// rank. Dragonflies, whose groups are joined at the top, have more than one in three; trees have a
+/// few mistakes.
 const PEERS_IN: usize = 4;
 
 /// Categories by the GUID of the port, for those that do not have the usual one of their kind.
 pub type Categories = BTreeMap<Guid, Category>;
 
-/// Numbers within their categories by the GUID of the port; those without one come after the highest.
+/// Numbers within their categories by the GUID of the port; those without one come after the
+/// highest.
 ///
-/// A switch with `n` ways up gives what leaves by them in turns: ports whose numbers differ modulo `n` do not meet there,
-/// nor those whose numbers divided by `n` differ modulo the ways up of the next switch on their way.
+/// A switch with `n` ways up gives what leaves by them in turns: ports whose numbers differ modulo
+/// `n` do not meet there, nor those whose numbers divided by `n` differ modulo the ways up of the
+/// next switch on their way.
 pub type Numbers = BTreeMap<Guid, u32>;

@@ -5,7 +5,8 @@ use super::EngineKind;
 /// A number that an engine can be told beside the topology.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineOption {
-    /// Its name, which no other option of any engine has: the key in section `routing` of the configuration.
+    /// Its name, which no other option of any engine has: the key in section `routing` of the
+    /// configuration.
     pub name: &'static str,
     /// What it does, a line each.
     pub doc: &'static [&'static str],
@@ -42,12 +43,14 @@ impl EngineOptions {
         self.0.get(option.name).copied().unwrap_or(option.default)
     }
 
-    /// The value of `option`, to be changed; the caller keeps it between the option's `min` and `max`.
+    /// The value of `option`, to be changed; the caller keeps it between the option's `min` and
+    /// `max`.
     pub fn get_mut(&mut self, option: &EngineOption) -> &mut u8 {
         self.0.entry(option.name).or_insert(option.default)
     }
 
-    /// These options, with `value` for `option`, which the caller keeps between its `min` and `max`.
+    /// These options, with `value` for `option`, which the caller keeps between its `min` and
+    /// `max`.
     #[must_use]
     pub fn with(mut self, option: &EngineOption, value: u8) -> EngineOptions {
         *self.get_mut(option) = value;

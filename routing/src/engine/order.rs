@@ -14,7 +14,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// By level, equals by GUID, except that `lifted` switches lie above all others, in their order.
+    /// By level, equals by GUID, except that `lifted` switches lie above all others, in their
+    /// order.
     pub(super) fn new(levels: Vec<u8>, lifted: &[SwitchIdx]) -> Order {
         let mut is_lifted = vec![false; levels.len()];
         for switch in lifted {

@@ -24,7 +24,8 @@ pub(super) type Row = [u8; TILE];
 pub(super) const UNREACHED: u8 = 255;
 
 /// The longest path that a row can tell from none, in hops between switches. No SM could discover
-/// more: directed routes end after 63 hops (IBA 14.2.1.2), which makes 126 between any two switches.
+/// more: directed routes end after 63 hops (IBA 14.2.1.2), which makes 126 between any two
+/// switches.
 pub(super) const MAX_COST: u8 = 253;
 
 /// A cost that no path has: what the next switch must cost where there is no next switch.
@@ -34,7 +35,8 @@ pub(super) const NEVER: u8 = MAX_COST + 1;
 pub(super) struct Tile {
     /// The switch of the first column.
     pub(super) first: usize,
-    /// Hops of the shortest path that only goes down; for engines without an order: of the shortest.
+    /// Hops of the shortest path that only goes down; for engines without an order: of the
+    /// shortest.
     pub(super) down: Rows,
     /// Hops of the path that is taken: `down` where there is one, else up first. Empty for engines
     /// without an order.
@@ -146,7 +148,8 @@ impl Costs {
     }
 }
 
-/// Costs of up*/down* paths: down wherever a path down exists, up to the cheapest neighbour elsewhere.
+/// Costs of up*/down* paths: down wherever a path down exists, up to the cheapest neighbour
+/// elsewhere.
 pub(super) fn up_down(topology: &Topology, order: &Order, columns: Vec<SwitchIdx>) -> Costs {
     let mut all = FixedBitSet::with_capacity(topology.group_count());
     all.insert_range(..);
@@ -192,7 +195,8 @@ pub(super) fn tile(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx], first: 
     Tile { first, down, taken }
 }
 
-/// What its neighbours make the costs of one switch; `own` is its own column, if that is in the tile.
+/// What its neighbours make the costs of one switch; `own` is its own column, if that is in the
+/// tile.
 pub(super) fn row(
     switch: SwitchIdx,
     own: Option<usize>,
@@ -216,8 +220,8 @@ pub(super) fn row(
     (row, up)
 }
 
-/// Puts one column right again after the ways of `ends` changed: as far as costs change, from switch to switch. Gives the
-/// switches whose costs are others, some of them twice.
+/// Puts one column right again after the ways of `ends` changed: as far as costs change, from
+/// switch to switch. Gives the switches whose costs are others, some of them twice.
 pub(super) fn mend(
     order: &Order,
     ways: Ways<'_>,
@@ -270,7 +274,8 @@ pub(super) fn mend(
     others
 }
 
-/// The neighbours of each switch, those above it apart from those below, each with the port group that leads there.
+/// The neighbours of each switch, those above it apart from those below, each with the port group
+/// that leads there.
 pub(super) struct Neighbours {
     /// Of switch `s`: `of[start[s]..start[s + 1]]`, from `below[s]` on those below it.
     of: Vec<(u32, u32)>,

@@ -2,9 +2,10 @@
 //!
 //! A channel is a port group: all links from one switch to one neighbour. What is acyclic over
 //! groups is acyclic over links. A turn is a pair of channels, one into a switch and one out of it
-//! that does not lead back. Channels are kept in an order that agrees with every turn in use; a turn
-//! that agrees with it as well costs one comparison, any other one moves only what lies between its
-//! two ends (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs").
+//! that does not lead back. Channels are kept in an order that agrees with every turn in use; a
+//! turn that agrees with it as well costs one comparison, any other one moves only what lies
+//! between its two ends (Pearce and Kelly, "A dynamic topological sort algorithm for directed
+//! acyclic graphs").
 
 use crate::topology::{SwitchIdx, Topology};
 
@@ -106,7 +107,8 @@ impl<'a> Turns<'a> {
         self.turns[self.turn(input, output)] == Turn::Blocked
     }
 
-    /// Uses a turn. `Some` says whether it was not used before, `None` that it would close a circle.
+    /// Uses a turn. `Some` says whether it was not used before, `None` that it would close a
+    /// circle.
     pub(super) fn take(&mut self, input: u32, output: u32) -> Option<bool> {
         let turn = self.turn(input, output);
         match self.turns[turn] {

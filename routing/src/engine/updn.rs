@@ -114,7 +114,8 @@ fn by_index(topology: &Topology) -> impl Fn(&Order) -> Vec<SwitchIdx> + Sync {
     |_| topology.indices().collect()
 }
 
-/// The earlier order, where it knows every switch of `topology`, else the one that `updn` would choose.
+/// The earlier order, where it knows every switch of `topology`, else the one that `updn` would
+/// choose.
 pub(super) fn rank(
     topology: &Topology,
     roots: &[SwitchIdx],
@@ -144,7 +145,8 @@ pub(super) fn rank(
 /// The given roots that the fabric has, each once.
 ///
 /// # Errors
-/// [`EngineError::UnknownRoots`] where the fabric lacks some and [`AbsentRoots`] does not leave them out.
+/// [`EngineError::UnknownRoots`] where the fabric lacks some and [`AbsentRoots`] does not leave
+/// them out.
 pub(super) fn find_roots(
     topology: &Topology,
     options: &Options,

@@ -264,7 +264,8 @@ impl<'a> Spec<'a> {
                 let text = item.text.to_owned();
                 self.error(item.at, GenerateReason::Syntax { text }, EXPECTED)
             };
-            // `=` reads better on a command line of its own; within a specification it would end a name.
+            // `=` reads better on a command line of its own; within a specification it would end a
+            // name.
             let (key, value) = item
                 .split_once(':')
                 .filter(|(key, _)| key.text != "seed")

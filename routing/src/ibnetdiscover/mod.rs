@@ -4,7 +4,8 @@
 //! read here:
 //!
 //! - every release's layout, with tabs, blanks, or neither (terminal logs lose them), LF or CRLF;
-//! - `-f` fields after the rate (`s= w= v= e=`) and chassis mode's `[ext 7]`, which are passed over;
+//! - `-f` fields after the rate (`s= w= v= e=`) and chassis mode's `[ext 7]`, which are passed
+//!   over;
 //! - headings and prompts in between (each reported as a [`Warning`]);
 //! - nodes without `sysimgguid=`, without links, without a LID; any LID and LMC a port can hold;
 //! - links that only one end states, links to nodes that are not in the file (both reported);

@@ -21,7 +21,8 @@ pub struct Fit {
     pub without_table: Vec<Guid>,
     /// Switches of the file that the topology does not have.
     pub unknown_switches: Vec<Guid>,
-    /// How many LIDs of the file were read as others, because the port that had them has others now.
+    /// How many LIDs of the file were read as others, because the port that had them has others
+    /// now.
     pub moved_lids: usize,
     /// How many LIDs of the file belong to nobody, or to somebody else than the file says; entries
     /// for them are left out.

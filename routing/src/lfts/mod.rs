@@ -5,10 +5,10 @@
 //! - `opensm-lfts.dump`, which OpenSM writes and reads back with `-U`:
 //!   `Unicast lids [0-6] of switch Lid 1 guid 0x0000000000200000 ('Switch1'):` and under it
 //!   `0x0002 001 # Channel Adapter portguid 0x0000000000100001: 'Hca1'`;
-//! - what `ibroute` and `dump_fts` print, which is nearly the same, also without destinations (`-n`)
-//!   and with the entries that lead nowhere (`-a`);
-//! - `opensm.fdbs` and `ibdiagnet2.fdbs`: `dump_ucast_routes: Switch 0x0000000000200000` and under it
-//!   `0x0004 : 003  : 02   : yes` or `0x0005 : UNREACHABLE`.
+//! - what `ibroute` and `dump_fts` print, which is nearly the same, also without destinations
+//!   (`-n`) and with the entries that lead nowhere (`-a`);
+//! - `opensm.fdbs` and `ibdiagnet2.fdbs`: `dump_ucast_routes: Switch 0x0000000000200000` and under
+//!   it `0x0004 : 003  : 02   : yes` or `0x0005 : UNREACHABLE`.
 //!
 //! A file need not be complete: a switch that it leaves out has no tables, a LID that it leaves out
 //! has no path. What states two different things about one switch or one LID is an error, with

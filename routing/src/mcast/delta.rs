@@ -8,7 +8,8 @@ use super::reach::FAR;
 use super::{Orientation, PortMask};
 use crate::topology::{SwitchIdx, Topology};
 
-/// What distinguishes a fabric from the one before. Switches have their new numbers, but where it says otherwise.
+/// What distinguishes a fabric from the one before. Switches have their new numbers, but where it
+/// says otherwise.
 #[derive(Debug, Default)]
 pub struct GroundDelta {
     numbers: Option<Numbers>,
@@ -16,15 +17,15 @@ pub struct GroundDelta {
     pub(super) gone: Vec<SwitchIdx>,
     /// Switches that were not there before.
     pub(super) came: Vec<SwitchIdx>,
-    /// Ports of other switches that lead, or led, to a switch, and not to the same port of the same one as before, or not in
-    /// the same direction.
+    /// Ports of other switches that lead, or led, to a switch, and not to the same port of the same
+    /// one as before, or not in the same direction.
     pub(super) ports: BTreeMap<SwitchIdx, PortMask>,
     /// Switches that lie above other neighbours than before.
     pub(super) lower: BTreeSet<SwitchIdx>,
     /// Switches that were there before and lie below a neighbour that they did not lie below.
     pub(super) hung: BTreeSet<SwitchIdx>,
-    /// By class of multicast LIDs: the switches from which the way down to some of `hung` is shorter than before, or is there
-    /// at all, with those.
+    /// By class of multicast LIDs: the switches from which the way down to some of `hung` is
+    /// shorter than before, or is there at all, with those.
     pub(super) shortened: Vec<HashMap<SwitchIdx, Vec<SwitchIdx>>>,
 }
 
@@ -74,7 +75,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The links of a switch: its port, the neighbour, the neighbour's port, and whether the neighbour lies above.
+    /// The links of a switch: its port, the neighbour, the neighbour's port, and whether the
+    /// neighbour lies above.
     fn links(&self, switch: SwitchIdx) -> impl Iterator<Item = (PortNum, Link)> + '_ {
         self.topology.groups(switch).flat_map(move |group| {
             let peer = group.neighbour;
@@ -240,7 +242,8 @@ fn has_same_links(
         })
 }
 
-/// The switches from which the way down to some of `delta.hung` is shorter than before, over switches that can multicast.
+/// The switches from which the way down to some of `delta.hung` is shorter than before, over
+/// switches that can multicast.
 pub(super) fn shortened(
     (before, was_capable): (&Side<'_>, &[bool]),
     (after, is_capable): (&Side<'_>, &[bool]),

@@ -86,10 +86,11 @@ pub struct Followed {
     pub concerned: BTreeSet<Lid>,
 }
 
-/// What [`plan`](super::plan) makes of `job`: trees that nothing concerns stay, all others are planned anew.
+/// What [`plan`](super::plan) makes of `job`: trees that nothing concerns stay, all others are
+/// planned anew.
 ///
-/// `delta` leads from the fabric of `earlier` to the job's, and `earlier` was planned for routes that follow an order. Where
-/// fabric and orientation are the same, that is the default.
+/// `delta` leads from the fabric of `earlier` to the job's, and `earlier` was planned for routes
+/// that follow an order. Where fabric and orientation are the same, that is the default.
 /// `held_otherwise` are the multicast LIDs that some switch does not hold as `earlier` has it.
 ///
 /// # Errors
@@ -167,7 +168,8 @@ fn is_shortened(job: &Job<'_>, delta: &GroundDelta, tree: &Tree) -> bool {
         .any(|&low| slots().any(|slot| reach.is_below(slot, low)))
 }
 
-/// Puts `planned` in the place of what was planned before, and takes out what no group is there for.
+/// Puts `planned` in the place of what was planned before, and takes out what no group is there
+/// for.
 fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followed {
     let Earlier {
         mut trees,
@@ -210,7 +212,8 @@ fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followe
     }
 }
 
-/// Writes the masks of a multicast LID into the tables of switches that hold others, `before`. Both are sorted.
+/// Writes the masks of a multicast LID into the tables of switches that hold others, `before`. Both
+/// are sorted.
 fn write(
     tables: &mut [Arc<Mft>],
     mlid: Lid,

@@ -53,8 +53,8 @@ impl Ground {
         }
     }
 
-    /// What [`Ground::new`] makes of `topology`, with the parts that are known of this ground, which is that of `before`; and
-    /// in what the two differ, as far as trees can depend on it.
+    /// What [`Ground::new`] makes of `topology`, with the parts that are known of this ground,
+    /// which is that of `before`; and in what the two differ, as far as trees can depend on it.
     ///
     /// # Errors
     /// Why that cannot be told, in a few words.
@@ -119,7 +119,8 @@ impl Ground {
         self.unicast_follows
     }
 
-    /// The number of the class that a multicast LID is in; `None` where no switch has an entry for it.
+    /// The number of the class that a multicast LID is in; `None` where no switch has an entry for
+    /// it.
     pub(super) fn class_of(&self, mlid: Lid) -> Option<usize> {
         let offset = offset(mlid);
         let class = self.classes.partition_point(|class| class.end <= offset);

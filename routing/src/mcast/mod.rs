@@ -1,12 +1,12 @@
 //! Multicast: one tree of switches for each multicast LID.
 //!
 //! A switch passes a multicast packet on by every port of its mask but the one that it came in by
-//! (IBA 18.2.4.3.4), so that only masks that form a tree deliver each packet once. A tree here hangs
-//! from one switch and goes down from there by the same [`Orientation`] that the unicast routes
-//! follow: packets climb towards the top and come down from it, never up again, and the links of
-//! all trees and of all unicast routes together can never wait for each other in a circle. Where
-//! that cannot be had (routes without an orientation, members without a common top), other trees are
-//! tried and only taken where the dependencies prove acyclic together.
+//! (IBA 18.2.4.3.4), so that only masks that form a tree deliver each packet once. A tree here
+//! hangs from one switch and goes down from there by the same [`Orientation`] that the unicast
+//! routes follow: packets climb towards the top and come down from it, never up again, and the
+//! links of all trees and of all unicast routes together can never wait for each other in a circle.
+//! Where that cannot be had (routes without an orientation, members without a common top), other
+//! trees are tried and only taken where the dependencies prove acyclic together.
 //!
 //! A tree that changes keeps every branch that switches hold already, as long as it is among
 //! the shortest: a join adds a branch, a leave takes one away, a broken link moves what hung on it.

@@ -30,8 +30,8 @@ impl Orientation {
         (listed.len() == topology.switch_count()).then(|| Orientation::listed(listed))
     }
 
-    /// By distance from the hosts, the farthest highest, equals by GUID: what routes in a tree mostly
-    /// follow, whoever made them.
+    /// By distance from the hosts, the farthest highest, equals by GUID: what routes in a tree
+    /// mostly follow, whoever made them.
     pub fn guessed(topology: &Topology) -> Orientation {
         Orientation::listed(engine::by_distance_from_hosts(topology))
     }

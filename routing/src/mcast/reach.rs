@@ -65,12 +65,13 @@ impl Slots {
 #[derive(Debug)]
 pub(super) struct Reach {
     is_capable: Vec<bool>,
-    /// By switch: the slots of itself and of every switch that paths down lead to; none where it cannot multicast.
+    /// By switch: the slots of itself and of every switch that paths down lead to; none where it
+    /// cannot multicast.
     below: Vec<Arc<FixedBitSet>>,
     /// By switch: hops of the longest way down.
     height: Vec<u32>,
-    /// By switch: the number of its island, the switches that links between capable ones join. `None` where all switches are
-    /// capable: islands are the topology's components then.
+    /// By switch: the number of its island, the switches that links between capable ones join.
+    /// `None` where all switches are capable: islands are the topology's components then.
     island: Option<Vec<u32>>,
 }
 
@@ -98,7 +99,8 @@ impl Reach {
         reach
     }
 
-    /// What [`Reach::new`] makes of the fabric after `delta`: only switches above a difference are looked at.
+    /// What [`Reach::new`] makes of the fabric after `delta`: only switches above a difference are
+    /// looked at.
     pub(super) fn follow(
         &self,
         topology: &Topology,
@@ -183,7 +185,8 @@ impl Reach {
         switches.is_subset(&self.below[top.index()])
     }
 
-    /// The switches that all of `switches`, which are slots, can hang from, those from which they hang least deep.
+    /// The switches that all of `switches`, which are slots, can hang from, those from which they
+    /// hang least deep.
     pub(super) fn tops(&self, topology: &Topology, switches: &FixedBitSet) -> Vec<SwitchIdx> {
         let mut tops = Vec::new();
         let mut lowest = u32::MAX;

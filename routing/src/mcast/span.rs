@@ -9,8 +9,8 @@ use super::{Member, PortMask, Tree};
 use crate::topology::SwitchIdx;
 use crate::verify::Dependencies;
 
-/// How many switches of an island are tried as the top of a tree. Each costs a proof; where that many
-/// highest switches do not do, others rarely would.
+/// How many switches of an island are tried as the top of a tree. Each costs a proof; where that
+/// many highest switches do not do, others rarely would.
 const TOPS_TRIED: usize = 16;
 
 /// Members without a tree.
@@ -21,11 +21,11 @@ pub(super) struct Homeless {
     pub(super) members: Vec<Member>,
 }
 
-/// Gives trees to those who have none, all of an island the same, if one can be had that closes no circle
-/// with the unicast routes and the other trees.
+/// Gives trees to those who have none, all of an island the same, if one can be had that closes no
+/// circle with the unicast routes and the other trees.
 ///
-/// Where the routes go by no orientation, the trees of `trees` are proved first; those too lose their
-/// places if they fail.
+/// Where the routes go by no orientation, the trees of `trees` are proved first; those too lose
+/// their places if they fail.
 pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>) {
     let mut homeless = homeless;
     let mut needs = Dependencies::of(job.topology, job.tables);

@@ -1,9 +1,10 @@
-//! A fabric and the load of its links as a picture (SVG 1.1), readable at tens of thousands of hosts.
+//! A fabric and the load of its links as a picture (SVG 1.1), readable at tens of thousands of
+//! hosts.
 //!
-//! Above, the fabric by ranks: a row of cells for each rank of switches, coloured by the fullest link
-//! that leaves them upwards and downwards, with what joins two ranks between them. No row has more than
-//! [`CELLS`] cells; where a rank has more switches, a cell stands for several. Below, a histogram
-//! of the links by load, up, down and within a rank apart.
+//! Above, the fabric by ranks: a row of cells for each rank of switches, coloured by the fullest
+//! link that leaves them upwards and downwards, with what joins two ranks between them. No row has
+//! more than [`CELLS`] cells; where a rank has more switches, a cell stands for several. Below, a
+//! histogram of the links by load, up, down and within a rank apart.
 
 mod histogram;
 mod ranks;

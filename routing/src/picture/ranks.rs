@@ -7,7 +7,8 @@ use crate::topology::SwitchIdx;
 /// Where rows begin and how wide they are: their names stand before them.
 const LEFT: f64 = 150.0;
 const ROW: f64 = WIDTH - MARGIN - LEFT;
-/// Height of a row: its upper half is for links that lead up or stay, its lower for those that lead down.
+/// Height of a row: its upper half is for links that lead up or stay, its lower for those that lead
+/// down.
 const HEIGHT: f64 = 28.0;
 const GAP: f64 = 46.0;
 /// What joins two ranks is drawn so light that text can stand on it.

@@ -1,4 +1,5 @@
-//! The little of SVG that pictures need: well-formed, and every number in as few digits as it takes.
+//! The little of SVG that pictures need: well-formed, and every number in as few digits as it
+//! takes.
 
 use std::fmt::{self, Write as _};
 

@@ -91,8 +91,8 @@ impl<'a> Phase<'a> {
         self.flows.clear();
     }
 
-    /// Flows on the fullest link that a flow passes; 1 for one that passes none, as it has its host's
-    /// own link for itself. `None` for one that does not arrive.
+    /// Flows on the fullest link that a flow passes; 1 for one that passes none, as it has its
+    /// host's own link for itself. `None` for one that does not arrive.
     pub(super) fn congestion(&self, from: usize, to: usize) -> Option<u32> {
         let Carrier { fabric, rows, .. } = self.carrier;
         let Some(flow) = self.carrier.flow(from, to) else {

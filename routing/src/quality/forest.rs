@@ -23,8 +23,8 @@ enum State {
 /// Ways to one LID from some leaves, each followed as far as one that is known already.
 ///
 /// They are kept as pieces, one for each leaf that no earlier way passes. A piece ends where an
-/// earlier one passes, so that the last piece first, each from its start, is an order in which every
-/// switch comes before the next on its way.
+/// earlier one passes, so that the last piece first, each from its start, is an order in which
+/// every switch comes before the next on its way.
 pub(super) struct Forest<'a> {
     fabric: &'a Fabric<'a>,
     rows: &'a [Lft],

@@ -5,12 +5,12 @@
 //! the routes are. Traffic to a host goes to its base LID. Hosts are channel adapters and routers.
 //!
 //! - [`Quality::paths`], the edge forwarding index: the paths of all pairs of hosts, link by link;
-//! - [`Quality::all_to_all`]: over all links the most of min(hosts that send over it, hosts that are
-//!   sent to over it), which bounds what any pattern in which each host sends and receives once
+//! - [`Quality::all_to_all`]: over all links the most of min(hosts that send over it, hosts that
+//!   are sent to over it), which bounds what any pattern in which each host sends and receives once
 //!   can put on a link;
 //! - patterns phase by phase, in each of which the fullest link counts: shifts, random
-//!   permutations, rings, recursive doubling, double binary trees, all-to-all within rails. On a full
-//!   fat tree 1 is the best there is, on a tapered one the taper;
+//!   permutations, rings, recursive doubling, double binary trees, all-to-all within rails. On a
+//!   full fat tree 1 is the best there is, on a tapered one the taper;
 //! - [`Quality::bisection`], effective bisection bandwidth: what pairs of two random halves get.
 //!
 //! Results are functions of the arguments, the number of threads never shows.
@@ -34,7 +34,8 @@ use carry::Carrier;
 use order::Hosts;
 use uses::Uses;
 
-/// How many of the fullest links a report names: enough to see whether they have a switch in common.
+/// How many of the fullest links a report names: enough to see whether they have a switch in
+/// common.
 pub const WORST_LINKS: usize = 10;
 
 /// What a judgement is told beside topology and tables.
@@ -61,8 +62,8 @@ pub struct Quality {
     pub paths: PathLoad,
     /// All-to-all congestion risk, in flows.
     pub all_to_all: u32,
-    /// Everybody sends to the host so many places further on in topological order: all distances, or
-    /// [`SHIFTS`] of them where there are more than [`ALL_SHIFTS_HOSTS`] hosts.
+    /// Everybody sends to the host so many places further on in topological order: all distances,
+    /// or [`SHIFTS`] of them where there are more than [`ALL_SHIFTS_HOSTS`] hosts.
     pub shift: Contention,
     /// Random permutations.
     pub random: Contention,
@@ -74,9 +75,11 @@ pub struct Quality {
     pub recursive_doubling: Contention,
     /// Double binary trees over all hosts, or over each rail at the same time.
     pub double_tree: Contention,
-    /// All-to-all within each rail, shift by shift, all rails at the same time. `None` where rails are not known.
+    /// All-to-all within each rail, shift by shift, all rails at the same time. `None` where rails
+    /// are not known.
     pub rail_all_to_all: Option<Contention>,
-    /// The links that take longest for all paths on them, by paths per rate; [`WORST_LINKS`] at most.
+    /// The links that take longest for all paths on them, by paths per rate; [`WORST_LINKS`] at
+    /// most.
     pub worst: Vec<LinkUse>,
 }
 
@@ -148,8 +151,9 @@ pub struct LinkUse {
     pub destinations: u32,
 }
 
-/// Hosts in the order that patterns number them by: those of a leaf by port, leaves that meet low in
-/// the tree next to each other, equals by GUID. What a scheduler should number the ranks of a job by.
+/// Hosts in the order that patterns number them by: those of a leaf by port, leaves that meet low
+/// in the tree next to each other, equals by GUID. What a scheduler should number the ranks of a
+/// job by.
 pub fn topological_order(topology: &Topology) -> impl Iterator<Item = &Destination> {
     let hosts = Hosts::of(topology).all.into_iter();
     hosts.map(|host| &topology.destinations()[host.destination as usize])
@@ -244,7 +248,8 @@ fn judge_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &Se
     });
 }
 
-/// The hosts of each rail in topological order, by their places in it; those without a rail take no part.
+/// The hosts of each rail in topological order, by their places in it; those without a rail take no
+/// part.
 fn rails(hosts: &Hosts, settings: &Settings) -> Option<Vec<Vec<usize>>> {
     let rail_of = |destination: u32| *settings.rails.get(destination as usize)?;
     let mut rails = std::collections::BTreeMap::<u16, Vec<usize>>::new();

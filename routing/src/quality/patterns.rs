@@ -7,8 +7,8 @@ use crate::generate::rng::Rng;
 use super::carry::{Carrier, Phase};
 use super::{Bisection, Contention};
 
-/// Hosts up to which every phase of a shift pattern is tried: with its 16.8 million flows that takes
-/// less than a second. Of more hosts a sample of [`SHIFTS`] is.
+/// Hosts up to which every phase of a shift pattern is tried: with its 16.8 million flows that
+/// takes less than a second. Of more hosts a sample of [`SHIFTS`] is.
 pub const ALL_SHIFTS_HOSTS: usize = 4096;
 
 /// Shifts in a sample: at 45,056 hosts 11.5 million flows.

@@ -17,8 +17,8 @@ pub struct Entry {
     pub after: u8,
 }
 
-/// Two sets of tables by the same switch numbers, and the blocks in which they differ: found once for all who follow the
-/// difference.
+/// Two sets of tables by the same switch numbers, and the blocks in which they differ: found once
+/// for all who follow the difference.
 #[derive(Clone, Debug)]
 pub struct Difference<'a> {
     before: &'a Tables,
@@ -28,7 +28,8 @@ pub struct Difference<'a> {
 }
 
 impl<'a> Difference<'a> {
-    /// A switch that `before` does not have counts as one without a path; a switch that `after` does not have is ignored.
+    /// A switch that `before` does not have counts as one without a path; a switch that `after`
+    /// does not have is ignored.
     pub fn between(before: &'a Tables, after: &'a Tables) -> Difference<'a> {
         let of_switch = |(index, after): (usize, &Lft)| -> Vec<u16> {
             let blocks = |before: &Lft| {

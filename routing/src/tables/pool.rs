@@ -11,8 +11,9 @@ use crate::digest::digest;
 /// Among how many locks pages are dealt out: enough that threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// Tables under construction, whose pages are kept once where they are alike: in a tree, switches of one rank and one subtree
-/// forward to most LIDs alike. Which of them share never shows in what they hold.
+/// Tables under construction, whose pages are kept once where they are alike: in a tree, switches
+/// of one rank and one subtree forward to most LIDs alike. Which of them share never shows in what
+/// they hold.
 #[derive(Default)]
 pub(crate) struct Pool {
     shards: [Mutex<HashMap<u64, Vec<Arc<Page>>>>; SHARDS],

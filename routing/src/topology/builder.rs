@@ -271,8 +271,8 @@ impl TopologyBuilder {
             .expect("a part of a topology contradicts itself no more than the whole did")
     }
 
-    /// `present` with what `earlier` had beside it, as far as the two do not contradict each other: what is there now wins
-    /// over what was.
+    /// `present` with what `earlier` had beside it, as far as the two do not contradict each other:
+    /// what is there now wins over what was.
     pub(super) fn joined(present: &Topology, earlier: &Topology) -> Topology {
         let mut switches = present.switches.clone();
         let gone = |guid| present.switch_by_guid(guid).is_none();

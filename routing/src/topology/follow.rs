@@ -1,7 +1,7 @@
 //! A topology from the one before and the switches that are different.
 //!
-//! Sections of switches that stay as they are are copied, with the numbers of switches and destinations moved; nothing is
-//! sorted or looked up for them.
+//! Sections of switches that stay as they are are copied, with the numbers of switches and
+//! destinations moved; nothing is sorted or looked up for them.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +63,9 @@ enum Source<'a> {
 }
 
 impl Topology {
-    /// This topology with other switches in the place of those with the same GUIDs; `None` takes one out. Equal to the
-    /// topology that [`TopologyBuilder`](super::TopologyBuilder) makes of all of it.
+    /// This topology with other switches in the place of those with the same GUIDs; `None` takes
+    /// one out. Equal to the topology that [`TopologyBuilder`](super::TopologyBuilder) makes of all
+    /// of it.
     ///
     /// # Errors
     /// The parts contradict each other or what stays: a cable has to be told of at both ends.

@@ -18,8 +18,9 @@ impl Topology {
     /// The switches of a netlist and what hangs off them. Cables between two channel adapters are
     /// left out, and so are ports without a cable: no switch forwards to them.
     ///
-    /// Every port keeps the LIDs that the netlist states where they are unicast, aligned to the
-    /// LMC and not taken by a port before it; the others get the lowest that are free, in the order of the nodes.
+    /// Every port keeps the LIDs that the netlist states where they are unicast, aligned to the LMC
+    /// and not taken by a port before it; the others get the lowest that are free, in the order of
+    /// the nodes.
     ///
     /// # Errors
     /// [`TopologyError::LidRange`] when the LIDs do not suffice.
@@ -105,7 +106,8 @@ impl Lids {
         lids
     }
 
-    /// The LIDs of a port: those it keeps, or the lowest that are free, or none when there are no more.
+    /// The LIDs of a port: those it keeps, or the lowest that are free, or none when there are no
+    /// more.
     fn of(&mut self, node: usize, port: PortNum, spec: PortSpec) -> (Lid, Lmc) {
         let lmc = spec.lmc;
         if let Some(&lid) = self.kept.get(&(node, port)) {

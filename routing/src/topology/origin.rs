@@ -6,7 +6,8 @@ use rsm_ids::Guid;
 
 use super::Topology;
 
-/// The identity of a topology: its clones share it, and two topologies that were made apart do not, alike or not.
+/// The identity of a topology: its clones share it, and two topologies that were made apart do not,
+/// alike or not.
 #[derive(Clone, Debug, Default)]
 pub struct TopologyId(Arc<()>);
 
@@ -20,7 +21,8 @@ impl TopologyId {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     id: TopologyId,
-    /// The topology that it was made from, and the switches that were replaced, added or taken out, sorted.
+    /// The topology that it was made from, and the switches that were replaced, added or taken out,
+    /// sorted.
     earlier: Option<(TopologyId, Arc<[Guid]>)>,
 }
 
@@ -48,9 +50,9 @@ impl Topology {
         &self.origin.id
     }
 
-    /// The GUIDs, sorted, of all switches that `earlier` does not have like this, or that it alone has: switches with other
-    /// cables, other end ports, or another description. `None` where that is not known: where this topology was not made
-    /// from that one.
+    /// The GUIDs, sorted, of all switches that `earlier` does not have like this, or that it alone
+    /// has: switches with other cables, other end ports, or another description. `None` where that
+    /// is not known: where this topology was not made from that one.
     pub fn changes_since(&self, earlier: &TopologyId) -> Option<&[Guid]> {
         if self.origin.id.is(earlier) {
             return Some(&[]);

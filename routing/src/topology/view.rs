@@ -42,8 +42,8 @@ impl Topology {
         (0..self.switches.len() as u32).map(SwitchIdx)
     }
 
-    /// Every switch's number, for all processors: what a pass over the ports of all switches reads is more than the cache of
-    /// one holds.
+    /// Every switch's number, for all processors: what a pass over the ports of all switches reads
+    /// is more than the cache of one holds.
     pub fn par_indices(&self) -> impl IndexedParallelIterator<Item = SwitchIdx> + use<> {
         // The builder refuses more switches than there are LIDs.
         (0..self.switches.len() as u32)
@@ -113,8 +113,8 @@ impl Topology {
         self.links.len()
     }
 
-    /// This fabric with what `earlier` had beside it and nothing here contradicts: switches, cables and end ports that have
-    /// gone. What is here wins.
+    /// This fabric with what `earlier` had beside it and nothing here contradicts: switches, cables
+    /// and end ports that have gone. What is here wins.
     pub(crate) fn joined_with(&self, earlier: &Topology) -> Topology {
         TopologyBuilder::joined(self, earlier)
     }

@@ -1,26 +1,29 @@
 //! How to get from one set of tables to another where both follow one order of the switches.
 //!
-//! Packets go up and then down by the one and by the other, and what could go wrong is told by pairs of entries: `x`, which
-//! sends down to `s`, and `s`, which sends up, the one old and the other new. A mixture without such a pair has no path that
-//! goes up after it went down, and so neither a loop nor a circle of links that wait for each other. Looking at the entries
-//! that change and at those that lead to them is enough to find every pair.
+//! Packets go up and then down by the one and by the other, and what could go wrong is told by
+//! pairs of entries: `x`, which sends down to `s`, and `s`, which sends up, the one old and the
+//! other new. A mixture without such a pair has no path that goes up after it went down, and so
+//! neither a loop nor a circle of links that wait for each other. Looking at the entries that
+//! change and at those that lead to them is enough to find every pair.
 //!
 //! # No entry has to discard in between
 //!
-//! Of each pair one entry waits for the other. An entry that begins to send up waits for those above that still send down to
-//! its switch, and these may wait for others above them. An entry that begins to send down waits for the one below that
-//! still sends up; that one, as it sent up, had nobody above who sent down to it, and can only wait in the same way for one
-//! further below. So who waits for whom goes up the order, then down, and never in a circle: there is always a number of
-//! stages in which every entry is written once, from its old to its new content.
+//! Of each pair one entry waits for the other. An entry that begins to send up waits for those
+//! above that still send down to its switch, and these may wait for others above them. An entry
+//! that begins to send down waits for the one below that still sends up; that one, as it sent up,
+//! had nobody above who sent down to it, and can only wait in the same way for one further below.
+//! So who waits for whom goes up the order, then down, and never in a circle: there is always a
+//! number of stages in which every entry is written once, from its old to its new content.
 //!
 //! # Packets that arrive go on arriving
 //!
-//! An entry whose packets arrive also waits until those that its new content leads to do so: for entries that lead nowhere
-//! yet, and for links that are not Active ([`IdleLinks`]). These waits follow the new paths. Together with the others they
-//! could close a circle only where packets of the old tables did not arrive; the LID then does without them.
+//! An entry whose packets arrive also waits until those that its new content leads to do so: for
+//! entries that lead nowhere yet, and for links that are not Active ([`IdleLinks`]). These waits
+//! follow the new paths. Together with the others they could close a circle only where packets of
+//! the old tables did not arrive; the LID then does without them.
 //!
-//! LIDs have nothing to do with each other, so that they are looked at block by block: what all switches hold of a block fits
-//! a processor's cache, whatever order the pairs come in.
+//! LIDs have nothing to do with each other, so that they are looked at block by block: what all
+//! switches hold of a block fits a processor's cache, whatever order the pairs come in.
 
 use std::collections::BTreeMap;
 
@@ -36,13 +39,15 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 pub enum LinkEnd {
     /// It takes no packets.
     Closed,
-    /// It is Armed: it sends no packets, and there are devices that take it to Active by themselves.
+    /// It is Armed: it sends no packets, and there are devices that take it to Active by
+    /// themselves.
     Armed,
     /// It is Active.
     Active,
 }
 
-/// Links between switches that are up and not Active at both ends: no entry should lead to them yet.
+/// Links between switches that are up and not Active at both ends: no entry should lead to them
+/// yet.
 ///
 /// They become Active once the first stage is held everywhere, and before the second one begins.
 #[derive(Clone, Default, Debug)]
@@ -54,8 +59,8 @@ pub struct IdleLinks {
 }
 
 impl IdleLinks {
-    /// Those links of `topology` that have an end that is not Active: `short` names such ports, and how far each is. Ports
-    /// that lead to no switch do not count.
+    /// Those links of `topology` that have an end that is not Active: `short` names such ports, and
+    /// how far each is. Ports that lead to no switch do not count.
     pub fn of(
         topology: &Topology,
         short: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
@@ -108,7 +113,8 @@ impl IdleLinks {
         })
     }
 
-    /// The switches that no packet passes, because all of their links to switches have a closed end.
+    /// The switches that no packet passes, because all of their links to switches have a closed
+    /// end.
     pub fn dark(&self) -> impl Iterator<Item = SwitchIdx> + '_ {
         // Switches are numbered by 32 bits.
         self.dark.ones().map(|switch| SwitchIdx(switch as u32))
@@ -119,8 +125,9 @@ impl IdleLinks {
         self.ports.is_empty()
     }
 
-    /// `tables` without the entries that lead to such links from switches that packets pass and that `old` does not have:
-    /// what can be held before the links are Active. `None` where that is all of `tables`.
+    /// `tables` without the entries that lead to such links from switches that packets pass and
+    /// that `old` does not have: what can be held before the links are Active. `None` where that is
+    /// all of `tables`.
     pub fn before_opening(&self, old: &Tables, tables: &Tables) -> Option<Tables> {
         let none = Lft::default();
         let mut before = None;
@@ -145,22 +152,24 @@ impl IdleLinks {
 pub struct Stages {
     /// The last one is the aim; each is held everywhere before the next one begins.
     pub tables: Vec<Tables>,
-    /// Idle links become Active after the first stage, or where that is a cut after the second one; else each when both of its
-    /// ends hold the last one.
+    /// Idle links become Active after the first stage, or where that is a cut after the second one;
+    /// else each when both of its ends hold the last one.
     pub links_first: bool,
-    /// The first of them is what is in force without the entries by which packets turn up after going down. It takes nothing
-    /// else away, and adds nothing.
+    /// The first of them is what is in force without the entries by which packets turn up after
+    /// going down. It takes nothing else away, and adds nothing.
     pub has_cut: bool,
-    /// Links of dark switches must not become Active before the stage that idle links wait for is held everywhere. Else
-    /// they may as soon as the dark ones among the switches at their ends hold that.
+    /// Links of dark switches must not become Active before the stage that idle links wait for is
+    /// held everywhere. Else they may as soon as the dark ones among the switches at their ends
+    /// hold that.
     pub dark_last: bool,
 }
 
-/// As [`stages`](super::stages), for tables that follow one order: no packet goes up after it went down. Takes as long as
-/// there are entries that change, and discards nothing in between.
+/// As [`stages`](super::stages), for tables that follow one order: no packet goes up after it went
+/// down. Takes as long as there are entries that change, and discards nothing in between.
 ///
-/// `old` is in force, by the switch numbers of `topology`; `new` follows the order, and `is_above` tells of two switches
-/// whether the first lies above the second. `None` when what is in force does not follow it.
+/// `old` is in force, by the switch numbers of `topology`; `new` follows the order, and `is_above`
+/// tells of two switches whether the first lies above the second. `None` when what is in force does
+/// not follow it.
 pub fn stages_along(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool + Sync,
@@ -173,18 +182,21 @@ pub fn stages_along(
     (!stages.has_cut).then_some(stages.tables)
 }
 
-/// As [`stages_along`], while some links of `topology` carry no packets yet: an entry that packets pass leads to such a link
-/// from the second stage on. `difference` is from the tables in force to those that follow the order.
+/// As [`stages_along`], while some links of `topology` carry no packets yet: an entry that packets
+/// pass leads to such a link from the second stage on. `difference` is from the tables in force to
+/// those that follow the order.
 ///
-/// A dark switch gets all of its entries in the first stage. Should some entry that stays until a later one
-/// make that a path that goes up after it went down, no link is taken to be idle, and none may become Active before both of
-/// its ends hold the last stage.
+/// A dark switch gets all of its entries in the first stage. Should some entry that stays until a
+/// later one make that a path that goes up after it went down, no link is taken to be idle, and
+/// none may become Active before both of its ends hold the last stage.
 ///
-/// What is in force may follow another order, in whole or in part: then the entries by which packets turn up after going down
-/// are taken out before the first stage, and the packets that pass those are lost until their way is written anew. Nothing is
-/// taken out of the tables of switches that are `fixed`: in their place goes what packets turn up by.
+/// What is in force may follow another order, in whole or in part: then the entries by which
+/// packets turn up after going down are taken out before the first stage, and the packets that pass
+/// those are lost until their way is written anew. Nothing is taken out of the tables of switches
+/// that are `fixed`: in their place goes what packets turn up by.
 ///
-/// `None` when the entries wait for each other, which they do not where the new tables follow the order.
+/// `None` when the entries wait for each other, which they do not where the new tables follow the
+/// order.
 pub fn stages_along_opening(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool + Sync,
@@ -212,8 +224,8 @@ pub fn stages_along_opening(
     };
     let blocks = by_block(difference);
     let waiting = way.waiting(&blocks);
-    // Only a conflict leaves illegal turns unseen: the search for entries that wait passes every turn of the old tables next
-    // to an entry that changes, and reports one as a conflict.
+    // Only a conflict leaves illegal turns unseen: the search for entries that wait passes every
+    // turn of the old tables next to an entry that changes, and reports one as a conflict.
     let turns = match waiting {
         Ok(_) => Vec::new(),
         Err(_) => way.turns(&blocks),
@@ -349,7 +361,8 @@ struct Group {
     lid: Lid,
     /// Those whose entry changes, in the order of their numbers.
     changed: Vec<SwitchIdx>,
-    /// Those of which one can send down to a switch that goes up, the one by its old entry and the other by its new one.
+    /// Those of which one can send down to a switch that goes up, the one by its old entry and the
+    /// other by its new one.
     senders: Vec<SwitchIdx>,
 }
 
@@ -395,7 +408,8 @@ impl Way<'_> {
         }
     }
 
-    /// The stages from what is in force, which follows the order where it changes; `waiting` is what waits in `blocks`.
+    /// The stages from what is in force, which follows the order where it changes; `waiting` is
+    /// what waits in `blocks`.
     fn stages(
         &self,
         waiting: Result<Waiting, Conflict>,
@@ -470,7 +484,8 @@ impl Way<'_> {
         Ok(all)
     }
 
-    /// The entries of a block that wait, by LID and switch; `switches` are those in which the block changes.
+    /// The entries of a block that wait, by LID and switch; `switches` are those in which the block
+    /// changes.
     fn waiting_in(
         &self,
         block: usize,
@@ -492,8 +507,9 @@ impl Way<'_> {
 
     /// The LIDs of a block that change, lowest first.
     ///
-    /// A pair of entries that closes an illegal turn has one that changes: the new tables have no such turn. So the switches
-    /// whose entry changes, and the ones above those of them that go up, are all that can be its upper one.
+    /// A pair of entries that closes an illegal turn has one that changes: the new tables have no
+    /// such turn. So the switches whose entry changes, and the ones above those of them that go up,
+    /// are all that can be its upper one.
     fn groups(&self, block: usize, switches: &[SwitchIdx]) -> Vec<Group> {
         let of_switch = |&switch: &SwitchIdx| {
             let entries = self.difference.entries_in(switch, block);
@@ -683,7 +699,8 @@ impl<'a> Column<'a> {
         Ok(stage)
     }
 
-    /// The stage after the entry of `other`, which must not be in force together with the new one of `switch`.
+    /// The stage after the entry of `other`, which must not be in force together with the new one
+    /// of `switch`.
     fn after_one(&mut self, switch: SwitchIdx, other: SwitchIdx) -> Result<u8, Conflict> {
         let idle = self.way.idle;
         if idle.is_dark(switch) && idle.is_dark(other) {
@@ -693,7 +710,8 @@ impl<'a> Column<'a> {
         later(self.stage(other)?)
     }
 
-    /// The stage after all entries and links that packets need which the new entry of `switch` leads on.
+    /// The stage after all entries and links that packets need which the new entry of `switch`
+    /// leads on.
     fn after_what_follows(&mut self, switch: SwitchIdx, entry: u8) -> Result<u8, Conflict> {
         if !self.keeps_delivering {
             return Ok(0);

@@ -1,13 +1,14 @@
 //! Whether tables that were proved stay so, by what changed alone.
 //!
-//! What packets do is a sum over pairs of (a switch they start at, a LID they go to), and a pair counts as it did unless its
-//! way meets an entry that is another, or a port that leads elsewhere. So the pairs whose way does are found, by going back
-//! from there; what they gave is taken out of the sums, and what they give now is put in. The result is that of the whole
-//! proof, number for number. Nothing is taken on trust of whoever made the tables: what differs is found here.
+//! What packets do is a sum over pairs of (a switch they start at, a LID they go to), and a pair
+//! counts as it did unless its way meets an entry that is another, or a port that leads elsewhere.
+//! So the pairs whose way does are found, by going back from there; what they gave is taken out of
+//! the sums, and what they give now is put in. The result is that of the whole proof, number for
+//! number. Nothing is taken on trust of whoever made the tables: what differs is found here.
 //!
 //! That no circle of links can wait for each other is told by an order of the switches, as
-//! [`Dependencies::follows`](super::Dependencies::follows) has it: where the tables followed it, only what changed can go
-//! up after it went down.
+//! [`Dependencies::follows`](super::Dependencies::follows) has it: where the tables followed it,
+//! only what changed can go up after it went down.
 
 mod found;
 mod matched;
@@ -89,14 +90,16 @@ pub enum Untold {
     Tally,
 }
 
-/// How many entries may be different: with ten times as many, the whole proof of the largest fabric takes no longer.
+/// How many entries may be different: with ten times as many, the whole proof of the largest fabric
+/// takes no longer.
 const MAX_POINTS: usize = 1 << 20;
 
-/// Proves `candidate` by what is different from `standing`, which is free of loops and follows its order.
+/// Proves `candidate` by what is different from `standing`, which is free of loops and follows its
+/// order.
 ///
 /// # Errors
-/// It could not be shown like this that the candidate is free of loops and follows its order, the same as before. Whether
-/// every pair is reached, the sums tell.
+/// It could not be shown like this that the candidate is free of loops and follows its order, the
+/// same as before. Whether every pair is reached, the sums tell.
 pub fn verify_changes(
     standing: &Standing<'_>,
     candidate: &Candidate<'_>,
@@ -124,7 +127,8 @@ pub fn verify_changes(
 /// An entry that may lead elsewhere than before. By LID and switch, as numbered now.
 type Point = (Lid, SwitchIdx);
 
-/// Every entry that is different, or whose port leads to another switch, for LIDs whose port is where it was.
+/// Every entry that is different, or whose port leads to another switch, for LIDs whose port is
+/// where it was.
 fn points(before: &Side<'_>, after: &Side<'_>, matched: &Matched) -> Result<Vec<Point>, Untold> {
     let count = AtomicUsize::new(0);
     let of_switch = |switch: SwitchIdx| {
@@ -184,8 +188,8 @@ impl Work<'_> {
             // By a cable to itself: it goes round, which is found on the way.
             return false;
         }
-        // Who sends down to it by an entry that is different is looked at himself; who does by one that is not did so
-        // before, and then it did not send up.
+        // Who sends down to it by an entry that is different is looked at himself; who does by one
+        // that is not did so before, and then it did not send up.
         let sent_up = self.matched.then(switch).is_some_and(|then| {
             let was = self.before.next(then, lid);
             was.is_some_and(|was| self.before.is_above(was, then))

@@ -12,7 +12,8 @@ pub(crate) struct Fabric<'a> {
     pub(crate) switches: usize,
     /// Channels of a switch: its ports, and one past them that leads nowhere.
     pub(crate) stride: usize,
-    /// By channel: the next switch, or `nowhere`. A loop-back cable leads back to the switch itself.
+    /// By channel: the next switch, or `nowhere`. A loop-back cable leads back to the switch
+    /// itself.
     next: Vec<u16>,
 }
 
@@ -90,7 +91,8 @@ pub(super) fn stride(topology: &Topology) -> usize {
 pub(super) struct Blocks<'t> {
     tables: &'t Tables,
     switches: usize,
-    /// The page that was looked into last, of every table: looking them up costs as much as what is read of them.
+    /// The page that was looked into last, of every table: looking them up costs as much as what is
+    /// read of them.
     page: Option<usize>,
     pages: Vec<&'t Page>,
 }
@@ -105,8 +107,8 @@ impl<'t> Blocks<'t> {
         }
     }
 
-    /// Copies block `index` of every switch's table to `block`, one switch after the other, and a block
-    /// without a path for nowhere. LIDs that are not in `mask` have no path.
+    /// Copies block `index` of every switch's table to `block`, one switch after the other, and a
+    /// block without a path for nowhere. LIDs that are not in `mask` have no path.
     pub(super) fn gather(&mut self, (index, mask): (usize, u64), block: &mut Vec<u8>) {
         let page = index / PAGE_BLOCKS;
         if self.page != Some(page) {

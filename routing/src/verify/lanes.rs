@@ -1,8 +1,8 @@
 //! The channel dependency graph over (link, virtual lane).
 //!
-//! As for links alone, but a packet takes the lane that the switch maps its service level to, by the
-//! ports it comes in and goes out by. What a packet has for an SL is known from its source and its
-//! destination; where any SL will do, all sixteen are followed.
+//! As for links alone, but a packet takes the lane that the switch maps its service level to, by
+//! the ports it comes in and goes out by. What a packet has for an SL is known from its source and
+//! its destination; where any SL will do, all sixteen are followed.
 
 use rsm_ids::{Guid, PortNum};
 
@@ -26,8 +26,8 @@ pub struct LaneChannel {
 /// What tables do on the lanes they are made for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneReport {
-    /// (Link, lane) that can each wait for the next, and the last for the first; empty when there is
-    /// no such circle.
+    /// (Link, lane) that can each wait for the next, and the last for the first; empty when there
+    /// is no such circle.
     pub circle: Vec<LaneChannel>,
     /// Where a switch maps a packet to a lane that the routing does not claim to use, or drops it.
     pub astray: Option<LaneChannel>,
@@ -74,11 +74,11 @@ pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> Lane
     }
 }
 
-/// Whether switches may change from `old` to `new` in any order, one entry at a time, without a loop
-/// or a credit loop on the way, where both tables are made for `lanes`.
+/// Whether switches may change from `old` to `new` in any order, one entry at a time, without a
+/// loop or a credit loop on the way, where both tables are made for `lanes`.
 ///
-/// Both are by the switch numbers of `topology`, the fabric as it is now: entries of `old` that point
-/// to a link that has gone discard packets.
+/// Both are by the switch numbers of `topology`, the fabric as it is now: entries of `old` that
+/// point to a link that has gone discard packets.
 pub fn mixture_is_sound(topology: &Topology, old: &Tables, new: &Tables, lanes: &Lanes) -> bool {
     let mut graph = Graph::new(topology, lanes);
     let mut column = Column::default();
@@ -218,8 +218,8 @@ impl<'a> Graph<'a> {
         None
     }
 
-    /// Adds the packets to one LID; `ways` are the switches' table bytes for it, of which each switch
-    /// may follow any.
+    /// Adds the packets to one LID; `ways` are the switches' table bytes for it, of which each
+    /// switch may follow any.
     fn add(&mut self, destination: &Destination, ways: &[&[u8]], column: &mut Column) {
         self.follow_levels(destination, ways, column);
         column.lanes.clear();
@@ -290,8 +290,8 @@ impl<'a> Graph<'a> {
             .collect()
     }
 
-    /// The SLs of packets that start at a switch. Where levels are told by pair they are those of both
-    /// ways: what answers a packet has its SL (IBA 13.5.4).
+    /// The SLs of packets that start at a switch. Where levels are told by pair they are those of
+    /// both ways: what answers a packet has its SL (IBA 13.5.4).
     fn own_levels(&self, switch: usize, destination: &Destination) -> Set {
         let (from, to) = (SwitchIdx(switch as u32), destination.switch);
         let one = |level: Option<u8>| match level {

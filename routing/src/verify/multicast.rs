@@ -15,7 +15,8 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 pub struct MulticastReport {
     /// Multicast LIDs looked at.
     pub groups: usize,
-    /// No packet can go round in a circle, or come to a port twice: the links of each multicast LID form trees.
+    /// No packet can go round in a circle, or come to a port twice: the links of each multicast LID
+    /// form trees.
     pub loop_free: bool,
     /// Members of a part that do not get what another one of the part sends, each counted once.
     pub unreached: u64,
@@ -61,12 +62,13 @@ pub enum MulticastWitness {
     },
 }
 
-/// Checks the masks of trees against their members, and their dependencies together with those of the unicast
-/// `tables`.
+/// Checks the masks of trees against their members, and their dependencies together with those of
+/// the unicast `tables`.
 ///
-/// Only the trees of `looked_at` are looked at, if that is said: give it where all others follow the orientation, were proved
-/// without a fault, and have the links that they had then. With an `orientation` that the unicast tables are known to follow, trees that
-/// follow it as well need no further proof; all others are proved together.
+/// Only the trees of `looked_at` are looked at, if that is said: give it where all others follow
+/// the orientation, were proved without a fault, and have the links that they had then. With an
+/// `orientation` that the unicast tables are known to follow, trees that follow it as well need no
+/// further proof; all others are proved together.
 pub fn verify_multicast(
     topology: &Topology,
     tables: &Tables,
@@ -238,8 +240,8 @@ impl<'a> Walk<'a> {
             .collect()
     }
 
-    /// Whether what hangs together with `first` is a tree that has all of `part`, and passes on in each direction
-    /// what it has to.
+    /// Whether what hangs together with `first` is a tree that has all of `part`, and passes on in
+    /// each direction what it has to.
     fn check_part(
         &self,
         number: usize,
@@ -274,7 +276,8 @@ impl<'a> Walk<'a> {
             let above = counts.entry(from.peer).or_default();
             above.members += below.members;
             above.receivers += below.receivers;
-            // Whoever is behind the link has to be heard by those before it, and the other way round.
+            // Whoever is behind the link has to be heard by those before it, and the other way
+            // round.
             let up = below.members > 0 && whole.receivers > below.receivers;
             let down = below.receivers > 0 && whole.members > below.members;
             for (is_needed, at, port) in
@@ -288,8 +291,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Everything that hangs together with `first`, each switch after the one that it was met from, with the link
-    /// back to that.
+    /// Everything that hangs together with `first`, each switch after the one that it was met from,
+    /// with the link back to that.
     fn meet(
         &self,
         number: usize,

@@ -1,7 +1,7 @@
 //! The sums that a report is made from.
 //!
-//! All of them are over pairs of (a switch that packets start at, a LID they go to), so that what a few pairs give can be
-//! taken out and put in again.
+//! All of them are over pairs of (a switch that packets start at, a LID they go to), so that what a
+//! few pairs give can be taken out and put in again.
 
 use rsm_ids::PortNum;
 
@@ -20,7 +20,8 @@ pub struct Tally {
     pub(super) host_pairs: u64,
     /// By number of hops: (switch, LID)s whose packets arrive after that many.
     pub(super) hops: Vec<u64>,
-    /// By channel: paths of pairs of hosts. As many ports as there are LIDs, to as many LIDs, are fewer than 2^32.
+    /// By channel: paths of pairs of hosts. As many ports as there are LIDs, to as many LIDs, are
+    /// fewer than 2^32.
     pub(super) load: Vec<u32>,
 }
 
@@ -53,7 +54,8 @@ impl Tally {
         }
     }
 
-    /// Takes the sums over some of the pairs out, without the load. `None` when they were not in it.
+    /// Takes the sums over some of the pairs out, without the load. `None` when they were not in
+    /// it.
     pub(super) fn take_pairs(&mut self, other: &Tally) -> Option<()> {
         self.pairs = self.pairs.less(other.pairs)?;
         self.switch_pairs = self.switch_pairs.less(other.switch_pairs)?;
@@ -86,7 +88,8 @@ impl Tally {
         self.pairs.unreachable
     }
 
-    /// The report of tables with these sums that were found to be free of loops and of credit loops.
+    /// The report of tables with these sums that were found to be free of loops and of credit
+    /// loops.
     pub fn report(&self, topology: &Topology) -> Report {
         let paths: u64 = self.load.iter().copied().map(u64::from).sum();
         let links = topology.link_count() * 2;

@@ -1,7 +1,8 @@
 //! How to get from one set of tables to another without a loop or a credit loop on the way.
 //!
-//! Where both follow one order of the switches ([`stages_along`](super::stages_along)) that is told by pairs of entries.
-//! Where there is no such order, the dependencies of the mixture are looked at as a whole ([`stages`]).
+//! Where both follow one order of the switches ([`stages_along`](super::stages_along)) that is told
+//! by pairs of entries. Where there is no such order, the dependencies of the mixture are looked at
+//! as a whole ([`stages`]).
 
 use rsm_ids::PortNum;
 

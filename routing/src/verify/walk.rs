@@ -63,8 +63,9 @@ struct Known {
 /// No number of hops: more than any path has, which passes each switch once.
 const FAR: u16 = u16::MAX;
 
-/// How many bytes of what is known are kept, for each thread: that of 2,000 leaves among 4,000 switches. Where LIDs of
-/// one leaf follow each other one leaf would do; where the leaves take turns all of them are wanted.
+/// How many bytes of what is known are kept, for each thread: that of 2,000 leaves among 4,000
+/// switches. Where LIDs of one leaf follow each other one leaf would do; where the leaves take
+/// turns all of them are wanted.
 const KNOWN_BYTES: usize = 32 << 20;
 
 impl<'a, 'f> Walker<'a, 'f> {
@@ -252,8 +253,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// By channel: paths of pairs of hosts, where channels to nowhere carry nothing. And by number of hops: (switch, LID)s
-    /// whose packets arrived after that many.
+    /// By channel: paths of pairs of hosts, where channels to nowhere carry nothing. And by number
+    /// of hops: (switch, LID)s whose packets arrived after that many.
     pub(super) fn into_sums(mut self) -> (Vec<u32>, Vec<u64>) {
         for (channel, load) in self.load.iter_mut().enumerate() {
             if self.fabric.next(channel) == self.fabric.nowhere() {

@@ -128,8 +128,9 @@ impl Fabric {
     }
 }
 
-/// A parallel-ports generalised fat tree PGFT(h; m; w; p): each switch of level i has m[i] below it,
-/// each of level i - 1 has w[i] above it, over p[i] links each; hosts are level 0, with one link.
+/// A parallel-ports generalised fat tree PGFT(h; m; w; p): each switch of level i has m[i] below
+/// it, each of level i - 1 has w[i] above it, over p[i] links each; hosts are level 0, with one
+/// link.
 pub(crate) fn pgft(m: &[usize], w: &[usize], p: &[usize], lmc: u8) -> Topology {
     let levels = m.len();
     let mut fabric = Fabric::with_lmc(lmc);
@@ -177,8 +178,9 @@ pub(crate) fn ring(count: usize) -> Topology {
     fabric.build()
 }
 
-/// A mesh, or, in the dimensions that wrap, a torus: (size, whether it wraps) by dimension, and hosts at each
-/// switch. Switches are numbered with the last dimension running fastest; none of `missing` is there.
+/// A mesh, or, in the dimensions that wrap, a torus: (size, whether it wraps) by dimension, and
+/// hosts at each switch. Switches are numbered with the last dimension running fastest; none of
+/// `missing` is there.
 pub(crate) fn grid(dimensions: &[(usize, bool)], hosts: usize, missing: &[usize]) -> Topology {
     let count = dimensions.iter().map(|(size, _)| size).product();
     let mut fabric = Fabric::new();

@@ -55,7 +55,8 @@ fn assert_entries_exist(topology: &Topology, tables: &Tables) {
 
 #[test]
 fn two_leaves_and_two_spines_are_routed_by_the_book() {
-    // Leaves 0 and 1 with two hosts each, spines 2 and 3. LIDs 1..=4 are the switches', 5..=8 the hosts'.
+    // Leaves 0 and 1 with two hosts each, spines 2 and 3. LIDs 1..=4 are the switches', 5..=8 the
+    // hosts'.
     let mut fabric = Fabric::new();
     let switches = fabric.switches(4);
     for leaf in [0, 1] {
@@ -145,7 +146,8 @@ fn a_host_on_a_spine_does_not_turn_the_tree_over() {
     fabric.host(spines[1]);
     let topology = fabric.build();
     let report = assert_sound(&topology, &routed(EngineKind::UpDn, &topology).tables);
-    // 8 hosts of a leaf to 56 others over 4 spines: 112 on each link, and the storage host's on one.
+    // 8 hosts of a leaf to 56 others over 4 spines: 112 on each link, and the storage host's on
+    // one.
     assert!(report.load.max <= 112 + 8, "{:?}", report.load);
 }
 

@@ -1,4 +1,5 @@
-//! What `fabric-tree` promises beside soundness: balance in closed form, least change, and no memory of what is mended.
+//! What `fabric-tree` promises beside soundness: balance in closed form, least change, and no
+//! memory of what is mended.
 
 use crate::common;
 use crate::random;
@@ -65,8 +66,8 @@ fn path(
     None
 }
 
-/// The most packets that meet on a link between switches when every host sends to the one `step` places on, for every
-/// step; hosts stand in the order of their LIDs.
+/// The most packets that meet on a link between switches when every host sends to the one `step`
+/// places on, for every step; hosts stand in the order of their LIDs.
 fn worst_shift(topology: &Topology, tables: &Tables) -> usize {
     let mut hosts: Vec<(Lid, SwitchIdx)> = topology
         .destinations()
@@ -159,7 +160,8 @@ fn where_the_closed_form_is_uneven_the_fullest_links_are_relieved() {
         "{}",
         routing.reason
     );
-    // The leaf with 12 of all 71 hosts has five links, and these carry no less whatever the tables are.
+    // The leaf with 12 of all 71 hosts has five links, and these carry no less whatever the tables
+    // are.
     let least = 12 * (71 - 12) / 5;
     let fullest = quality.paths.max;
     assert!(
@@ -258,8 +260,8 @@ fn a_leaf_that_lacks_hosts_when_first_seen_is_numbered_as_if_it_had_them() {
 
 #[test]
 fn categories_are_balanced_each_on_its_own() {
-    // On each of 4 leaves every other port is a storage target: by one numbering all of them would go up by every other
-    // spine.
+    // On each of 4 leaves every other port is a storage target: by one numbering all of them would
+    // go up by every other spine.
     let mut fabric = Fabric::new();
     let leaves = fabric.switches(4);
     let spines = fabric.switches(4);
@@ -294,7 +296,8 @@ fn categories_are_balanced_each_on_its_own() {
     assert_eq!(counts.into_values().collect::<Vec<_>>(), [3, 3, 3, 3]);
 }
 
-/// 4 leaves with 4 hosts and 4 spines; the hosts of every other leaf are cabled from the last port on.
+/// 4 leaves with 4 hosts and 4 spines; the hosts of every other leaf are cabled from the last port
+/// on.
 fn crosswise() -> (Topology, Vec<Guid>) {
     let mut fabric = Fabric::new();
     let leaves = fabric.switches(4);
@@ -428,7 +431,8 @@ fn auto_takes_it_where_there_are_ranks() {
     assert_eq!(auto(&common::ring(8)).engine, "updn");
 }
 
-/// Categories and numbers for some destinations, by the bits of `seed`; none at all for an even one.
+/// Categories and numbers for some destinations, by the bits of `seed`; none at all for an even
+/// one.
 fn said_of(topology: &Topology, seed: u64) -> Options {
     if seed.is_multiple_of(2) {
         return Options::default();
@@ -459,7 +463,8 @@ proptest! {
         assert_sound(&topology, &routed_as(&topology, None, &said).tables);
     }
 
-    /// Faults and repairs in any order: sound on the way, no more changed than must be, and only what is missing counts.
+    /// Faults and repairs in any order: sound on the way, no more changed than must be, and only
+    /// what is missing counts.
     #[test]
     fn what_happened_in_between_leaves_no_trace(
         plan in random::any_fabric(),

@@ -297,7 +297,8 @@ fn a_broken_link_moves_what_hung_on_it() {
         let new = &trees.by_mlid[mlid];
         if old.mask(leaf).contains(broken) {
             moved += 1;
-            // The leaf, the switch it hung on and the one it hangs on now, and the way up from there.
+            // The leaf, the switch it hung on and the one it hangs on now, and the way up from
+            // there.
             assert!((2..=5).contains(&changed(old, new).len()));
         } else {
             assert_eq!(old, new, "{mlid:?} had nothing to do with it");
@@ -376,7 +377,8 @@ fn a_ring_by_minhop_gets_a_tree_where_it_has_no_order() {
     assert!(!report.credit_loop_free);
 }
 
-/// Shortest ways that close no circle, and go down and up again by the order that is guessed for them.
+/// Shortest ways that close no circle, and go down and up again by the order that is guessed for
+/// them.
 #[test]
 fn a_tree_is_searched_for_where_routes_have_another_order() {
     // Three switches in a line, the lowest in the middle: nobody is above both ends.
@@ -567,7 +569,8 @@ proptest! {
         }
     }
 
-    /// Joins and leaves one after the other: each tree is sound, and whoever stays keeps what the top allows.
+    /// Joins and leaves one after the other: each tree is sound, and whoever stays keeps what the
+    /// top allows.
     #[test]
     fn trees_follow_their_members(fabric in random::broken_tree(), choices in choices()) {
         let bed = Bed::ranked(fabric.build());

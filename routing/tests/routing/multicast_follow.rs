@@ -1,4 +1,5 @@
-//! Trees found by what changed are those that planning as a whole finds, whatever happens to fabric and groups.
+//! Trees found by what changed are those that planning as a whole finds, whatever happens to fabric
+//! and groups.
 
 use crate::common;
 use crate::random;

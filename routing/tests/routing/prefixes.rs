@@ -1,5 +1,5 @@
-//! While a fabric changes from one set of tables to another, switch by switch and block by block, in whatever order the
-//! answers come: no loop and no credit loop, at no moment.
+//! While a fabric changes from one set of tables to another, switch by switch and block by block,
+//! in whatever order the answers come: no loop and no credit loop, at no moment.
 
 use crate::common;
 use crate::random;
@@ -75,7 +75,8 @@ fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
     }
 }
 
-/// Whatever switches hold of two stages that follow each other, packets that arrived at first arrive.
+/// Whatever switches hold of two stages that follow each other, packets that arrived at first
+/// arrive.
 fn assert_delivery_kept(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
     let mut random = Random(seed | 1);
     let mut before = old;
@@ -171,7 +172,8 @@ fn trees_lose_and_regain_links_and_switches() {
 
 #[test]
 fn what_hosts_use_is_written_at_once() {
-    // Packets of hosts need no entry that has to wait: one broken link is gone around in the first stage.
+    // Packets of hosts need no entry that has to wait: one broken link is gone around in the first
+    // stage.
     let whole = pgft(&[4, 4, 4], &[1, 4, 4], &[1, 1, 1], 0);
     let first = routed(EngineKind::FabricTree, &whole, None);
     let cables = whole.cables();

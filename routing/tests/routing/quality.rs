@@ -1,5 +1,5 @@
-//! Judgements: hand-computed ones of small fabrics, an oracle that follows one packet at a time, and
-//! what published figures promise of fat trees.
+//! Judgements: hand-computed ones of small fabrics, an oracle that follows one packet at a time,
+//! and what published figures promise of fat trees.
 
 use crate::common;
 use crate::random;

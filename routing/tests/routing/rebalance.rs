@@ -1,4 +1,5 @@
-//! Load is taken off the fullest links while parts are missing: in small steps, each of them sound, and all of it goes back.
+//! Load is taken off the fullest links while parts are missing: in small steps, each of them sound,
+//! and all of it goes back.
 
 use crate::common;
 use crate::random;
@@ -29,7 +30,8 @@ fn proved<'a>(topology: &'a Topology, routing: &Routing) -> Verified<'a> {
     proof
 }
 
-/// Whether no packet goes up after it went down, by the ranking. What cannot be ranked may do without.
+/// Whether no packet goes up after it went down, by the ranking. What cannot be ranked may do
+/// without.
 fn follows(topology: &Topology, routing: &Routing, proof: &Verified<'_>) -> bool {
     let order = Orientation::of(topology, routing.ranking.as_ref().unwrap()).unwrap();
     let is_above = |high, low| order.is_above(high, low);

@@ -298,7 +298,8 @@ proptest! {
             prop_assert!(changes.len() <= 2);
             let followed = one.follow(&changes).unwrap();
             prop_assert_eq!(&followed, &cut);
-            // Both name the switches that the cable was between, and nothing is known of topologies made apart.
+            // Both name the switches that the cable was between, and nothing is known of topologies
+            // made apart.
             let ends: Vec<Guid> = changes.keys().copied().collect();
             prop_assert_eq!(followed.changes_since(one.id()), Some(&ends[..]));
             prop_assert_eq!(cut.changes_since(one.id()), Some(&ends[..]));

@@ -57,7 +57,8 @@ fn pairs_are_counted_by_kind_and_part() {
 
 #[test]
 fn load_counts_every_hop_where_two_ways_are_equally_short() {
-    // A ring of four: two hosts on one switch, one on that across, sent to over different neighbours.
+    // A ring of four: two hosts on one switch, one on that across, sent to over different
+    // neighbours.
     let plan = random::Plan {
         switches: 4,
         links: vec![

@@ -1,4 +1,5 @@
-//! The proof by what changed says what the proof of everything says, number for number, or that it cannot tell.
+//! The proof by what changed says what the proof of everything says, number for number, or that it
+//! cannot tell.
 
 use crate::common;
 use crate::random;

@@ -18,8 +18,9 @@ use crate::daemon::FabricSpec;
 
 /// A subnet manager for InfiniBand.
 ///
-/// Without a subcommand it manages a fabric until it is stopped: through the first active InfiniBand port of this host, or
-/// whatever --fabric names. SIGHUP reads the configuration again and sweeps, SIGTERM ends it.
+/// Without a subcommand it manages a fabric until it is stopped: through the first active
+/// InfiniBand port of this host, or whatever --fabric names. SIGHUP reads the configuration again
+/// and sweeps, SIGTERM ends it.
 #[derive(Parser, Debug)]
 #[command(name = "rsm", version, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub struct Cli {
@@ -39,13 +40,16 @@ Examples:
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Route a fabric from a file or a generator, prove the routes, and say how long it took; nothing is managed
+    /// Route a fabric from a file or a generator, prove the routes, and say how long it took;
+    /// nothing is managed
     Plan(plan::PlanArgs),
-    /// Join what GPU hosts say of themselves with a fabric from a file or a generator: rails, hints, findings, files
+    /// Join what GPU hosts say of themselves with a fabric from a file or a generator: rails,
+    /// hints, findings, files
     Gpu(gpu::GpuArgs),
     /// Write a generated fabric in ibnetdiscover's format, which ibsim loads
     Generate(generate::GenerateArgs),
-    /// Check a configuration (rsm's own, opensm.conf, guid2lid or a list of root GUIDs) without using it
+    /// Check a configuration (rsm's own, opensm.conf, guid2lid or a list of root GUIDs) without
+    /// using it
     CheckConfig(check_config::CheckArgs),
     /// Simulate a fabric for other programs, or run one there
     #[command(subcommand)]
@@ -76,11 +80,12 @@ struct ServeArgs {
     /// The fabric: umad, umad:CA, umad:CA:PORT, sim:GENERATOR or sim:FILE
     #[arg(long, default_value = "umad", value_name = "FABRIC")]
     fabric: FabricSpec,
-    /// Bring the subnet up once, report, and end: exit code 0 when every reachable port is Active, 1 otherwise
+    /// Bring the subnet up once, report, and end: exit code 0 when every reachable port is Active,
+    /// 1 otherwise
     #[arg(long)]
     once: bool,
-    /// Ask only, plan, print what would be set and end: exit code 0 when nothing would be, 3 when something would; `=full` prints
-    /// every Set with what it changes
+    /// Ask only, plan, print what would be set and end: exit code 0 when nothing would be, 3 when
+    /// something would; `=full` prints every Set with what it changes
     #[arg(
         long,
         value_enum,
@@ -106,7 +111,8 @@ struct ServeArgs {
     /// The definitions of partitions, in the format of OpenSM's partitions.conf
     #[arg(long, value_name = "FILE")]
     partitions: Option<PathBuf>,
-    /// The routing engine: auto, fabric-tree, updn, dnup, minhop, dor, torus, dragonfly+, nue, dfsssp or file
+    /// The routing engine: auto, fabric-tree, updn, dnup, minhop, dor, torus, dragonfly+, nue,
+    /// dfsssp or file
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
     /// Accept routes that can deadlock the fabric (minhop on anything but a tree)

@@ -88,7 +88,8 @@ fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Re
     })
 }
 
-/// A simulated fabric, or a single pass: nothing is worth being remembered unless a directory is named.
+/// A simulated fabric, or a single pass: nothing is worth being remembered unless a directory is
+/// named.
 fn is_passing(args: &ServeArgs) -> bool {
     args.once || matches!(args.fabric, FabricSpec::Sim(_))
 }

@@ -30,8 +30,8 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(super) struct ServeArgs {
-    /// A file in ibnetdiscover's format, or a generator such as superpod or fat-tree:k=4,levels=3; with ,devices=… for devices
-    /// that do things in their own way (listed by rsm generate)
+    /// A file in ibnetdiscover's format, or a generator such as superpod or fat-tree:k=4,levels=3;
+    /// with ,devices=… for devices that do things in their own way (listed by rsm generate)
     fabric: String,
     /// The socket that programs reach it by
     #[arg(long, env = SOCKET_VARIABLE, default_value_os_t = default_socket(), value_name = "PATH")]

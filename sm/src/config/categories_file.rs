@@ -1,5 +1,5 @@
-//! Reads the file that says what ports are for: on each line a port GUID and a category, `#` begins a comment. What follows
-//! on the line is a name for people.
+//! Reads the file that says what ports are for: on each line a port GUID and a category, `#` begins
+//! a comment. What follows on the line is a name for people.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use rsm_routing::engine::{Categories, Category};
 
 use super::finding::{Finding, Findings, Severity};
 
-/// The categories of a file, and what is to be said about it. Of use only if no finding is an error: a port in the wrong
-/// category disturbs the traffic of all others.
+/// The categories of a file, and what is to be said about it. Of use only if no finding is an
+/// error: a port in the wrong category disturbs the traffic of all others.
 pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<Finding>) {
     let mut findings = Findings::new(file, text);
     let mut categories = Categories::new();

@@ -48,7 +48,8 @@ pub(super) enum Kind {
         min: u64,
         max: u64,
     },
-    /// The same, usually written in hexadecimal; also as a string, because TOML's integers end at 2^63.
+    /// The same, usually written in hexadecimal; also as a string, because TOML's integers end at
+    /// 2^63.
     Hexadecimal {
         min: u64,
         max: u64,
@@ -307,8 +308,8 @@ impl Field {
 }
 
 impl Kind {
-    /// What is given, with the digits of a number read; a number out of range is refused, and a number as well where none
-    /// is taken.
+    /// What is given, with the digits of a number read; a number out of range is refused, and a
+    /// number as well where none is taken.
     fn read(self, given: Given<'_>) -> Result<Given<'_>, Refused> {
         let (min, max, number) = match (self, given) {
             (Kind::Number { min, max }, Given::Number(number)) => (min, max, number),

@@ -61,7 +61,8 @@ pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
             drop(format!("port {guid} has an entry before this one"));
             continue;
         }
-        // Claims do not overlap, so only the last that begins at or before this one's end can meet it.
+        // Claims do not overlap, so only the last that begins at or before this one's end can meet
+        // it.
         let before = taken.range(..=last).next_back();
         if let Some((_, &(_, other))) = before.filter(|(_, (end, _))| *end >= first) {
             drop(format!("port {other} has one of these LIDs"));

@@ -35,7 +35,8 @@ pub(super) enum Convert {
 
 const UNSET: &str = "(null)";
 
-/// A key of OpenSM's that is not recommended any more: if it is TRUE, `part_enforce` does not count.
+/// A key of OpenSM's that is not recommended any more: if it is TRUE, `part_enforce` does not
+/// count.
 const NO_ENFORCEMENT: &str = "no_partition_enforcement";
 
 /// Reads `text`; the configuration is of use only if no finding is an error.

@@ -1,4 +1,5 @@
-//! Every key there is: [`Config`], reading, the sample and the messages are all made from this table.
+//! Every key there is: [`Config`], reading, the sample and the messages are all made from this
+//! table.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -45,9 +46,10 @@ macro_rules! opensm {
     };
 }
 
-/// Declares the sections, and of each its keys: text for the operator and for readers of the code, name, type and default;
-/// then, where it needs it, the numbers that it takes, an example for a key that is not set by default, and OpenSM's
-/// name for it with how its values become ours. What follows without a key is in the section, and not in files.
+/// Declares the sections, and of each its keys: text for the operator and for readers of the code,
+/// name, type and default; then, where it needs it, the numbers that it takes, an example for a key
+/// that is not set by default, and OpenSM's name for it with how its values become ours. What
+/// follows without a key is in the section, and not in files.
 macro_rules! sections {
     ($(
         #[doc = $about:literal]
@@ -137,9 +139,9 @@ sections! {
         /// Service level on which nodes reach the subnet manager.
         sm_sl: u8 = 0, takes number(0, 15), opensm "sm_sl" as Number;
 
-        /// Whose forwarding tables are written anew although they read back right, and whose adaptive routing
-        /// is turned off: `auto`: switches that another manager left routing adaptively; `rewrite`: also all
-        /// whose last manager was another; `trust`: none.
+        /// Whose forwarding tables are written anew although they read back right, and whose
+        /// adaptive routing is turned off: `auto`: switches that another manager left routing
+        /// adaptively; `rewrite`: also all whose last manager was another; `trust`: none.
         takeover: Takeover = Takeover::Auto;
     }
 
@@ -157,8 +159,8 @@ sections! {
         /// The longest wait for an answer.
         timeout_ceiling_ms: u32 = 1_000, takes number(1, MINUTE_MS);
 
-        /// The most requests on the way at once; fewer while the fabric does not keep up. More than 96 do not fit
-        /// into the queue that Linux has for management.
+        /// The most requests on the way at once; fewer while the fabric does not keep up. More than
+        /// 96 do not fit into the queue that Linux has for management.
         // ibsim stops for good at some 160.
         window: u32 = 96, takes number(4, ClientConfig::UMAD_WINDOW as u64);
 
@@ -230,8 +232,9 @@ sections! {
         // PortInfo.LinkSpeedExtEnabled.
         force_speed_ext: Option<u8> = None, takes number(1, 31), example "31", opensm "force_link_speed_ext" as Mask(31);
 
-        /// Whether an active link whose MTU or number of VLs is not as planned is taken down and up again, one
-        /// link at a time and each once: they only change while a link is down. Otherwise that is a finding.
+        /// Whether an active link whose MTU or number of VLs is not as planned is taken down and up
+        /// again, one link at a time and each once: they only change while a link is down.
+        /// Otherwise that is a finding.
         bounce: bool = false;
     }
 
@@ -243,33 +246,37 @@ sections! {
         /// The switches at the top, a GUID on each line. Not set: found from the graph.
         root_guid_file: Option<PathBuf> = None, example "\"/etc/rsm/roots\"", opensm "root_guid_file" as Path;
 
-        /// The tables that the engine `file` takes: OpenSM's dump, or what ibroute and dump_fts print.
+        /// The tables that the engine `file` takes: OpenSM's dump, or what ibroute and dump_fts
+        /// print.
         tables_file: Option<PathBuf> = None, example "\"/var/log/opensm-lfts.dump\"", opensm "lfts_file" as Path;
 
-        /// What ports are for: on each line a port GUID and compute, storage or management. Each kind is
-        /// spread on its own (fabric-tree). Others are for computing, unless GPU hosts tell otherwise.
+        /// What ports are for: on each line a port GUID and compute, storage or management. Each
+        /// kind is spread on its own (fabric-tree). Others are for computing, unless GPU hosts tell
+        /// otherwise.
         categories_file: Option<PathBuf> = None, example "\"/etc/rsm/categories\"";
 
-        /// Whether the ports of hosts that have several are spread in the order of hosts and rails, so that
-        /// rings, trees and shifts meet on no link (fabric-tree). Found from names and cables where GPU
-        /// hosts told nothing.
+        /// Whether the ports of hosts that have several are spread in the order of hosts and rails,
+        /// so that rings, trees and shifts meet on no link (fabric-tree). Found from names and
+        /// cables where GPU hosts told nothing.
         rails: bool = true;
 
-        /// When a fault has stayed for so long without another change, load is taken off the links that it
-        /// made the fullest, in small steps; when it is mended all goes back (fabric-tree). Zero: never.
+        /// When a fault has stayed for so long without another change, load is taken off the links
+        /// that it made the fullest, in small steps; when it is mended all goes back (fabric-tree).
+        /// Zero: never.
         rebalance_after_ms: u32 = 30_000, takes number(0, HOUR_MS);
 
         /// How many blocks of forwarding tables, each an SMP, one such step may write.
         rebalance_blocks: u32 = 256, takes number(1, 1_000_000);
     } without a key {
-        /// What the engines declare themselves, each a key of this section; see [`Engine::options`](rsm_routing::engine::Engine::options).
+        /// What the engines declare themselves, each a key of this section; see
+        /// [`Engine::options`](rsm_routing::engine::Engine::options).
         engine_options: EngineOptions = EngineOptions::default();
     }
 
     /// Who may talk to whom.
     partitions: PartitionConfig {
-        /// The file that defines them, in OpenSM's format. Not set: every port is a full member of the
-        /// default partition.
+        /// The file that defines them, in OpenSM's format. Not set: every port is a full member of
+        /// the default partition.
         file: Option<PathBuf> = None, example "\"/etc/rsm/partitions.conf\"", opensm "partition_config_file" as Path;
 
         /// Where switches drop what has another P_Key than the CA or router at the port: what comes
@@ -280,7 +287,8 @@ sections! {
         /// membership of `both` in the file counts as full.
         allow_both: bool = false, opensm "allow_both_pkeys" as Flag;
     } without a key {
-        /// Whether it is as well if there is no such file: OpenSM writes the name of one into every configuration.
+        /// Whether it is as well if there is no such file: OpenSM writes the name of one into every
+        /// configuration.
         file_may_be_missing: bool = false;
     }
 
@@ -301,9 +309,9 @@ sections! {
         /// Where reading is served over TCP. Empty: nowhere.
         listen: Option<SocketAddr> = Some(SocketAddr::from(([127, 0, 0, 1], 50_051))), example "\"127.0.0.1:50051\"";
 
-        /// The Unix socket that serves everything. Not set: rsm.sock in the folder of --state-dir, or
-        /// where that is not given in the first of the places where rsmctl looks that can be written to:
-        /// /run/rsm, $XDG_RUNTIME_DIR/rsm, /var/lib/rsm and so on.
+        /// The Unix socket that serves everything. Not set: rsm.sock in the folder of --state-dir,
+        /// or where that is not given in the first of the places where rsmctl looks that can be
+        /// written to: /run/rsm, $XDG_RUNTIME_DIR/rsm, /var/lib/rsm and so on.
         socket: Option<PathBuf> = None, example "\"/run/rsm/rsm.sock\"";
 
         /// Whether `listen` serves everything, too, to anybody who can reach it.

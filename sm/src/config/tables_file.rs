@@ -7,8 +7,8 @@ use rsm_routing::lfts::{self, Dump};
 use super::finding::{Finding, Severity};
 use super::load::ConfigError;
 
-/// The largest file of forwarding tables that is read, in bytes: OpenSM's dump of 3,456 hosts and 720 switches has a
-/// quarter of it.
+/// The largest file of forwarding tables that is read, in bytes: OpenSM's dump of 3,456 hosts and
+/// 720 switches has a quarter of it.
 const TABLES_MAX: u64 = 1 << 30;
 
 /// Reads a file of forwarding tables; see [`lfts`].

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Which forwarding tables are written anew where another manager may have left others in force than those read back.
+/// Which forwarding tables are written anew where another manager may have left others in force
+/// than those read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Takeover {
     /// Those of switches that route adaptively.
@@ -28,9 +29,9 @@ impl Takeover {
     }
 }
 
-/// At which side of its ports that lead to a CA or router a switch drops packets whose P_Key the port does not have (IBA
-/// 14.2.5.6). It does not where every port is a full member of the default partition and of no other: nothing would be
-/// dropped.
+/// At which side of its ports that lead to a CA or router a switch drops packets whose P_Key the
+/// port does not have (IBA 14.2.5.6). It does not where every port is a full member of the default
+/// partition and of no other: nothing would be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Enforcement {
     /// What comes in and what goes out.

@@ -17,7 +17,8 @@ use crate::sweep::Query;
 use crate::sweep::inventory::PortKey;
 
 impl Core {
-    /// Ends a pass: its cost is recorded, its result published, what failed is scheduled to be repaired.
+    /// Ends a pass: its cost is recorded, its result published, what failed is scheduled to be
+    /// repaired.
     pub(super) fn conclude(&mut self, pushed: Pushed, failed: &[Guid], now: Time) {
         self.stage = Stage::Idle;
         let is_multicast = self.pass == Pass::Multicast;

@@ -1,8 +1,8 @@
 //! Keeping a flapping link out of the routes until it is quiet.
 //!
-//! A link that changed its state a number of times within a window is kept out of the routes until it has not
-//! changed for the hold time. Only links between switches are damped: to keep out a host's only link would cut off the
-//! host, which nobody asked for.
+//! A link that changed its state a number of times within a window is kept out of the routes until
+//! it has not changed for the hold time. Only links between switches are damped: to keep out a
+//! host's only link would cut off the host, which nobody asked for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -100,7 +100,8 @@ impl Damping {
     }
 }
 
-/// Links between switches that came, went or were retrained since the last model count as having flapped.
+/// Links between switches that came, went or were retrained since the last model count as having
+/// flapped.
 pub(super) fn count_flaps(
     damping: &mut Damping,
     delta: &Delta,

@@ -1,4 +1,5 @@
-//! What readings say of ports that may not hold what was set, of links with another MTU, and of devices that refuse Sets.
+//! What readings say of ports that may not hold what was set, of links with another MTU, and of
+//! devices that refuse Sets.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,13 @@ use crate::plan::ports::{FieldMask, LinkMismatch};
 use crate::sweep::doubts::{Doubt, Reading};
 use crate::sweep::inventory::PortKey;
 
-/// Links with another MTU or number of VLs that are named one by one; a wrong setting makes thousands.
+/// Links with another MTU or number of VLs that are named one by one; a wrong setting makes
+/// thousands.
 const MISMATCHES_SHOWN: usize = 16;
 
 impl Core {
-    /// Ports to be read because answers to Sets left open what they hold: one of each kind of device, unless it is about
-    /// fields that no kind of device does without.
+    /// Ports to be read because answers to Sets left open what they hold: one of each kind of
+    /// device, unless it is about fields that no kind of device does without.
     pub(super) fn ports_in_doubt(&self) -> Vec<PortKey> {
         let mut kinds = BTreeSet::new();
         let unread = self
@@ -32,7 +34,8 @@ impl Core {
         chosen.map(|(key, _)| key).collect()
     }
 
-    /// Ends the doubts that readings answer. Returns whether there were any, so that what follows has to be done.
+    /// Ends the doubts that readings answer. Returns whether there were any, so that what follows
+    /// has to be done.
     pub(super) fn settle_readings(&mut self) -> bool {
         let doubts = self.inventory.doubts.iter();
         let read: Vec<(PortKey, Doubt)> = doubts
@@ -51,7 +54,8 @@ impl Core {
             let open = doubt.fields.differing(&doubt.asked, info);
             let is_reached = reached(&doubt.asked, info);
             let essential = open.and(FieldMask::ESSENTIAL);
-            // A port that was reset since holds nothing of what was set, and says nothing of its kind.
+            // A port that was reset since holds nothing of what was set, and says nothing of its
+            // kind.
             let was_reset = info.lid() != doubt.asked.lid() || falls_short(key, info);
             if !was_reset {
                 learned |= self.not_kept.learn(kind, open);
@@ -68,8 +72,8 @@ impl Core {
         !read.is_empty()
     }
 
-    /// Takes note of what is about to be written: ports that no longer differ are in no doubt, and links that carry data as
-    /// planned may be bounced again another day.
+    /// Takes note of what is about to be written: ports that no longer differ are in no doubt, and
+    /// links that carry data as planned may be bounced again another day.
     pub(super) fn note_changes(&mut self, changes: &Changes) {
         self.mismatches.clone_from(&changes.mismatches);
         let doubts = &mut self.inventory.doubts;

@@ -14,8 +14,9 @@ use crate::plan::Plan;
 use crate::push::rehearse;
 
 impl Core {
-    /// The model of what the sweep found. A dry run plans as if this manager ran where the master does, so that MasterSMLID,
-    /// which every takeover changes, does not hide what else would be changed.
+    /// The model of what the sweep found. A dry run plans as if this manager ran where the master
+    /// does, so that MasterSMLID, which every takeover changes, does not hide what else would be
+    /// changed.
     pub(super) fn model_to_plan(&mut self) -> Arc<Fabric> {
         let fabric = self.model();
         if self.config.mode != Mode::DryRun {

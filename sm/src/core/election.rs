@@ -31,13 +31,15 @@ use super::role::{self, Other, Role};
 use super::stage::Stage;
 use crate::sweep::inventory::PortKey;
 
-/// How long a manager that did not take the subnet over is left alone: it is asked again, but not at the end of every sweep.
+/// How long a manager that did not take the subnet over is left alone: it is asked again, but not
+/// at the end of every sweep.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 /// What is remembered between sweeps of the dealings with other managers.
 #[derive(Default, Debug)]
 pub(super) struct Election {
-    /// Who has just handed over: until the next sweep has seen it, what it last said of itself does not count.
+    /// Who has just handed over: until the next sweep has seen it, what it last said of itself does
+    /// not count.
     pub(super) predecessor: Option<Guid>,
     /// Who did not want the subnet, and until when it is not asked again.
     refused: Option<(Guid, Time)>,
@@ -47,7 +49,8 @@ pub(super) struct Election {
     pub(super) inquiry: Option<Box<Inquiry>>,
     /// Something showed another master since the last inquiry.
     pub(super) suspicion: Option<Suspicion>,
-    /// Devices that were sent Sets whose answers are not waited for any more: they are read before anything else is set.
+    /// Devices that were sent Sets whose answers are not waited for any more: they are read before
+    /// anything else is set.
     pub(super) unsure: BTreeSet<Guid>,
     /// Other masters, over which this one has precedence, that have not handed over yet.
     pub(super) rivals: Vec<Other>,
@@ -114,7 +117,8 @@ impl Core {
         }
     }
 
-    /// Whether an order is one that this sender may give, and that means something to what this manager is now.
+    /// Whether an order is one that this sender may give, and that means something to what this
+    /// manager is now.
     fn may_order(&self, control: SmControl, sender: &SmInfo) -> bool {
         let giver = match control {
             SmControl::ACKNOWLEDGE => SmState::Standby,
@@ -138,7 +142,8 @@ impl Core {
                 let name = known
                     .as_ref()
                     .map_or_else(|| sender.to_string(), |o| o.name.clone());
-                // A master in doubt has its answer: whoever is master gives the subnet to this manager.
+                // A master in doubt has its answer: whoever is master gives the subnet to this
+                // manager.
                 let in_doubt = self.election.inquiry.is_some();
                 self.drop_inquiry();
                 if in_doubt {
@@ -165,7 +170,8 @@ impl Core {
         }
     }
 
-    /// Begins to hand the subnet over, unless that was tried in vain a short time ago. Returns whether it did.
+    /// Begins to hand the subnet over, unless that was tried in vain a short time ago. Returns
+    /// whether it did.
     pub(super) fn hand_over(&mut self, to: Other, now: Time) -> bool {
         let refused = self
             .election
@@ -214,8 +220,8 @@ impl Core {
         }
     }
 
-    /// Has a master that this manager has precedence over look at it: it learns of no other change of a priority
-    /// (IBA 14.4.1, trap 144).
+    /// Has a master that this manager has precedence over look at it: it learns of no other change
+    /// of a priority (IBA 14.4.1, trap 144).
     pub(super) fn draw_attention(&mut self, master: &Other) {
         let own = self.local_port();
         let Some(own) = own.filter(|_| {

@@ -39,8 +39,8 @@ pub enum Event {
         /// What became of it.
         outcome: Outcome,
     },
-    /// Who takes part in multicast has changed, or became known. Before the first time multicast tables are left as
-    /// they are.
+    /// Who takes part in multicast has changed, or became known. Before the first time multicast
+    /// tables are left as they are.
     Groups(Arc<GroupSet>),
     /// Ports are to have other names beside their own.
     Guids(Arc<AliasGuids>),
@@ -48,8 +48,8 @@ pub enum Event {
     GpuHosts(Arc<Inventory>),
     /// The hosts behind these ports have lost what they registered, and are to register anew.
     Reregister(BTreeSet<Guid>),
-    /// This process did not run for this long until now: it was stopped, or its machine was. Given before anything that
-    /// arrived or became due meanwhile.
+    /// This process did not run for this long until now: it was stopped, or its machine was. Given
+    /// before anything that arrived or became due meanwhile.
     Paused(Duration),
     /// Somebody wants something.
     Command(Command),
@@ -65,7 +65,8 @@ pub enum Command {
         /// Told with [`Effect::Done`] when the hardware holds the resulting plan.
         ticket: Ticket,
     },
-    /// Sweep everything and write every block of every linear forwarding table, whatever switches read back.
+    /// Sweep everything and write every block of every linear forwarding table, whatever switches
+    /// read back.
     Rewrite {
         /// Told with [`Effect::Done`] when the hardware holds the resulting plan.
         ticket: Ticket,
@@ -74,11 +75,12 @@ pub enum Command {
     Engine {
         /// Which one.
         engine: EngineKind,
-        /// Told with [`Effect::Done`] when its tables are in force, or [`Effect::Declined`] when they do not stand the
-        /// proof and everything stays as it is.
+        /// Told with [`Effect::Done`] when its tables are in force, or [`Effect::Declined`] when
+        /// they do not stand the proof and everything stays as it is.
         ticket: Ticket,
     },
-    /// The one who waits for `ticket` does not any more: what was not begun for it alone is not begun.
+    /// The one who waits for `ticket` does not any more: what was not begun for it alone is not
+    /// begun.
     Withdraw {
         /// From the command before.
         ticket: Ticket,
@@ -107,10 +109,11 @@ pub enum Effect {
     },
     /// Compute a plan, and bring it back as [`Event::Planned`].
     Plan(Box<Job>),
-    /// Answer hosts from this until the next [`Effect::Publish`]. It comes before the first Set of the push that makes it
-    /// true, so that a port that goes Active finds an SA that knows it.
+    /// Answer hosts from this until the next [`Effect::Publish`]. It comes before the first Set of
+    /// the push that makes it true, so that a port that goes Active finds an SA that knows it.
     Serve(Arc<Forthcoming>),
-    /// What would be set, in this order, if this were no dry run ([`Mode::DryRun`](super::Mode::DryRun)).
+    /// What would be set, in this order, if this were no dry run
+    /// ([`Mode::DryRun`](super::Mode::DryRun)).
     Foreseen(Vec<Foreseen>),
     /// Show this to readers from now on.
     Publish(Arc<Snapshot>),

@@ -53,7 +53,8 @@ impl Core {
         }
     }
 
-    /// The local link trained again. The switch there may have been reset, and cannot report it: it has no way to this port.
+    /// The local link trained again. The switch there may have been reset, and cannot report it: it
+    /// has no way to this port.
     fn on_retrained(&mut self, now: Time) {
         let Some(local) = self.inventory.local else {
             return;
@@ -75,7 +76,8 @@ impl Core {
         self.work.regroup();
     }
 
-    /// Looks at every port that is not as it is to be: what is written is what differs from what was read.
+    /// Looks at every port that is not as it is to be: what is written is what differs from what
+    /// was read.
     pub(super) fn on_guids(&mut self, guids: Arc<AliasGuids>) {
         self.inventory.named |= !guids.by_port.is_empty();
         self.inventory.alias_guids = guids;
@@ -126,7 +128,8 @@ impl Core {
                 self.config = *config;
                 self.refused.clear();
                 self.damping.configure(self.config.damping);
-                // What a device did not keep under the old settings, or refused with its old firmware, is tried once more.
+                // What a device did not keep under the old settings, or refused with its old
+                // firmware, is tried once more.
                 self.not_kept = NotKept::default();
                 self.inventory.habits = DeviceHabits::default();
                 self.judged = Mark::default();

@@ -28,8 +28,8 @@ impl Core {
         self.expect(&delta, new, now);
     }
 
-    /// Has what is there now remembered. That costs a row of each node, so that it waits for the end of a pass, when ports
-    /// have the state that they keep.
+    /// Has what is there now remembered. That costs a row of each node, so that it waits for the
+    /// end of a pass, when ports have the state that they keep.
     pub(super) fn remember_cabling(&mut self) {
         self.cabling_changed = false;
         self.kept_cabling = Cabling {

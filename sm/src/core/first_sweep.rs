@@ -1,8 +1,10 @@
-//! The first sweep of a subnet that nobody has programmed: what it has found is brought up while it goes on.
+//! The first sweep of a subnet that nobody has programmed: what it has found is brought up while it
+//! goes on.
 //!
-//! A node that answers slowly or not at all, and a fabric that loses SMPs, make a sweep long. As long as no switch forwards
-//! anything there is no traffic that an incomplete picture could disturb, so that everybody else need not wait: what is
-//! known is planned and written, and the sweep goes on meanwhile.
+//! A node that answers slowly or not at all, and a fabric that loses SMPs, make a sweep long. As
+//! long as no switch forwards anything there is no traffic that an incomplete picture could
+//! disturb, so that everybody else need not wait: what is known is planned and written, and the
+//! sweep goes on meanwhile.
 
 use std::time::Duration;
 
@@ -19,14 +21,17 @@ use crate::sweep::{Scope, Sweep};
 /// A sweep has come down to stragglers when this times as many questions are settled as are open.
 const SETTLED_PER_OPEN: usize = 8;
 
-/// How long stragglers are waited for at least. Answers take less than a millisecond, a few lost ones 100.
+/// How long stragglers are waited for at least. Answers take less than a millisecond, a few lost
+/// ones 100.
 const STRAGGLING: Duration = Duration::from_millis(250);
 
-/// How long a slow sweep is waited for before what it has found is brought up for the first time; then for twice the time
-/// that has passed, so that what is planned and written in vain costs no more than the sweep itself.
+/// How long a slow sweep is waited for before what it has found is brought up for the first time;
+/// then for twice the time that has passed, so that what is planned and written in vain costs no
+/// more than the sweep itself.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
-/// A sweep that settles fewer questions a second than this is slow: fabrics that lose nothing do ten times as many.
+/// A sweep that settles fewer questions a second than this is slow: fabrics that lose nothing do
+/// ten times as many.
 const SLOW_RATE: f64 = 4000.0;
 
 /// Share of lost attempts, in permille, that the operator is told of.
@@ -60,7 +65,8 @@ impl Default for Told {
 #[derive(Debug)]
 pub(super) struct FirstSweep {
     under_way: bool,
-    /// Part of the subnet is in use, or managed by another: all of it has to be seen before anything is written.
+    /// Part of the subnet is in use, or managed by another: all of it has to be seen before
+    /// anything is written.
     is_fresh: bool,
     /// The sweep, while what it has found is planned and written.
     aside: Option<Box<Sweep>>,
@@ -105,7 +111,8 @@ impl FirstSweep {
         self.under_way = false;
     }
 
-    /// Whether the plan in force was made before everything was seen: it is no basis for the next one.
+    /// Whether the plan in force was made before everything was seen: it is no basis for the next
+    /// one.
     pub(super) fn is_provisional(&self) -> bool {
         self.is_provisional
     }
@@ -217,15 +224,16 @@ impl Core {
         }
     }
 
-    /// Whether the first sweep goes on, and this manager sets anything and is in no doubt of being the master.
+    /// Whether the first sweep goes on, and this manager sets anything and is in no doubt of being
+    /// the master.
     fn may_bring_up_early(&self) -> bool {
         self.first_sweep.is_under_way()
             && self.config.mode == Mode::Manage
             && self.election.inquiry.is_none()
     }
 
-    /// Brings up what the first sweep has found, if it is held up and nothing is in use that this could disturb. Returns
-    /// whether it does.
+    /// Brings up what the first sweep has found, if it is held up and nothing is in use that this
+    /// could disturb. Returns whether it does.
     pub(super) fn bring_up_what_is_known(&mut self, now: Time) -> bool {
         let Stage::Sweeping(sweep) = &self.stage else {
             return false;
@@ -257,7 +265,8 @@ impl Core {
         true
     }
 
-    /// Whether no switch forwards anything but what this subnet manager planned, and no other that was met has precedence.
+    /// Whether no switch forwards anything but what this subnet manager planned, and no other that
+    /// was met has precedence.
     fn is_for_us_to_bring_up(&self) -> bool {
         let local = self.inventory.local;
         let has_local = local
@@ -295,7 +304,8 @@ impl Core {
         true
     }
 
-    /// Tells the operator in the middle of a pass what keeps it from its end: losses, and ports that ignore Sets.
+    /// Tells the operator in the middle of a pass what keeps it from its end: losses, and ports
+    /// that ignore Sets.
     pub(super) fn tell_early(&mut self, now: Time) {
         let locked = self.inventory.faults.count_locked();
         let losses = if self.first_sweep.is_under_way() {

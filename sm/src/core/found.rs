@@ -1,8 +1,9 @@
 //! Members of multicast groups that only the hardware knows of.
 //!
-//! Whoever begins to manage a subnet that runs, and remembers less than it holds (the store is lost, or another manager was
-//! there before), learns of members as they join again. Until they have, those whose packets switches pass on now stay
-//! members: the first one to join must not cut off all others.
+//! Whoever begins to manage a subnet that runs, and remembers less than it holds (the store is
+//! lost, or another manager was there before), learns of members as they join again. Until they
+//! have, those whose packets switches pass on now stay members: the first one to join must not cut
+//! off all others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::fabric::{Fabric, NodeIx, PortRef};
 use crate::plan::groups::{GroupSet, Members};
 use crate::sweep::mft_image::HeldMasks;
 
-/// How long they stay: longer than hosts take to join again once they are told that they have to, by the thousand.
+/// How long they stay: longer than hosts take to join again once they are told that they have to,
+/// by the thousand.
 pub const FOUND_FOR: Duration = Duration::from_secs(300);
 
 /// The members that were found.
@@ -26,14 +28,16 @@ pub(super) enum Found {
     Unasked,
     /// It does not, and what switches hold is to be looked at.
     Due,
-    /// Until then, by multicast LID: who was found and has not spoken since, by port GUID; whether it receives.
+    /// Until then, by multicast LID: who was found and has not spoken since, by port GUID; whether
+    /// it receives.
     Until(Time, BTreeMap<Lid, BTreeMap<Guid, bool>>, Joined),
     /// Nobody is a member any more who did not join.
     Over,
 }
 
-/// By multicast LID: the members that were known to take part when [`Found::with`] joined those that were found with them, and
-/// what came of it. The same members make the same set, so that nothing seems to have changed.
+/// By multicast LID: the members that were known to take part when [`Found::with`] joined those
+/// that were found with them, and what came of it. The same members make the same set, so that
+/// nothing seems to have changed.
 type Joined = BTreeMap<Lid, (Option<Arc<Members>>, Arc<Members>)>;
 
 impl Found {
@@ -42,7 +46,8 @@ impl Found {
         *self = Found::Due;
     }
 
-    /// Looks at what switches hold, if it is to be looked at. `groups` is who is known to take part.
+    /// Looks at what switches hold, if it is to be looked at. `groups` is who is known to take
+    /// part.
     pub(super) fn look(
         &mut self,
         fabric: &Fabric,
@@ -57,7 +62,8 @@ impl Found {
         }
     }
 
-    /// Subnet administration says who takes part: from now on those ports are members as long as they are in there.
+    /// Subnet administration says who takes part: from now on those ports are members as long as
+    /// they are in there.
     pub(super) fn heard(&mut self, groups: &GroupSet) {
         if matches!(self, Found::Unasked) {
             *self = if groups.partial {
@@ -128,8 +134,8 @@ impl Found {
     }
 }
 
-/// Whom switches pass packets on to. Who only sends does not show: a switch with hosts that takes part in a tree, and at which
-/// nobody is known to, stands for whoever may send there.
+/// Whom switches pass packets on to. Who only sends does not show: a switch with hosts that takes
+/// part in a tree, and at which nobody is known to, stands for whoever may send there.
 fn members(
     fabric: &Fabric,
     masks: &HeldMasks,
@@ -157,7 +163,8 @@ fn members(
     found
 }
 
-/// The end ports at a switch, by the switch's port that leads to them: first its own port 0, then those at its cables.
+/// The end ports at a switch, by the switch's port that leads to them: first its own port 0, then
+/// those at its cables.
 fn ends(fabric: &Fabric, switch: NodeIx) -> Vec<(PortNum, Guid)> {
     let at = |port| PortRef { node: switch, port };
     let mut ends = vec![(PortNum::ZERO, fabric.port(at(PortNum::ZERO)).guid)];

@@ -10,8 +10,8 @@ use crate::sweep::inventory::Inventory;
 use crate::sweep::mft_image::HeldMasks;
 use crate::sweep::writes::Mark;
 
-/// The forwarding tables of all switches, kept from job to job: a job costs the switches that were written into since the
-/// last one.
+/// The forwarding tables of all switches, kept from job to job: a job costs the switches that were
+/// written into since the last one.
 #[derive(Default)]
 pub(super) struct Hardware {
     /// In the order of their GUIDs. A job that is under way shares it.

@@ -1,8 +1,9 @@
 //! Links that are up and do not become Active: they are left out of the routes until they do.
 //!
-//! A link is Active before a table leads to it. One that cannot be made Active, because an end refuses or does not answer,
-//! would hold back every table that was planned to use it. So the routes are planned without it; its ports are brought up
-//! all the same, as often as other repairs, and once it is Active the routes are planned with it.
+//! A link is Active before a table leads to it. One that cannot be made Active, because an end
+//! refuses or does not answer, would hold back every table that was planned to use it. So the
+//! routes are planned without it; its ports are brought up all the same, as often as other repairs,
+//! and once it is Active the routes are planned with it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::push::Push;
 use crate::sweep::inventory::{Inventory, PortKey};
 
 impl Core {
-    /// Leaves links out of the routes that a push could not make Active, and takes those in again that are.
+    /// Leaves links out of the routes that a push could not make Active, and takes those in again
+    /// that are.
     pub(super) fn note_unopened(&mut self, push: &Push) {
         let known = self.inert.len();
         self.inert.extend(push.unopened());

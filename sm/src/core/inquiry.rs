@@ -1,4 +1,5 @@
-//! Whether this subnet manager is still the master, asked when something says that another may have taken over.
+//! Whether this subnet manager is still the master, asked when something says that another may have
+//! taken over.
 //!
 //! ```text
 //!          it did not run for a while,
@@ -10,10 +11,11 @@
 //!                                                       Standby, HANDOVER, or Master: role::decide
 //! ```
 //!
-//! A master in doubt takes back every Set, sent or not, and asks its own port, whose MasterSMLID names the manager that wrote
-//! it last, and every port behind which a subnet manager shows itself (IsSM). After a pause any other master has taken the
-//! subnet over: this manager stands by, and has a weaker successor look at it, which then hands over (IBA 14.4.1, trap 144).
-//! Sweeps and plans go on meanwhile; they change no hardware.
+//! A master in doubt takes back every Set, sent or not, and asks its own port, whose MasterSMLID
+//! names the manager that wrote it last, and every port behind which a subnet manager shows itself
+//! (IsSM). After a pause any other master has taken the subnet over: this manager stands by, and
+//! has a weaker successor look at it, which then hands over (IBA 14.4.1, trap 144). Sweeps and
+//! plans go on meanwhile; they change no hardware.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -85,7 +87,8 @@ impl Inquiry {
     }
 }
 
-/// The ports behind which a subnet manager shows itself, or has answered, in their order; not the own one.
+/// The ports behind which a subnet manager shows itself, or has answered, in their order; not the
+/// own one.
 pub(super) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortKey> + '_ {
     inventory.nodes().flat_map(move |(guid, node)| {
         let end_ports = if node.is_switch() {
@@ -113,7 +116,8 @@ impl Core {
             && self.election.inquiry.is_none()
     }
 
-    /// This process did not run until now, for so long that another manager may have declared it gone.
+    /// This process did not run until now, for so long that another manager may have declared it
+    /// gone.
     ///
     /// Silence across a pause says nothing: requests that were out are sent anew, and Sets are not.
     pub(super) fn on_pause(&mut self) {
@@ -144,7 +148,8 @@ impl Core {
         }
     }
 
-    /// Takes an answer of a sweep that may show that another manager has written a port that followed this one.
+    /// Takes an answer of a sweep that may show that another manager has written a port that
+    /// followed this one.
     pub(super) fn suspect_another_master(&mut self, query: Query, data: &[u8; 64]) {
         let Query::Port(key) = query else { return };
         let Some(own) = self.local_port().map(|info| info.lid()) else {
@@ -158,7 +163,8 @@ impl Core {
         }
     }
 
-    /// Begins an inquiry where something shows another master, and ends one whose answers say enough.
+    /// Begins an inquiry where something shows another master, and ends one whose answers say
+    /// enough.
     pub(super) fn settle_doubts(&mut self, now: Time) {
         if let Some(suspicion) = self.election.suspicion.take()
             && self.role == Role::Master
@@ -290,7 +296,8 @@ impl Core {
         }
     }
 
-    /// Decides as soon as the answers say enough: the first other master is enough, silence has to be waited for.
+    /// Decides as soon as the answers say enough: the first other master is enough, silence has to
+    /// be waited for.
     fn weigh(&mut self, now: Time) {
         let Some(inquiry) = &self.election.inquiry else {
             return;
@@ -362,7 +369,8 @@ impl Core {
         self.publish(now);
     }
 
-    /// No other master is there, or this one has precedence. Where another wrote meanwhile, everything is read again.
+    /// No other master is there, or this one has precedence. Where another wrote meanwhile,
+    /// everything is read again.
     fn remain_master(&mut self, overwritten: bool) {
         if overwritten {
             self.election.unsure.clear();
@@ -377,7 +385,8 @@ impl Core {
         }
     }
 
-    /// Has weaker masters look at this one, so that they hand over, and remembers them for the operator.
+    /// Has weaker masters look at this one, so that they hand over, and remembers them for the
+    /// operator.
     pub(super) fn warn_rivals(&mut self, others: Vec<Other>, predecessor: Option<Guid>) {
         let mut rivals = others;
         rivals.retain(|other| other.is_master() && Some(other.guid) != predecessor);
@@ -414,7 +423,8 @@ impl Core {
         }
     }
 
-    /// Takes back every Set of a push under way, those that wait for an answer included; the push ends at once.
+    /// Takes back every Set of a push under way, those that wait for an answer included; the push
+    /// ends at once.
     fn halt_push(&mut self) {
         let Stage::Pushing(push) = &mut self.stage else {
             return;
@@ -448,7 +458,8 @@ impl Core {
         self.meter.discard();
     }
 
-    /// Asks managers that show themselves and did not answer before, beside the sweep, which does not wait for them.
+    /// Asks managers that show themselves and did not answer before, beside the sweep, which does
+    /// not wait for them.
     pub(super) fn ask_silent_managers(&mut self) {
         let silent: Vec<PortKey> = manager_ports(&self.inventory)
             .filter(|&key| {

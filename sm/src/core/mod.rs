@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Whatever happens (start-up, a trap, a request of an operator, an answer that never came) becomes
-//! [`work::Work`]; when the core is idle it takes the work that waits through the stages. Work that comes in the
-//! middle joins a sweep under way, waits for a plan, and cuts a push short: what is left of the push is
-//! simply part of the next difference.
+//! [`work::Work`]; when the core is idle it takes the work that waits through the stages. Work that
+//! comes in the middle joins a sweep under way, waits for a plan, and cuts a push short: what is
+//! left of the push is simply part of the next difference.
 //!
 //! A run is a function of the events and their times.
 
@@ -87,8 +87,8 @@ pub enum Mode {
     /// The hardware is made to hold it.
     #[default]
     Manage,
-    /// What would be set is listed ([`Effect::Foreseen`]). Nothing is set, other subnet managers are told nothing, and traps are
-    /// left to the master.
+    /// What would be set is listed ([`Effect::Foreseen`]). Nothing is set, other subnet managers
+    /// are told nothing, and traps are left to the master.
     DryRun,
 }
 
@@ -99,7 +99,8 @@ enum Pass {
     Full,
     /// Multicast tables.
     Multicast,
-    /// Entries that lead to the fullest links. Such a pass waits for nothing, and urgent work discards it.
+    /// Entries that lead to the fullest links. Such a pass waits for nothing, and urgent work
+    /// discards it.
     Rebalance,
 }
 
@@ -159,7 +160,8 @@ pub struct Remembered {
     pub cabling: Cabling,
     /// Number of the last plan.
     pub generation: u64,
-    /// What hosts registered with subnet administration before is not among what is remembered: they are to do it again, once.
+    /// What hosts registered with subnet administration before is not among what is remembered:
+    /// they are to do it again, once.
     pub reregister: bool,
 }
 
@@ -198,19 +200,20 @@ pub struct Core {
     uncovered: Option<bool>,
     /// The last push was cut short: the hardware is not as planned, although no answer says so.
     unfinished: bool,
-    /// The last push was cut short for what was urgent. The next one is not, so that tables get written however fast links
-    /// come and go.
+    /// The last push was cut short for what was urgent. The next one is not, so that tables get
+    /// written however fast links come and go.
     hurried: bool,
     /// Attempts without an answer in time, when the sweep was last told of them.
     timeouts_seen: u64,
     /// Suspects of the sweep under way were published; what became of them is when it ends.
     suspicion_shown: bool,
-    /// Nodes (by port 0) that owed an answer or were not written as planned, and ports behind which no node answered, when the
-    /// last repair was scheduled.
+    /// Nodes (by port 0) that owed an answer or were not written as planned, and ports behind which
+    /// no node answered, when the last repair was scheduled.
     debtors: BTreeSet<PortKey>,
     /// What the last plan and push left undone; faults of the inventory are added when published.
     residue: Vec<Finding>,
-    /// The last plan, where it was refused: the one before stays in force on a fabric that it was not made for.
+    /// The last plan, where it was refused: the one before stays in force on a fabric that it was
+    /// not made for.
     refused_plan: Option<Arc<RefusedPlan>>,
     /// What was there before and is not in `fabric`.
     expected: Arc<Expected>,
@@ -463,8 +466,8 @@ impl Core {
         self.tell_early(now);
     }
 
-    /// Publishes `findings` from now on as those of the parts around the core: the store, the dumps, the trace. They replace
-    /// those before.
+    /// Publishes `findings` from now on as those of the parts around the core: the store, the
+    /// dumps, the trace. They replace those before.
     pub fn set_daemon_findings(&mut self, findings: Vec<Finding>, now: Time) {
         if self.daemon_findings != findings {
             self.daemon_findings = findings;
@@ -472,7 +475,8 @@ impl Core {
         }
     }
 
-    /// What there is to see now, published or not: questions that found nothing new are in its counters only.
+    /// What there is to see now, published or not: questions that found nothing new are in its
+    /// counters only.
     pub fn snapshot(&self, now: Time) -> Snapshot {
         Snapshot::take(self, now)
     }

@@ -11,17 +11,20 @@ use super::requests::Context;
 use super::stage::Stage;
 use crate::sweep::{Answer, Query, Withdrawal};
 
-/// Attempts of a Set that a node leaves unanswered before a push that something urgent waits for goes on without the node.
+/// Attempts of a Set that a node leaves unanswered before a push that something urgent waits for
+/// goes on without the node.
 const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
 
-/// As [`ATTEMPTS_OF_URGENT_PUSH`], of a push that was stopped: what it did not get done is part of the next difference.
+/// As [`ATTEMPTS_OF_URGENT_PUSH`], of a push that was stopped: what it did not get done is part of
+/// the next difference.
 const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 
-/// A question left unanswered more often than this share of them, in thousandths, would be by losses alone is the node's doing.
+/// A question left unanswered more often than this share of them, in thousandths, would be by
+/// losses alone is the node's doing.
 const CHANCE_PERMILLE: u32 = 10;
 
-/// How many unanswered attempts in a row losses explain: with so many lost of a thousand, more are rarer than
-/// [`CHANCE_PERMILLE`].
+/// How many unanswered attempts in a row losses explain: with so many lost of a thousand, more are
+/// rarer than [`CHANCE_PERMILLE`].
 fn explained_by_losses(loss_permille: u32) -> u8 {
     let mut explained = 0;
     let mut chance = loss_permille.min(1000);
@@ -32,8 +35,8 @@ fn explained_by_losses(loss_permille: u32) -> u8 {
     explained
 }
 
-/// The questions of sweeps that `take` takes back from the MAD client, of those that are `unwanted`. One that is on its way
-/// twice is among them twice.
+/// The questions of sweeps that `take` takes back from the MAD client, of those that are
+/// `unwanted`. One that is on its way twice is among them twice.
 fn pick<T>(
     unwanted: impl Fn(Query) -> bool,
     take: impl FnOnce(&mut dyn FnMut(&Context) -> bool) -> T,
@@ -50,14 +53,16 @@ fn pick<T>(
 }
 
 impl Core {
-    /// Tells the sweep under way of questions that are not answered in time, and takes back what it does not want asked.
+    /// Tells the sweep under way of questions that are not answered in time, and takes back what it
+    /// does not want asked.
     pub(super) fn heed_silence(&mut self, now: Time) {
         let timeouts = self.client.stats().timeouts;
         let has_waited = std::mem::replace(&mut self.timeouts_seen, timeouts) != timeouts;
         let Stage::Sweeping(sweep) = &mut self.stage else {
             return;
         };
-        // Before the first plan nothing waits for what a silent node owes, and how much is lost is not known yet.
+        // Before the first plan nothing waits for what a silent node owes, and how much is lost is
+        // not known yet.
         if has_waited && self.plan.is_some() {
             let explained = explained_by_losses(self.client.stats().loss_permille);
             for (context, attempts) in self.client.pending_requests() {
@@ -80,7 +85,8 @@ impl Core {
         // A question that the sweep asked before paths changed may become overdue only now.
         let may_be_on_dead_way = has_waited && !self.inventory.suspects.is_empty();
         if sweep.take_rerouted() || may_be_on_dead_way {
-            // A suspect owes one answer by whatever way; the others need not wait for theirs on a dead one.
+            // A suspect owes one answer by whatever way; the others need not wait for theirs on a
+            // dead one.
             let suspects = &self.inventory.suspects;
             let overdue: BTreeSet<Query> = self
                 .client
@@ -105,8 +111,8 @@ impl Core {
         }
     }
 
-    /// Goes on without the answers that are still out, if only silent nodes owe them and there is something to go on with.
-    /// Returns whether any was given up.
+    /// Goes on without the answers that are still out, if only silent nodes owe them and there is
+    /// something to go on with. Returns whether any was given up.
     pub(super) fn leave_silent_nodes_out(&mut self) -> bool {
         let urgent = self.work.is_urgent();
         let Stage::Sweeping(sweep) = &mut self.stage else {
@@ -131,7 +137,8 @@ impl Core {
         !queries.is_empty()
     }
 
-    /// Has a push that something urgent waits for go on without the nodes that do not answer. Returns whether there are any.
+    /// Has a push that something urgent waits for go on without the nodes that do not answer.
+    /// Returns whether there are any.
     pub(super) fn abandon_silent_nodes(&mut self) -> bool {
         let Stage::Pushing(push) = &mut self.stage else {
             return false;

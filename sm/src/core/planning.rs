@@ -63,8 +63,8 @@ impl Core {
             })
     }
 
-    /// Plans multicast anew, if there is a plan whose routes it can be planned on. Without one, or while another subnet
-    /// manager is master, the next plan has the groups anyway.
+    /// Plans multicast anew, if there is a plan whose routes it can be planned on. Without one, or
+    /// while another subnet manager is master, the next plan has the groups anyway.
     pub(super) fn start_groups(&mut self, now: Time) {
         let Some(plan) = self.plan.clone().filter(|_| self.role == Role::Master) else {
             self.meter.discard();
@@ -111,8 +111,8 @@ impl Core {
         (Some(self.found.with(groups)), masks)
     }
 
-    /// Has a plan made by the engine that is in force again, where the fabric has changed since its last one: what the engine
-    /// on trial left unrouted is not left at that.
+    /// Has a plan made by the engine that is in force again, where the fabric has changed since its
+    /// last one: what the engine on trial left unrouted is not left at that.
     fn plan_for_changes(&mut self) {
         let planned_for = self.plan.as_ref().map(|plan| &plan.fabric);
         let is_same = planned_for
@@ -122,7 +122,8 @@ impl Core {
         }
     }
 
-    /// Remembers the LIDs that `plan` gives out, as far as the plan in force does not. Returns whether any is news.
+    /// Remembers the LIDs that `plan` gives out, as far as the plan in force does not. Returns
+    /// whether any is news.
     fn note_claims(&mut self, plan: &Plan) -> bool {
         let given = match &self.plan {
             Some(before) => plan.lids.differing(&before.lids),
@@ -172,14 +173,16 @@ impl Core {
                         self.push(plan, changes, now);
                     }
                     Pass::Multicast => {
-                        // The Sets that the last push left undone concern routes, too, and need interim tables of their own.
+                        // The Sets that the last push left undone concern routes, too, and need
+                        // interim tables of their own.
                         self.pass = Pass::Full;
                         self.resume_push(now);
                     }
                     Pass::Full | Pass::Rebalance => self.start_push(plan, now),
                 }
             }
-            // The engine before is in force again, and with it what was found to be wrong with its plan.
+            // The engine before is in force again, and with it what was found to be wrong with its
+            // plan.
             Outcome::Refused(refused) if self.fail_trial(&refused.error) => {
                 self.plan_for_changes();
                 self.conclude(Pushed::default(), &[], now);

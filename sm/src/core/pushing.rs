@@ -20,7 +20,8 @@ use crate::push::{Cause, Failure, Push, Task};
 use crate::whole::{Step, Whole};
 
 impl Core {
-    /// Writes what differs from the plan in force, which was not made for what the hardware holds now.
+    /// Writes what differs from the plan in force, which was not made for what the hardware holds
+    /// now.
     ///
     /// Where tables differ the way there has to be judged anew, so that the plan is made again.
     pub(super) fn resume_push(&mut self, now: Time) {
@@ -75,8 +76,9 @@ impl Core {
         self.meter.note(whole);
     }
 
-    /// Compares what a push has written with the plan once more, so that the next change does not have to: the push of a
-    /// bring-up writes everything, and the first fault after it concerns a few ports and switches.
+    /// Compares what a push has written with the plan once more, so that the next change does not
+    /// have to: the push of a bring-up writes everything, and the first fault after it concerns a
+    /// few ports and switches.
     pub(super) fn compare_what_was_written(&mut self) {
         let (Some(looked), Some(plan)) = (&self.looked, &self.plan) else {
             return;
@@ -123,8 +125,8 @@ impl Core {
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
     }
 
-    /// Has the SA answer from the plan before any port goes Active by it. A push that makes no end port Active brings no
-    /// host that the SA does not know, so that it costs such a push nothing.
+    /// Has the SA answer from the plan before any port goes Active by it. A push that makes no end
+    /// port Active brings no host that the SA does not know, so that it costs such a push nothing.
     fn serve(&mut self, changes: &Changes, now: Time) {
         let brings_hosts = changes.ports.values().any(PortChange::activates_end_port);
         if self.pass == Pass::Multicast

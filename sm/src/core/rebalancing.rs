@@ -1,8 +1,9 @@
 //! Taking load off the fullest links while a fault stays.
 //!
-//! A repair moves as little as it can, at once. When nothing has changed for a while and parts of the subnet are still missing,
-//! the fullest links are relieved step by step. Whatever happens comes first: a step that is being planned is let go, and one
-//! that is being written is cut short like any other push.
+//! A repair moves as little as it can, at once. When nothing has changed for a while and parts of
+//! the subnet are still missing, the fullest links are relieved step by step. Whatever happens
+//! comes first: a step that is being planned is let go, and one that is being written is cut short
+//! like any other push.
 
 use std::time::Duration;
 
@@ -32,7 +33,8 @@ impl Core {
         self.begin_planning(job);
     }
 
-    /// Decides when the next step is due: at the end of a pass, and not before it is known what that did.
+    /// Decides when the next step is due: at the end of a pass, and not before it is known what
+    /// that did.
     pub(super) fn schedule_rebalancing(&mut self, now: Time) {
         let after = self.config.rebalance.after;
         let plan = self.plan.as_ref().filter(|_| self.role == Role::Master);

@@ -15,12 +15,13 @@ use crate::sweep::{Ask, Query};
 
 /// How many requests are handed to the client ahead of their being sent.
 ///
-/// Several times the largest window at the default keeps the window full between two rounds of the event loop, and bounds
-/// what a stopped push still sends.
+/// Several times the largest window at the default keeps the window full between two rounds of the
+/// event loop, and bounds what a stopped push still sends.
 const AHEAD: usize = 1024;
 
-/// How many times over the retries of a request are spent, as long as losses alone explain the silence. At 50 % of SMPs
-/// lost, one of eight requests stays unanswered after seven attempts, and one of 3000 after four times as many.
+/// How many times over the retries of a request are spent, as long as losses alone explain the
+/// silence. At 50 % of SMPs lost, one of eight requests stays unanswered after seven attempts, and
+/// one of 3000 after four times as many.
 const LOSSY_ROUNDS: u8 = 4;
 
 /// Why a request was sent.
@@ -65,7 +66,8 @@ impl Core {
     /// Hands `request` to the client.
     pub(super) fn submit(&mut self, request: Request<Context>) {
         if let Err(rejected) = self.client.submit(request) {
-            // The client holds far more than AHEAD; should that change, the request is answered by silence.
+            // The client holds far more than AHEAD; should that change, the request is answered by
+            // silence.
             debug_assert!(false, "{rejected}");
             let completion = Completion {
                 context: rejected.0.context,

@@ -104,17 +104,19 @@ pub fn others(inventory: &Inventory) -> Vec<Other> {
     ports.filter_map(other).collect()
 }
 
-/// Whether this subnet manager has precedence over another: the higher priority, then the lower GUID.
+/// Whether this subnet manager has precedence over another: the higher priority, then the lower
+/// GUID.
 pub fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
     (identity.priority, Reverse(own_guid)) > other.precedence()
 }
 
 /// Who is to be master, after a sweep.
 ///
-/// A subnet manager that is new in the subnet leaves a master in its place. One that is master hands over to one that has
-/// precedence, whether that is master of another part of the subnet or waits to be; it leaves those in their place that do
-/// not show its SM_Key, and only gives way where two would be master. `predecessor`, which has just handed over, is no
-/// rival whatever it last said.
+/// A subnet manager that is new in the subnet leaves a master in its place. One that is master
+/// hands over to one that has precedence, whether that is master of another part of the subnet or
+/// waits to be; it leaves those in their place that do not show its SM_Key, and only gives way
+/// where two would be master. `predecessor`, which has just handed over, is no rival whatever it
+/// last said.
 pub fn decide(
     role: &Role,
     others: &[Other],

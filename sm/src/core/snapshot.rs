@@ -38,7 +38,8 @@ pub struct Snapshot {
     pub fabric: Arc<Fabric>,
     /// The plan in force.
     pub plan: Option<Arc<Plan>>,
-    /// The last plan, where it was refused: what [`Snapshot::plan`] says of reachability is then no longer true.
+    /// The last plan, where it was refused: what [`Snapshot::plan`] says of reachability is then no
+    /// longer true.
     pub refused_plan: Option<Arc<RefusedPlan>>,
     /// What was there before and is not in [`Snapshot::fabric`].
     pub expected: Arc<Expected>,
@@ -65,7 +66,8 @@ impl Forthcoming {
         Forthcoming { before, ports }
     }
 
-    /// As a snapshot. Copies the fabric: some ten milliseconds for 45,000 hosts, on whichever thread wants it.
+    /// As a snapshot. Copies the fabric: some ten milliseconds for 45,000 hosts, on whichever
+    /// thread wants it.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             fabric: Arc::new(self.before.fabric.with_ports(&self.ports)),
@@ -174,8 +176,9 @@ impl Snapshot {
         }
     }
 
-    /// What the routes in force do with packets on the fabric as it is: the proof of the plan, or where a later plan was
-    /// refused what was found instead. `None` while nothing is known, and where another manager routes.
+    /// What the routes in force do with packets on the fabric as it is: the proof of the plan, or
+    /// where a later plan was refused what was found instead. `None` while nothing is known, and
+    /// where another manager routes.
     pub fn reachability(&self) -> Option<&Report> {
         if self.role != Role::Master {
             return None;

@@ -79,7 +79,8 @@ impl Core {
             }
             Stage::Planning { .. } => {
                 if self.pass == Pass::Rebalance && self.work.is_urgent() {
-                    // The core discards the plan when it arrives: its generation is no longer planned for.
+                    // The core discards the plan when it arrives: its generation is no longer
+                    // planned for.
                     self.stage = Stage::Idle;
                     self.meter.discard();
                     return true;
@@ -267,8 +268,8 @@ impl Core {
         Arc::new(fabric)
     }
 
-    /// Remembers a full sweep that somebody's silence kept from a part of the subnet, and has it made up for when somebody
-    /// answers again.
+    /// Remembers a full sweep that somebody's silence kept from a part of the subnet, and has it
+    /// made up for when somebody answers again.
     fn judge_coverage(&mut self, sweep: &Sweep) {
         if let Scope::Full { audit } = sweep.scope() {
             let incomplete = sweep.is_incomplete(&self.inventory);
@@ -281,7 +282,8 @@ impl Core {
         }
     }
 
-    /// Decides who is master. Returns whether this subnet manager goes on as master with what it has seen.
+    /// Decides who is master. Returns whether this subnet manager goes on as master with what it
+    /// has seen.
     fn settle_role(&mut self, scope: Scope, now: Time) -> bool {
         if self.config.mode == Mode::DryRun {
             // It plans as if the subnet were its own.

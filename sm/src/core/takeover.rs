@@ -1,8 +1,9 @@
 //! Whether tables count that the manager before left in switches.
 //!
-//! What a switch reads back is what it forwards by, so that a restart or a takeover finds nothing to write. The exception
-//! is a switch that another manager has forward by other tables: under adaptive routing packets leave by the ports of
-//! groups, and the LinearForwardingTable may be one that the switch holds and does not use.
+//! What a switch reads back is what it forwards by, so that a restart or a takeover finds nothing
+//! to write. The exception is a switch that another manager has forward by other tables: under
+//! adaptive routing packets leave by the ports of groups, and the LinearForwardingTable may be one
+//! that the switch holds and does not use.
 
 use rsm_ids::{Guid, Lid};
 
@@ -12,8 +13,8 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::{PortRecord, SwitchRecord};
 
 impl Core {
-    /// This manager begins to manage the subnet: the manager before may have turned adaptive routing on since the switches
-    /// were met.
+    /// This manager begins to manage the subnet: the manager before may have turned adaptive
+    /// routing on since the switches were met.
     pub(super) fn begin_takeover(&mut self) {
         for switch in self.inventory.switches_mut() {
             switch.lft.trust();
@@ -27,7 +28,8 @@ impl Core {
         let local = self.inventory.local;
         let local = local.and_then(|local| self.inventory.port(local)?.info.as_ref());
         let own_lid = local.map_or(Lid::NONE, |info| info.lid());
-        // With nothing remembered, the tables of whatever manager ran at this port are not known to be this one's.
+        // With nothing remembered, the tables of whatever manager ran at this port are not known to
+        // be this one's.
         let remembers = self.generation > 0;
         let takeover = self.config.takeover;
         let written: Vec<Guid> = self.inventory.written_since(self.judged).collect();
@@ -77,7 +79,8 @@ impl Core {
     }
 }
 
-/// Whether another manager was the last to manage a switch: MasterSMLID of its port 0 says where that was.
+/// Whether another manager was the last to manage a switch: MasterSMLID of its port 0 says where
+/// that was.
 fn is_foreign(ports: &[PortRecord], own_lid: Lid, remembers: bool) -> bool {
     let info = ports.first().and_then(|port| port.info.as_ref());
     let last = info.map_or(Lid::NONE, |info| info.master_sm_lid());

@@ -16,17 +16,19 @@ use super::{Core, Effect, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 
-/// A switch that reports again within this time is looked at again only after a pause, which doubles as long as it
-/// goes on.
+/// A switch that reports again within this time is looked at again only after a pause, which
+/// doubles as long as it goes on.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
 /// The longest such pause.
 const PAUSE_LAST: Duration = Duration::from_secs(2);
 
-/// How many ports are remembered for the errors they report; beyond it the reports are only counted.
+/// How many ports are remembered for the errors they report; beyond it the reports are only
+/// counted.
 const PORTS_REMEMBERED: usize = 4096;
 
-/// How often a port has to report errors before it is worth a finding: now and then every link has one.
+/// How often a port has to report errors before it is worth a finding: now and then every link has
+/// one.
 const REPORTS_WORTH_A_FINDING: u32 = 10;
 
 /// What was reported so far.
@@ -98,7 +100,8 @@ impl Core {
             return;
         }
         match (smp.header().method(), smp.header().attribute()) {
-            // Only the master speaks to agents; a standby that represses takes the trap away from the master.
+            // Only the master speaks to agents; a standby that represses takes the trap away from
+            // the master.
             (Method::TRAP, Notice::ID) if self.role == Role::Master => {
                 let source = self.source_of(datagram);
                 self.repress(datagram, source);
@@ -114,7 +117,8 @@ impl Core {
         }
     }
 
-    /// The LID that a trap was sent from. A trap of the own node may never have been on the wire and then states 0.
+    /// The LID that a trap was sent from. A trap of the own node may never have been on the wire
+    /// and then states 0.
     fn source_of(&self, trap: &Datagram) -> Lid {
         if trap.remote.lid != Lid::NONE {
             return trap.remote.lid;
@@ -127,7 +131,8 @@ impl Core {
             .map_or(Lid::NONE, |info| info.lid())
     }
 
-    /// Answers a trap so that it is not repeated (IBA 13.4.9). Agents may check the M_Key as that of a Set (IBA 14.2.4.1).
+    /// Answers a trap so that it is not repeated (IBA 13.4.9). Agents may check the M_Key as that
+    /// of a Set (IBA 14.2.4.1).
     fn repress(&mut self, trap: &Datagram, source: Lid) {
         if source == Lid::NONE {
             // Nothing leads there; the trap is repeated when the own port has its LID.
@@ -178,7 +183,8 @@ impl Core {
         }
     }
 
-    /// Whether the sweep under way, of which `switch` is a target, takes in what it reports once more.
+    /// Whether the sweep under way, of which `switch` is a target, takes in what it reports once
+    /// more.
     fn joins_sweep(&mut self, switch: Guid) -> bool {
         match &mut self.stage {
             Stage::Sweeping(sweep) => {
@@ -194,7 +200,8 @@ impl Core {
         }
     }
 
-    /// A port was sent a wrong M_Key: by a stranger, or by this subnet manager, whose Sets it then ignores.
+    /// A port was sent a wrong M_Key: by a stranger, or by this subnet manager, whose Sets it then
+    /// ignores.
     fn on_bad_m_key(&mut self, notice: &Notice, violation: &BadMKey, now: Time) {
         let own = self
             .inventory
@@ -223,7 +230,8 @@ impl Core {
 
     /// The port that has `lid` by the plan in force, or, before there is one, as last seen.
     fn holder(&self, lid: Lid) -> Option<PortKey> {
-        // Traps come by the thousand, and say any LID: with a plan no trap costs a look at all ports.
+        // Traps come by the thousand, and say any LID: with a plan no trap costs a look at all
+        // ports.
         let Some(plan) = &self.plan else {
             return self.inventory.by_lid(lid);
         };

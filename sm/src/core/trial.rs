@@ -52,7 +52,8 @@ impl Core {
             .take_if(|trial| trial.generation == Some(self.generation));
     }
 
-    /// Goes back to the engine before where the refused job was the trial's, and says whether it was.
+    /// Goes back to the engine before where the refused job was the trial's, and says whether it
+    /// was.
     pub(super) fn fail_trial(&mut self, error: &PlanError) -> bool {
         let own = |trial: &mut Trial| trial.generation == Some(self.generation);
         let Some(trial) = self.trial.take_if(own) else {
@@ -63,8 +64,8 @@ impl Core {
         true
     }
 
-    /// Whoever gave `ticket` does not wait any more. An engine that no job has yet is not tried; one that is being tried is
-    /// judged by its plan, as if somebody waited.
+    /// Whoever gave `ticket` does not wait any more. An engine that no job has yet is not tried;
+    /// one that is being tried is judged by its plan, as if somebody waited.
     pub(super) fn withdraw(&mut self, ticket: Ticket) {
         self.work.withdraw(ticket);
         let unbegun = |trial: &mut Trial| trial.ticket == ticket && trial.generation.is_none();
@@ -73,7 +74,8 @@ impl Core {
         }
     }
 
-    /// Ends the trial without a verdict, for `reason`. The engine that is in the configuration stays there.
+    /// Ends the trial without a verdict, for `reason`. The engine that is in the configuration
+    /// stays there.
     pub(super) fn drop_trial(&mut self, reason: &str) {
         if let Some(trial) = self.trial.take() {
             self.decline(trial.ticket, reason.to_owned());

@@ -124,8 +124,8 @@ impl Work {
         self.because(cause);
     }
 
-    /// Multicast is to be planned anew. It waits for the end of a push: cut short by every port that joins, none would
-    /// come to an end while thousands do.
+    /// Multicast is to be planned anew. It waits for the end of a push: cut short by every port
+    /// that joins, none would come to an end while thousands do.
     pub fn regroup(&mut self) {
         self.groups = true;
     }
@@ -238,8 +238,8 @@ impl Work {
             || self.is_urgent()
     }
 
-    /// Whether something waits that should not wait for the end of a push. A port that reports another LID or
-    /// capability can wait; most of these reports are echoes of the push itself.
+    /// Whether something waits that should not wait for the end of a push. A port that reports
+    /// another LID or capability can wait; most of these reports are echoes of the push itself.
     pub fn is_urgent(&self) -> bool {
         self.plan || self.repair || self.everything.is_some() || !self.switches.is_empty()
     }
@@ -296,8 +296,8 @@ impl Work {
         std::mem::take(&mut self.master).then_some(Next::Master)
     }
 
-    /// Offers the switches that reported a change to the sweep under way; those that it does not take wait for its end.
-    /// Returns whether it took any.
+    /// Offers the switches that reported a change to the sweep under way; those that it does not
+    /// take wait for its end. Returns whether it took any.
     pub fn offer_switches(&mut self, mut takes: impl FnMut(Guid) -> bool) -> bool {
         let waiting = self.switches.len();
         self.switches.retain(|&switch| !takes(switch));

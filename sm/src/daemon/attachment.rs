@@ -171,7 +171,8 @@ impl Line {
     }
 }
 
-/// Opens the port that `spec` names. For a simulated fabric, its handle and what it simulates come along.
+/// Opens the port that `spec` names. For a simulated fabric, its handle and what it simulates come
+/// along.
 pub(super) fn open(
     spec: &FabricSpec,
     trace: Option<&Path>,
@@ -229,7 +230,8 @@ pub(super) fn open(
     Ok((line, simulated))
 }
 
-/// Has it told when the trace ends early: it is not taken up again, for half a record would be in its middle.
+/// Has it told when the trace ends early: it is not taken up again, for half a record would be in
+/// its middle.
 fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     let path = path.display().to_string();
     trace.on_error(move |error| {
@@ -241,7 +243,8 @@ fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     });
 }
 
-/// What the simulation's faults are drawn from. The daemon runs in real time, so that no seed would repeat a run.
+/// What the simulation's faults are drawn from. The daemon runs in real time, so that no seed would
+/// repeat a run.
 pub(super) const SEED: u64 = 1;
 
 /// A simulated fabric that runs.
@@ -250,7 +253,8 @@ pub(super) struct Simulated {
     pub(super) netlist: Netlist,
 }
 
-/// Where the subnet manager sits in a simulated fabric: the first host with a cable, else the first switch.
+/// Where the subnet manager sits in a simulated fabric: the first host with a cable, else the first
+/// switch.
 pub(super) fn seat(netlist: &Netlist) -> Option<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     let host = netlist

@@ -1,15 +1,16 @@
 //! Where routes and proofs are computed: on threads that give way.
 //!
-//! A plan of a large subnet has every processor busy for a while. Who receives, answers hosts or drives the sweep takes
-//! microseconds, and is to have a processor at once.
+//! A plan of a large subnet has every processor busy for a while. Who receives, answers hosts or
+//! drives the sweep takes microseconds, and is to have a processor at once.
 
 use rayon::ThreadPoolBuilder;
 
-/// How far the threads step back, of 19. A thread at 5 has a third of what one at 0 has where both want the same processor, so
-/// that a plan still comes to its end under a flood of questions.
+/// How far the threads step back, of 19. A thread at 5 has a third of what one at 0 has where both
+/// want the same processor, so that a plan still comes to its end under a flood of questions.
 const NICE: i32 = 5;
 
-/// Has what is computed in parallel give way from now on, in the whole process. To be called before anything is.
+/// Has what is computed in parallel give way from now on, in the whole process. To be called before
+/// anything is.
 pub(super) fn give_way() {
     // There is such a pool already where a process runs more than one daemon.
     if let Err(error) = threads().build_global() {

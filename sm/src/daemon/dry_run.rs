@@ -1,7 +1,7 @@
 //! `rsm --dry-run`: a subnet is read and planned for, and what would be set is reported.
 //!
-//! Only Gets leave: no IsSM bit, no SMInfo, no answer to traps, no subnet administration, nothing in the store. So it
-//! runs beside a master without that one noticing more than a few questions.
+//! Only Gets leave: no IsSM bit, no SMInfo, no answer to traps, no subnet administration, nothing
+//! in the store. So it runs beside a master without that one noticing more than a few questions.
 
 use std::path::PathBuf;
 

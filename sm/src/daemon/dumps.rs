@@ -11,7 +11,8 @@ use super::state_dir::{self, CHECK_EVERY};
 use crate::core::snapshot::Snapshot;
 use crate::dump;
 
-/// Writes snapshots to files, on a thread of its own; of several that wait, only the last is written.
+/// Writes snapshots to files, on a thread of its own; of several that wait, only the last is
+/// written.
 ///
 /// What could not be written is written again every [`CHECK_EVERY`], and a finding meanwhile.
 pub(super) struct Dumper {
@@ -111,7 +112,8 @@ impl Folder {
         }
     }
 
-    /// Whether the next dump could be written. The files that are there show the subnet as it is until it changes.
+    /// Whether the next dump could be written. The files that are there show the subnet as it is
+    /// until it changes.
     fn check(&self) {
         match state_dir::check(&self.dir) {
             Ok(()) => self.findings.clear(Part::Dumps),

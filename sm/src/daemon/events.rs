@@ -4,8 +4,8 @@ use rsm_mad::transport::{LocalPort, Sink};
 
 use super::FabricSpec;
 
-/// Delivers the events of the local port to `sink` for as long as the value lives. Without the feature, and on a simulated
-/// fabric, there is nothing to be delivered.
+/// Delivers the events of the local port to `sink` for as long as the value lives. Without the
+/// feature, and on a simulated fabric, there is nothing to be delivered.
 #[cfg(feature = "verbs")]
 pub(super) fn watch(
     fabric: &FabricSpec,

@@ -31,8 +31,8 @@ pub struct FabricServer {
     pub listen: Option<SocketAddr>,
 }
 
-/// Simulates a fabric for other programs until a signal says stop. `ready` is told, in a line for people, when programs
-/// can be started.
+/// Simulates a fabric for other programs until a signal says stop. `ready` is told, in a line for
+/// people, when programs can be started.
 ///
 /// # Errors
 /// There is no such fabric, it cannot be served where it was to be, or the simulation failed.
@@ -83,7 +83,8 @@ pub async fn serve_fabric(
     Ok(())
 }
 
-/// Serves acting on the fabric; returns where, and what ends it when it is dropped. There is no manager here, so that reading shows a subnet that nobody has looked at.
+/// Serves acting on the fabric; returns where, and what ends it when it is dropped. There is no
+/// manager here, so that reading shows a subnet that nobody has looked at.
 async fn serve_api(
     address: Option<SocketAddr>,
     simulator: Simulator,

@@ -1,7 +1,7 @@
 //! Findings of the daemon's own parts: the store, the state folder, the dumps, the trace.
 //!
-//! A part reports on its own thread, and takes its report back when it works again. The shell hands the reports to the
-//! core, which publishes them among its own findings.
+//! A part reports on its own thread, and takes its report back when it works again. The shell hands
+//! the reports to the core, which publishes them among its own findings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,10 +62,11 @@ impl DaemonFindings {
         self.changed.send_replace(());
     }
 
-    /// Reports that `part` cannot read or write what it has to, as a warning about the whole subnet.
+    /// Reports that `part` cannot read or write what it has to, as a warning about the whole
+    /// subnet.
     ///
-    /// `text` says what is wrong and where, what it means, and what to do. It should be the same for as long as the cause
-    /// is: each change of it is logged and published.
+    /// `text` says what is wrong and where, what it means, and what to do. It should be the same
+    /// for as long as the cause is: each change of it is logged and published.
     pub(super) fn fail(&self, part: Part, text: String) {
         let (kind, severity) = (FindingKind::Storage, Severity::Warning);
         let finding = Finding::new(kind, Subject::Subnet, severity, text);

@@ -20,7 +20,8 @@ use crate::plan::gpu;
 use crate::plan::order::roles;
 use crate::publish::View;
 
-/// Folders below the one that inventories are kept in: a file for each host, and one of the machine type.
+/// Folders below the one that inventories are kept in: a file for each host, and one of the machine
+/// type.
 const HOSTS: &str = "hosts";
 const MACHINE_TYPE: &str = "machine-type";
 
@@ -42,15 +43,16 @@ pub(super) type Tell = Box<dyn Fn(Arc<Inventory>) + Send + Sync>;
 #[derive(Default)]
 struct State {
     inventory: Arc<Inventory>,
-    /// What the last question was answered from, and the snapshot's generation; gone after an import.
+    /// What the last question was answered from, and the snapshot's generation; gone after an
+    /// import.
     last: Option<(u64, Arc<Analysis>)>,
 }
 
 /// The inventories that are kept in `dir`.
 ///
 /// # Errors
-/// The folder cannot be read. A file in it that is no inventory is passed over with a warning: hosts can be imported
-/// again.
+/// The folder cannot be read. A file in it that is no inventory is passed over with a warning:
+/// hosts can be imported again.
 pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<Inventory> {
     let mut inventory = Inventory::new();
     if let Some(dir) = dir {
@@ -65,7 +67,8 @@ pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<Inventory> {
 }
 
 impl GpuHosts {
-    /// `inventory`, which is kept in `dir`, over what `view` shows. What it becomes is told to `tell`.
+    /// `inventory`, which is kept in `dir`, over what `view` shows. What it becomes is told to
+    /// `tell`.
     pub(super) fn new(
         view: Arc<View>,
         dir: Option<PathBuf>,
@@ -187,7 +190,8 @@ impl Gpus for GpuHosts {
         }
         let plan = snapshot.plan.as_ref();
         let fabric = plan.map(|plan| {
-            // The plan keeps its tables together with how they came about, so that they are copied here.
+            // The plan keeps its tables together with how they came about, so that they are copied
+            // here.
             let tables = Arc::new(plan.routing.tables.clone());
             let mut fabric =
                 gpu::fabric(&snapshot.fabric, &plan.topology, Some(tables), generation);

@@ -1,9 +1,9 @@
 //! The shell: transport, clock, signals and gRPC on one side, the core on the other.
 //!
-//! One task owns the core. Everything reaches it as an [`Event`] through one bounded channel, and everything it
-//! wants done is done here: datagrams are sent at once, plans are computed on a blocking thread, what it
-//! publishes goes to the readers and to [subnet administration](administration), what it remembers to the thread of the
-//! store.
+//! One task owns the core. Everything reaches it as an [`Event`] through one bounded channel, and
+//! everything it wants done is done here: datagrams are sent at once, plans are computed on a
+//! blocking thread, what it publishes goes to the readers and to [subnet
+//! administration](administration), what it remembers to the thread of the store.
 
 pub mod administration;
 mod attachment;
@@ -53,11 +53,12 @@ use crate::core::{self, Command, Core, Effect, Event};
 use crate::plan;
 use crate::publish::{Administered, Controller, Judge, Simulator, View};
 
-/// How many events can wait for the core: more than can be in flight (the window is 96 at most), so that
-/// the receive thread never waits while the core sends, and 1.3 MB.
+/// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
+/// that the receive thread never waits while the core sends, and 1.3 MB.
 const INBOX: usize = 4096;
 
-/// How many events are handled before effects are carried out: bounds how long an answer waits to be sent.
+/// How many events are handled before effects are carried out: bounds how long an answer waits to
+/// be sent.
 const EVENTS_AT_ONCE: usize = 128;
 
 /// Repairs without success after which `--once` reports what it has.
@@ -93,11 +94,12 @@ pub struct Options {
 /// Applies the command line to what a configuration file says.
 pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 
-/// Runs the subnet manager until it is told to stop, or with `once` until the subnet is up. Returns how it is then; nothing
-/// where nothing was ever published.
+/// Runs the subnet manager until it is told to stop, or with `once` until the subnet is up. Returns
+/// how it is then; nothing where nothing was ever published.
 ///
 /// # Errors
-/// What keeps it from starting: the port, the state directory, the sockets; or a part of it that failed for good.
+/// What keeps it from starting: the port, the state directory, the sockets; or a part of it that
+/// failed for good.
 pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     compute::give_way();
     let clock = Clock::start();
@@ -206,7 +208,8 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
 
 /// Where a transport delivers what it receives.
 fn sink(inbox: mpsc::Sender<Event>) -> Sink {
-    // A closed channel says that the daemon is ending; nothing is to be done with what still arrives.
+    // A closed channel says that the daemon is ending; nothing is to be done with what still
+    // arrives.
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
 }
 
@@ -380,7 +383,8 @@ impl Shell {
         }
     }
 
-    /// Tells the core if this process did not run for a while, before it hears of anything else. Returns whether that was so.
+    /// Tells the core if this process did not run for a while, before it hears of anything else.
+    /// Returns whether that was so.
     fn look_for_pause(&mut self) -> bool {
         let pause = self.pauses.look();
         if let Some(pause) = pause {
@@ -412,7 +416,8 @@ impl Shell {
                         })
                         .await,
                 ),
-                // Nothing sensible can follow a plan that panicked; a new process reads the hardware anew.
+                // Nothing sensible can follow a plan that panicked; a new process reads the
+                // hardware anew.
                 Err(error) => drop(
                     failed
                         .send(format!("computing a plan failed: {error}"))
@@ -422,7 +427,8 @@ impl Shell {
         });
     }
 
-    /// Reads the configuration again, and the files that it names. One that cannot be used changes nothing.
+    /// Reads the configuration again, and the files that it names. One that cannot be used changes
+    /// nothing.
     fn reload(&mut self) {
         let command = match self.reloaded() {
             Ok(config) => {

@@ -1,7 +1,7 @@
 //! Whether this process ran all the time.
 //!
-//! A process that is stopped (SIGSTOP, a debugger, a cgroup freezer) or whose machine is suspended notices nothing by itself;
-//! another subnet manager may have taken the subnet over meanwhile.
+//! A process that is stopped (SIGSTOP, a debugger, a cgroup freezer) or whose machine is suspended
+//! notices nothing by itself; another subnet manager may have taken the subnet over meanwhile.
 
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// How often the event loop turns when nothing happens.
 pub(super) const TURN: Duration = Duration::from_millis(100);
 
-/// The longest time between two looks that is no pause: a turn, and half a second of delay. A standby declares a master gone
-/// after 600 ms at the earliest (three transaction time-outs of 200 ms, the defaults of opensm.conf), rsm's own after 2.6 s.
+/// The longest time between two looks that is no pause: a turn, and half a second of delay. A
+/// standby declares a master gone after 600 ms at the earliest (three transaction time-outs of 200
+/// ms, the defaults of opensm.conf), rsm's own after 2.6 s.
 const LONGEST_TURN: Duration = TURN.saturating_add(Duration::from_millis(500));
 
 /// Compares the time that passed with the time that this thread worked.
@@ -40,7 +41,8 @@ impl PauseWatch {
         pause
     }
 
-    /// How long this thread did not run since the turn began, if it was a pause. Cheap where it was none.
+    /// How long this thread did not run since the turn began, if it was a pause. Cheap where it was
+    /// none.
     pub(super) fn look(&mut self) -> Option<Duration> {
         let now = read(ClockId::Boottime);
         let pause = self.pause_until(now);

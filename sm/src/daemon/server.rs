@@ -56,12 +56,13 @@ impl Serving {
     }
 }
 
-/// Descriptors that all clients of the API and the rest of rsm could use at most; more than that is of no use to it.
+/// Descriptors that all clients of the API and the rest of rsm could use at most; more than that is
+/// of no use to it.
 const DESCRIPTORS: u64 = (ConnectionLimits::MOST.unix + ConnectionLimits::MOST.tcp) as u64
     + rsm_api::limits::RESERVED_DESCRIPTORS;
 
-/// How many descriptors this process can have. The limit in force is often 1,024 for the sake of programs that use
-/// `select`, far below what it may be raised to.
+/// How many descriptors this process can have. The limit in force is often 1,024 for the sake of
+/// programs that use `select`, far below what it may be raised to.
 fn descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);

@@ -16,7 +16,8 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::sa;
 
-/// What `config` tells the core, while the partitions `in_force` are. Reads the files that it names.
+/// What `config` tells the core, while the partitions `in_force` are. Reads the files that it
+/// names.
 ///
 /// # Errors
 /// One of these files cannot be used.
@@ -73,8 +74,8 @@ pub(super) fn core_config(
     })
 }
 
-/// The partitions of the file, if there is one. One that was in force and has vanished is missed, whether or not it had to be
-/// there at the start: without it everybody could talk to everybody.
+/// The partitions of the file, if there is one. One that was in force and has vanished is missed,
+/// whether or not it had to be there at the start: without it everybody could talk to everybody.
 fn partitions(
     config: &PartitionConfig,
     in_force: Option<&Partitions>,

@@ -1,5 +1,5 @@
-//! Whether the state folder can be written: a full disk or a file system gone read-only is told of before the next commit
-//! needs it.
+//! Whether the state folder can be written: a full disk or a file system gone read-only is told of
+//! before the next commit needs it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,7 +11,8 @@ use anyhow::Context as _;
 
 use super::findings::{DaemonFindings, Part};
 
-/// Time between two checks of a folder: a check is one small file, and an operator learns of a full disk within this time.
+/// Time between two checks of a folder: a check is one small file, and an operator learns of a full
+/// disk within this time.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(10);
 
 /// What a check writes. One block of usual file systems, so that a full disk refuses it.

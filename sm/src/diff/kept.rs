@@ -21,7 +21,8 @@ impl NotKept {
         self.kinds.get(&kind).copied().unwrap_or_default()
     }
 
-    /// Learns that devices of `kind` answered a Set without keeping `fields`. Returns whether that is news.
+    /// Learns that devices of `kind` answered a Set without keeping `fields`. Returns whether that
+    /// is news.
     pub fn learn(&mut self, kind: DeviceKind, fields: FieldMask) -> bool {
         let fields = fields.without(FieldMask::ESSENTIAL);
         if fields.is_empty() {

@@ -11,8 +11,8 @@ use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::writes::Mark;
 
-/// What all ports and tables were compared with last, and where something was to be written. A port or table that is as it
-/// was then, and that is wanted as it was then, needs no second look.
+/// What all ports and tables were compared with last, and where something was to be written. A port
+/// or table that is as it was then, and that is wanted as it was then, needs no second look.
 #[derive(Clone, Debug)]
 pub struct Looked {
     plan: Arc<Plan>,

@@ -30,8 +30,8 @@ pub fn differing(inventory: &Inventory, key: PortKey) -> Vec<BlockChange> {
         .collect()
 }
 
-/// Adds what has to be written so that the managed attributes of ports are as they are to be. Only ports that get a LID
-/// are looked at.
+/// Adds what has to be written so that the managed attributes of ports are as they are to be. Only
+/// ports that get a LID are looked at.
 pub(super) fn diff(inventory: &Inventory, fabric: &Fabric, plan: &Plan, changes: &mut Changes) {
     if !inventory.has_managed_blocks() {
         return;

@@ -38,11 +38,11 @@ pub struct SwitchChange {
     pub info: Option<SwitchInfo>,
     /// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
     pub ar_info: Option<ArInfo>,
-    /// Blocks to be written for each of the plan's interim tables, lowest first; all switches hold one before any block of
-    /// the next is written.
+    /// Blocks to be written for each of the plan's interim tables, lowest first; all switches hold
+    /// one before any block of the next is written.
     pub interim: Vec<Vec<u16>>,
-    /// SLtoVLMappingTables that differ; they are written when the first interim tables are held everywhere, and before
-    /// anything that comes next is written anywhere.
+    /// SLtoVLMappingTables that differ; they are written when the first interim tables are held
+    /// everywhere, and before anything that comes next is written anywhere.
     pub lanes: Vec<LaneRow>,
     /// Blocks of the forwarding table that differ from the planned one then, lowest first.
     pub blocks: Vec<u16>,
@@ -169,7 +169,8 @@ pub struct Comparison<'a> {
     pub fabric: &'a Arc<Fabric>,
     /// What is wanted.
     pub plan: &'a Arc<Plan>,
-    /// What all switches are to hold on the way, one after the other, in the order of the plan's topology.
+    /// What all switches are to hold on the way, one after the other, in the order of the plan's
+    /// topology.
     pub interim: &'a [Tables],
     /// Fields that do not count, by kind of device.
     pub not_kept: &'a NotKept,
@@ -178,8 +179,9 @@ pub struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// What to write so that the hardware becomes what the plan wants, but for multicast tables: [`LookedMulticast::diff`] adds
-    /// that. Only what is in `scope` is compared, if there is one; managed blocks of ports are compared everywhere.
+    /// What to write so that the hardware becomes what the plan wants, but for multicast tables:
+    /// [`LookedMulticast::diff`] adds that. Only what is in `scope` is compared, if there is one;
+    /// managed blocks of ports are compared everywhere.
     pub fn changes(&self, scope: Option<&Scope>) -> Changes {
         let mut changes = match scope {
             Some(scope) => self.changes_in(scope),
@@ -192,7 +194,8 @@ impl Comparison<'_> {
         changes
     }
 
-    /// The part of [`Comparison::changes`] that concerns unicast tables, SwitchInfo, PortInfo and P_KeyTables.
+    /// The part of [`Comparison::changes`] that concerns unicast tables, SwitchInfo, PortInfo and
+    /// P_KeyTables.
     pub fn changes_in(&self, scope: &Scope) -> Changes {
         let mut changes = Changes::default();
         for &guid in &scope.switches {
@@ -217,7 +220,8 @@ impl Comparison<'_> {
         changes
     }
 
-    /// What has to be written to the tables and SwitchInfo of a switch; `None` for one that the plan leaves out.
+    /// What has to be written to the tables and SwitchInfo of a switch; `None` for one that the
+    /// plan leaves out.
     fn of_switch(&self, guid: Guid) -> Option<SwitchChange> {
         let plan = self.plan;
         let node = self.inventory.node(guid)?;
@@ -253,7 +257,8 @@ impl Comparison<'_> {
     }
 }
 
-/// ARInfo that ends what the manager before turned on, where the tables that are read back do not count for it.
+/// ARInfo that ends what the manager before turned on, where the tables that are read back do not
+/// count for it.
 fn without_adaptive_routing(switch: &SwitchRecord) -> Option<ArInfo> {
     let ends = switch.lft.is_distrusted() && !switch.keeps_adaptive_routing;
     let mut info = switch.ar_info().filter(|info| ends && info.uses_groups())?;
@@ -281,7 +286,8 @@ fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>
     let info = port.info.as_ref()?;
     let switch = node.kind() == NodeType::Switch;
     let external = at.port.0 != 0;
-    // Port 0 of a channel adapter does not exist, and what has no cable or does not belong to a managed node is left alone.
+    // Port 0 of a channel adapter does not exist, and what has no cable or does not belong to a
+    // managed node is left alone.
     if (!switch && !external)
         || node.unmanageable
         || node.locked
@@ -331,7 +337,8 @@ impl Comparison<'_> {
             });
         let differs = !settings.differing(info, ignored).is_empty();
         let inactive = activate && info.port_state() != PortState::Active;
-        // What was read of a port before it is armed may be gone by then: a reset in between would not show.
+        // What was read of a port before it is armed may be gone by then: a reset in between would
+        // not show.
         let arms = is_end_port && activate && info.port_state() == PortState::Init;
         let p_keys = match plan.partitions.table(fabric.key(at)) {
             Some(table) => diff_p_keys(fabric, at, table, arms),
@@ -352,7 +359,8 @@ impl Comparison<'_> {
     }
 }
 
-/// The blocks in which the P_KeyTable of a port differs from `wanted`, or, if the port is `armed`, would if it were reset.
+/// The blocks in which the P_KeyTable of a port differs from `wanted`, or, if the port is `armed`,
+/// would if it were reset.
 fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Vec<PKeyBlock> {
     let again = armed && wanted != [PKey::DEFAULT_FULL];
     let capacity = fabric.p_key_capacity(at);

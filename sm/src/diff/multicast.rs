@@ -16,8 +16,9 @@ use crate::sweep::writes::Mark;
 
 /// What has to be written to one switch's multicast forwarding table.
 ///
-/// No mixture of masks on the way may close a circle: first every switch lets go of the ports that it is to lose, and of
-/// what is not known, and only then any gains one. So packets always go along a part of the old tree, or of the new one.
+/// No mixture of masks on the way may close a circle: first every switch lets go of the ports that
+/// it is to lose, and of what is not known, and only then any gains one. So packets always go along
+/// a part of the old tree, or of the new one.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MulticastChange {
     /// Blocks that are to lose ports, in order; see [`kept`].
@@ -34,7 +35,8 @@ impl MulticastChange {
     }
 }
 
-/// What a block keeps of what it holds on the way to `wanted`: what it will have in the end, of what it is known to have.
+/// What a block keeps of what it holds on the way to `wanted`: what it will have in the end, of
+/// what it is known to have.
 pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16; BLOCK_MLIDS] {
     match image.state(at) {
         BlockState::Known => {
@@ -45,8 +47,8 @@ pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16
     }
 }
 
-/// What multicast tables were compared with last, and where they were not as they should be. A switch that is as it was then,
-/// and of which the same is wanted, needs no second look.
+/// What multicast tables were compared with last, and where they were not as they should be. A
+/// switch that is as it was then, and of which the same is wanted, needs no second look.
 #[derive(Clone, Default, Debug)]
 pub struct LookedMulticast {
     /// What was wanted; `None` before the first look.
@@ -55,14 +57,14 @@ pub struct LookedMulticast {
     mark: Mark,
     /// Switches to which something was to be written.
     open: BTreeSet<Guid>,
-    /// Switches by which whatever is in the table counts: how much of it there is to write, the highest multicast LID of all
-    /// says.
+    /// Switches by which whatever is in the table counts: how much of it there is to write, the
+    /// highest multicast LID of all says.
     unlimited: BTreeSet<Guid>,
 }
 
 impl LookedMulticast {
-    /// Adds what has to be written so that multicast tables, as `inventory` has them, become what `plan` wants. Why all switches
-    /// were looked at, if they were.
+    /// Adds what has to be written so that multicast tables, as `inventory` has them, become what
+    /// `plan` wants. Why all switches were looked at, if they were.
     ///
     /// Where SwitchInfo is written anyway, it says as well that the rest of a table does not count.
     pub fn diff(
@@ -142,7 +144,8 @@ impl LookedMulticast {
     }
 }
 
-/// The switches of which `after` wants another table than `before`. Both have them in the order of GUIDs.
+/// The switches of which `after` wants another table than `before`. Both have them in the order of
+/// GUIDs.
 fn with_other_tables(before: &Multicast, after: &Multicast) -> Vec<Guid> {
     fn tables(of: &Multicast) -> impl Iterator<Item = (Guid, &Arc<Mft>)> {
         let switches = of.topology.switches().iter();
@@ -241,8 +244,8 @@ fn first_of(at: MftBlock) -> Lid {
     Lid(Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16)
 }
 
-/// The last multicast LID of the block that `mlid` is in: MulticastFDBTop goes by whole blocks, so that not every new
-/// group moves it.
+/// The last multicast LID of the block that `mlid` is in: MulticastFDBTop goes by whole blocks, so
+/// that not every new group moves it.
 fn end_of_block(mlid: Lid) -> Lid {
     Lid(mlid.0 | (BLOCK_MLIDS as u16 - 1)).min(LAST_MULTICAST)
 }

@@ -7,8 +7,8 @@ use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
 
 use super::Changes;
 
-/// The ports whose hosts are to be told, by a bit that reads as 0 whatever was written: it cannot be compared, and is due
-/// until one Set with it was acknowledged.
+/// The ports whose hosts are to be told, by a bit that reads as 0 whatever was written: it cannot
+/// be compared, and is due until one Set with it was acknowledged.
 #[derive(Clone, Default, Debug)]
 pub struct Reregister {
     due: BTreeSet<Guid>,
@@ -35,8 +35,8 @@ impl Reregister {
         self.due.insert(port);
     }
 
-    /// Those are due who are told with `changes`. Who is not there, or does not heed it, is not told later either: he
-    /// registers anew when he is reset.
+    /// Those are due who are told with `changes`. Who is not there, or does not heed it, is not
+    /// told later either: he registers anew when he is reset.
     pub fn begin(&mut self, changes: &Changes) {
         let told = changes.ports.values();
         self.due = told.filter_map(|change| change.reregister).collect();

@@ -1,4 +1,5 @@
-//! What is missing, grouped as it fails: a switch with all its cables and the hosts behind it is one thing.
+//! What is missing, grouped as it fails: a switch with all its cables and the hosts behind it is
+//! one thing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,8 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 
-/// How many missing things are findings of their own; the rest are one finding. A dead rack of switches fits.
+/// How many missing things are findings of their own; the rest are one finding. A dead rack of
+/// switches fits.
 const FINDINGS: usize = 64;
 
 /// What kind of thing is missing.
@@ -79,7 +81,8 @@ impl Expected {
         missing
     }
 
-    /// Missing hosts whose every missing cable leads to a missing switch, with (the first) such switch.
+    /// Missing hosts whose every missing cable leads to a missing switch, with (the first) such
+    /// switch.
     fn hosts_behind(&self) -> BTreeMap<Guid, Guid> {
         let is_lost_switch = |guid: &Guid| {
             let node = self.nodes.get(guid);

@@ -1,8 +1,9 @@
 //! The expected fabric: what was cabled while both ends answered, and is not there now.
 //!
-//! What is there is the present [`Fabric`]. [`Expected`] holds only what is missing from it, port by port, so that a
-//! convergence changes as much of it as the fabric changed, and a snapshot shares it. A missing port is expected until it is
-//! cabled again, or an operator [accepts](Expected::accept) that it is gone for good.
+//! What is there is the present [`Fabric`]. [`Expected`] holds only what is missing from it, port
+//! by port, so that a convergence changes as much of it as the fabric changed, and a snapshot
+//! shares it. A missing port is expected until it is cabled again, or an operator
+//! [accepts](Expected::accept) that it is gone for good.
 
 mod missing;
 
@@ -18,8 +19,8 @@ pub use self::missing::{Missing, MissingKind};
 use crate::fabric::{Delta, Fabric, Node, Port};
 use crate::sweep::inventory::PortKey;
 
-/// How many ports can be missing at once: more than a fabric that uses up the LID space has (45,056 hosts under 64-port
-/// switches have 270,336). What is beyond is not expected, and counted.
+/// How many ports can be missing at once: more than a fabric that uses up the LID space has (45,056
+/// hosts under 64-port switches have 270,336). What is beyond is not expected, and counted.
 pub const MAX_LOST_PORTS: usize = 1 << 20;
 
 /// How many nodes can be missing at once: as many as can have LIDs.
@@ -45,7 +46,8 @@ pub struct LostPort {
     pub at: LostAt,
     /// The port's state before.
     pub state: PortState,
-    /// How many ways of packets, from a switch to a LID, the next plan led elsewhere; `None` where that was not counted.
+    /// How many ways of packets, from a switch to a LID, the next plan led elsewhere; `None` where
+    /// that was not counted.
     pub moved: Option<u64>,
 }
 
@@ -287,8 +289,9 @@ impl Expected {
         }
     }
 
-    /// A port is cabled. A host's port that was moved to another switch port is not missed where it was; a switch port that
-    /// another cable is in leaves the one that was in it expected at its other end.
+    /// A port is cabled. A host's port that was moved to another switch port is not missed where it
+    /// was; a switch port that another cable is in leaves the one that was in it expected at its
+    /// other end.
     fn find(&mut self, key: PortKey, new: &Fabric) {
         let Some(lost) = self.ports.remove(&key) else {
             return;

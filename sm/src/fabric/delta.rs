@@ -5,7 +5,8 @@ use rsm_ids::{Guid, PortNum};
 use super::{Fabric, Node};
 use crate::sweep::inventory::PortKey;
 
-/// What appeared, vanished or changed from one [`Fabric`] to the next; everything in the order of GUIDs.
+/// What appeared, vanished or changed from one [`Fabric`] to the next; everything in the order of
+/// GUIDs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Delta {
     /// Nodes only the new fabric has.
@@ -72,7 +73,8 @@ impl Delta {
     }
 }
 
-/// Whether SwitchInfo says the same of the switch. That it reports changed ports is no change by itself: the ports are.
+/// Whether SwitchInfo says the same of the switch. That it reports changed ports is no change by
+/// itself: the ports are.
 fn tells_the_same(before: &Node, now: &Node) -> bool {
     let unreported = |node: &Node| {
         node.switch.map(|mut info| {
@@ -83,7 +85,8 @@ fn tells_the_same(before: &Node, now: &Node) -> bool {
     unreported(before) == unreported(now)
 }
 
-/// The cables at `from`, if it is their end with the lower (GUID, port), that `other` does not have at the same port.
+/// The cables at `from`, if it is their end with the lower (GUID, port), that `other` does not have
+/// at the same port.
 fn links_missing<'a>(
     from: Option<&'a Node>,
     other: Option<&'a Node>,

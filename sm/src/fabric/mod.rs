@@ -1,10 +1,11 @@
 //! The subnet as a model: immutable, dense, with the cables resolved.
 //!
-//! A [`Fabric`] is built from an [`Inventory`] and never changes afterwards. Planning reads nothing else;
-//! queries, metrics and dumps read it from the published snapshot for as long as they like.
+//! A [`Fabric`] is built from an [`Inventory`] and never changes afterwards. Planning reads nothing
+//! else; queries, metrics and dumps read it from the published snapshot for as long as they like.
 //!
-//! One model follows another: nodes that did not change are shared between the two, so that a change costs the nodes that it
-//! touched, and what distinguishes two models is found by comparing pointers.
+//! One model follows another: nodes that did not change are shared between the two, so that a
+//! change costs the nodes that it touched, and what distinguishes two models is found by comparing
+//! pointers.
 
 mod delta;
 mod nodes;
@@ -96,9 +97,11 @@ pub struct Node {
     pub distance: u8,
     /// It owes answers; see [`crate::sweep::fault::findings`].
     pub suspected: bool,
-    /// It owes answers for so long that nothing is routed through it any more, or it is a switch that ignores Sets.
+    /// It owes answers for so long that nothing is routed through it any more, or it is a switch
+    /// that ignores Sets.
     pub unmanageable: bool,
-    /// One of its end ports holds an M_Key other than this subnet manager's: Sets to the node are dropped.
+    /// One of its end ports holds an M_Key other than this subnet manager's: Sets to the node are
+    /// dropped.
     pub locked: bool,
 }
 
@@ -128,8 +131,8 @@ impl Node {
         ports.filter_map(|(number, port)| Some((PortKey::new(self.guid, number), port.peer?)))
     }
 
-    /// Whether what a subnet manager sets is all that distinguishes the node from the same node as it was `before`: LIDs,
-    /// port states, MTUs, VLs, and how much of its tables a switch uses.
+    /// Whether what a subnet manager sets is all that distinguishes the node from the same node as
+    /// it was `before`: LIDs, port states, MTUs, VLs, and how much of its tables a switch uses.
     pub fn differs_only_in_settings(&self, before: &Node) -> bool {
         let constant = |node: &Node| {
             node.switch.map(|mut info| {
@@ -187,7 +190,8 @@ impl Fabric {
         Fabric::of(Nodes::new(nodes), inventory)
     }
 
-    /// The model of what `inventory` holds now, where this one is that of what it held before `touched` were written into.
+    /// The model of what `inventory` holds now, where this one is that of what it held before
+    /// `touched` were written into.
     pub fn follow(&self, inventory: &Inventory, touched: &BTreeSet<Guid>) -> Fabric {
         let mut changes = BTreeMap::new();
         for &guid in touched {
@@ -245,14 +249,14 @@ impl Fabric {
         self.nodes.iter_mut()
     }
 
-    /// The nodes that this fabric and `other` do not share, in the order of their GUIDs: as they are here, and as they are
-    /// there.
+    /// The nodes that this fabric and `other` do not share, in the order of their GUIDs: as they
+    /// are here, and as they are there.
     pub fn differing<'a>(&'a self, other: &'a Fabric) -> Vec<(Option<&'a Node>, Option<&'a Node>)> {
         self.nodes.differing(&other.nodes)
     }
 
-    /// Of [`Fabric::differing`], the nodes that differ in more than what a subnet manager sets. After a bring-up every port
-    /// has another state than before, and nothing is wired otherwise.
+    /// Of [`Fabric::differing`], the nodes that differ in more than what a subnet manager sets.
+    /// After a bring-up every port has another state than before, and nothing is wired otherwise.
     pub fn rewired<'a>(&'a self, other: &'a Fabric) -> Vec<(Option<&'a Node>, Option<&'a Node>)> {
         let mut differing = self.differing(other);
         differing.retain(|pair| match pair {
@@ -268,7 +272,8 @@ impl Fabric {
         pairs.flat_map(|(here, there)| [here, there]).flatten()
     }
 
-    /// How many nodes come before the first GUID that `is_before` denies; it says yes to GUIDs up to some point.
+    /// How many nodes come before the first GUID that `is_before` denies; it says yes to GUIDs up
+    /// to some point.
     pub fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         self.nodes.partition_point(is_before)
     }

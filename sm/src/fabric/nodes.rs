@@ -1,7 +1,7 @@
 //! The nodes of a model, shared between the models that have them alike.
 //!
-//! A copy costs a pointer for each run of nodes, a change copies the run that it is in, and what two lists have in common is
-//! passed over by comparing pointers.
+//! A copy costs a pointer for each run of nodes, a change copies the run that it is in, and what
+//! two lists have in common is passed over by comparing pointers.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -98,7 +98,8 @@ impl Nodes {
         Some(NodeIx(self.starts[run] + place as u32))
     }
 
-    /// How many nodes come before the first that `is_before` denies; it says yes to GUIDs up to some point.
+    /// How many nodes come before the first that `is_before` denies; it says yes to GUIDs up to
+    /// some point.
     pub(super) fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         let run = self.runs.partition_point(|run| is_before(run.guids[0]));
         let Some(run) = run.checked_sub(1) else {
@@ -153,7 +154,8 @@ impl Nodes {
         list
     }
 
-    /// The nodes that the two lists do not share, in the order of their GUIDs: as they are here, and as they are there.
+    /// The nodes that the two lists do not share, in the order of their GUIDs: as they are here,
+    /// and as they are there.
     pub(super) fn differing<'a>(
         &'a self,
         other: &'a Nodes,

@@ -8,16 +8,18 @@ use rsm_routing::topology::Topology;
 
 use super::{Fabric, Node};
 
-/// Rails up to which names are believed: GPU hosts have up to 18 adapters, and with more kinds of names the last word of a
-/// description numbers something else than adapters.
+/// Rails up to which names are believed: GPU hosts have up to 18 adapters, and with more kinds of
+/// names the last word of a description numbers something else than adapters.
 const MOST: usize = 32;
 
-/// What tells the adapters of a host apart: the device's name, such as `mlx5_3` or `HCA-1`, and the port.
+/// What tells the adapters of a host apart: the device's name, such as `mlx5_3` or `HCA-1`, and the
+/// port.
 type Slot<'a> = (&'a str, u64, PortNum);
 
 impl Fabric {
-    /// The rail of each destination of `topology`, by its index: adapters that have the same name on their hosts are on
-    /// one rail. Empty where descriptions do not name devices, or all name the same.
+    /// The rail of each destination of `topology`, by its index: adapters that have the same name
+    /// on their hosts are on one rail. Empty where descriptions do not name devices, or all name
+    /// the same.
     pub fn rails(&self, topology: &Topology) -> Vec<Option<u16>> {
         let mut slots: HashMap<Guid, Slot<'_>> = HashMap::new();
         for (at, port) in self.end_ports() {
@@ -43,7 +45,8 @@ impl Fabric {
     }
 }
 
-/// The device that a description such as `host-001 mlx5_3` ends in, taken apart into name and number.
+/// The device that a description such as `host-001 mlx5_3` ends in, taken apart into name and
+/// number.
 fn device(node: &Node) -> Option<(&str, u64)> {
     if node.kind() != NodeType::Ca {
         return None;

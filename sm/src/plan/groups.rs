@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 
-/// The members of each multicast LID in use, as subnet administration has them. Immutable; sets that follow each other
-/// share what did not change.
+/// The members of each multicast LID in use, as subnet administration has them. Immutable; sets
+/// that follow each other share what did not change.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GroupSet {
     /// By multicast LID. Groups that share one are joined here.

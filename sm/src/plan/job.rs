@@ -24,8 +24,8 @@ pub enum JobKind {
         /// The plan that the trees are made on.
         routes: Arc<Plan>,
     },
-    /// The entries that lead to the fullest links, in at most so many blocks of forwarding tables. The same as
-    /// [`JobKind::Full`] without [`Job::previous`].
+    /// The entries that lead to the fullest links, in at most so many blocks of forwarding tables.
+    /// The same as [`JobKind::Full`] without [`Job::previous`].
     Rebalance {
         /// Blocks, at least 1.
         max_blocks: usize,
@@ -80,8 +80,8 @@ impl Job {
         }
     }
 
-    /// The plan after `plan` for the fabric as it is then, where all switches hold what that wanted, and nobody takes part in
-    /// multicast.
+    /// The plan after `plan` for the fabric as it is then, where all switches hold what that
+    /// wanted, and nobody takes part in multicast.
     pub fn after(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> Job {
         let lids = plan.lids.lids.iter();
         let guid = |port| {

@@ -2,14 +2,15 @@
 //!
 //! The order of rights (invariant: a LID in use is never moved unless two ports hold it):
 //!
-//! 1. a port keeps the LID it holds; of two that hold the same one, that with the persisted claim to it,
-//!    else that with the lower GUID;
+//! 1. a port keeps the LID it holds; of two that hold the same one, that with the persisted claim
+//!    to it, else that with the lower GUID;
 //! 2. a port that holds none gets back the LID it has a persisted claim to, if nobody holds it;
-//! 3. the others get the lowest free LIDs, leaving out those that an absent port has a claim to as long as
-//!    there are others.
+//! 3. the others get the lowest free LIDs, leaving out those that an absent port has a claim to as
+//!    long as there are others.
 //!
-//! New LIDs go to switches first. On a fresh fabric, where nobody holds or remembers one, the first host of every leaf
-//! switch is next, then the second of every leaf, and so on ([`layout`]); later the ports of each switch in turn.
+//! New LIDs go to switches first. On a fresh fabric, where nobody holds or remembers one, the first
+//! host of every leaf switch is next, then the second of every leaf, and so on ([`layout`]); later
+//! the ports of each switch in turn.
 
 mod follow;
 mod layout;
@@ -244,7 +245,8 @@ fn keep_held(
         })
         .collect();
     holders.sort_unstable();
-    // First everybody's own LID, then what LMC adds to it: nobody loses the LID he holds to the range of another.
+    // First everybody's own LID, then what LMC adds to it: nobody loses the LID he holds to the
+    // range of another.
     let mut kept = Vec::new();
     for (_, guid, index, at) in holders {
         let claim = Claim {

@@ -1,5 +1,6 @@
-//! What the ports of switches say of links: how many data VLs there are, and which links are not Active yet. Followed from plan
-//! to plan, as the ports of all switches are tens of megabytes to read.
+//! What the ports of switches say of links: how many data VLs there are, and which links are not
+//! Active yet. Followed from plan to plan, as the ports of all switches are tens of megabytes to
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,8 +25,8 @@ pub struct LinkPorts {
 }
 
 impl LinkPorts {
-    /// For the fabric of a job and its topology: that of the plan in force but for the switches at which the two differ from
-    /// those of that plan.
+    /// For the fabric of a job and its topology: that of the plan in force but for the switches at
+    /// which the two differ from those of that plan.
     pub(super) fn of(job: &Job, topology: &Topology) -> Arc<LinkPorts> {
         let followed = job
             .previous
@@ -101,8 +102,8 @@ impl LinkPorts {
         }
     }
 
-    /// How many data VLs every link between switches has, as far as its ports say and the policy lets them be used; `None`
-    /// where there is no such link.
+    /// How many data VLs every link between switches has, as far as its ports say and the policy
+    /// lets them be used; `None` where there is no such link.
     pub(super) fn data_vls(&self, policy: &Policy) -> Option<u8> {
         let allowed = VlCap::from_code(policy.ports.links.max_op_vls).data_vls();
         let least = *self.by_vls.keys().next()?;
@@ -127,7 +128,8 @@ fn find<'a>(
     Some((fabric.node_of(guid)?, topology.switch_by_guid(guid)?))
 }
 
-/// How many data VLs each port of a switch has that a link to a switch ends at, as far as the port says.
+/// How many data VLs each port of a switch has that a link to a switch ends at, as far as the port
+/// says.
 fn vls<'a>(
     node: &'a Node,
     topology: &'a Topology,

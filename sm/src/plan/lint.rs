@@ -78,8 +78,9 @@ pub struct Proof<'a> {
     pub dependencies: Option<Dependencies<'a>>,
 }
 
-/// Proves what `routing` found, on the lanes that it needs: by what is different from the plan before where that tells, as a
-/// whole where it does not. `orientation` is the order that the routes are to follow.
+/// Proves what `routing` found, on the lanes that it needs: by what is different from the plan
+/// before where that tells, as a whole where it does not. `orientation` is the order that the
+/// routes are to follow.
 pub fn prove<'a>(
     topology: &'a Topology,
     routing: &Routing,

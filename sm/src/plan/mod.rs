@@ -74,12 +74,14 @@ pub struct Plan {
     pub tally: Arc<Tally>,
     /// How they were proved.
     pub proved: Proved,
-    /// How many entries were moved off the fullest links; `None` where that was not what the plan was made for.
+    /// How many entries were moved off the fullest links; `None` where that was not what the plan
+    /// was made for.
     pub relieved: Option<usize>,
-    /// Whether no route goes up after it went down, by the ranking of `routing` or, where it has none, by distance
-    /// from the hosts.
+    /// Whether no route goes up after it went down, by the ranking of `routing` or, where it has
+    /// none, by distance from the hosts.
     pub follows_ranking: bool,
-    /// Multicast on these routes; `None` while nobody told who takes part: tables are left as they are.
+    /// Multicast on these routes; `None` while nobody told who takes part: tables are left as they
+    /// are.
     pub multicast: Option<Arc<Multicast>>,
     /// How the hardware gets from what it holds now to the tables of `routing`.
     pub transition: Transition,
@@ -156,8 +158,8 @@ impl Plan {
         self.table_of(&self.routing.tables, guid)
     }
 
-    /// The table that the switch with this GUID is to hold at the end of a push: [`Plan::table`], but where that waits for
-    /// switches that do not answer.
+    /// The table that the switch with this GUID is to hold at the end of a push: [`Plan::table`],
+    /// but where that waits for switches that do not answer.
     pub fn last_table(&self, guid: Guid) -> Option<&Lft> {
         match &self.transition.instead {
             Some(tables) if !self.transition.mute.contains(&guid) => self.table_of(tables, guid),
@@ -165,12 +167,14 @@ impl Plan {
         }
     }
 
-    /// The interim table that the switch with this GUID is to hold in stage `stage` on the way to [`Plan::table`].
+    /// The interim table that the switch with this GUID is to hold in stage `stage` on the way to
+    /// [`Plan::table`].
     pub fn interim_table(&self, stage: usize, guid: Guid) -> Option<&Lft> {
         self.table_of(self.transition.interim.get(stage)?, guid)
     }
 
-    /// The table of the switch with this GUID among `tables`, which are in the order of [`Plan::topology`].
+    /// The table of the switch with this GUID among `tables`, which are in the order of
+    /// [`Plan::topology`].
     pub fn table_of<'a>(&self, tables: &'a Tables, guid: Guid) -> Option<&'a Lft> {
         let switch = self.topology.switch_by_guid(guid)?;
         tables.lfts.get(switch.index())
@@ -331,7 +335,8 @@ fn routing_of(
     Ok(Routed::Anew(routing))
 }
 
-/// The switch graph with the damped links, if there are any: until no table leads to them they carry packets.
+/// The switch graph with the damped links, if there are any: until no table leads to them they
+/// carry packets.
 fn with_damped_links(
     job: &Job,
     lids: &LidPlan,
@@ -404,7 +409,8 @@ fn predecessor(job: &Job) -> Result<&Plan, &'static str> {
         .ok_or("the configuration changed")
 }
 
-/// What `follow` makes of what changed since the plan before; where that does not tell, what `assign` makes of the whole.
+/// What `follow` makes of what changed since the plan before; where that does not tell, what
+/// `assign` makes of the whole.
 fn followed<T: PartialEq + Debug>(
     step: Step,
     follow: Result<Arc<T>, &'static str>,
@@ -497,8 +503,8 @@ fn plan_groups(job: &Job, basis: &Plan) -> Plan {
 }
 
 impl Plan {
-    /// Plans multicast on the plan's routes. Trees that do not stand the proof are reported, and multicast stays as the
-    /// hardware has it.
+    /// Plans multicast on the plan's routes. Trees that do not stand the proof are reported, and
+    /// multicast stays as the hardware has it.
     fn add_multicast(
         &mut self,
         job: &Job,

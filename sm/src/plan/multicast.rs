@@ -1,7 +1,8 @@
-//! The multicast part of a plan: a tree for each multicast LID, on the unicast routes of the same plan.
+//! The multicast part of a plan: a tree for each multicast LID, on the unicast routes of the same
+//! plan.
 //!
-//! It follows what changed since the plan before: fabric, orientation, members, and what switches hold. Trees that nothing of
-//! that concerns stay, and are not proved again.
+//! It follows what changed since the plan before: fabric, orientation, members, and what switches
+//! hold. Trees that nothing of that concerns stay, and are not proved again.
 
 mod agreed;
 mod base;
@@ -32,7 +33,8 @@ pub struct Multicast {
     pub groups: Arc<GroupSet>,
     /// The tree of each multicast LID.
     pub trees: Trees,
-    /// By switch number of the plan's topology. Plans that follow each other share tables that do not differ.
+    /// By switch number of the plan's topology. Plans that follow each other share tables that do
+    /// not differ.
     pub tables: Vec<Arc<Mft>>,
     /// The proof.
     pub report: MulticastReport,
@@ -62,8 +64,9 @@ impl Multicast {
         self.base.ground.orientation()
     }
 
-    /// The multicast LIDs that may have another tree than before, or that switches may hold otherwise than they had been planned
-    /// before. All others have the trees that switches hold, and go by its orientation. `None`: it was planned as a whole.
+    /// The multicast LIDs that may have another tree than before, or that switches may hold
+    /// otherwise than they had been planned before. All others have the trees that switches hold,
+    /// and go by its orientation. `None`: it was planned as a whole.
     pub(super) fn concerned(&self) -> Option<&BTreeSet<Lid>> {
         self.concerned.as_ref()
     }
@@ -126,7 +129,8 @@ pub(super) struct Job<'a> {
 
 /// What became of multicast.
 pub(super) struct Outcome {
-    /// The trees of all groups, proved. With a fault in the proof there is no plan: the report tells.
+    /// The trees of all groups, proved. With a fault in the proof there is no plan: the report
+    /// tells.
     pub(super) multicast: Result<Multicast, Box<MulticastReport>>,
     /// Why all trees were planned, if they were.
     pub(super) whole: Option<&'static str>,
@@ -301,7 +305,8 @@ fn prove(job: &Job<'_>, trees: &Trees, looked_at: Option<&BTreeSet<Lid>>) -> Mul
     verify_multicast(job.topology, &job.routing.tables, order, trees, looked_at)
 }
 
-/// What switches pass on now, by multicast LID, or by those of `only`, if they are said; sorted by switch.
+/// What switches pass on now, by multicast LID, or by those of `only`, if they are said; sorted by
+/// switch.
 pub(super) fn masks_by_mlid(
     topology: &Topology,
     held: &HeldMasks,

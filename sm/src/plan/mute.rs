@@ -1,9 +1,9 @@
-//! Switches that answer nothing while their links are up and their tables forward: what is planned for them cannot be
-//! written, and everybody else's tables do not wait for it.
+//! Switches that answer nothing while their links are up and their tables forward: what is planned
+//! for them cannot be written, and everybody else's tables do not wait for it.
 //!
-//! Such a switch keeps what it holds, or one of the tables that were last sent to it. Everybody else gets what is planned, but
-//! for the entries that close a way up after a way down with what the switch may hold: those are taken out until it
-//! holds what is planned for it.
+//! Such a switch keeps what it holds, or one of the tables that were last sent to it. Everybody
+//! else gets what is planned, but for the entries that close a way up after a way down with what
+//! the switch may hold: those are taken out until it holds what is planned for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,16 +18,18 @@ use super::transition::Held;
 pub(super) struct Around {
     /// Those switches.
     pub(super) mute: BTreeSet<Guid>,
-    /// Those of them that may be written to afterwards: they are no suspects, and no neighbour of theirs is mute.
+    /// Those of them that may be written to afterwards: they are no suspects, and no neighbour of
+    /// theirs is mute.
     pub(super) tried: BTreeSet<Guid>,
-    /// What everybody holds: those switches what they do, the others what is planned, where that can be.
+    /// What everybody holds: those switches what they do, the others what is planned, where that
+    /// can be.
     pub(super) reached: Tables,
     /// Whether something planned for others has to wait for them.
     pub(super) has_cut: bool,
 }
 
-/// `None` where every switch answers. `old` and `planned` have the switches of `topology` in its order; `planned` follows the
-/// order that `is_above` tells.
+/// `None` where every switch answers. `old` and `planned` have the switches of `topology` in its
+/// order; `planned` follows the order that `is_above` tells.
 pub(super) fn around(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,

@@ -1,4 +1,5 @@
-//! What ports are for, and the order of those that compute: what routes are spread by beside the cables.
+//! What ports are for, and the order of those that compute: what routes are spread by beside the
+//! cables.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -66,7 +67,8 @@ impl Order {
         Order::new(&job.fabric, topology, Sources::of(job), seats)
     }
 
-    /// The same where it is that of the plan in force: every host port was there before, at the same switch.
+    /// The same where it is that of the plan in force: every host port was there before, at the
+    /// same switch.
     ///
     /// # Errors
     /// Why it may be another.
@@ -153,8 +155,8 @@ impl Order {
         }
     }
 
-    /// Whether every port of `topology` was there when this was made, at the same switch; `earlier` is one of which that is
-    /// so.
+    /// Whether every port of `topology` was there when this was made, at the same switch; `earlier`
+    /// is one of which that is so.
     fn has_all(&self, topology: &Topology, earlier: &Topology) -> bool {
         let key = |topology: &Topology, d: &Destination| {
             (topology.switch(d.switch).guid, d.guid, d.port, d.kind)
@@ -190,8 +192,8 @@ pub fn roles(said: &Categories) -> BTreeMap<Guid, Role> {
     said.iter().filter_map(role).collect()
 }
 
-/// Whether nodes that are described as devices of one host hang off several switches: without that there is nothing to be
-/// found, and most large fabrics need no closer look.
+/// Whether nodes that are described as devices of one host hang off several switches: without that
+/// there is nothing to be found, and most large fabrics need no closer look.
 fn may_have_rails(fabric: &Fabric) -> bool {
     let mut leaf_of: HashMap<&str, Guid> = HashMap::new();
     for (at, port) in fabric.end_ports() {

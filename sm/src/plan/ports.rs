@@ -63,8 +63,8 @@ fields! {
 pub struct FieldMask(pub u32);
 
 impl FieldMask {
-    /// Fields that a port cannot do without. That one of them is not kept is a fault of the port, never a habit of its
-    /// kind of device.
+    /// Fields that a port cannot do without. That one of them is not kept is a fault of the port,
+    /// never a habit of its kind of device.
     pub const ESSENTIAL: FieldMask = FieldMask(
         1 << Index::MKey as u32
             | 1 << Index::BaseLid as u32
@@ -116,7 +116,8 @@ impl FieldMask {
     }
 }
 
-/// How an Active port differs from its plan in what only changes while a link is down: held and planned.
+/// How an Active port differs from its plan in what only changes while a link is down: held and
+/// planned.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LinkMismatch {
     /// NeighborMTU.
@@ -136,7 +137,8 @@ impl Settings {
         self.values[index as usize] = Some(value);
     }
 
-    /// The fields in which `info` differs, leaving out `ignored`, and those that may not change in its state.
+    /// The fields in which `info` differs, leaving out `ignored`, and those that may not change in
+    /// its state.
     pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
         let open = matches!(info.port_state(), PortState::Init | PortState::Down);
         let mut mask = 0;
@@ -149,8 +151,9 @@ impl Settings {
         FieldMask(mask)
     }
 
-    /// `current` with the settings applied, ready to be sent: everything else keeps its value or is marked
-    /// "no change" where the specification has such a mark (IBA 14.2.5.6). So do the fields in `left_out`.
+    /// `current` with the settings applied, ready to be sent: everything else keeps its value or is
+    /// marked "no change" where the specification has such a mark (IBA 14.2.5.6). So do the fields
+    /// in `left_out`.
     pub fn apply(&self, current: &PortInfo, left_out: FieldMask) -> PortInfo {
         let mut info = *current;
         let open = matches!(info.port_state(), PortState::Init | PortState::Down);
@@ -171,8 +174,8 @@ impl Settings {
         info
     }
 
-    /// `current` as it will be with the settings held: all but the fields in `ignored`, and those that may not change in
-    /// its state.
+    /// `current` as it will be with the settings held: all but the fields in `ignored`, and those
+    /// that may not change in its state.
     pub fn expected(&self, current: &PortInfo, ignored: FieldMask) -> PortInfo {
         let mut info = *current;
         let FieldMask(mask) = self.differing(current, ignored);
@@ -186,7 +189,8 @@ impl Settings {
         info
     }
 
-    /// The fields among `asked` in which the answer `info` still differs: the device did not keep them.
+    /// The fields among `asked` in which the answer `info` still differs: the device did not keep
+    /// them.
     pub fn not_kept(&self, asked: FieldMask, info: &PortInfo) -> FieldMask {
         let mut mask = 0;
         for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
@@ -197,7 +201,8 @@ impl Settings {
         FieldMask(mask)
     }
 
-    /// Gives `info` of a port that has just been set, and carries no data yet, the values again that may not change later.
+    /// Gives `info` of a port that has just been set, and carries no data yet, the values again
+    /// that may not change later.
     pub fn repeat(&self, info: &mut PortInfo) {
         for (field, value) in FIELDS.iter().zip(&self.values) {
             if let Some(value) = value
@@ -208,7 +213,8 @@ impl Settings {
         }
     }
 
-    /// NeighborMTU and OperationalVLs where they differ and cannot be set, because the link carries data.
+    /// NeighborMTU and OperationalVLs where they differ and cannot be set, because the link carries
+    /// data.
     pub fn link_mismatch(&self, info: &PortInfo) -> Option<LinkMismatch> {
         if info.port_state() != PortState::Active {
             return None;
@@ -227,8 +233,9 @@ impl Settings {
         (mismatch != LinkMismatch::default()).then_some(mismatch)
     }
 
-    /// Whether MasterSMLID is among the differences, so that the client behind the port has to register anew. Where it is one of
-    /// the fields in `ignored`, which the device does not keep, nobody can tell.
+    /// Whether MasterSMLID is among the differences, so that the client behind the port has to
+    /// register anew. Where it is one of the fields in `ignored`, which the device does not keep,
+    /// nobody can tell.
     pub fn changes_manager(&self, info: &PortInfo, ignored: FieldMask) -> bool {
         let index = Index::MasterSmLid as usize;
         ignored.0 & 1 << index == 0
@@ -236,8 +243,8 @@ impl Settings {
     }
 }
 
-/// What the port `at` should have, given the LIDs it gets (`claim`), the LID of the subnet manager, and what the port is to
-/// drop, if it is one of a switch.
+/// What the port `at` should have, given the LIDs it gets (`claim`), the LID of the subnet manager,
+/// and what the port is to drop, if it is one of a switch.
 ///
 /// `None` for a port that never answered.
 pub fn desired(
@@ -323,8 +330,9 @@ fn force_link(settings: &mut Settings, policy: &PortPolicy) {
     }
 }
 
-/// What a switch should be told: how far its table goes, how long a packet may live in it; and that its report
-/// of changed ports has been read, which is said by writing back the one that was read (IBA 14.2.5.4).
+/// What a switch should be told: how far its table goes, how long a packet may live in it; and that
+/// its report of changed ports has been read, which is said by writing back the one that was read
+/// (IBA 14.2.5.4).
 pub fn desired_switch_info(current: &SwitchInfo, top: Lid, policy: &PortPolicy) -> SwitchInfo {
     let mut info = *current;
     info.set_linear_fdb_top(top);

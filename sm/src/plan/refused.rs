@@ -11,8 +11,8 @@ use super::{Job, PlanError, lids, topology, transition};
 pub struct RefusedPlan {
     /// Why there is no plan.
     pub error: PlanError,
-    /// What the tables that switches hold do on the fabric that the plan was for; `None` where that fabric cannot be made a
-    /// switch graph, so that nothing is known.
+    /// What the tables that switches hold do on the fabric that the plan was for; `None` where that
+    /// fabric cannot be made a switch graph, so that nothing is known.
     pub in_force: Option<Report>,
 }
 
@@ -24,7 +24,8 @@ impl RefusedPlan {
         }
     }
 
-    /// Pairs of ports whose packets do not arrive now, for want of entries or of cables; `None` where that is not known.
+    /// Pairs of ports whose packets do not arrive now, for want of entries or of cables; `None`
+    /// where that is not known.
     pub fn cut_off_pairs(&self) -> Option<u64> {
         let report = self.in_force.as_ref()?;
         Some(report.unreachable_pairs + report.disconnected_pairs)
@@ -49,8 +50,8 @@ impl RefusedPlan {
     }
 }
 
-/// Follows the tables that switches hold over the fabric of `job`, over all links that carry packets: as long as a whole
-/// proof takes.
+/// Follows the tables that switches hold over the fabric of `job`, over all links that carry
+/// packets: as long as a whole proof takes.
 fn follow(job: &Job) -> Option<Report> {
     let lids = lids::assign(&job.fabric, &job.claims, &job.policy);
     let topology = topology::build(&job.fabric, &lids, &BTreeSet::new()).ok()?;

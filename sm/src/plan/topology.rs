@@ -27,8 +27,8 @@ pub(super) struct Sources<'a> {
 
 /// The switch graph of `fabric` with the LIDs of `lids`.
 ///
-/// Left out are switches that cannot be programmed or have no LID, cables from a switch to itself, and those in `damped`
-/// (either end names them).
+/// Left out are switches that cannot be programmed or have no LID, cables from a switch to itself,
+/// and those in `damped` (either end names them).
 ///
 /// # Errors
 /// The LIDs or ports contradict each other, which what a sweep found does not.
@@ -48,8 +48,8 @@ pub fn build(
 }
 
 impl Sources<'_> {
-    /// The switch graph of these sources, where `earlier` is that of the sources `before`. Only switches at which the two
-    /// differ are looked at.
+    /// The switch graph of these sources, where `earlier` is that of the sources `before`. Only
+    /// switches at which the two differ are looked at.
     ///
     /// # Errors
     /// As [`build`].
@@ -171,7 +171,8 @@ impl Sources<'_> {
     }
 }
 
-/// The link's data rate in Mb/s, so that a slow link gets a smaller share; 1 where the port does not tell.
+/// The link's data rate in Mb/s, so that a slow link gets a smaller share; 1 where the port does
+/// not tell.
 fn weight(port: &Port) -> u32 {
     let rate = port.info.as_ref().and_then(|info| info.link_rate());
     rate.map_or(1, |rate| rate.data_mbps()).max(1)

@@ -75,31 +75,37 @@ impl<'a> Ways<'a> {
 
 /// How the planned tables come into force.
 ///
-/// Interim tables are held everywhere one after the other before the first planned one is written, so that no mixture of
-/// tables on the way closes a loop or takes the way of packets that arrive. A clone shares everything of size.
+/// Interim tables are held everywhere one after the other before the first planned one is written,
+/// so that no mixture of tables on the way closes a loop or takes the way of packets that arrive. A
+/// clone shares everything of size.
 #[derive(Clone, Default, Debug)]
 pub struct Transition {
-    /// The interim tables in their order; empty where every mixture of old and planned tables will do.
+    /// The interim tables in their order; empty where every mixture of old and planned tables will
+    /// do.
     pub interim: Arc<[Tables]>,
-    /// Ports at both ends of the links that become Active after so many interim tables as `cuts` says and one more are held,
-    /// and before what comes next is written. Any other link becomes Active when the switches at its ends hold the planned tables.
+    /// Ports at both ends of the links that become Active after so many interim tables as `cuts`
+    /// says and one more are held, and before what comes next is written. Any other link becomes
+    /// Active when the switches at its ends hold the planned tables.
     pub awaited: Arc<BTreeSet<PortKey>>,
-    /// Switches to which only such links lead. They hold what is planned from the first interim tables on, and before
-    /// their links become Active.
+    /// Switches to which only such links lead. They hold what is planned from the first interim
+    /// tables on, and before their links become Active.
     pub dark: Arc<BTreeSet<Guid>>,
-    /// How many interim tables, 0 or 1, only take entries out of what is held; before that no such link becomes Active.
+    /// How many interim tables, 0 or 1, only take entries out of what is held; before that no such
+    /// link becomes Active.
     pub cuts: usize,
-    /// Links of `dark` switches become Active only after the interim tables that `awaited` says are held everywhere. Else
-    /// they may as soon as the dark ones among the switches at their ends hold theirs.
+    /// Links of `dark` switches become Active only after the interim tables that `awaited` says are
+    /// held everywhere. Else they may as soon as the dark ones among the switches at their ends
+    /// hold theirs.
     pub dark_last: bool,
     /// Interim tables discard packets, SMPs by LID too, that old and planned ones pass on.
     pub discards: bool,
-    /// Switches that do not answer. They are written to, if at all, when all others hold what they are to hold in the end,
-    /// which is the last of the interim tables then.
+    /// Switches that do not answer. They are written to, if at all, when all others hold what they
+    /// are to hold in the end, which is the last of the interim tables then.
     pub mute: Arc<BTreeSet<Guid>>,
     /// Those of them that are written to: nothing but a Set of their tables was not answered.
     pub tried: Arc<BTreeSet<Guid>>,
-    /// What the others hold in place of the planned tables as long as these switches do not hold theirs.
+    /// What the others hold in place of the planned tables as long as these switches do not hold
+    /// theirs.
     pub instead: Option<Arc<Tables>>,
 }
 
@@ -123,8 +129,8 @@ impl Transition {
     }
 }
 
-/// How the planned tables come into force, and whether no packet goes up after it went down by any mixture of tables on the
-/// way.
+/// How the planned tables come into force, and whether no packet goes up after it went down by any
+/// mixture of tables on the way.
 pub(super) struct Route {
     pub(super) transition: Transition,
     pub(super) follows: bool,
@@ -141,10 +147,10 @@ impl Route {
 
 /// How the hardware gets from what it holds to the planned tables.
 ///
-/// `orientation` is the order that the planned tables follow, if they do. `routes` has the links that they may use, and
-/// `topology` every link that carries packets, those kept out of the routes included. Where old entries lead
-/// somewhere that it does not show, no mixture can be judged: then everything that changes discards first, which only
-/// takes dependencies away.
+/// `orientation` is the order that the planned tables follow, if they do. `routes` has the links
+/// that they may use, and `topology` every link that carries packets, those kept out of the routes
+/// included. Where old entries lead somewhere that it does not show, no mixture can be judged: then
+/// everything that changes discards first, which only takes dependencies away.
 pub(super) fn route(
     fabric: &Fabric,
     (routes, topology): (&Topology, &Topology),
@@ -223,8 +229,8 @@ pub(super) fn route(
     })
 }
 
-/// By way of the planned tables without entries that lead to idle links, where every mixture of old and planned tables is
-/// free of loops.
+/// By way of the planned tables without entries that lead to idle links, where every mixture of old
+/// and planned tables is free of loops.
 fn opening(
     topologies: (&Topology, &Topology),
     idle: &IdleLinks,
@@ -265,16 +271,17 @@ pub(super) struct Before<'a> {
     pub(super) masks: &'a HeldMasks,
 }
 
-/// How the planned tables come into force where multicast packets on the way could close a circle of links with unicast ones;
-/// `None` where the way that [`route`] found will do.
+/// How the planned tables come into force where multicast packets on the way could close a circle
+/// of links with unicast ones; `None` where the way that [`route`] found will do.
 ///
-/// Of multicast tables it is known that they lose what they are to lose everywhere before any of them gains, and that
-/// the latter comes after all interim unicast tables. With everything that changes in unicast discarding in between, each half
-/// mixes what the old tables do, or what the new ones do, with what neither does.
+/// Of multicast tables it is known that they lose what they are to lose everywhere before any of
+/// them gains, and that the latter comes after all interim unicast tables. With everything that
+/// changes in unicast discarding in between, each half mixes what the old tables do, or what the
+/// new ones do, with what neither does.
 ///
-/// `unicast_follows` says that unicast packets never go up after they went down, on all of the way; where multicast
-/// packets do not either, there is no more to prove. `needs` are the dependencies of the planned unicast tables on
-/// `topology`, if they are known.
+/// `unicast_follows` says that unicast packets never go up after they went down, on all of the way;
+/// where multicast packets do not either, there is no more to prove. `needs` are the dependencies
+/// of the planned unicast tables on `topology`, if they are known.
 pub(super) fn with_multicast(
     before: Before<'_>,
     plan: &Plan,
@@ -335,7 +342,8 @@ pub(super) fn with_multicast(
     (!is_safe).then(|| Transition::discarding(old, planned))
 }
 
-/// Whether an entry that changes leads through a port behind which there may be a switch that `topology` does not show.
+/// Whether an entry that changes leads through a port behind which there may be a switch that
+/// `topology` does not show.
 fn leads_astray(fabric: &Fabric, topology: &Topology, difference: &Difference<'_>) -> bool {
     let leads_astray = |switch: SwitchIdx| {
         let is_open = |entry: u8| {

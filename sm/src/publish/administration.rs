@@ -25,7 +25,8 @@ pub trait Desk: Send + Sync + 'static {
     /// What it answers from, or is about to.
     fn standing(&self) -> Standing;
 
-    /// What hosts have told it, as it is when this is called or a little later. What comes of it is to be let go soon.
+    /// What hosts have told it, as it is when this is called or a little later. What comes of it is
+    /// to be let go soon.
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>>;
 }
 

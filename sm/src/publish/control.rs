@@ -23,18 +23,18 @@ use crate::core::{Activity, Command, Event, Progress};
 use crate::expected::{Accept, Expected};
 use crate::sweep::inventory::PortKey;
 
-/// How many callers may wait at the same time: more than people and scripts of one site, far fewer than a loop gone
-/// wild makes. They all wait for the same sweep anyhow.
+/// How many callers may wait at the same time: more than people and scripts of one site, far fewer
+/// than a loop gone wild makes. They all wait for the same sweep anyhow.
 pub const MAX_WAITING: usize = 64;
 
 type Answer = Result<model::Convergence, ControlError>;
 
 /// Carries requests to the core and its answers back.
 ///
-/// The daemon calls [`Controller::done`] on `Effect::Done`, after it has handed the snapshot that was published
-/// before it to the [`View`]; [`Controller::recheck`] after every other change of the view; and [`Controller::stop`]
-/// when it ends. A resweep has no time limit, for a huge fabric may take long: who does not care any more drops the
-/// future.
+/// The daemon calls [`Controller::done`] on `Effect::Done`, after it has handed the snapshot that
+/// was published before it to the [`View`]; [`Controller::recheck`] after every other change of the
+/// view; and [`Controller::stop`] when it ends. A resweep has no time limit, for a huge fabric may
+/// take long: who does not care any more drops the future.
 pub struct Controller {
     events: mpsc::Sender<Event>,
     view: Arc<View>,
@@ -50,7 +50,8 @@ struct Waiting {
 }
 
 impl Controller {
-    /// Sends requests to the core through `events`; a full channel refuses them, nobody waits for room.
+    /// Sends requests to the core through `events`; a full channel refuses them, nobody waits for
+    /// room.
     pub fn new(events: mpsc::Sender<Event>, view: Arc<View>) -> Controller {
         Controller {
             events,
@@ -65,7 +66,8 @@ impl Controller {
         *self.progress.lock() = progress;
     }
 
-    /// What `ticket` asked for is done by `convergence`. Tickets of callers that have left are ignored.
+    /// What `ticket` asked for is done by `convergence`. Tickets of callers that have left are
+    /// ignored.
     pub fn done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
         let Some(caller) = self.waiting.lock().callers.remove(&ticket) else {
             return;
@@ -80,7 +82,8 @@ impl Controller {
         let _ = caller.send(answer);
     }
 
-    /// What `ticket` asked for is not going to be done, and why. Tickets of callers that have left are ignored.
+    /// What `ticket` asked for is not going to be done, and why. Tickets of callers that have left
+    /// are ignored.
     pub fn declined(&self, ticket: Ticket, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             // As in `done`.
@@ -184,7 +187,8 @@ impl Control for Controller {
             None => Accept::All,
             Some(name) => missing_at(&published, &name)?,
         };
-        // Counted on what is shown: what the core is told applies to what it knows when it hears of it.
+        // Counted on what is shown: what the core is told applies to what it knows when it hears of
+        // it.
         let accepted = Expected::clone(&published.snapshot.expected).accept(accept);
         if accepted == 0 {
             let reason = "nothing is missing there: `rsmctl expect` lists what is".to_owned();
@@ -246,7 +250,8 @@ fn unsent(error: TrySendError<Event>) -> ControlError {
     }
 }
 
-/// The missing node or cable that `name` names; a node that is there stands for what is missing at it.
+/// The missing node or cable that `name` names; a node that is there stands for what is missing at
+/// it.
 fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlError> {
     let (node, port) = match published.names.find_gone(name) {
         Some(found) => found,

@@ -46,7 +46,8 @@ pub struct NodeChanges {
     pub lft_blocks: usize,
     /// Entries of that table that would be others.
     pub lft_entries: usize,
-    /// Blocks with interim entries, which keep old and new routes from closing a credit loop together.
+    /// Blocks with interim entries, which keep old and new routes from closing a credit loop
+    /// together.
     pub interim_lft_blocks: usize,
     /// Blocks of its multicast forwarding table.
     pub mft_blocks: usize,
@@ -123,7 +124,8 @@ impl DryRunReport {
         }
     }
 
-    /// The report for people: a line for each device; with `details` a line for each Set and each change as well.
+    /// The report for people: a line for each device; with `details` a line for each Set and each
+    /// change as well.
     pub fn text(&self, details: bool) -> impl fmt::Display + '_ {
         Text {
             report: self,
@@ -317,7 +319,8 @@ fn changes(set: &Foreseen) -> Vec<FieldChange> {
     }
 }
 
-/// The entries of a table that would be others; of a block that is not known all that are to be something.
+/// The entries of a table that would be others; of a block that is not known all that are to be
+/// something.
 fn entries(
     set: &Foreseen,
     count: usize,

@@ -15,9 +15,10 @@ use crate::fabric::{Delta, Fabric};
 use crate::plan::Plan;
 use crate::sweep::inventory::PortKey;
 
-/// Above how many changes of nodes, ports, links and findings a snapshot is summed up in one sentence instead: a
-/// quarter of the journal, so that a fabric that comes up, or half of one that goes dark, does not push out
-/// everything that led to it. The restart of a large switch stays well below.
+/// Above how many changes of nodes, ports, links and findings a snapshot is summed up in one
+/// sentence instead: a quarter of the journal, so that a fabric that comes up, or half of one that
+/// goes dark, does not push out everything that led to it. The restart of a large switch stays well
+/// below.
 pub const MAX_CHANGES: usize = limits::EVENT_JOURNAL / 4;
 
 /// What came with the new snapshot besides the subnet itself.
@@ -26,12 +27,12 @@ pub(super) struct News {
     pub(super) finished: Vec<Arc<Logged>>,
 }
 
-/// The changes in the order in which they are told: the state, what is there, the routes, the findings, what was
-/// done about it.
+/// The changes in the order in which they are told: the state, what is there, the routes, the
+/// findings, what was done about it.
 ///
-/// The first fabric, and one that differs in more than [`MAX_CHANGES`] things, is told as one change of state whose
-/// reason gives the numbers; who keeps a copy lists anew. A switch's rank and a node's distance are no event of their
-/// own.
+/// The first fabric, and one that differs in more than [`MAX_CHANGES`] things, is told as one
+/// change of state whose reason gives the numbers; who keeps a copy lists anew. A switch's rank and
+/// a node's distance are no event of their own.
 pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Change> {
     let delta = Delta::between(old.fabric(), new.fabric());
     let first = old.fabric().is_empty() && !new.fabric().is_empty();
@@ -223,7 +224,8 @@ fn routes_changed(old: &Published, new: &Published) -> Option<RoutesChanged> {
     (routes != RoutesChanged::default()).then_some(routes)
 }
 
-/// A switch that the plan before did not have counts with everything it forwards; one that is gone does not count.
+/// A switch that the plan before did not have counts with everything it forwards; one that is gone
+/// does not count.
 fn count_routes(before: Option<&Plan>, plan: &Plan) -> RoutesChanged {
     let nothing = Lft::default();
     let mut routes = RoutesChanged::default();

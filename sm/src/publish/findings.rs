@@ -7,8 +7,9 @@ use rsm_api::model;
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// What makes a finding of one snapshot the same as one of the next: its wording may count on. The number tells several
-/// of one kind about one subject apart, in the order in which snapshots list them.
+/// What makes a finding of one snapshot the same as one of the next: its wording may count on. The
+/// number tells several of one kind about one subject apart, in the order in which snapshots list
+/// them.
 type Identity = (FindingKind, Subject, Severity, usize);
 
 /// What the latest snapshot raised and cleared.
@@ -26,7 +27,8 @@ pub(super) struct FindingBook {
 }
 
 impl FindingBook {
-    /// Makes `findings` those that hold. One that held before keeps its identifier and is counted once more.
+    /// Makes `findings` those that hold. One that held before keeps its identifier and is counted
+    /// once more.
     pub(super) fn update(
         &mut self,
         findings: &[Finding],

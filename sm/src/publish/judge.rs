@@ -17,8 +17,9 @@ use crate::plan::Plan;
 use crate::sweep::inventory::PortKey;
 use crate::whatif::{self, what_if};
 
-/// How many requests may wait: more than people ask at a time, and few enough that each is answered in a minute at the
-/// largest fabrics. One is computed at a time, so that managing the subnet keeps its processors.
+/// How many requests may wait: more than people ask at a time, and few enough that each is answered
+/// in a minute at the largest fabrics. One is computed at a time, so that managing the subnet keeps
+/// its processors.
 const MAX_WAITING: usize = 16;
 
 /// Answers from the snapshot in force, one computation at a time.

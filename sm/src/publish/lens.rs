@@ -90,7 +90,8 @@ fn physical_state(port: &Port) -> PhysicalState {
     }
 }
 
-/// What is known of a port whose link is up; what a port that is down states is left over from before.
+/// What is known of a port whose link is up; what a port that is down states is left over from
+/// before.
 fn info_if_up(port: &Port) -> Option<&PortInfo> {
     port.info.as_ref().filter(|_| port.up)
 }

@@ -25,8 +25,8 @@ pub(super) struct ConvergenceLog {
 }
 
 impl ConvergenceLog {
-    /// Takes over what `history`, oldest first, has beyond the entries so far, and returns it. `stamp` gives
-    /// generation and Unix time for the end of a convergence.
+    /// Takes over what `history`, oldest first, has beyond the entries so far, and returns it.
+    /// `stamp` gives generation and Unix time for the end of a convergence.
     pub(super) fn update(
         &mut self,
         history: &[Arc<Convergence>],

@@ -1,4 +1,5 @@
-//! Multicast groups as the API shows them: who takes part by what subnet administration holds, trees by the plan in force.
+//! Multicast groups as the API shows them: who takes part by what subnet administration holds,
+//! trees by the plan in force.
 
 use std::ops::Bound;
 

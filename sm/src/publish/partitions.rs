@@ -80,7 +80,8 @@ pub(super) fn members(
     Ok(page(published, members, limit))
 }
 
-/// The tables of ports that are members, in the order of their keys. Ports of switches that enforce partitions are not.
+/// The tables of ports that are members, in the order of their keys. Ports of switches that enforce
+/// partitions are not.
 fn end_ports(plan: &Plan) -> impl Iterator<Item = (inventory::PortKey, &[PKey])> {
     let is_end = |port: inventory::PortKey| {
         let node = plan.fabric.node_of(port.node);

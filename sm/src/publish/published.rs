@@ -21,7 +21,8 @@ use crate::plan::Plan;
 use crate::plan::policy::PortPolicy;
 use crate::sweep::inventory;
 
-/// A snapshot as it is shown. Immutable but for the index of names, which the first reader who needs it builds.
+/// A snapshot as it is shown. Immutable but for the index of names, which the first reader who
+/// needs it builds.
 pub(super) struct Published {
     pub(super) generation: u64,
     pub(super) snapshot: Arc<Snapshot>,
@@ -111,7 +112,8 @@ impl Published {
         self.names.index()
     }
 
-    /// The end port with this GUID, and the description of its node; neither where it is not in the fabric.
+    /// The end port with this GUID, and the description of its node; neither where it is not in the
+    /// fabric.
     pub(super) fn named(&self, port: Guid) -> (Option<PortKey>, String) {
         match self.index().port_of_guid(port) {
             Some(at) => {

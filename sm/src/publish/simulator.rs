@@ -9,7 +9,8 @@ use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::SimHandle;
 use rsm_sim::{Sim, SimError};
 
-/// Operates a simulated fabric that runs in real time. Nodes are named as the netlist has them, powered or not.
+/// Operates a simulated fabric that runs in real time. Nodes are named as the netlist has them,
+/// powered or not.
 pub struct Simulator {
     handle: SimHandle,
     netlist: Netlist,
@@ -73,7 +74,8 @@ impl Simulation for Simulator {
         Box::pin(async move {
             let operation = self.operation(action)?;
             let handle = self.handle.clone();
-            // The simulation's thread answers when it has caught up with the clock, which may take a moment.
+            // The simulation's thread answers when it has caught up with the clock, which may take
+            // a moment.
             let done = tokio::task::spawn_blocking(move || handle.with(operation)).await;
             match done {
                 Ok(Ok(result)) => result.map_err(refused),

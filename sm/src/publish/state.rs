@@ -28,7 +28,8 @@ impl Counts {
         Counts::follow(&Snapshot::nothing(), &Counts::default(), snapshot)
     }
 
-    /// Of `snapshot`, given those of the snapshot `before`. Nodes that the two share are not counted again.
+    /// Of `snapshot`, given those of the snapshot `before`. Nodes that the two share are not
+    /// counted again.
     pub(super) fn follow(before: &Snapshot, counted: &Counts, snapshot: &Snapshot) -> Counts {
         let mut counts = Counts {
             findings: FindingCounts::default(),
@@ -98,8 +99,8 @@ impl Counts {
     }
 }
 
-/// Whether the port's link is up between two managed nodes, and the port is not Active. Loop-back plugs, and links
-/// that nobody answers behind, stay as they are.
+/// Whether the port's link is up between two managed nodes, and the port is not Active. Loop-back
+/// plugs, and links that nobody answers behind, stay as they are.
 fn is_unfinished(fabric: &Fabric, node: &Node, port: &Port) -> bool {
     port.up
         && port.state() != PortState::Active
@@ -116,7 +117,8 @@ pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) 
         return (SubnetState::NotActive, "the local port is down".to_owned());
     }
     if snapshot.fabric.local.is_none() {
-        // The core names what it found amiss; before it has looked there is nothing. A disk has no part in this.
+        // The core names what it found amiss; before it has looked there is nothing. A disk has no
+        // part in this.
         let mut findings = snapshot.findings.iter();
         return match findings.find(|finding| finding.kind != FindingKind::Storage) {
             Some(finding) => (SubnetState::NotActive, finding.text.clone()),

@@ -9,7 +9,8 @@ use super::published::Published;
 use crate::core::role::Role;
 use crate::fabric::Port;
 
-/// The status as far as the snapshot knows it: the fabric's name and the time up are the view's to fill in.
+/// The status as far as the snapshot knows it: the fabric's name and the time up are the view's to
+/// fill in.
 pub(super) fn of(published: &Published) -> Status {
     let snapshot = &*published.snapshot;
     let local = snapshot.fabric.local.map(|at| snapshot.fabric.port(at));

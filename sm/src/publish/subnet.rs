@@ -1,5 +1,5 @@
-//! What readers are answered from the snapshot in force. Pages of lists are from behind a key on, as many as are wanted,
-//! without building the rest.
+//! What readers are answered from the snapshot in force. Pages of lists are from behind a key on,
+//! as many as are wanted, without building the rest.
 
 use std::sync::Arc;
 
@@ -117,7 +117,8 @@ pub(super) fn page<T>(
     }
 }
 
-/// The position of the first node that `is_before` does not hold for, given that it holds for a first part of them.
+/// The position of the first node that `is_before` does not hold for, given that it holds for a
+/// first part of them.
 fn first_node(fabric: &Fabric, is_before: impl Fn(Guid) -> bool) -> usize {
     fabric.partition_point(is_before)
 }
@@ -142,7 +143,8 @@ fn nodes(
     page(published, nodes, limit)
 }
 
-/// The ports behind `after` in the order of their keys, of one node or of all that `wanted` holds for.
+/// The ports behind `after` in the order of their keys, of one node or of all that `wanted` holds
+/// for.
 fn ports_from<'a>(
     fabric: &'a Fabric,
     after: Option<PortKey>,

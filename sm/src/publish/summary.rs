@@ -28,7 +28,8 @@ pub struct OnceReport {
     pub ports_not_active: u64,
     /// Who made the routes; null where there are none.
     pub engine: Option<Engine>,
-    /// Pairs of ports whose packets do not arrive by the routes in force; null where that is not known.
+    /// Pairs of ports whose packets do not arrive by the routes in force; null where that is not
+    /// known.
     pub unreachable_pairs: Option<u64>,
     /// What was sent in the run.
     pub smps: Smps,
@@ -60,8 +61,8 @@ pub struct Smps {
     pub retries: u64,
     /// Attempts that were not answered in time.
     pub timeouts: u64,
-    /// Requests that were sent and taken back before they were answered or given up: overdue ones, to be asked anew
-    /// when the rest is done, and those of a stage that began again.
+    /// Requests that were sent and taken back before they were answered or given up: overdue ones,
+    /// to be asked anew when the rest is done, and those of a stage that began again.
     pub withdrawn: u64,
 }
 
@@ -122,8 +123,9 @@ impl OnceReport {
         }
     }
 
-    /// Whether every port whose link is up, and whose peer is managed, is Active, routes fit the fabric, and everything was
-    /// written that was to be written. Never for a subnet that could not be seen.
+    /// Whether every port whose link is up, and whose peer is managed, is Active, routes fit the
+    /// fabric, and everything was written that was to be written. Never for a subnet that could not
+    /// be seen.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -137,7 +139,8 @@ fn fails_the_run(finding: &Finding) -> bool {
     ) && finding.severity > Severity::Info
 }
 
-/// The report on one line: `up: 720 switches, 3456 hosts, 10368 links; updn (…); 127034 SMPs in 1.9 s`.
+/// The report on one line:
+/// `up: 720 switches, 3456 hosts, 10368 links; updn (…); 127034 SMPs in 1.9 s`.
 impl fmt::Display for OnceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counted = |count: u64, one: &str, more: &str| {

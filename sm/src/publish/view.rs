@@ -23,10 +23,12 @@ pub trait Clock: Send + Sync {
     fn unix_ms(&self, at: Time) -> u64;
 }
 
-/// Answers readers from the latest snapshot, and tells watchers what distinguishes it from the one before.
+/// Answers readers from the latest snapshot, and tells watchers what distinguishes it from the one
+/// before.
 ///
-/// Before the first snapshot there is an empty subnet of generation 0, in which the state is Discovering.
-/// Generations count the snapshots of this run; those of plans are kept over restarts and are the core's own.
+/// Before the first snapshot there is an empty subnet of generation 0, in which the state is
+/// Discovering. Generations count the snapshots of this run; those of plans are kept over restarts
+/// and are the core's own.
 pub struct View {
     pub(super) fabric: String,
     pub(super) simulated: bool,
@@ -46,7 +48,8 @@ struct Memory {
 }
 
 impl View {
-    /// A view of nothing yet, of the fabric that `--fabric` names `fabric`. The time up counts from here.
+    /// A view of nothing yet, of the fabric that `--fabric` names `fabric`. The time up counts from
+    /// here.
     pub fn new(fabric: String, simulated: bool, clock: Box<dyn Clock>) -> View {
         View {
             fabric,
@@ -61,9 +64,9 @@ impl View {
 
     /// Shows `snapshot` from now on, and publishes what distinguishes it from the one before.
     ///
-    /// To be called with the snapshots in their order. Readers see the snapshot before watchers are told of it. It
-    /// takes as long as comparing two fabrics and, where there is a new plan, its tables: some ten milliseconds for
-    /// 45,000 hosts.
+    /// To be called with the snapshots in their order. Readers see the snapshot before watchers are
+    /// told of it. It takes as long as comparing two fabrics and, where there is a new plan, its
+    /// tables: some ten milliseconds for 45,000 hosts.
     pub fn replace(&self, snapshot: Arc<Snapshot>) {
         let mut memory = self.memory.lock();
         let old = self.published();
@@ -106,8 +109,8 @@ impl View {
         self.clock.unix_ms(self.clock.now())
     }
 
-    /// How readers are shown a convergence of the snapshot in force; none where it is not (or no longer) in its
-    /// history.
+    /// How readers are shown a convergence of the snapshot in force; none where it is not (or no
+    /// longer) in its history.
     pub fn convergence(&self, done: &Arc<convergence::Convergence>) -> Option<Convergence> {
         let published = self.published();
         let mut newest_first = published.convergences.iter().rev();

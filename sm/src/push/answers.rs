@@ -79,8 +79,9 @@ impl Push {
         }
     }
 
-    /// Adaptive routing of a switch was turned off, or stays on (`None`: the Set was refused). The tables are written
-    /// either way; a finding says what the switch keeps, and the Set is not repeated by itself.
+    /// Adaptive routing of a switch was turned off, or stays on (`None`: the Set was refused). The
+    /// tables are written either way; a finding says what the switch keeps, and the Set is not
+    /// repeated by itself.
     pub(super) fn ar_info_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -106,10 +107,11 @@ impl Push {
             return Vec::new();
         };
         let zero = PortKey::new(guid, PortNum::ZERO);
-        // Had the switch been reset since it was read, this Set covered that up; the lost LID of port 0 tells.
+        // Had the switch been reset since it was read, this Set covered that up; the lost LID of
+        // port 0 tells.
         let mut unread = vec![zero];
-        // What changed since the ports were read was cleared with what had changed before, and some switches send no trap
-        // while PortStateChange is set.
+        // What changed since the ports were read was cleared with what had changed before, and some
+        // switches send no trap while PortStateChange is set.
         if set.port_state_change() {
             let external = node.external_ports();
             unread.extend(external.map(|(number, _)| PortKey::new(guid, number)));
@@ -222,7 +224,8 @@ impl Push {
         }
     }
 
-    /// The answer to the Set of `task`, which was sent, is not waited for any more: it may have been carried out.
+    /// The answer to the Set of `task`, which was sent, is not waited for any more: it may have
+    /// been carried out.
     pub fn abandon(&mut self, inventory: &mut Inventory, task: Task) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.doubted = true;
@@ -235,7 +238,8 @@ impl Push {
         }
     }
 
-    /// Whether a port did as it was told has to be read, so that nothing counts as failed. Until then it gets no more Sets.
+    /// Whether a port did as it was told has to be read, so that nothing counts as failed. Until
+    /// then it gets no more Sets.
     pub(super) fn doubt(&mut self, key: PortKey) {
         self.doubted = true;
         if let Some(port) = self.ports.get_mut(&key) {

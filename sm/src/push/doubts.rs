@@ -10,8 +10,9 @@ use crate::plan::ports::FieldMask;
 use crate::sweep::inventory::{Inventory, PortKey};
 
 impl Push {
-    /// The answer to a Set showed other values of `fields` than were set. That is a failure, or a habit of its kind of
-    /// device, where the port was read after an earlier Set; otherwise it is read when this push is done.
+    /// The answer to a Set showed other values of `fields` than were set. That is a failure, or a
+    /// habit of its kind of device, where the port was read after an earlier Set; otherwise it is
+    /// read when this push is done.
     pub(super) fn fields_open(
         &mut self,
         not_kept: &mut NotKept,
@@ -34,8 +35,9 @@ impl Push {
         }
     }
 
-    /// A port refused a state, which it may have taken by itself: from Armed to Active with the first packet (IBA 7.2.7), or
-    /// by an attempt whose answer was lost. It is read, unless that has been done after an earlier refusal.
+    /// A port refused a state, which it may have taken by itself: from Armed to Active with the
+    /// first packet (IBA 7.2.7), or by an attempt whose answer was lost. It is read, unless that
+    /// has been done after an earlier refusal.
     pub(super) fn state_refused(
         &mut self,
         inventory: &mut Inventory,
@@ -48,8 +50,8 @@ impl Push {
         self.state_open(inventory, key, step, asked, Cause::Refused(status));
     }
 
-    /// A port does not say that it took the state it was told. It is read; where that was done before, `cause` is why it
-    /// failed.
+    /// A port does not say that it took the state it was told. It is read; where that was done
+    /// before, `cause` is why it failed.
     pub(super) fn state_open(
         &mut self,
         inventory: &mut Inventory,

@@ -15,8 +15,8 @@ impl Push {
             self.plan.transition.interim.len(),
             self.plan.transition.cuts,
         );
-        // What multicast lets go of first is part of the way: the last unicast tables must not meet it. That holds also where
-        // the hardware is at the interim tables already.
+        // What multicast lets go of first is part of the way: the last unicast tables must not meet
+        // it. That holds also where the hardware is at the interim tables already.
         let lets_go = interim > 0 && self.multicast.unmet() > 0;
         let links = interim > cuts && !self.awaited.is_empty();
         let lanes = self.switches.values().any(|switch| switch.lanes() > 0);
@@ -37,7 +37,8 @@ impl Push {
         tables.sum::<usize>() + beside
     }
 
-    /// Goes on to the first phase in which there is something to do, and lets everything be sent that waited for it.
+    /// Goes on to the first phase in which there is something to do, and lets everything be sent
+    /// that waited for it.
     pub(super) fn advance(&mut self, inventory: &Inventory) {
         while let Some(phase) = self.phases.next() {
             self.phases.unmet = self.counted(phase);
@@ -79,7 +80,8 @@ impl Push {
         }
     }
 
-    /// The PortInfo of a port was written or given up; if it is port 0, the switch's other ports may have waited for it.
+    /// The PortInfo of a port was written or given up; if it is port 0, the switch's other ports
+    /// may have waited for it.
     pub(super) fn consider_others_after(&mut self, inventory: &Inventory, key: PortKey) {
         if key.port != PortNum::ZERO {
             return;
@@ -137,8 +139,8 @@ impl Push {
         }
     }
 
-    /// A switch does not hold interim tables, and could close a loop with what would follow. Only where no packet passes it
-    /// the others go on: its links stay as they are.
+    /// A switch does not hold interim tables, and could close a loop with what would follow. Only
+    /// where no packet passes it the others go on: its links stay as they are.
     fn not_held(&mut self, guid: Guid) {
         let phase = self.phases.current();
         match self.switches.get_mut(&guid) {
@@ -149,7 +151,8 @@ impl Push {
         }
     }
 
-    /// Whether a switch forwards as planned: it never had to change, or all of its changes are acknowledged.
+    /// Whether a switch forwards as planned: it never had to change, or all of its changes are
+    /// acknowledged.
     pub(super) fn is_programmed(&self, guid: Guid) -> bool {
         self.switches
             .get(&guid)
@@ -207,7 +210,8 @@ impl Push {
     /// Whether the keys of the port at `key` wait for what others are still to be told.
     fn keys_wait_for_others(&self, key: PortKey, port: &PortPush) -> bool {
         let peer = port.peer().and_then(|peer| self.ports.get(&peer));
-        // The LID of port 0 tells of a reset of the switch; it has to be there before anything else of the switch is.
+        // The LID of port 0 tells of a reset of the switch; it has to be there before anything else
+        // of the switch is.
         let zero = PortKey::new(key.node, PortNum::ZERO);
         let awaits_zero = || self.ports.get(&zero).is_some_and(PortPush::awaits_info);
         peer.is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled())

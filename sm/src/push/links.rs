@@ -26,8 +26,9 @@ fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
 }
 
 impl Push {
-    /// Whether the switch at the end `end` of a link lets it become Active. Where tables wait for the link, it has to be in use
-    /// or to hold all of its tables; else it has to forward as planned.
+    /// Whether the switch at the end `end` of a link lets it become Active. Where tables wait for
+    /// the link, it has to be in use or to hold all of its tables; else it has to forward as
+    /// planned.
     pub(super) fn lets_open(&self, end: PortKey) -> bool {
         let transition = &self.plan.transition;
         if !transition.awaited.contains(&end) {
@@ -40,15 +41,16 @@ impl Push {
             let is_held = !transition.dark_last || has_passed(transition.cuts + 1);
             is_held && self.is_programmed(end.node)
         };
-        // What is taken out first could close a loop over the link; a push without phases takes nothing out.
+        // What is taken out first could close a loop over the link; a push without phases takes
+        // nothing out.
         has_lid
             && has_passed(transition.cuts)
             && self.phases.are_lanes_held()
             && (!transition.dark.contains(&end.node) || lets_dark_open())
     }
 
-    /// Whether a port at `end` of a link may be armed. There are devices that go on to Active by themselves, so that links that
-    /// have to wait are not armed either.
+    /// Whether a port at `end` of a link may be armed. There are devices that go on to Active by
+    /// themselves, so that links that have to wait are not armed either.
     pub(super) fn lets_arm(&self, end: PortKey) -> bool {
         !self.plan.transition.awaited.contains(&end) || self.lets_open(end)
     }
@@ -65,8 +67,9 @@ impl Push {
         }
     }
 
-    /// Ends the push where nothing is on its way, nothing can be sent, and a phase is not settled all the same: what a Set
-    /// that failed should have made possible does not come. Links that cannot become Active because of that are told.
+    /// Ends the push where nothing is on its way, nothing can be sent, and a phase is not settled
+    /// all the same: what a Set that failed should have made possible does not come. Links that
+    /// cannot become Active because of that are told.
     pub(super) fn end_if_stuck(&mut self) {
         if self.stopped || self.outstanding > 0 || self.phases.is_last() {
             return;

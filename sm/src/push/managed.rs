@@ -5,8 +5,8 @@ use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::managed::{BlockKey, Content};
 
 impl Push {
-    /// Queues the blocks of a port, unless its PortInfo is still to be written: that tells of a reset, after which they would be
-    /// lost.
+    /// Queues the blocks of a port, unless its PortInfo is still to be written: that tells of a
+    /// reset, after which they would be lost.
     pub(super) fn release_managed(&mut self, port: PortKey) {
         let awaits_info = self.ports.get(&port).is_some_and(|port| port.awaits_info());
         if awaits_info || self.stopped {

@@ -1,18 +1,20 @@
 //! From what differs to Sets on the wire: the only code that sends Set.
 //!
-//! Tables are written to all switches side by side; a port is armed together with its settings in one Set as soon as it is
-//! met. A link goes Active as soon as both of its ends are armed and hold their P_Keys, and
+//! Tables are written to all switches side by side; a port is armed together with its settings in
+//! one Set as soon as it is met. A link goes Active as soon as both of its ends are armed and hold
+//! their P_Keys, and
 //!
-//! * where tables wait for it ([`Transition::awaited`](crate::plan::Transition)): as soon as the switches at its ends are in
-//!   use, or hold all of their tables;
+//! * where tables wait for it ([`Transition::awaited`](crate::plan::Transition)): as soon as the
+//!   switches at its ends are in use, or hold all of their tables;
 //! * else, so of hosts: as soon as the switches at its ends forward as planned.
 //!
-//! P_Keys are written after what tells of a reset: the state of an end port, the LID of a switch. Fabric-wide barriers are
-//! those of [`phases`]: interim tables, and the links that later ones lead to. Multicast tables take a way of their own beside
-//! all that, in two steps; see [`crate::diff::MulticastChange`].
+//! P_Keys are written after what tells of a reset: the state of an end port, the LID of a switch.
+//! Fabric-wide barriers are those of [`phases`]: interim tables, and the links that later ones lead
+//! to. Multicast tables take a way of their own beside all that, in two steps; see
+//! [`crate::diff::MulticastChange`].
 //!
-//! Every acknowledged Set is written into the [`Inventory`], every lost one is marked there, so that the
-//! next difference starts from the truth whatever happened.
+//! Every acknowledged Set is written into the [`Inventory`], every lost one is marked there, so
+//! that the next difference starts from the truth whatever happened.
 
 mod answers;
 mod doubts;
@@ -203,9 +205,10 @@ impl Push {
 
     /// Ports that may have changed unnoticed, and that did not answer since.
     ///
-    /// To clear PortStateChange also clears what it reported since the ports were last read. A switch that had no LID or
-    /// another manager could send no trap for that, and some send none while the bit is set. And to set LinearFDBTop hides
-    /// that a switch was reset. A port whose answers were lost may or may not have done what it was told.
+    /// To clear PortStateChange also clears what it reported since the ports were last read. A
+    /// switch that had no LID or another manager could send no trap for that, and some send none
+    /// while the bit is set. And to set LinearFDBTop hides that a switch was reset. A port whose
+    /// answers were lost may or may not have done what it was told.
     pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unread.iter().copied()
     }
@@ -215,7 +218,8 @@ impl Push {
         self.failures.is_empty() && !self.stopped && !self.doubted
     }
 
-    /// One end of each link that tables wait for, and that cannot become Active in this push; it ended before these tables.
+    /// One end of each link that tables wait for, and that cannot become Active in this push; it
+    /// ended before these tables.
     pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unopened.iter().copied()
     }

@@ -11,10 +11,11 @@ use crate::diff::{MulticastChange, kept};
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::mft_image::MftBlock;
 
-/// The writing of all multicast tables: every switch lets go of what it is to lose before any gains a port.
+/// The writing of all multicast tables: every switch lets go of what it is to lose before any gains
+/// a port.
 ///
-/// A switch that cannot be made to let go keeps all others from gaining ports for the multicast LIDs of that block, and
-/// only for those.
+/// A switch that cannot be made to let go keeps all others from gaining ports for the multicast
+/// LIDs of that block, and only for those.
 #[derive(Debug, Default)]
 pub(super) struct MulticastPush {
     switches: BTreeMap<Guid, SwitchPush>,
@@ -41,7 +42,8 @@ struct SwitchPush {
 /// What other parts of a push let be sent now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowed {
-    /// Ports may be gained: unicast tables are not on the way to where trees would meet them in circles.
+    /// Ports may be gained: unicast tables are not on the way to where trees would meet them in
+    /// circles.
     pub(super) gain: bool,
     /// SwitchInfo may be written: no other Set of it is to come.
     pub(super) top: bool,
@@ -141,7 +143,8 @@ impl MulticastPush {
         None
     }
 
-    /// The Set of `task` was answered, or given up. Returns whether that was one of those that let go.
+    /// The Set of `task` was answered, or given up. Returns whether that was one of those that let
+    /// go.
     pub(super) fn settle(&mut self, guid: Guid, task: Task, failed: bool) -> bool {
         let Some(switch) = self.switches.get_mut(&guid) else {
             return false;
@@ -223,7 +226,8 @@ impl SwitchPush {
 }
 
 impl Push {
-    /// Whether multicast tables are not as planned, although no answer of the switches may ever say so.
+    /// Whether multicast tables are not as planned, although no answer of the switches may ever say
+    /// so.
     pub fn owes_multicast(&self) -> bool {
         let failures = self.failures.iter();
         failures

@@ -93,10 +93,11 @@ impl Push {
         })
     }
 
-    /// The LID by which a switch can be reached, and its answer gets back, whatever Sets are worked on meanwhile.
+    /// The LID by which a switch can be reached, and its answer gets back, whatever Sets are worked
+    /// on meanwhile.
     ///
-    /// Where interim tables discard, the way there and back has to consist of entries that stay: the Set itself could take
-    /// its answer's way.
+    /// Where interim tables discard, the way there and back has to consist of entries that stay:
+    /// the Set itself could take its answer's way.
     fn lid_of(&self, inventory: &Inventory, guid: Guid) -> Option<Lid> {
         reach::lid_of(inventory, guid, |switch, lid, entry| {
             let planned = || self.plan.last_table(switch);

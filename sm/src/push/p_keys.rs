@@ -103,7 +103,8 @@ impl Push {
         self.p_keys_settled(inventory, key, true);
     }
 
-    /// A Set of a P_KeyTable was answered or given up: see what that makes possible at both ends of the link.
+    /// A Set of a P_KeyTable was answered or given up: see what that makes possible at both ends of
+    /// the link.
     fn p_keys_settled(&mut self, inventory: &Inventory, key: PortKey, failed: bool) {
         let Some(port) = self.ports.get_mut(&key) else {
             return;

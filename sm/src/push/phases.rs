@@ -8,8 +8,8 @@
 //! Last        the planned tables; multicast tables gain ports
 //! ```
 //!
-//! Most pushes have the last phase alone. Ports take no part in phases: they are armed as soon as they are met, and go Active
-//! as soon as what [`Push::consider`](super::Push) asks for is there.
+//! Most pushes have the last phase alone. Ports take no part in phases: they are armed as soon as
+//! they are met, and go Active as soon as what [`Push::consider`](super::Push) asks for is there.
 
 /// A part of a push that has to be settled before the next one begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +45,8 @@ impl Phases {
 
     /// With so many interim tables, and the other two where there is something to do in them.
     ///
-    /// The first `cuts` interim tables only take entries out; the one after them is the first one that links wait for.
+    /// The first `cuts` interim tables only take entries out; the one after them is the first one
+    /// that links wait for.
     pub(super) fn new(interim: usize, cuts: usize, lanes: bool, links: bool) -> Phases {
         let mut list: Vec<Phase> = (0..=cuts).map(Phase::Interim).collect();
         list.extend(lanes.then_some(Phase::Lanes));

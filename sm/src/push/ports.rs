@@ -44,8 +44,8 @@ impl PortPush {
         }
     }
 
-    /// The Set that was to arm the port together with its settings was refused. Returns whether the settings go alone from
-    /// now on, which is worth one attempt.
+    /// The Set that was to arm the port together with its settings was refused. Returns whether the
+    /// settings go alone from now on, which is worth one attempt.
     pub(super) fn set_apart(&mut self, info: &PortInfo) -> bool {
         let combined = !self.apart && self.has_settings(info);
         if combined {
@@ -74,14 +74,15 @@ impl PortPush {
         self.change.peer
     }
 
-    /// Whether it can drop packets of partitions that its table does not have. Then the port at the other end gets its keys
-    /// after it.
+    /// Whether it can drop packets of partitions that its table does not have. Then the port at the
+    /// other end gets its keys after it.
     pub(super) fn is_enforcing(&self) -> bool {
         self.change.external_of_switch
     }
 
-    /// Whether its keys go after the PortInfo that is still to be written, which has the last reading of the port: were an end
-    /// port reset after its keys were written and before its settings were, nothing would tell. As it is, its LID and state do.
+    /// Whether its keys go after the PortInfo that is still to be written, which has the last
+    /// reading of the port: were an end port reset after its keys were written and before its
+    /// settings were, nothing would tell. As it is, its LID and state do.
     pub(super) fn info_goes_first(&self, info: &PortInfo) -> bool {
         let arms = self.change.activate && info.port_state() == PortState::Init;
         !self.is_enforcing() && !self.configured && (arms || self.differs(info))
@@ -97,7 +98,8 @@ impl PortPush {
         !settings.differing(info, self.change.ignored).is_empty()
     }
 
-    /// What the port needs next, given what it last said, its peer's state, and how far its link may go.
+    /// What the port needs next, given what it last said, its peer's state, and how far its link
+    /// may go.
     pub(super) fn due(
         &self,
         info: &PortInfo,
@@ -115,7 +117,8 @@ impl PortPush {
             PortState::Init if self.change.activate && link() != Link::Waits => Some(Step::Arm),
             // Its settings go with its state.
             PortState::Init if self.change.activate => None,
-            // Both ends must be Armed at least: what an Active end sends to one in Init is lost (IBA 7.2.7).
+            // Both ends must be Armed at least: what an Active end sends to one in Init is lost
+            // (IBA 7.2.7).
             PortState::Armed
                 if self.change.activate
                     && matches!(peer(), Some(PortState::Armed | PortState::Active))
@@ -151,7 +154,8 @@ impl PortPush {
         };
         let mut info = self.change.settings.apply(current, left_out);
         if self.configured && step == Step::Activate {
-            // The port may have answered with old values; to send those would take back what it was set to.
+            // The port may have answered with old values; to send those would take back what it was
+            // set to.
             self.change.settings.repeat(&mut info);
         }
         let settings = &self.change.settings;

@@ -30,7 +30,8 @@ impl Push {
         apart
     }
 
-    /// A port that refused both together was armed after its settings: so will others of its kind be.
+    /// A port that refused both together was armed after its settings: so will others of its kind
+    /// be.
     pub(super) fn armed_apart(&mut self, inventory: &mut Inventory, kind: DeviceKind) {
         let habit = Habit::RefusesStateWithSettings;
         if !inventory.habits.learn(kind, habit) {
@@ -43,7 +44,8 @@ impl Push {
         }
     }
 
-    /// A switch refused a block. Returns whether it is written again when LinearFDBTop, which it is above, was raised.
+    /// A switch refused a block. Returns whether it is written again when LinearFDBTop, which it is
+    /// above, was raised.
     pub(super) fn raises_top_first(
         &mut self,
         inventory: &mut Inventory,

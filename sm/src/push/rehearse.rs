@@ -18,14 +18,15 @@ use crate::sweep::inventory::{BlockState, Inventory};
 pub struct Foreseen {
     /// The Set.
     pub order: Order,
-    /// What the device would hold before it, the Sets listed earlier carried out; `None` where that is not known.
+    /// What the device would hold before it, the Sets listed earlier carried out; `None` where that
+    /// is not known.
     pub before: Option<[u8; 64]>,
     /// What it would hold afterwards: fields that the Set marks "no change" keep their value.
     pub after: [u8; 64],
 }
 
-/// Lists the Sets that lead from `inventory` to `plan`, in the order in which they would leave if each were carried out at
-/// once.
+/// Lists the Sets that lead from `inventory` to `plan`, in the order in which they would leave if
+/// each were carried out at once.
 pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec<Foreseen> {
     let mut inventory = inventory.clone();
     let mut not_kept = NotKept::default();

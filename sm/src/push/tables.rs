@@ -10,10 +10,11 @@ use crate::sweep::inventory::LFT_BLOCK;
 
 /// The writing of one switch's tables.
 ///
-/// SwitchInfo goes first, and nothing else until it is acknowledged: LinearFDBTop then tells whether the switch was reset
-/// after what follows was written. Only where LinearFDBTop is raised it goes last, so that no entry above it takes effect
-/// before it was written; then it is the LID of port 0 that goes first and tells. A switch that refuses blocks above
-/// LinearFDBTop leaves no choice: there it goes first all the same.
+/// SwitchInfo goes first, and nothing else until it is acknowledged: LinearFDBTop then tells
+/// whether the switch was reset after what follows was written. Only where LinearFDBTop is raised
+/// it goes last, so that no entry above it takes effect before it was written; then it is the LID
+/// of port 0 that goes first and tells. A switch that refuses blocks above LinearFDBTop leaves no
+/// choice: there it goes first all the same.
 #[derive(Debug)]
 pub(super) struct SwitchPush {
     change: SwitchChange,
@@ -38,8 +39,8 @@ pub(super) struct SwitchPush {
 }
 
 impl SwitchPush {
-    /// What `change` says, on top of what the switch last said of itself; `sets_lid`: port 0 is written as well;
-    /// `top_first`: the switch takes no block above LinearFDBTop.
+    /// What `change` says, on top of what the switch last said of itself; `sets_lid`: port 0 is
+    /// written as well; `top_first`: the switch takes no block above LinearFDBTop.
     pub(super) fn new(
         change: SwitchChange,
         held: Option<&SwitchInfo>,
@@ -78,8 +79,9 @@ impl SwitchPush {
         }
     }
 
-    /// A block was refused. Where it is above `top`, the LinearFDBTop in force, it is sent again when that was raised: then
-    /// this returns whether SwitchInfo, which was to go last, goes first now.
+    /// A block was refused. Where it is above `top`, the LinearFDBTop in force, it is sent again
+    /// when that was raised: then this returns whether SwitchInfo, which was to go last, goes first
+    /// now.
     pub(super) fn raise_top_first(&mut self, task: Task, top: Lid) -> Option<bool> {
         let Task::Block { block, .. } = task else {
             return None;
@@ -122,9 +124,9 @@ impl SwitchPush {
         rows.find(|row| (row.input, row.output) == (input, output))
     }
 
-    /// How many Sets have to be settled before the phase after `phase` begins: blocks or SLtoVLMappingTables, and with the
-    /// first one SwitchInfo that takes entries above a lowered LinearFDBTop out of use, and ARInfo, which takes the tables of
-    /// another manager out of use.
+    /// How many Sets have to be settled before the phase after `phase` begins: blocks or
+    /// SLtoVLMappingTables, and with the first one SwitchInfo that takes entries above a lowered
+    /// LinearFDBTop out of use, and ARInfo, which takes the tables of another manager out of use.
     pub(super) fn counted(&self, phase: Phase) -> usize {
         match phase {
             _ if self.comes_last => 0,
@@ -140,7 +142,8 @@ impl SwitchPush {
         }
     }
 
-    /// Whether the Set of `task` is one of those that [`SwitchPush::counted`] counts, in some phase.
+    /// Whether the Set of `task` is one of those that [`SwitchPush::counted`] counts, in some
+    /// phase.
     pub(super) fn is_counted(&self, task: Task) -> bool {
         match task {
             Task::Switch(_) => !self.info_last,
@@ -238,7 +241,8 @@ impl SwitchPush {
         Some(task)
     }
 
-    /// Writes nothing more. Returns how much of what [`SwitchPush::counted`] counts in `phase` is not sent for that.
+    /// Writes nothing more. Returns how much of what [`SwitchPush::counted`] counts in `phase` is
+    /// not sent for that.
     pub(super) fn forgo(&mut self, phase: Phase) -> usize {
         let left = match phase {
             Phase::Interim(stage) => {

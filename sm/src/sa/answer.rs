@@ -11,8 +11,8 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::NodeRecord;
 use rsm_mad::wire::sa::{Record, SA_DATA_LEN, SaHeader, SaMad, SaStatus, TraceRecord};
 
-/// How many candidates one [`Answer::pull`] looks at before it comes back: so few that it takes less than a millisecond,
-/// whatever is asked, and so many that the call itself costs nothing.
+/// How many candidates one [`Answer::pull`] looks at before it comes back: so few that it takes
+/// less than a millisecond, whatever is asked, and so many that the call itself costs nothing.
 pub const WORK_PER_PULL: usize = 1024;
 
 /// The answer to a request.
@@ -121,8 +121,8 @@ impl<S: Source> Search<S> {
 pub struct Pulled {
     /// How many bytes were written.
     pub bytes: usize,
-    /// Whether that was all. Otherwise there is more, or more has to be looked at; call again, after others had their
-    /// turn.
+    /// Whether that was all. Otherwise there is more, or more has to be looked at; call again,
+    /// after others had their turn.
     pub ended: bool,
 }
 
@@ -150,8 +150,8 @@ impl Body {
         }
     }
 
-    /// The wanted one of the records among `candidates`. Where it is not known after the first [`WORK_PER_PULL`] of them,
-    /// the rest is looked at later.
+    /// The wanted one of the records among `candidates`. Where it is not known after the first
+    /// [`WORK_PER_PULL`] of them, the rest is looked at later.
     ///
     /// # Errors
     /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, where it is known.
@@ -255,13 +255,14 @@ impl Answer {
         self.header.mad().status()
     }
 
-    /// Whether its record is still looked for: call [`Administration::go_on`](super::Administration::go_on), after others had
-    /// their turn.
+    /// Whether its record is still looked for: call
+    /// [`Administration::go_on`](super::Administration::go_on), after others had their turn.
     pub fn is_open(&self) -> bool {
         matches!(self.body, Body::Search(_))
     }
 
-    /// Looks at [`WORK_PER_PULL`] more candidates for the record. Whether there is nothing more to look for.
+    /// Looks at [`WORK_PER_PULL`] more candidates for the record. Whether there is nothing more to
+    /// look for.
     pub(super) fn go_on(&mut self) -> bool {
         let Body::Search(search) = &mut self.body else {
             return true;
@@ -277,8 +278,8 @@ impl Answer {
         true
     }
 
-    /// The whole answer, where it is one datagram without RMPP; `None` for a table, and while the answer is
-    /// [open](Answer::is_open).
+    /// The whole answer, where it is one datagram without RMPP; `None` for a table, and while the
+    /// answer is [open](Answer::is_open).
     pub fn datagram(&self) -> Option<MadBytes> {
         match &self.body {
             Body::Record(data) => {
@@ -292,8 +293,9 @@ impl Answer {
         }
     }
 
-    /// Produces the next bytes of a table, those behind the header; records lie without gaps and may be cut anywhere. At most
-    /// [`WORK_PER_PULL`] candidates are looked at. An answer that is no table has ended.
+    /// Produces the next bytes of a table, those behind the header; records lie without gaps and
+    /// may be cut anywhere. At most [`WORK_PER_PULL`] candidates are looked at. An answer that is
+    /// no table has ended.
     pub fn pull(&mut self, out: &mut [u8]) -> Pulled {
         match &mut self.body {
             Body::Table(table) => table.pull(out),

@@ -22,8 +22,8 @@ const NOBODY: u32 = u32::MAX;
 /// The rail of ports that are on none.
 const NO_RAIL: u16 = u16::MAX;
 
-/// A snapshot of the subnet, by LID, by GUID and by path. Immutable; answers that are being produced hold on to the one
-/// that they began with. A clone shares everything of size.
+/// A snapshot of the subnet, by LID, by GUID and by path. Immutable; answers that are being
+/// produced hold on to the one that they began with. A clone shares everything of size.
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// The subnet.
@@ -49,7 +49,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory of `snapshot`: `previous` where nothing that matters has changed, `None` where there is no plan.
+    /// The directory of `snapshot`: `previous` where nothing that matters has changed, `None` where
+    /// there is no plan.
     pub(super) fn of(
         snapshot: &Snapshot,
         previous: Option<&Arc<Directory>>,
@@ -184,18 +185,20 @@ impl Directory {
         self.by_guid(guid).or_else(alias)
     }
 
-    /// The port with this GID, which may be an alias, of this subnet or with the prefix that every subnet has for itself.
+    /// The port with this GID, which may be an alias, of this subnet or with the prefix that every
+    /// subnet has for itself.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
         const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
         let here = gid.prefix() == self.prefix() || gid.prefix() == LINK_LOCAL;
         here.then(|| self.by_name(gid.guid())).flatten()
     }
 
-    /// By which of `lids` LIDs the second port is best reached from the first: their distance in rails, 0 where either is
-    /// on none.
+    /// By which of `lids` LIDs the second port is best reached from the first: their distance in
+    /// rails, 0 where either is on none.
     ///
-    /// Traffic within a rail, of which there is most, keeps to base LIDs, whose routes are spread so that it meets nowhere.
-    /// What comes from other rails has LIDs, and with them ways, of its own.
+    /// Traffic within a rail, of which there is most, keeps to base LIDs, whose routes are spread
+    /// so that it meets nowhere. What comes from other rails has LIDs, and with them ways, of its
+    /// own.
     pub(super) fn rails_apart(&self, from: EndIx, to: EndIx, lids: usize) -> usize {
         let rail = |end: EndIx| self.rails.get(end.index()).copied();
         match (rail(from), rail(to)) {
@@ -206,8 +209,8 @@ impl Directory {
         }
     }
 
-    /// The GUIDs of the ports that others can talk to, in their order: those of channel adapters that are Active, and of
-    /// switches.
+    /// The GUIDs of the ports that others can talk to, in their order: those of channel adapters
+    /// that are Active, and of switches.
     pub(super) fn in_service(&self) -> &[Guid] {
         &self.in_service
     }
@@ -228,8 +231,8 @@ impl Directory {
         (self.fabric.node(at.node), self.fabric.port(at))
     }
 
-    /// The LID by which a port is named in records: of a switch's ports that of its port 0, of others their own. `None`
-    /// where there is none.
+    /// The LID by which a port is named in records: of a switch's ports that of its port 0, of
+    /// others their own. `None` where there is none.
     pub fn lid_of(&self, at: PortRef) -> Option<Lid> {
         let node = self.fabric.node(at.node);
         let number = if node.is_switch() {

@@ -14,16 +14,16 @@ use super::{Administration, Looked, mcast};
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
 
-/// The least time between two times that the core is told who takes part in multicast: thousands that join at once are
-/// told of together, and nobody waits noticeably.
+/// The least time between two times that the core is told who takes part in multicast: thousands
+/// that join at once are told of together, and nobody waits noticeably.
 const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 
-/// How much longer it is for every membership of the groups that were told of: ten times what it takes to tell of it, so that
-/// a whole subnet that joins one group is still answered meanwhile.
+/// How much longer it is for every membership of the groups that were told of: ten times what it
+/// takes to tell of it, so that a whole subnet that joins one group is still answered meanwhile.
 const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
 
-/// The least time between two times that something is to be remembered: each costs a write of the disk, and a copy of
-/// what changes while it is made.
+/// The least time between two times that something is to be remembered: each costs a write of the
+/// disk, and a copy of what changes while it is made.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 impl Administration {
@@ -74,7 +74,8 @@ impl Administration {
         }
     }
 
-    /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for groups.
+    /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for
+    /// groups.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
         let unsaved = self.multicast.is_unsaved()
@@ -112,8 +113,8 @@ impl Administration {
         self.looked != Looked::AtAll && directory.is_some() && *is_master
     }
 
-    /// Who takes part in multicast, if that has changed, for the core to plan for. Changes that follow each other closely
-    /// are told together.
+    /// Who takes part in multicast, if that has changed, for the core to plan for. Changes that
+    /// follow each other closely are told together.
     pub fn poll_groups(&mut self, now: Time) -> Option<Arc<GroupSet>> {
         if !self.multicast.is_stale() || now < self.next_telling() {
             return None;
@@ -122,7 +123,8 @@ impl Administration {
         Some(self.multicast.group_set())
     }
 
-    /// The names that ports are to have beside their own, if they have changed, for the core to write.
+    /// The names that ports are to have beside their own, if they have changed, for the core to
+    /// write.
     pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
         self.guids.take_untold()
     }

@@ -4,7 +4,8 @@ use rsm_ids::{Guid, Lid, Lmc};
 
 use crate::fabric::PortRef;
 
-/// The number of an end port in its [`Directory`](super::Directory): its place in the order of nodes and ports.
+/// The number of an end port in its [`Directory`](super::Directory): its place in the order of
+/// nodes and ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EndIx(pub u32);
 

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use histogram::AtomicHistogram;
 
-/// Each power of two is parted in 2^3 buckets of the same width, so that the bounds of a bucket are an eighth apart at
-/// most; below it every nanosecond has one.
+/// Each power of two is parted in 2^3 buckets of the same width, so that the bounds of a bucket are
+/// an eighth apart at most; below it every nanosecond has one.
 const GROUPING_POWER: u8 = 3;
 
 /// Times of 2^36 ns and more, 69 s, are counted together: no host waits so long for an answer.
 const MAX_VALUE_POWER: u8 = 36;
 
-/// A histogram that many threads may add to while others read it. Adding costs two atomic additions.
+/// A histogram that many threads may add to while others read it. Adding costs two atomic
+/// additions.
 #[derive(Debug)]
 pub struct Latencies {
     bounded: AtomicHistogram,
@@ -24,8 +25,8 @@ pub struct Latencies {
 /// What a histogram held at one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LatencyCounts {
-    /// How many took less than so many nanoseconds, and no less than the bucket before it would allow; ascending, without
-    /// those that are empty. The last one may have no bound.
+    /// How many took less than so many nanoseconds, and no less than the bucket before it would
+    /// allow; ascending, without those that are empty. The last one may have no bound.
     pub buckets: Vec<(Option<u64>, u64)>,
     /// All times together in nanoseconds.
     pub sum_nanos: u64,
@@ -76,8 +77,8 @@ impl LatencyCounts {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// The time in nanoseconds that `share` of them, 0 to 1, stayed below, to an eighth. `None` where there are none, and
-    /// where it is beyond the last bound.
+    /// The time in nanoseconds that `share` of them, 0 to 1, stayed below, to an eighth. `None`
+    /// where there are none, and where it is beyond the last bound.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;

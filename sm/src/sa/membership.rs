@@ -25,7 +25,8 @@ impl Ports for Directory {
 }
 
 impl Directory {
-    /// An end port as one that may take part in multicast; `None` while it has not told what it can do.
+    /// An end port as one that may take part in multicast; `None` while it has not told what it can
+    /// do.
     pub(super) fn member(&self, ix: EndIx) -> Option<Port<'_>> {
         let (node, port) = self.port(ix);
         let info = port.info.as_ref()?;

@@ -1,8 +1,9 @@
 //! Subnet administration: hosts get their answers (IBA 15).
 //!
-//! A state machine without I/O: [`Administration::handle`] takes a message and gives the answer to it, from what was last
-//! handed over with [`Administration::replace`]. It never waits for a sweep or for planning, and neither waits for it. An
-//! answer that is a table is produced while it is sent, record by record, however long it is.
+//! A state machine without I/O: [`Administration::handle`] takes a message and gives the answer to
+//! it, from what was last handed over with [`Administration::replace`]. It never waits for a sweep
+//! or for planning, and neither waits for it. An answer that is a table is produced while it is
+//! sent, record by record, however long it is.
 
 mod answer;
 mod directory;
@@ -54,8 +55,8 @@ use self::reregister::Reregister;
 use crate::core::snapshot::Snapshot;
 use crate::plan::guids::AliasGuids;
 
-/// How long members that were remembered count although nobody has seen their ports: longer than a large subnet takes to
-/// be swept and brought up.
+/// How long members that were remembered count although nobody has seen their ports: longer than a
+/// large subnet takes to be swept and brought up.
 const RESTORED_FOR: Duration = Duration::from_secs(300);
 
 /// A message that arrived.
@@ -82,7 +83,8 @@ enum Looked {
     AtAll,
 }
 
-/// What hosts have told the administrator, at one moment. Holding on to it costs a copy of what changes meanwhile.
+/// What hosts have told the administrator, at one moment. Holding on to it costs a copy of what
+/// changes meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
     /// Multicast groups and their members.
@@ -143,14 +145,16 @@ impl Administration {
         self.standing.in_force().is_some()
     }
 
-    /// Answers from `snapshot` from now on. Answers that are being produced stay with what they began with.
+    /// Answers from `snapshot` from now on. Answers that are being produced stay with what they
+    /// began with.
     pub fn replace(&mut self, snapshot: &Snapshot) {
         self.stand(Standing::of(snapshot, Some(&self.standing)));
     }
 
     /// As [`Administration::replace`], with what was made of a snapshot elsewhere.
     pub fn stand(&mut self, standing: Standing) {
-        // While members come by the thousand, each of whom changes the plan, ports and partitions stay what they are.
+        // While members come by the thousand, each of whom changes the plan, ports and partitions
+        // stay what they are.
         let same = standing.has_ports_of(&self.standing);
         self.standing = standing;
         self.name_ports();
@@ -170,7 +174,8 @@ impl Administration {
                 ..mcast::Config::default()
             });
             registry.set_capacity(directory.multicast_capacity());
-            // What has no room is told of by nobody who asks for it: there is always room for the first ones.
+            // What has no room is told of by nobody who asks for it: there is always room for the
+            // first ones.
             registry.set_well_known(&directory.well_known_groups());
         }
     }
@@ -193,8 +198,8 @@ impl Administration {
         }
     }
 
-    /// The next report to be sent to a subscriber. Call it until there is none; while [`Administration::next_deadline`] has
-    /// come there will be more, after others had their turn.
+    /// The next report to be sent to a subscriber. Call it until there is none; while
+    /// [`Administration::next_deadline`] has come there will be more, after others had their turn.
     pub fn poll_report(&mut self, now: Time) -> Option<Report> {
         let directory = self.standing.in_force()?;
         self.events.poll_report(directory, now)

@@ -8,18 +8,21 @@ use super::ends::{EndIx, EndPort};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 
-/// What a port holds that has no table to write to (IBA 10.9.2): full membership in the default partition.
+/// What a port holds that has no table to write to (IBA 10.9.2): full membership in the default
+/// partition.
 const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
 /// The partitions of each end port.
 #[derive(Clone, Debug)]
 pub(super) struct Memberships {
-    /// By end port. Equal tables are shared, so that most questions are answered without looking into them.
+    /// By end port. Equal tables are shared, so that most questions are answered without looking
+    /// into them.
     tables: Vec<Arc<[PKey]>>,
 }
 
 impl Memberships {
-    /// As planned. A port that the plan does not know yet is in no partition until there is one that does.
+    /// As planned. A port that the plan does not know yet is in no partition until there is one
+    /// that does.
     pub(super) fn of(fabric: &Arc<Fabric>, plan: &Plan, ends: &[EndPort]) -> Memberships {
         let default: Arc<[PKey]> = Arc::new(DEFAULT_P_KEYS);
         let none: Arc<[PKey]> = Arc::new([]);
@@ -40,8 +43,9 @@ impl Memberships {
         &self.tables[ix.0 as usize]
     }
 
-    /// The partitions in which `a` and `b` can talk, as the table of `a` has them: those that both are in, at least one of
-    /// them as a full member (IBA 10.9.3). A port can talk to itself in all of its own.
+    /// The partitions in which `a` and `b` can talk, as the table of `a` has them: those that both
+    /// are in, at least one of them as a full member (IBA 10.9.3). A port can talk to itself in all
+    /// of its own.
     pub(super) fn common(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
         let theirs = self.table(b);
         let talks = move |mine: &PKey| {
@@ -58,8 +62,8 @@ impl Memberships {
     }
 }
 
-/// Whether ports with these P_Keys can talk to each other (IBA 10.9.1.1): both are in a partition, at least one as a full
-/// member.
+/// Whether ports with these P_Keys can talk to each other (IBA 10.9.1.1): both are in a partition,
+/// at least one as a full member.
 pub(super) fn can_talk(these: &[PKey], those: &[PKey]) -> bool {
     these.iter().filter(|key| key.is_valid()).any(|mine| {
         let meets =

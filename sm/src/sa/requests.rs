@@ -17,10 +17,11 @@ use super::trust::Trust;
 use super::{Administration, Request, Touched, guids, query, services};
 
 impl Administration {
-    /// Answers `request`, which arrived at `now`, in bounded time: what takes longer is [open](Answer::is_open), or a table.
-    /// `None` for responses, for bytes that are no message of the class, and for a wrong SM_Key, which is not to be found
-    /// out by trying. `None` as well while this SM is not master or has no plan, and for a LID that the directory does not
-    /// have yet: clients turn any status into an error at once, and ask again where there is silence.
+    /// Answers `request`, which arrived at `now`, in bounded time: what takes longer is
+    /// [open](Answer::is_open), or a table. `None` for responses, for bytes that are no message of
+    /// the class, and for a wrong SM_Key, which is not to be found out by trying. `None` as well
+    /// while this SM is not master or has no plan, and for a LID that the directory does not have
+    /// yet: clients turn any status into an error at once, and ask again where there is silence.
     pub fn handle(&mut self, request: Request<'_>, now: Time) -> Option<Answer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
@@ -54,8 +55,8 @@ impl Administration {
         Some(answer)
     }
 
-    /// Goes on looking for the record of an answer that is [open](Answer::is_open), for as long as [`Answer::pull`] takes.
-    /// Whether there is nothing more to look for.
+    /// Goes on looking for the record of an answer that is [open](Answer::is_open), for as long as
+    /// [`Answer::pull`] takes. Whether there is nothing more to look for.
     pub fn go_on(&mut self, answer: &mut Answer) -> bool {
         let was_open = answer.is_open();
         let settled = answer.go_on();
@@ -193,6 +194,7 @@ impl Administration {
 
 /// Whether a message with this method is one that is answered.
 fn expects_answer(method: Method) -> bool {
-    // TrapRepress has no R bit and is a response all the same; a Send is by its meaning not answered.
+    // TrapRepress has no R bit and is a response all the same; a Send is by its meaning not
+    // answered.
     !method.is_response() && method != Method::TRAP_REPRESS && method != Method::SEND
 }

@@ -1,7 +1,8 @@
-//! Hosts that are to register anew (IBA 14.4.11): those whose memberships and subscriptions ended while they were gone, and
-//! who may not know.
+//! Hosts that are to register anew (IBA 14.4.11): those whose memberships and subscriptions ended
+//! while they were gone, and who may not know.
 //!
-//! A host that was reset asks anew by itself. One whose port stayed up while the way to it was cut does not.
+//! A host that was reset asks anew by itself. One whose port stayed up while the way to it was cut
+//! does not.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +10,8 @@ use rsm_ids::Guid;
 
 use super::directory::Directory;
 
-/// How many ports that are gone are remembered: every port of a large subnet. The ones beyond it ask anew only when they are
-/// reset or told by hand.
+/// How many ports that are gone are remembered: every port of a large subnet. The ones beyond it
+/// ask anew only when they are reset or told by hand.
 const MAX_LOST: usize = 1 << 16;
 
 /// Ports that are to be told, at once or when they are back.

@@ -6,8 +6,8 @@ use super::directory::Directory;
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 
-/// What is answered from: a snapshot, arranged. Making it takes some milliseconds for a large subnet, which is why it can be
-/// made elsewhere than where questions are answered.
+/// What is answered from: a snapshot, arranged. Making it takes some milliseconds for a large
+/// subnet, which is why it can be made elsewhere than where questions are answered.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     /// `None` until the first plan is in force.
@@ -53,8 +53,9 @@ impl Standing {
         }
     }
 
-    /// Computes ahead of time what questions for paths would else compute bit by bit. Takes seconds for thousands of switches
-    /// with links of several kinds, and nothing where all are alike; for any thread, while questions are answered.
+    /// Computes ahead of time what questions for paths would else compute bit by bit. Takes seconds
+    /// for thousands of switches with links of several kinds, and nothing where all are alike; for
+    /// any thread, while questions are answered.
     pub fn prepare(&self) {
         if let Some(directory) = &self.directory {
             directory.minima.prepare();

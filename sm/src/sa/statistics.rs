@@ -51,34 +51,37 @@ pub struct Statistics {
 /// The counters at one moment. Each is right by itself; together they are not of one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
-    /// Requests that were let in, by attribute and method; those that there are none of count under [`Counters::OTHER`].
-    /// Only what is not zero.
+    /// Requests that were let in, by attribute and method; those that there are none of count under
+    /// [`Counters::OTHER`]. Only what is not zero.
     pub requests: BTreeMap<(AttrId, Method), u64>,
     /// What was decided to answer them with, by status. Only what is not zero.
     pub answers: BTreeMap<Status, u64>,
-    /// The time from the arrival of a request to when its answer was handed on: the datagram, or the first of a table.
+    /// The time from the arrival of a request to when its answer was handed on: the datagram, or
+    /// the first of a table.
     pub latencies: LatencyCounts,
-    /// Requests that were refused for want of room, with BUSY, before they were looked at; and tables that there was no
-    /// room for.
+    /// Requests that were refused for want of room, with BUSY, before they were looked at; and
+    /// tables that there was no room for.
     pub busy: u64,
-    /// What arrived and was dropped without an answer for want of room: packets of longer messages, which come again, and
-    /// answers. Also refusals that could not be sent.
+    /// What arrived and was dropped without an answer for want of room: packets of longer messages,
+    /// which come again, and answers. Also refusals that could not be sent.
     pub dropped: u64,
     /// Answers that could not be sent.
     pub failed: u64,
-    /// What needed no answer, or could have none: responses, and bytes that are no message of the class.
+    /// What needed no answer, or could have none: responses, and bytes that are no message of the
+    /// class.
     pub ignored: u64,
     /// Requests with an SM_Key that is not the right one, which get no answer.
     pub wrong_keys: u64,
     /// Traps of ports that nobody knows, which nobody is told of.
     pub unknown_issuers: u64,
-    /// Requests that got no answer because this SM is not master, has no plan yet, or does not have the requester's LID
-    /// in its directory yet.
+    /// Requests that got no answer because this SM is not master, has no plan yet, or does not have
+    /// the requester's LID in its directory yet.
     pub unserved: u64,
 }
 
 impl Counters {
-    /// Under what unknown attributes and methods are counted, so that nobody can fill the table with numbers.
+    /// Under what unknown attributes and methods are counted, so that nobody can fill the table
+    /// with numbers.
     pub const OTHER: (AttrId, Method) = (AttrId(0), Method(0));
 
     /// Under what a status is counted that the class does not have.

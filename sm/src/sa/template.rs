@@ -8,8 +8,8 @@ const UNIT: usize = 8;
 
 /// A record of which only some components count (IBA 15.4.4): what a query asks for.
 ///
-/// The component mask is turned into a mask of the record's bits once, so that matching a record is a comparison of a few
-/// words whatever was asked.
+/// The component mask is turned into a mask of the record's bits once, so that matching a record is
+/// a comparison of a few words whatever was asked.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     mask: [u64; SA_DATA_LEN / UNIT],
@@ -20,7 +20,8 @@ impl Template {
     /// The components of `record` that are in `mask` and not in `apart`.
     ///
     /// # Errors
-    /// ERR_REQ_INVALID for a component that the record does not have. Reserved ones count for nothing.
+    /// ERR_REQ_INVALID for a component that the record does not have. Reserved ones count for
+    /// nothing.
     pub(super) fn new<R: Record>(
         record: &R,
         mask: ComponentMask,

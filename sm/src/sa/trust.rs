@@ -12,7 +12,8 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// What `shown` is worth where `sm_key` is the right one; `None` for a wrong key, whose request is discarded. Where `sm_key` is 0 nobody is.
+    /// What `shown` is worth where `sm_key` is the right one; `None` for a wrong key, whose request
+    /// is discarded. Where `sm_key` is 0 nobody is.
     pub fn of(shown: u64, sm_key: u64) -> Option<Trust> {
         match shown {
             0 => Some(Trust::Untrusted),
@@ -26,8 +27,8 @@ impl Trust {
         self == Trust::Trusted
     }
 
-    /// Hides from the untrusted what `info` has for the trusted only: the M_Key. It is hidden before the record is matched,
-    /// so that the key cannot be guessed by asking for it either.
+    /// Hides from the untrusted what `info` has for the trusted only: the M_Key. It is hidden
+    /// before the record is matched, so that the key cannot be guessed by asking for it either.
     pub fn conceal(self, info: &mut PortInfo) {
         if !self.is_trusted() {
             info.set_m_key(0);

@@ -10,8 +10,8 @@
 //! …
 //! ```
 //!
-//! A commit is appended, so that it costs what it changes; see [`Exporter`]. A file that was cut in the middle of a
-//! commit holds the commits before.
+//! A commit is appended, so that it costs what it changes; see [`Exporter`]. A file that was cut in
+//! the middle of a commit holds the commits before.
 
 use std::borrow::Cow;
 
@@ -224,8 +224,8 @@ impl Lines {
 /// prepare ─▶ (the database takes the commit) ─▶ publish
 /// ```
 ///
-/// The first commit of a process writes the whole file anew, and so does one that follows a failure or a file that has grown
-/// to twice its size. Any other is appended.
+/// The first commit of a process writes the whole file anew, and so does one that follows a failure
+/// or a file that has grown to twice its size. Any other is appended.
 #[derive(Default)]
 pub(super) struct Exporter {
     /// `None` where it is not known what the file holds.
@@ -256,8 +256,8 @@ enum Part {
 }
 
 impl Exporter {
-    /// Makes ready what `changes` add to `state`, with which the store is as `sentinel` says. A whole file is written under
-    /// a temporary name.
+    /// Makes ready what `changes` add to `state`, with which the store is as `sentinel` says. A
+    /// whole file is written under a temporary name.
     pub(super) fn prepare(
         &self,
         (disk, layout): (&Disk, &Layout),
@@ -445,7 +445,8 @@ mod tests {
         assert!(Export::from_bytes(&empty).unwrap().state.is_empty());
     }
 
-    /// A base, and a commit that takes a claim and the record out and writes others; with the states after each.
+    /// A base, and a commit that takes a claim and the record out and writes others; with the
+    /// states after each.
     fn two_commits() -> (Vec<u8>, usize, [Persisted; 2]) {
         let mut bytes = Export::to_bytes(5, &state());
         let base = bytes.len();

@@ -141,7 +141,8 @@ impl Disk {
         })
     }
 
-    /// Writes `bytes` next to `path` and flushes them; [`publish`](Disk::publish) makes them `path`.
+    /// Writes `bytes` next to `path` and flushes them; [`publish`](Disk::publish) makes them
+    /// `path`.
     pub(super) fn prepare(&self, path: &Path, bytes: &[u8]) -> Result<Prepared, StoreError> {
         let temporary = temporary_name(path);
         let written = self.run(Operation::Write, &temporary, || {
@@ -158,8 +159,8 @@ impl Disk {
         written.map(|()| prepared)
     }
 
-    /// Writes `bytes` behind the first `end` bytes of a file, durably. An error leaves those as they were, and perhaps some of
-    /// `bytes` behind them.
+    /// Writes `bytes` behind the first `end` bytes of a file, durably. An error leaves those as
+    /// they were, and perhaps some of `bytes` behind them.
     pub(super) fn append(&self, path: &Path, end: u64, bytes: &[u8]) -> Result<(), StoreError> {
         self.run(Operation::Append, path, || {
             let mut file = OpenOptions::new().append(true).open(path)?;

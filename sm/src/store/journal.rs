@@ -1,8 +1,9 @@
 //! What was acknowledged to hosts and is not in the database yet.
 //!
-//! A commit of the database compares whole tables and flushes several files: too slow to wait for with every answer. Rows
-//! that change are appended here first, many at once, and flushed; the answers go then. The database follows, and with
-//! each commit says how far it has come: what it has is dropped here.
+//! A commit of the database compares whole tables and flushes several files: too slow to wait for
+//! with every answer. Rows that change are appended here first, many at once, and flushed; the
+//! answers go then. The database follows, and with each commit says how far it has come: what it
+//! has is dropped here.
 //!
 //! ```text
 //! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows; one file is written while the other waits to
@@ -21,7 +22,8 @@ use super::{Checksum, Namespace, StoreError};
 /// The file that is written is changed when it is as long as this and the other one is empty.
 const FILE_SOFT: u64 = 1 << 20;
 
-/// A file never gets longer: some 200,000 joins, more than the database is behind by unless it fails for good.
+/// A file never gets longer: some 200,000 joins, more than the database is behind by unless it
+/// fails for good.
 const FILE_MAX: u64 = 32 << 20;
 
 /// Length, checksum and number of an entry.
@@ -42,7 +44,8 @@ pub enum RowChange {
         /// Its value.
         value: Vec<u8>,
     },
-    /// All records go whose keys begin like this; a whole key is one record, for the keys of a table are of one length.
+    /// All records go whose keys begin like this; a whole key is one record, for the keys of a
+    /// table are of one length.
     Clear {
         /// The table.
         table: Namespace,
@@ -149,8 +152,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in `dir`. Returns the entries in it as well, in their order; those that the database has are among
-    /// them until [`Journal::covered`] drops them.
+    /// Opens the journal in `dir`. Returns the entries in it as well, in their order; those that
+    /// the database has are among them until [`Journal::covered`] drops them.
     ///
     /// # Errors
     /// The file system's.
@@ -203,7 +206,8 @@ impl Journal {
         Ok((journal, entries))
     }
 
-    /// Appends encoded entries, the last of which is number `last`; they are on the disk when it returns.
+    /// Appends encoded entries, the last of which is number `last`; they are on the disk when it
+    /// returns.
     ///
     /// # Errors
     /// The file system's, or that the journal is full. The journal ends where it did before.
@@ -241,7 +245,8 @@ impl Journal {
     /// The database has everything up to entry `number`: files without anything later are emptied.
     ///
     /// # Errors
-    /// The file system's; the entries are still there then, and change nothing when they are read again.
+    /// The file system's; the entries are still there then, and change nothing when they are read
+    /// again.
     pub fn covered(&mut self, number: u64) -> Result<(), StoreError> {
         for half in &mut self.halves {
             if half.bytes > 0 && half.last <= number {

@@ -29,7 +29,8 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
             file.set_len(0)?;
-            // Only for the message to whoever comes second: a full disk must not keep us from running.
+            // Only for the message to whoever comes second: a full disk must not keep us from
+            // running.
             let _ = writeln!(file, "{}", std::process::id());
             Ok(Ok(file))
         })?;

@@ -1,6 +1,7 @@
 use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 
-/// A store that forgets with the process: for tests, simulations and `--once` without a state directory.
+/// A store that forgets with the process: for tests, simulations and `--once` without a state
+/// directory.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     state: Persisted,

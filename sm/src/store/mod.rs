@@ -7,9 +7,10 @@
 //! with the last export and a report that says why; or with an error that says what to do, and
 //! nothing touched. It never ends in silence with less than was there.
 //!
-//! Order of a commit: a whole export and the sidecar are written under temporary names, then the database
-//! takes the batch and is flushed, then the names are made final, or the commit is appended to the export.
-//! A process that dies, or a disk that is full, between any two steps leaves the state before or the state after.
+//! Order of a commit: a whole export and the sidecar are written under temporary names, then the
+//! database takes the batch and is flushed, then the names are made final, or the commit is
+//! appended to the export. A process that dies, or a disk that is full, between any two steps
+//! leaves the state before or the state after.
 
 mod checksum;
 mod codec;

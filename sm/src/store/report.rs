@@ -40,8 +40,9 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Whether something may be missing that was committed. A file beside the database that was damaged alone does not say
-    /// so: the database holds, by its own count and digest, all of one commit.
+    /// Whether something may be missing that was committed. A file beside the database that was
+    /// damaged alone does not say so: the database holds, by its own count and digest, all of one
+    /// commit.
     pub fn may_lack_records(&self) -> bool {
         self.quarantined.is_some() || matches!(self.origin, Origin::Export(_))
     }

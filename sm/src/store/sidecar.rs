@@ -36,7 +36,8 @@ impl Sidecar {
 
     /// `None` for what this program did not write, or what was damaged since.
     ///
-    /// The line of a later schema is read as far as its schema number, which is all one may know of it.
+    /// The line of a later schema is read as far as its schema number, which is all one may know of
+    /// it.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Sidecar> {
         let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
         let (body, sum) = text.rsplit_once(SUM)?;

@@ -248,7 +248,8 @@ impl Store for SledStore {
 
 impl Drop for SledStore {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`; an unclean stop is no more than a copy at the next start.
+        // Whoever wants to know calls `close`; an unclean stop is no more than a copy at the next
+        // start.
         let _ = self.close();
     }
 }

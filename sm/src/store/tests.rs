@@ -268,7 +268,8 @@ fn an_older_database_is_not_taken_for_the_truth() {
     assert_restored(&live, &before);
 }
 
-/// sled's own, as soon as the one before has given up its lock: it does that on a thread of its own.
+/// sled's own, as soon as the one before has given up its lock: it does that on a thread of its
+/// own.
 fn open_sled(path: &Path) -> sled::Db {
     for _ in 0..500 {
         match sled::open(path) {

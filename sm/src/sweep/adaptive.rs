@@ -1,4 +1,5 @@
-//! Whether the manager before left a switch forwarding by other tables than those that are read back.
+//! Whether the manager before left a switch forwarding by other tables than those that are read
+//! back.
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{ArInfo, NodeInfo};
@@ -9,8 +10,9 @@ use super::{Query, Sweep};
 /// VendorID of the switches that have ARInfo.
 const NVIDIA: u32 = 0x02_C9;
 
-/// DeviceIDs of the switches that have ARInfo: SwitchX, Switch-IB, Switch-IB 2, Quantum, Quantum-2, Quantum-3. Older
-/// agents may be silent where an attribute is unknown to them, and others have no such attribute.
+/// DeviceIDs of the switches that have ARInfo: SwitchX, Switch-IB, Switch-IB 2, Quantum, Quantum-2,
+/// Quantum-3. Older agents may be silent where an attribute is unknown to them, and others have no
+/// such attribute.
 const DEVICES: [u16; 9] = [
     0xC738, 0xC739, 0xC73A, 0xC73B, 0xCB20, 0xCF08, 0xD2F0, 0xD2F2, 0xD2F4,
 ];
@@ -33,8 +35,8 @@ impl Sweep {
         }
     }
 
-    /// ARInfo was answered, or the switch has none after all: firmware without adaptive routing refuses the question, and
-    /// nothing is wrong with that.
+    /// ARInfo was answered, or the switch has none after all: firmware without adaptive routing
+    /// refuses the question, and nothing is wrong with that.
     pub(super) fn on_ar_info(
         &mut self,
         inventory: &mut Inventory,

@@ -31,8 +31,9 @@ impl Sweep {
         if status.is_some()
             && let Query::Port(key) = query
         {
-            // Devices without extended speeds refuse the bit of the modifier that stands for them. Whether the kind is known
-            // for that says nothing of how this question was asked: it may have left before.
+            // Devices without extended speeds refuse the bit of the modifier that stands for them.
+            // Whether the kind is known for that says nothing of how this question was asked: it
+            // may have left before.
             match self.without_extended_speeds.get(&key) {
                 None => {
                     self.without_extended_speeds.insert(key, false);
@@ -279,7 +280,8 @@ impl Sweep {
     }
 }
 
-/// A port answered PortInfo without the bit for extended speeds after it had refused it with the bit.
+/// A port answered PortInfo without the bit for extended speeds after it had refused it with the
+/// bit.
 fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     if let Some(node) = inventory.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
@@ -287,8 +289,8 @@ fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     }
 }
 
-/// The blocks of a switch's multicast table that are to be read: those that are in use and not known, or all that are in
-/// use (`audit`).
+/// The blocks of a switch's multicast table that are to be read: those that are in use and not
+/// known, or all that are in use (`audit`).
 fn multicast_blocks(
     inventory: &Inventory,
     node: &NodeRecord,

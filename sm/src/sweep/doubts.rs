@@ -1,8 +1,9 @@
 //! Ports of which the answer to a Set left open whether they hold it.
 //!
-//! Some agents answer a Set with the values from before, and some take a state by themselves, so that the Set of it is
-//! refused. Only a Get tells. A doubt lasts until a Get or another answer shows the values; what is not there when the
-//! port was read is a failure, or a habit of its kind of device.
+//! Some agents answer a Set with the values from before, and some take a state by themselves, so
+//! that the Set of it is refused. Only a Get tells. A doubt lasts until a Get or another answer
+//! shows the values; what is not there when the port was read is a failure, or a habit of its kind
+//! of device.
 
 use std::collections::BTreeMap;
 
@@ -40,10 +41,12 @@ pub struct Doubts {
 }
 
 impl Doubts {
-    /// Records that the answer to a Set of `asked` left open whether the port holds `fields`, or the state. Returns whether
-    /// the port was read after an earlier Set that left something open, so that reading it again would tell nothing new.
+    /// Records that the answer to a Set of `asked` left open whether the port holds `fields`, or
+    /// the state. Returns whether the port was read after an earlier Set that left something open,
+    /// so that reading it again would tell nothing new.
     ///
-    /// `answer` is what the port said; with nothing open in it, and nothing left open before, there is no doubt.
+    /// `answer` is what the port said; with nothing open in it, and nothing left open before, there
+    /// is no doubt.
     pub fn raise(
         &mut self,
         key: PortKey,
@@ -58,7 +61,8 @@ impl Doubts {
             reading: before.map_or(Reading::None, |before| before.reading),
         };
         if let Some(before) = before {
-            // What an earlier Set left open still is, unless it is asked for again or this answer shows it.
+            // What an earlier Set left open still is, unless it is asked for again or this answer
+            // shows it.
             let rest = before.fields.without(fields);
             let rest = answer.map_or(rest, |answer| rest.differing(&before.asked, answer));
             rest.copy(&mut doubt.asked, &before.asked);
@@ -134,7 +138,8 @@ mod tests {
         assert!(doubts.raise(PORT, lid, asked(), None));
     }
 
-    /// A Set of an Active port leaves NeighborMTU as it is: its answer says nothing of what an earlier one left open.
+    /// A Set of an Active port leaves NeighborMTU as it is: its answer says nothing of what an
+    /// earlier one left open.
     #[test]
     fn fields_of_an_earlier_set_stay_open() {
         let mut doubts = Doubts::default();

@@ -40,7 +40,8 @@ pub enum BlockState {
     Known,
     /// A Set was sent and its answer was lost: either content is possible.
     Dirty,
-    /// The hardware reads these entries back, and may forward by others: only an acknowledged Set makes them known.
+    /// The hardware reads these entries back, and may forward by others: only an acknowledged Set
+    /// makes them known.
     Distrusted,
 }
 
@@ -53,7 +54,8 @@ pub struct LftImage {
     /// Unread blocks have no path.
     entries: Lft,
     states: Vec<BlockState>,
-    /// By block that is dirty by nothing but Sets that were not answered: the entries that differ in what was sent.
+    /// By block that is dirty by nothing but Sets that were not answered: the entries that differ
+    /// in what was sent.
     sent: BTreeMap<usize, BTreeSet<(Lid, u8)>>,
     /// See [`LftImage::distrust`].
     distrusted: bool,
@@ -73,7 +75,8 @@ impl LftImage {
         self.state(block) == BlockState::Known && self.entries.block(block) == entries
     }
 
-    /// The blocks, of the first `count`, that are not known to hold what `table` has there; lowest first.
+    /// The blocks, of the first `count`, that are not known to hold what `table` has there; lowest
+    /// first.
     pub fn not_held(&self, table: &Lft, count: usize) -> impl Iterator<Item = u16> {
         let unknown = (0..count).filter(|&block| self.state(block) != BlockState::Known);
         let differing = self.entries.differing_blocks(table);
@@ -95,8 +98,8 @@ impl LftImage {
         }
     }
 
-    /// What is read back does not count from now on: the switch may forward by another table. Blocks that are not written
-    /// from now on count as not held.
+    /// What is read back does not count from now on: the switch may forward by another table.
+    /// Blocks that are not written from now on count as not held.
     pub fn distrust(&mut self) {
         self.distrusted = true;
         self.replace(BlockState::Known, BlockState::Distrusted);
@@ -148,7 +151,8 @@ impl LftImage {
         }
     }
 
-    /// Entries that the switch may forward by, up to its LinearFDBTop, in place of those of [`LftImage::entries`].
+    /// Entries that the switch may forward by, up to its LinearFDBTop, in place of those of
+    /// [`LftImage::entries`].
     pub fn sent(&self, top: Lid) -> impl Iterator<Item = (Lid, u8)> + '_ {
         let entries = self.sent.values().flatten().copied();
         entries.filter(move |&(lid, _)| lid <= top)
@@ -164,8 +168,8 @@ impl LftImage {
         &self.entries
     }
 
-    /// Whether everything is known that a switch with this LinearFDBTop forwards by, but for [`LftImage::sent`]. One whose LinearFDBTop is 0 forwards
-    /// nothing.
+    /// Whether everything is known that a switch with this LinearFDBTop forwards by, but for
+    /// [`LftImage::sent`]. One whose LinearFDBTop is 0 forwards nothing.
     pub fn is_complete(&self, top: Lid) -> bool {
         let known = self.states.get(..=top.index() / LFT_BLOCK);
         let is_known =
@@ -245,7 +249,8 @@ pub struct PortRecord {
     pub peer: Option<PortKey>,
     /// The sweep in which `peer` was last confirmed.
     pub peer_epoch: u32,
-    /// What the subnet manager behind this port said of itself; written by [`Inventory::put_manager`].
+    /// What the subnet manager behind this port said of itself; written by
+    /// [`Inventory::put_manager`].
     pub sm: Option<SmInfo>,
     /// The P_KeyTable it holds; `None` as long as nothing of it is known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
@@ -256,8 +261,9 @@ pub struct PortRecord {
 impl PortRecord {
     /// Records what the port `number` of its node answered. Returns what it had answered before.
     ///
-    /// LocalPortNum says by which port the question came in, not what the port is like; it is left out. A base port 0 has no
-    /// link that could be down, and may state no state: it is Active as long as the switch answers (IBA 18.2.4.1).
+    /// LocalPortNum says by which port the question came in, not what the port is like; it is left
+    /// out. A base port 0 has no link that could be down, and may state no state: it is Active as
+    /// long as the switch answers (IBA 18.2.4.1).
     pub fn answered(&mut self, number: PortNum, info: &PortInfo) -> Option<PortInfo> {
         let mut info = *info;
         info.set_local_port_num(PortNum::ZERO);
@@ -360,17 +366,18 @@ pub struct Inventory {
     pub epoch: u32,
     /// What answers were wrong or missing, until an answer says otherwise.
     pub faults: Faults,
-    /// Nodes that may be dead: they left a question unanswered, or several of their cables went down at once, and they have
-    /// answered nothing since. Paths avoid them.
+    /// Nodes that may be dead: they left a question unanswered, or several of their cables went
+    /// down at once, and they have answered nothing since. Paths avoid them.
     pub suspects: BTreeSet<Guid>,
     /// The M_Key that this subnet manager shows, by [`Inventory::use_m_key`].
     pub(super) m_key: u64,
     /// Ports that may not hold what was set, until they are read.
     pub doubts: Doubts,
-    /// Links that were bounced to get another MTU or number of VLs, by the port that was set to Down; the other end.
+    /// Links that were bounced to get another MTU or number of VLs, by the port that was set to
+    /// Down; the other end.
     pub bounced: BTreeMap<PortKey, PortKey>,
-    /// The highest multicast LID in use: up to there multicast tables are read of switches that do not say how far
-    /// theirs are in use.
+    /// The highest multicast LID in use: up to there multicast tables are read of switches that do
+    /// not say how far theirs are in use.
     pub multicast_top: Option<Lid>,
     /// The names that ports are to have beside their own: of those ports GUIDInfo is read.
     pub alias_guids: Arc<AliasGuids>,
@@ -443,8 +450,8 @@ impl Inventory {
         }
     }
 
-    /// The nodes that were written into, met or dropped since the last call: those of which a model made then may not be
-    /// true any more.
+    /// The nodes that were written into, met or dropped since the last call: those of which a model
+    /// made then may not be true any more.
     pub fn take_touched(&mut self) -> BTreeSet<Guid> {
         let locked: BTreeSet<Guid> = self
             .faults
@@ -491,8 +498,9 @@ impl Inventory {
         }
     }
 
-    /// What only a switch has, to write tables into. That does not touch the switch: they come by the thousand, and no model
-    /// has them. SwitchInfo is written by [`Inventory::put_switch_info`].
+    /// What only a switch has, to write tables into. That does not touch the switch: they come by
+    /// the thousand, and no model has them. SwitchInfo is written by
+    /// [`Inventory::put_switch_info`].
     pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut SwitchRecord> {
         let (switch, _) = self.switch_with_ports_mut(guid)?;
         Some(switch)
@@ -595,7 +603,8 @@ impl Inventory {
         Some(node)
     }
 
-    /// Records that a cable joins `a` and `b`, and that whatever either was joined to before no longer is.
+    /// Records that a cable joins `a` and `b`, and that whatever either was joined to before no
+    /// longer is.
     pub fn join(&mut self, a: PortKey, b: PortKey) {
         let epoch = self.epoch;
         for (here, there) in [(a, b), (b, a)] {
@@ -620,8 +629,8 @@ impl Inventory {
         Some(peer)
     }
 
-    /// Whether PortInfo of a port is asked and set with the bit that says that extended speeds are known (IBA 14.2.5.6): unless
-    /// its kind of device refuses that.
+    /// Whether PortInfo of a port is asked and set with the bit that says that extended speeds are
+    /// known (IBA 14.2.5.6): unless its kind of device refuses that.
     pub fn asks_extended_speeds(&self, key: PortKey) -> bool {
         self.node(key.node).is_none_or(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
@@ -632,8 +641,9 @@ impl Inventory {
     /// The directed path to a port's agent, and a second one where there is one.
     ///
     /// A channel adapter has an agent behind each port, reached through the cable at that port; all
-    /// ports of a switch are served by one agent. Port 0 of a channel adapter stands for whichever port is cabled: the
-    /// path that was found for the node may be of a cable that was moved in this sweep.
+    /// ports of a switch are served by one agent. Port 0 of a channel adapter stands for whichever
+    /// port is cabled: the path that was found for the node may be of a cable that was moved in
+    /// this sweep.
     pub fn way_to(&self, key: PortKey) -> Option<(DirectedPath, Option<DirectedPath>)> {
         let node = self.node(key.node)?;
         let is_local = match self.local {
@@ -661,7 +671,8 @@ impl Inventory {
         }
     }
 
-    /// The node whose end port answers to `lid`: a switch through its port 0, others through any port.
+    /// The node whose end port answers to `lid`: a switch through its port 0, others through any
+    /// port.
     pub fn by_lid(&self, lid: Lid) -> Option<PortKey> {
         self.nodes().find_map(|(guid, node)| {
             let numbers = if node.is_switch() {

@@ -10,8 +10,8 @@ use super::inventory::BlockState;
 /// The lane of each service level.
 pub type Row = [u8; SlToVlMapping::ENTRIES];
 
-/// What is known of the SLtoVLMappingTables of one switch, by input and output port. Nothing but what was asked for or
-/// written is kept: most fabrics need none of it.
+/// What is known of the SLtoVLMappingTables of one switch, by input and output port. Nothing but
+/// what was asked for or written is kept: most fabrics need none of it.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct LaneImage {
     rows: BTreeMap<(PortNum, PortNum), (BlockState, Row)>,

@@ -1,7 +1,8 @@
 //! Reading SLtoVLMappingTables back, where the engine that routes needs them.
 //!
-//! There is one for each pair of an input and an output port. Those of ports whose link is up are asked for, as long as
-//! they are not known, and only of switches that forward something: on a fresh one they are written unread.
+//! There is one for each pair of an input and an output port. Those of ports whose link is up are
+//! asked for, as long as they are not known, and only of switches that forward something: on a
+//! fresh one they are written unread.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
@@ -10,7 +11,8 @@ use super::inventory::{BlockState, Inventory, NodeRecord, PortKey};
 use super::{Query, Scope, Sweep};
 
 impl Sweep {
-    /// Asks for the tables between ports of a switch; between one port and all others if `only` names one.
+    /// Asks for the tables between ports of a switch; between one port and all others if `only`
+    /// names one.
     pub(super) fn ask_lanes(&mut self, inventory: &Inventory, guid: Guid, only: Option<PortNum>) {
         if !inventory.reads_lanes {
             return;
@@ -57,8 +59,8 @@ impl Sweep {
     }
 }
 
-/// The pairs of input and output port that packets can take through a switch: from its own port 0 or from any port whose
-/// link is up, to any other one whose link is up.
+/// The pairs of input and output port that packets can take through a switch: from its own port 0
+/// or from any port whose link is up, to any other one whose link is up.
 pub fn pairs(node: &NodeRecord) -> Vec<(PortNum, PortNum)> {
     let up: Vec<PortNum> = node
         .external_ports()

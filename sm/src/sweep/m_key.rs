@@ -1,7 +1,7 @@
 //! Ports that hold an M_Key other than this subnet manager's (IBA 14.2.4).
 //!
-//! What such a port shows depends on its protection level: at 0 its key, at 1 everything but its key, at 2 and 3 nothing. At
-//! every level it drops each Set without an answer.
+//! What such a port shows depends on its protection level: at 0 its key, at 1 everything but its
+//! key, at 2 and 3 nothing. At every level it drops each Set without an answer.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortInfo};
@@ -62,7 +62,8 @@ impl Inventory {
         }
     }
 
-    /// `key` reported that a packet of this subnet manager showed a wrong M_Key. Returns whether that is news.
+    /// `key` reported that a packet of this subnet manager showed a wrong M_Key. Returns whether
+    /// that is news.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
         let holder = self.key_holder(key);
         let news = self.faults.locked(holder).is_none();
@@ -81,7 +82,8 @@ impl Inventory {
     }
 }
 
-/// Whether a node answers NodeInfo and ignores all else, as devices do that do not check the key of NodeInfo.
+/// Whether a node answers NodeInfo and ignores all else, as devices do that do not check the key of
+/// NodeInfo.
 pub(super) fn shows_node_info_only(inventory: &Inventory, guid: Guid) -> bool {
     let Some(node) = inventory.node(guid) else {
         return false;

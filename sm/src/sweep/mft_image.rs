@@ -9,7 +9,8 @@ use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 
 use super::inventory::BlockState;
 
-/// A part of a multicast forwarding table that one SMP carries (IBA 14.2.5.12): 32 multicast LIDs, 16 ports.
+/// A part of a multicast forwarding table that one SMP carries (IBA 14.2.5.12): 32 multicast LIDs,
+/// 16 ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MftBlock {
     /// Multicast LIDs `0xC000 + 32 * block` on.
@@ -41,7 +42,8 @@ pub enum Extent {
     Everything,
 }
 
-/// By SwitchInfo's MulticastFDBTop (IBA 14.2.5.4). Switches that do not know it say 0, and mean everything.
+/// By SwitchInfo's MulticastFDBTop (IBA 14.2.5.4). Switches that do not know it say 0, and mean
+/// everything.
 pub fn extent(info: &SwitchInfo) -> Extent {
     let top = info.multicast_fdb_top();
     if info.multicast_fdb_cap() == 0 || top == NOTHING {
@@ -116,8 +118,8 @@ impl MftImage {
     }
 }
 
-/// What switches pass multicast packets on by, as far as it is known. Immutable; those that follow each other share the
-/// tables that nobody wrote into.
+/// What switches pass multicast packets on by, as far as it is known. Immutable; those that follow
+/// each other share the tables that nobody wrote into.
 #[derive(Clone, Default, Debug)]
 pub struct HeldMasks {
     /// By switch.

@@ -6,13 +6,14 @@
 //! * light: each switch's SwitchInfo, and whoever owed an answer before;
 //! * targets: the ports of the switches that reported a change, and what is new behind them.
 //!
-//! Each cable is asked through once: NodeInfo names the port at which it was received, so one answer
-//! tells both ends. What a switch forwards is read back ([`Query::Table`]) as far as LinearFDBTop
-//! reaches and as long as it is not known, so that a fresh switch costs nothing and a configured one
-//! need not be written again; the same goes for multicast ([`Query::Multicast`]) and MulticastFDBTop.
+//! Each cable is asked through once: NodeInfo names the port at which it was received, so one
+//! answer tells both ends. What a switch forwards is read back ([`Query::Table`]) as far as
+//! LinearFDBTop reaches and as long as it is not known, so that a fresh switch costs nothing and a
+//! configured one need not be written again; the same goes for multicast ([`Query::Multicast`]) and
+//! MulticastFDBTop.
 //!
-//! A node that leaves questions unanswered, or whose cables go down together, is a suspect: its neighbours are asked, and the
-//! sweep can end without it ([`Sweep::can_leave_out`]).
+//! A node that leaves questions unanswered, or whose cables go down together, is a suspect: its
+//! neighbours are asked, and the sweep can end without it ([`Sweep::can_leave_out`]).
 //!
 //! The sweep does no I/O: the caller takes questions with [`Sweep::poll_ask`] and brings answers to
 //! [`Sweep::handle`], in whatever order they come.
@@ -112,7 +113,8 @@ impl Query {
         }
     }
 
-    /// Whether silence says nothing of the node: the attribute is a vendor's, and agents may not know it.
+    /// Whether silence says nothing of the node: the attribute is a vendor's, and agents may not
+    /// know it.
     pub fn is_optional(self) -> bool {
         matches!(self, Query::AdaptiveRouting(_))
     }
@@ -175,16 +177,18 @@ pub enum Answer<'a> {
     Data(&'a [u8; 64]),
     /// With a status other than zero.
     Refused(Status),
-    /// With a status other than zero, but a repetition: an earlier attempt, whose answer was lost, may have been carried out,
-    /// and that may be why this one was refused.
+    /// With a status other than zero, but a repetition: an earlier attempt, whose answer was lost,
+    /// may have been carried out, and that may be why this one was refused.
     RefusedRepetition(Status),
     /// Not at all, in spite of retries.
     Silence,
 }
 
-/// Sweeps, light or full, in which a node may give no answer at all before its routes are taken away.
+/// Sweeps, light or full, in which a node may give no answer at all before its routes are taken
+/// away.
 ///
-/// The questions between them that repair what failed do not count: how many there are says nothing of time.
+/// The questions between them that repair what failed do not count: how many there are says nothing
+/// of time.
 pub const MISSES_TOLERATED: u8 = 3;
 
 /// A sweep under way.
@@ -205,7 +209,8 @@ pub struct Sweep {
     asked: HashSet<Query>,
     /// Those of them that wait.
     waiting: HashSet<Query>,
-    /// Ports behind which a GUID was met that another port had; by that other port, which is asked again.
+    /// Ports behind which a GUID was met that another port had; by that other port, which is asked
+    /// again.
     contested: BTreeMap<PortKey, PortKey>,
     /// Nodes that a full sweep has met.
     entered: HashSet<Guid>,
@@ -213,8 +218,8 @@ pub struct Sweep {
     faults_before: Faults,
     /// Nodes that owed an answer, whether or not they gave others.
     silent: BTreeSet<Guid>,
-    /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended speeds; and whether they have
-    /// answered since.
+    /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended
+    /// speeds; and whether they have answered since.
     without_extended_speeds: HashMap<PortKey, bool>,
     suspicion: Suspicion,
     /// Whether anything was reported to be, or was found, different from what was known.
@@ -327,8 +332,8 @@ impl Sweep {
 
     /// Adds a switch that reported a change: its state and all its ports are asked for again.
     ///
-    /// A switch that reports once more is asked again whatever it was asked before. Returns `false` if that happened in this
-    /// sweep already: then it has to be looked at once more afterwards.
+    /// A switch that reports once more is asked again whatever it was asked before. Returns `false`
+    /// if that happened in this sweep already: then it has to be looked at once more afterwards.
     pub fn add_target(&mut self, inventory: &Inventory, guid: Guid) -> bool {
         let Some(node) = inventory.node(guid) else {
             return true;
@@ -355,8 +360,9 @@ impl Sweep {
         self.targets.contains_key(&guid)
     }
 
-    /// Asks a target again what it was asked before it reported once more. A switch that loses several cables sends a report
-    /// for each, nearly all of them before most of it was read. Returns whether it is the first time in this sweep.
+    /// Asks a target again what it was asked before it reported once more. A switch that loses
+    /// several cables sends a report for each, nearly all of them before most of it was read.
+    /// Returns whether it is the first time in this sweep.
     fn ask_target_again(&mut self, guid: Guid) -> bool {
         if !self.reported_again.insert(guid) {
             return false;
@@ -371,7 +377,8 @@ impl Sweep {
         true
     }
 
-    /// Adds one end port whose attributes changed: its PortInfo and its node's description are asked for again.
+    /// Adds one end port whose attributes changed: its PortInfo and its node's description are
+    /// asked for again.
     ///
     /// Returns whether there is such a port.
     pub fn add_port(&mut self, inventory: &Inventory, key: PortKey) -> bool {
@@ -438,10 +445,11 @@ impl Sweep {
         }
     }
 
-    /// Closes the sweep: nodes that no cable reaches any more are dropped, and every node gets its path.
+    /// Closes the sweep: nodes that no cable reaches any more are dropped, and every node gets its
+    /// path.
     ///
-    /// Returns the nodes dropped. A node that is cabled to a port whose link is up stays, whether or not it
-    /// answered.
+    /// Returns the nodes dropped. A node that is cabled to a port whose link is up stays, whether
+    /// or not it answered.
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.owe_postponed(inventory);
         self.count_misses(inventory);
@@ -464,8 +472,9 @@ impl Sweep {
         gone
     }
 
-    /// Ports of switches (or the local one) that were asked in this sweep, and behind which nobody was met who was there
-    /// before. What is behind a port that did not answer, or a node that did not, may be as it was.
+    /// Ports of switches (or the local one) that were asked in this sweep, and behind which nobody
+    /// was met who was there before. What is behind a port that did not answer, or a node that did
+    /// not, may be as it was.
     fn disproved_cables(&self, inventory: &Inventory) -> Vec<PortKey> {
         let faults = &inventory.faults;
         let asks_through = |key: PortKey, node: &NodeRecord| {
@@ -490,7 +499,8 @@ impl Sweep {
         disproved
     }
 
-    /// A node that answered nothing in this sweep is suspected; in sweeps that ask everybody it is counted as well.
+    /// A node that answered nothing in this sweep is suspected; in sweeps that ask everybody it is
+    /// counted as well.
     fn count_misses(&mut self, inventory: &mut Inventory) {
         let regular = self.scope != Scope::Targets;
         let epoch = inventory.epoch;
@@ -575,7 +585,8 @@ impl Sweep {
                 let (path, alternate) =
                     self.ways_to(inventory, PortKey::new(port.node, PortNum::ZERO))?;
                 let alternate = alternate.and_then(|way| way.child(port.port).ok());
-                // Whoever works on this is unknown: what is behind a port counts as an agent of its own.
+                // Whoever works on this is unknown: what is behind a port counts as an agent of its
+                // own.
                 let target = !port.node.0 ^ u64::from(port.port.0);
                 Some(ask(target, (path.child(port.port).ok()?, alternate)))
             }

@@ -44,7 +44,8 @@ impl Sweep {
             return;
         }
         if let Some(contender) = self.contested.remove(&from) {
-            // `from` was asked again because somebody else claimed the same port behind him, and stands by it.
+            // `from` was asked again because somebody else claimed the same port behind him, and
+            // stands by it.
             if inventory.port(from).and_then(|port| port.peer) == Some(here) {
                 inventory.faults.at_port(
                     contender,
@@ -65,7 +66,8 @@ impl Sweep {
             && epoch == inventory.epoch
             && !self.contested.contains_key(&other)
         {
-            // Either the cable was moved a moment ago, or two nodes share a GUID: ask the other side again.
+            // Either the cable was moved a moment ago, or two nodes share a GUID: ask the other
+            // side again.
             self.contested.insert(other, from);
             self.again(Query::Node(Some(other)));
             return;
@@ -83,8 +85,8 @@ impl Sweep {
     ) -> Option<PortKey> {
         let known = inventory.node(here.node)?;
         if known.epoch != inventory.epoch && here.node != from.node {
-            // Met in an earlier sweep only: the hardware may have been exchanged since. Not so the node that just
-            // passed the question on.
+            // Met in an earlier sweep only: the hardware may have been exchanged since. Not so the
+            // node that just passed the question on.
             return None;
         }
         let same = known.info.node_type() == info.node_type()
@@ -112,8 +114,9 @@ impl Sweep {
         }
     }
 
-    /// A cable leads from `from` back to its own node, at `here`. No route can use it; it is brought up like any other once
-    /// both ends say so, for from one end two nodes with the same GUID look the same.
+    /// A cable leads from `from` back to its own node, at `here`. No route can use it; it is
+    /// brought up like any other once both ends say so, for from one end two nodes with the same
+    /// GUID look the same.
     fn meet_itself(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
         if here.port == from.port {
             inventory.part(from);
@@ -155,8 +158,8 @@ impl Sweep {
         let switch = info.node_type() == NodeType::Switch;
         // The state of the far end; of a switch that a full sweep meets all ports are asked anyway.
         self.ask(Query::Port(here));
-        // A node whose link came (back) may have been reset, or exchanged: see whether it still is what it was. What it said
-        // earlier in this sweep was before that.
+        // A node whose link came (back) may have been reset, or exchanged: see whether it still is
+        // what it was. What it said earlier in this sweep was before that.
         let is_full = matches!(self.scope, Scope::Full { .. });
         let is_reported = self.is_target(from.node);
         let sign = match switch {
@@ -186,7 +189,8 @@ impl Sweep {
         if exchanged {
             inventory.remove(here.node);
         }
-        // Not by the node's epoch: questions about a cable that is gone may have reached it before it was met.
+        // Not by the node's epoch: questions about a cable that is gone may have reached it before
+        // it was met.
         let first = if full {
             self.entered.insert(here.node)
         } else {

@@ -16,7 +16,8 @@ pub struct PKeyImage {
 }
 
 impl PKeyImage {
-    /// What a port holds after power-on: full membership of the default partition, and nothing else (IBA 10.9.1.2).
+    /// What a port holds after power-on: full membership of the default partition, and nothing else
+    /// (IBA 10.9.1.2).
     pub fn initial() -> PKeyImage {
         PKeyImage {
             keys: vec![PKey::DEFAULT_FULL],
@@ -34,8 +35,8 @@ impl PKeyImage {
         }
     }
 
-    /// Whether block `block` is known to hold exactly `keys`, which may be fewer than a block has: what is beyond the
-    /// table's end does not count.
+    /// Whether block `block` is known to hold exactly `keys`, which may be fewer than a block has:
+    /// what is beyond the table's end does not count.
     pub fn holds(&self, block: u16, keys: &[PKey]) -> bool {
         let first = usize::from(block) * PKeyTable::ENTRIES;
         self.state(block) == BlockState::Known
@@ -94,7 +95,8 @@ impl PKeyImage {
     }
 }
 
-/// How many keys the table of port `port` holds: NodeInfo says it of end ports, SwitchInfo of a switch's external ones.
+/// How many keys the table of port `port` holds: NodeInfo says it of end ports, SwitchInfo of a
+/// switch's external ones.
 pub fn capacity(node: &NodeInfo, switch: Option<&SwitchInfo>, port: PortNum) -> u16 {
     if node.node_type() == NodeType::Switch && port != PortNum::ZERO {
         switch.map_or(0, SwitchInfo::partition_enforcement_cap)
@@ -103,8 +105,8 @@ pub fn capacity(node: &NodeInfo, switch: Option<&SwitchInfo>, port: PortNum) -> 
     }
 }
 
-/// The modifier that names block `block` of the table of port `port`: on what is no switch the request's way names the
-/// port.
+/// The modifier that names block `block` of the table of port `port`: on what is no switch the
+/// request's way names the port.
 pub fn modifier(is_switch: bool, port: PortNum, block: u16) -> u32 {
     let port = if is_switch { port } else { PortNum::ZERO };
     PKeyTable::modifier(port, block)

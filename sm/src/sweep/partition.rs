@@ -1,8 +1,9 @@
 //! Reading P_KeyTables back.
 //!
-//! A port that has no LID has not been managed since it was powered on. Where the first block of its table is as after
-//! power-on, the rest is taken for empty and not read. Of any other port every block is read as long as it is not known:
-//! a key that nobody knows of would be a way into a partition. Ports of switches are read where they enforce partitions.
+//! A port that has no LID has not been managed since it was powered on. Where the first block of
+//! its table is as after power-on, the rest is taken for empty and not read. Of any other port
+//! every block is read as long as it is not known: a key that nobody knows of would be a way into a
+//! partition. Ports of switches are read where they enforce partitions.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ impl Sweep {
         self.ask_p_keys(inventory, key);
     }
 
-    /// The switch was met for the first time: asks for the tables by which its ports enforce partitions.
+    /// The switch was met for the first time: asks for the tables by which its ports enforce
+    /// partitions.
     pub(super) fn ask_enforced(&mut self, inventory: &Inventory, guid: Guid) {
         let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
         for number in 1..ports {
@@ -81,8 +83,8 @@ impl Sweep {
         }
     }
 
-    /// The agent does not show its table: it is taken to hold what every port holds after power-on. A port that is to hold
-    /// nothing else can be used; of any other a Set will tell.
+    /// The agent does not show its table: it is taken to hold what every port holds after power-on.
+    /// A port that is to hold nothing else can be used; of any other a Set will tell.
     pub(super) fn on_p_keys_refused(&mut self, inventory: &mut Inventory, key: PortKey) {
         if let Some(port) = inventory.port_mut(key)
             && port.p_keys.is_none()

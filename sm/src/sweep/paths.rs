@@ -10,9 +10,10 @@ use super::inventory::{Inventory, NodeRecord, PortKey};
 /// Gives every node its shortest directed path from the local port, and a second one that enters it
 /// elsewhere where there is one. Returns the nodes that no path reaches any more.
 ///
-/// Only cables whose both ends are up count. Paths lead through a suspect only where no other way is left. Ports are tried in
-/// their order, so that the paths are the same for the same inventory. Where no switch is reached otherwise than before only
-/// the nodes are looked at that were written into since.
+/// Only cables whose both ends are up count. Paths lead through a suspect only where no other way
+/// is left. Ports are tried in their order, so that the paths are the same for the same inventory.
+/// Where no switch is reached otherwise than before only the nodes are looked at that were written
+/// into since.
 pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     let rewired = std::mem::take(&mut inventory.rewired);
     match follow(inventory, &rewired) {
@@ -66,7 +67,8 @@ fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid>
 
 /// The ways to nodes that may not be what they were, after `rewired` were written into.
 ///
-/// As long as each switch is met by the same port of the same neighbour first, switches are passed in the same order.
+/// As long as each switch is met by the same port of the same neighbour first, switches are passed
+/// in the same order.
 ///
 /// # Errors
 /// Why others may be reached otherwise, too, or that a search is cheaper.
@@ -159,7 +161,8 @@ fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
 
 /// The ways to every node, in the order of their GUIDs.
 fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) {
-    // Places in this order in place of GUIDs: every cable is looked up once, in memory that lies together.
+    // Places in this order in place of GUIDs: every cable is looked up once, in memory that lies
+    // together.
     let nodes: Vec<(Guid, &NodeRecord)> = inventory.nodes().collect();
     let place = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
     let mut ways: Vec<Option<Ways>> = vec![None; nodes.len()];
@@ -217,7 +220,8 @@ pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bo
     far.path == way || far.alternate == Some(way)
 }
 
-/// The cables by which an SMP can go on from `node`: all of a switch, the local port of the local node.
+/// The cables by which an SMP can go on from `node`: all of a switch, the local port of the local
+/// node.
 fn exits(
     guid: Guid,
     node: &NodeRecord,

@@ -8,9 +8,10 @@ use super::inventory::{BlockState, Inventory, LFT_BLOCK, PortKey};
 /// More switches than any sensible path has; a longer one is a loop.
 const HOPS_MAX: usize = 64;
 
-/// The LID by which the agent of switch `guid` can be asked and can answer: the tables on the way there and back are known to
-/// lead there, and `stays` says of each entry on them (switch, LID and output port) that it may be relied on. An SMP by LID
-/// is worked on by its target only, one by a directed route by every switch on the way.
+/// The LID by which the agent of switch `guid` can be asked and can answer: the tables on the way
+/// there and back are known to lead there, and `stays` says of each entry on them (switch, LID and
+/// output port) that it may be relied on. An SMP by LID is worked on by its target only, one by a
+/// directed route by every switch on the way.
 pub fn lid_of(
     inventory: &Inventory,
     guid: Guid,
@@ -27,10 +28,11 @@ pub fn lid_of(
     leads.then_some(lid)
 }
 
-/// The directed path to switch `guid` along the cables by which its packets reach the subnet manager, backwards.
+/// The directed path to switch `guid` along the cables by which its packets reach the subnet
+/// manager, backwards.
 ///
-/// A switch that has just reported something got its report through that way, so that every cable on it is alive; the
-/// shortest path may lead through the very link that went down.
+/// A switch that has just reported something got its report through that way, so that every cable
+/// on it is alive; the shortest path may lead through the very link that went down.
 pub fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
     let local = inventory.local?;
     let own = inventory.port(local)?.info.as_ref()?.lid();
@@ -83,7 +85,8 @@ fn leads_to(
         if exit == PortNum::ZERO {
             return at.node == to.node;
         }
-        // A link that is up passes SMPs (IBA 7.2.7), but only one that is Active was ever seen to pass anything by LID.
+        // A link that is up passes SMPs (IBA 7.2.7), but only one that is Active was ever seen to
+        // pass anything by LID.
         let Some(port) = node.port(exit).filter(|port| port.is_active()) else {
             return false;
         };

@@ -3,7 +3,8 @@
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{PortInfo, SwitchInfo};
 
-/// Whether a switch whose port 0 answered `before` and now answers `now` has lost its LID, and with it its tables.
+/// Whether a switch whose port 0 answered `before` and now answers `now` has lost its LID, and with
+/// it its tables.
 ///
 /// It tells where LinearFDBTop does not, because that was set again in the meantime.
 pub(super) fn forgot_lid(before: Option<&PortInfo>, now: &PortInfo) -> bool {

@@ -1,11 +1,12 @@
 //! Nodes that may be dead.
 //!
-//! A switch that loses power takes its cables down and answers nothing. Its neighbours know of the cables and are asked
-//! instead, by paths that avoid it; the switch itself is sent one question, and everything else that was to be asked of it
-//! waits for an answer. Once no cable leads to it any more, no answer of it is waited for.
+//! A switch that loses power takes its cables down and answers nothing. Its neighbours know of the
+//! cables and are asked instead, by paths that avoid it; the switch itself is sent one question,
+//! and everything else that was to be asked of it waits for an answer. Once no cable leads to it
+//! any more, no answer of it is waited for.
 //!
-//! The caller reports questions that stay unanswered ([`Sweep::on_overdue`]) and takes back what is not to be sent, or not to
-//! be waited for ([`Sweep::next_withdrawal`]).
+//! The caller reports questions that stay unanswered ([`Sweep::on_overdue`]) and takes back what is
+//! not to be sent, or not to be waited for ([`Sweep::next_withdrawal`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -16,16 +17,19 @@ use super::inventory::{Inventory, NodeRecord, PortKey};
 use super::managed::BlockKey;
 use super::{Query, Scope, Sweep, paths};
 
-/// Attempts in a row that a node leaves unanswered before it is a suspect: one may be lost by itself.
+/// Attempts in a row that a node leaves unanswered before it is a suspect: one may be lost by
+/// itself.
 const ATTEMPTS_TO_SUSPICION: u8 = 2;
 
-/// As [`ATTEMPTS_TO_SUSPICION`], of a switch that just lost a cable: silence and a lost cable together are no chance.
+/// As [`ATTEMPTS_TO_SUSPICION`], of a switch that just lost a cable: silence and a lost cable
+/// together are no chance.
 const ATTEMPTS_AFTER_LOST_CABLE: u8 = 1;
 
 /// Questions that the caller is to take back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Withdrawal {
-    /// Those to this node that were not sent yet: [`Sweep::postpone`] takes them until the node answers.
+    /// Those to this node that were not sent yet: [`Sweep::postpone`] takes them until the node
+    /// answers.
     Unsent(Guid),
     /// All to this node: no cable leads to it.
     Node(Guid),
@@ -56,11 +60,13 @@ impl Withdrawal {
 /// What a sweep knows of dead nodes, beside [`Inventory::suspects`].
 #[derive(Default, Debug)]
 pub(super) struct Suspicion {
-    /// Nodes that answered since the sweep began, or since the last time that they let a question wait.
+    /// Nodes that answered since the sweep began, or since the last time that they let a question
+    /// wait.
     heard: HashSet<Guid>,
     /// How many attempts of a question are known to be unanswered.
     unanswered: HashMap<Query, u8>,
-    /// Ports of switches whose cables are gone by what their other ends say; the switches have not confirmed it.
+    /// Ports of switches whose cables are gone by what their other ends say; the switches have not
+    /// confirmed it.
     lost: BTreeMap<Guid, BTreeSet<PortNum>>,
     /// Nodes that became suspects in this sweep, or were so before and gave another reason.
     suspected: BTreeSet<Guid>,
@@ -147,8 +153,9 @@ impl Sweep {
         std::mem::take(&mut self.suspicion.is_new)
     }
 
-    /// Whether the sweep can end without the answers that are still out, if only suspects owe them: something differed that
-    /// is worth going on with, or, in a full sweep, was reported; or something else is `urgent`.
+    /// Whether the sweep can end without the answers that are still out, if only suspects owe them:
+    /// something differed that is worth going on with, or, in a full sweep, was reported; or
+    /// something else is `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.scope {
             Scope::Full { .. } => !self.targets.is_empty(),
@@ -182,14 +189,16 @@ impl Sweep {
         std::mem::take(&mut self.suspicion.is_rerouted)
     }
 
-    /// `query` was taken back, because its way may have led over what is dead: it is asked again by the path of now.
+    /// `query` was taken back, because its way may have led over what is dead: it is asked again by
+    /// the path of now.
     pub fn reroute(&mut self, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.suspicion.by_path.insert(query);
         self.again(query);
     }
 
-    /// Whether `query` was [rerouted](Sweep::reroute). Once is enough: who stays silent then is asked as often as anybody.
+    /// Whether `query` was [rerouted](Sweep::reroute). Once is enough: who stays silent then is
+    /// asked as often as anybody.
     pub fn is_by_path(&self, query: Query) -> bool {
         self.suspicion.by_path.contains(&query)
     }
@@ -204,7 +213,8 @@ impl Sweep {
         }
     }
 
-    /// Whether `query` is not to be asked now: its node is not reached, or is a suspect that owes an answer already.
+    /// Whether `query` is not to be asked now: its node is not reached, or is a suspect that owes
+    /// an answer already.
     pub(super) fn holds_back(&mut self, inventory: &Inventory, query: Query) -> bool {
         let Some(guid) = query.node() else {
             return false;
@@ -264,7 +274,8 @@ impl Sweep {
         }
     }
 
-    /// The cable from `from` to `peer` is gone by the word of `from`: what `peer` last said of itself no longer holds.
+    /// The cable from `from` to `peer` is gone by the word of `from`: what `peer` last said of
+    /// itself no longer holds.
     pub(super) fn lost(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         let is_switch = inventory.node(peer.node).is_some_and(NodeRecord::is_switch);
         let is_local = inventory.local == Some(peer);
@@ -290,13 +301,14 @@ impl Sweep {
         }
     }
 
-    /// The switch of `peer` lost a cable. One question to it settles that: its own trap may be under way or lost. A switch
-    /// that lost several and reported none may be dead.
+    /// The switch of `peer` lost a cable. One question to it settles that: its own trap may be
+    /// under way or lost. A switch that lost several and reported none may be dead.
     fn lost_by_switch(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         let leads_to_peer = paths::lead_over(inventory, from, peer);
         let leads_back = paths::lead_over(inventory, peer, from);
         if leads_to_peer && !leads_back && inventory.suspects.contains(&peer.node) {
-            // A dead switch loses one cable after the other, and the sweep needs a path to it for one question at most.
+            // A dead switch loses one cable after the other, and the sweep needs a path to it for
+            // one question at most.
             self.suspicion.paths_stale = true;
         } else if leads_to_peer || leads_back {
             self.find_ways(inventory);
@@ -340,7 +352,8 @@ impl Sweep {
         self.give_up_if_cut_off(inventory, guid);
     }
 
-    /// Waits for no answer of `guid`, nor of what is only behind it, if no cable leads there any more.
+    /// Waits for no answer of `guid`, nor of what is only behind it, if no cable leads there any
+    /// more.
     fn give_up_if_cut_off(&mut self, inventory: &mut Inventory, guid: Guid) {
         let suspects = &inventory.suspects;
         let mut witnesses = witnesses(inventory, guid).into_iter();
@@ -371,8 +384,8 @@ impl Sweep {
         }
     }
 
-    /// Every suspect that is still there owes an answer, so that it is asked again: it may have been suspected for a question
-    /// that was taken back.
+    /// Every suspect that is still there owes an answer, so that it is asked again: it may have
+    /// been suspected for a question that was taken back.
     pub(super) fn owe_one_each(inventory: &mut Inventory) {
         let faults = &inventory.faults;
         let silent = faults
@@ -402,7 +415,8 @@ impl Sweep {
         }
     }
 
-    /// What suspects that are still there were not asked, because they owe other answers, is owed as well.
+    /// What suspects that are still there were not asked, because they owe other answers, is owed
+    /// as well.
     pub(super) fn owe_postponed(&mut self, inventory: &mut Inventory) {
         for (guid, queries) in std::mem::take(&mut self.suspicion.postponed) {
             if self.suspicion.unreachable.contains(&guid) {
@@ -415,7 +429,8 @@ impl Sweep {
     }
 }
 
-/// The ports at the other ends of a node's cables whose agents can be asked without passing the node.
+/// The ports at the other ends of a node's cables whose agents can be asked without passing the
+/// node.
 fn witnesses(inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
     let can_tell = |peer: &PortKey| {
         let is_switch = inventory.node(peer.node).is_some_and(NodeRecord::is_switch);

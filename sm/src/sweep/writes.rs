@@ -10,8 +10,8 @@ pub struct Mark(u64);
 
 /// Switches in the order in which each was last written into.
 ///
-/// Any number of readers each keep a [`Mark`] of their own, so that what a reader derives from all switches costs it
-/// those that were written into since it last did.
+/// Any number of readers each keep a [`Mark`] of their own, so that what a reader derives from all
+/// switches costs it those that were written into since it last did.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Writes {
     count: u64,

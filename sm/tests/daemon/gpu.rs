@@ -1,4 +1,5 @@
-//! `rsm gpu` and `rsm plan --gpu` as processes, on a simulated SuperPOD and a matrix as a user would paste it.
+//! `rsm gpu` and `rsm plan --gpu` as processes, on a simulated SuperPOD and a matrix as a user
+//! would paste it.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! A plan that follows a proved one is proved by what changed, and its report is that of the proof of everything.
+//! A plan that follows a proved one is proved by what changed, and its report is that of the proof
+//! of everything.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

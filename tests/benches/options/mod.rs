@@ -84,7 +84,8 @@ impl Options {
         self.rounds
     }
 
-    /// Whether the fabric of this name takes part: all do unless `--fabric` gives a part of the name.
+    /// Whether the fabric of this name takes part: all do unless `--fabric` gives a part of the
+    /// name.
     pub(crate) fn has_fabric(&self, name: &str) -> bool {
         self.fabric.as_ref().is_none_or(|part| name.contains(part))
     }

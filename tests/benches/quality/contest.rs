@@ -85,7 +85,8 @@ impl Contest<'_> {
         Ok(rows)
     }
 
-    /// The row of `fabric-tree` after as many steps of rebalancing as there are; its time is that of all of them.
+    /// The row of `fabric-tree` after as many steps of rebalancing as there are; its time is that
+    /// of all of them.
     fn rebalanced(&self, name: String, topology: &Topology) -> Result<Row, AnyError> {
         let before = route(EngineKind::FabricTree, self.known, None)?;
         let mut made = route(EngineKind::FabricTree, topology, before.ranking.as_ref())?;

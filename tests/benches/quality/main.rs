@@ -1,15 +1,17 @@
-//! How well rsm's engines and OpenSM's spread traffic, and how long they take, on the same fabrics: Markdown.
+//! How well rsm's engines and OpenSM's spread traffic, and how long they take, on the same fabrics:
+//! Markdown.
 //!
-//! `cargo bench -p rsm-tests --bench quality [-- [--net FILE | --spec SPEC] [--fabric PART] [--faults PART] [--only ENGINE]
-//! [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`.
+//! `cargo bench -p rsm-tests --bench quality [-- [--net FILE | --spec SPEC] [--fabric PART] [--faults PART] [--only ENGINE] [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`.
 //! Without a fabric: every real one of the collection with over 100 hosts that ibsim loads, and a
-//! fat tree of 3,456 hosts; each intact and broken. `--fabric` and `--faults` take those alone whose name contains the part.
-//! OpenSM routes on ibsim, and its dump is judged by the code that judges rsm's tables. OpenSM's time is from its log, from
-//! the start of routing until its tables are handed to those who send them; rsm's is the median of some rounds.
+//! fat tree of 3,456 hosts; each intact and broken. `--fabric` and `--faults` take those alone
+//! whose name contains the part. OpenSM routes on ibsim, and its dump is judged by the code that
+//! judges rsm's tables. OpenSM's time is from its log, from the start of routing until its tables
+//! are handed to those who send them; rsm's is the median of some rounds.
 //!
-//! OpenSM is stopped after `--limit` seconds, and an engine of its that was stopped on the intact fabric is not tried on
-//! the broken ones; the table says so. With `--dumps` what OpenSM made is left in a directory, and taken from there by a
-//! later run: it is the same every time, and takes most of the time.
+//! OpenSM is stopped after `--limit` seconds, and an engine of its that was stopped on the intact
+//! fabric is not tried on the broken ones; the table says so. With `--dumps` what OpenSM made is
+//! left in a directory, and taken from there by a later run: it is the same every time, and takes
+//! most of the time.
 
 mod contest;
 mod foreign;
@@ -128,8 +130,9 @@ fn fabrics(options: &Options) -> Result<Vec<(String, Netlist)>, AnyError> {
     Ok(found)
 }
 
-/// The fabric with the numbers that all contenders see, broken or not: the port GUIDs that ibsim gives to ports whatever the
-/// file says, unless two ports would share one, and a LID for every port.
+/// The fabric with the numbers that all contenders see, broken or not: the port GUIDs that ibsim
+/// gives to ports whatever the file says, unless two ports would share one, and a LID for every
+/// port.
 fn numbered(netlist: &Netlist) -> Result<Netlist, AnyError> {
     Ok(fabrics::with_lids(fabrics::as_ibsim_numbers(netlist))?)
 }

@@ -23,7 +23,8 @@ const MEASURES: [Measure; 6] = [
 /// Two values that print alike are alike.
 const TOLERANCE: f64 = 0.005;
 
-/// So are two means over 200 random permutations that differ by less than this part: they vary by as much with the seed.
+/// So are two means over 200 random permutations that differ by less than this part: they vary by
+/// as much with the seed.
 const NOISE: f64 = 0.02;
 
 /// Writes a table of all cases, and where rsm is behind.

@@ -1,8 +1,8 @@
-//! Requests to subnet administration: whatever is asked, there is one answer, it ends, and it tells nobody of a partition that
-//! is not his.
+//! Requests to subnet administration: whatever is asked, there is one answer, it ends, and it tells
+//! nobody of a partition that is not his.
 //!
-//! An input is a row of requests. Each is a byte that says which host asks, one that says how much time passes before and how
-//! the answer is fetched, the length in 16 bits, and the request.
+//! An input is a row of requests. Each is a byte that says which host asks, one that says how much
+//! time passes before and how the answer is fetched, the length in 16 bits, and the request.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;

@@ -1,8 +1,9 @@
-//! What is fuzzed: functions that take any bytes, and panic where what they found is not as it has to be.
+//! What is fuzzed: functions that take any bytes, and panic where what they found is not as it has
+//! to be.
 //!
-//! Each has a corpus of files below `tests/fuzz/corpus`. `cargo test` replays all of them, and mutants of them that a seed
-//! decides ([`mutant`]); the crate in `tests/fuzz` hands the same functions to cargo-fuzz. An input that has failed joins the
-//! corpus with the repair.
+//! Each has a corpus of files below `tests/fuzz/corpus`. `cargo test` replays all of them, and
+//! mutants of them that a seed decides ([`mutant`]); the crate in `tests/fuzz` hands the same
+//! functions to cargo-fuzz. An input that has failed joins the corpus with the repair.
 
 mod administration;
 mod bytes;
@@ -15,7 +16,8 @@ use std::path::PathBuf;
 
 pub use mutant::mutant;
 
-/// The longest input that is worth its while, in bytes: dozens of datagrams. What is behind is not looked at.
+/// The longest input that is worth its while, in bytes: dozens of datagrams. What is behind is not
+/// looked at.
 pub const MAX_INPUT: usize = 16 << 10;
 
 /// A function that is fuzzed.

@@ -24,7 +24,8 @@ const MAX_TRANSACTIONS: usize = 5;
 const MAX_PER_CLIENT: usize = 3;
 const MAX_RECEIVED: usize = 2000;
 
-/// Far more often than anything is to be done once nothing comes any more: attempts of every transfer and their ends.
+/// Far more often than anything is to be done once nothing comes any more: attempts of every
+/// transfer and their ends.
 const MOST_DEADLINES: usize = 1000;
 
 const PACKET: u8 = 0;

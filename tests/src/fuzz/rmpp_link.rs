@@ -1,8 +1,9 @@
-//! Both ends of RMPP, and any fate of the packets between them: a message arrives whole and once, or somebody is told that it
-//! does not, and both ends forget about it.
+//! Both ends of RMPP, and any fate of the packets between them: a message arrives whole and once,
+//! or somebody is told that it does not, and both ends forget about it.
 //!
-//! An input is a head of six bytes (what is asked and how long the answer is) and one byte for each packet: whether it is
-//! lost, comes twice, comes late, or changes on its way. What comes after the last byte arrives.
+//! An input is a head of six bytes (what is asked and how long the answer is) and one byte for each
+//! packet: whether it is lost, comes twice, comes late, or changes on its way. What comes after the
+//! last byte arrives.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const LATENCY: Duration = Duration::from_micros(10);
 
-/// Far more packets and deadlines than the longest message takes with every attempt at each segment.
+/// Far more packets and deadlines than the longest message takes with every attempt at each
+/// segment.
 const MOST_STEPS: usize = 200_000;
 
 /// What becomes of a packet, by the low bits of its byte.

@@ -14,7 +14,8 @@ use crate::process::Invocation;
 pub struct PortStates {
     /// Ports with a link up and Active, those of CAs and of switches (port 0 not counted).
     pub active: u64,
-    /// Ports with a link up in another state, each as printed; those with a loop-back plug left out.
+    /// Ports with a link up in another state, each as printed; those with a loop-back plug left
+    /// out.
     pub not_active: Vec<String>,
     /// Ports with a loop-back plug, cabled to themselves, by node GUID and port, and not Active.
     pub idle_plugs: BTreeSet<(u64, u8)>,

@@ -115,8 +115,8 @@ impl OnceReport {
             .ok_or_else(|| self.missing("/findings"))
     }
 
-    /// The findings that tell of more than a habit of a kind of device: ibsim does not keep some fields of PortInfo, which is
-    /// true of every run.
+    /// The findings that tell of more than a habit of a kind of device: ibsim does not keep some
+    /// fields of PortInfo, which is true of every run.
     ///
     /// # Errors
     ///
@@ -176,7 +176,8 @@ impl Rsm {
         Self::spawn_with(ibsim, tap, host, state, arguments)?.converged(limit)
     }
 
-    /// As [`Rsm::start_with`], as whatever client `rsm` is: a program that runs rsm, without arguments. It writes no dumps.
+    /// As [`Rsm::start_with`], as whatever client `rsm` is: a program that runs rsm, without
+    /// arguments. It writes no dumps.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
 //! Whether a packet of any host arrives at any LID, after every single Set.
 //!
-//! A Set of a forwarding table can only cost packets that pass the switch it goes to, and only those to the LIDs whose
-//! entries it changes. As long as a packet that is at that switch arrives, so do all; where it does not, packets are followed
-//! from each switch that hosts hang off. So this is a probe of all pairs at every moment.
+//! A Set of a forwarding table can only cost packets that pass the switch it goes to, and only
+//! those to the LIDs whose entries it changes. As long as a packet that is at that switch arrives,
+//! so do all; where it does not, packets are followed from each switch that hosts hang off. So this
+//! is a probe of all pairs at every moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,8 +37,8 @@ struct Port {
     peer: Option<(Guid, PortNum)>,
 }
 
-/// Follows packets through the tables and links of a fabric as Sets change them. Links that go down are not followed:
-/// start anew after that.
+/// Follows packets through the tables and links of a fabric as Sets change them. Links that go down
+/// are not followed: start anew after that.
 pub struct Deliveries {
     switches: BTreeMap<Guid, Switch>,
     hosts: BTreeMap<(Guid, PortNum), PortState>,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A small generator of numbers (SplitMix64): the same seed, the same numbers, on every machine and for ever.
+/// A small generator of numbers (SplitMix64): the same seed, the same numbers, on every machine and
+/// for ever.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -37,8 +38,8 @@ impl Dice {
         self.below(n) == 0
     }
 
-    /// A time between the two, each order of magnitude as likely as another, so that races of microseconds are tried as
-    /// well as pauses of seconds.
+    /// A time between the two, each order of magnitude as likely as another, so that races of
+    /// microseconds are tried as well as pauses of seconds.
     pub fn duration(&mut self, from: Duration, to: Duration) -> Duration {
         let (low, high) = (from.as_secs_f64().ln(), to.as_secs_f64().ln());
         let part = self.number() as f64 / u64::MAX as f64;

@@ -13,7 +13,8 @@ use super::{World, partitions};
 /// Violations that a message names.
 const SHOWN: usize = 8;
 
-/// What can be managed from a port: nodes that cables join to it, over links that are up and switches.
+/// What can be managed from a port: nodes that cables join to it, over links that are up and
+/// switches.
 #[derive(Clone, Default, Debug)]
 pub struct Reach {
     /// End ports: port 0 of switches, cabled ports of others.
@@ -125,8 +126,9 @@ pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
 
 /// Pairs whose packets do not arrive, and LIDs that are missing or held twice.
 ///
-/// Packets from one switch's port 0 to another's may be discarded, in `excused` cases: where a cable is missing, up*/down*
-/// paths need not join every two switches, only all that hosts hang off.
+/// Packets from one switch's port 0 to another's may be discarded, in `excused` cases: where a
+/// cable is missing, up*/down* paths need not join every two switches, only all that hosts hang
+/// off.
 #[must_use]
 pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     let mut problems = Vec::new();
@@ -172,7 +174,8 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     problems
 }
 
-/// Everything that the first subnet manager can manage is Active, reaches everything else and holds its P_Keys.
+/// Everything that the first subnet manager can manage is Active, reaches everything else and holds
+/// its P_Keys.
 ///
 /// # Panics
 ///
@@ -206,7 +209,8 @@ pub fn assert_up_without(world: &World, without: &[Guid]) {
     }
 }
 
-/// Whether the port that a finding calls `GUID:PORT` has another MTU or number of lanes than both ends of its link can have.
+/// Whether the port that a finding calls `GUID:PORT` has another MTU or number of lanes than both
+/// ends of its link can have.
 ///
 /// # Panics
 ///

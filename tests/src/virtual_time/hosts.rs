@@ -1,8 +1,9 @@
 //! Subnet administration and hosts that ask it, in virtual time.
 //!
-//! The fabric has been brought up and stays as it is. At the manager's port there is subnet administration instead, behind
-//! faults; at the ports of hosts are programs. Whatever takes no time in the simulation takes none here: answers are made in
-//! the moment in which questions come, a turn's worth of work at a time.
+//! The fabric has been brought up and stays as it is. At the manager's port there is subnet
+//! administration instead, behind faults; at the ports of hosts are programs. Whatever takes no
+//! time in the simulation takes none here: answers are made in the moment in which questions come,
+//! a turn's worth of work at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -245,7 +246,8 @@ impl Hosts {
         self.sim.send(self.hosts[host].client, &datagram, self.now);
     }
 
-    /// Runs until something has reached a host, and says what and whom; `None` when `until` comes first.
+    /// Runs until something has reached a host, and says what and whom; `None` when `until` comes
+    /// first.
     ///
     /// # Panics
     ///

@@ -9,7 +9,8 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{AttachId, Sim};
 
-/// Requests of subnet managers, by the node that they are for, as the cables lie when they are sent. Retries count.
+/// Requests of subnet managers, by the node that they are for, as the cables lie when they are
+/// sent. Retries count.
 #[derive(Clone, Default, Debug)]
 pub struct Ledger {
     counts: BTreeMap<(Guid, Method, AttrId), u64>,

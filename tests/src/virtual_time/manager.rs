@@ -90,7 +90,8 @@ impl Manager {
             self.remembered = Remembered::default();
         }
         let mut config = self.config.clone();
-        // As the daemon does with a random number: answers to the predecessor must not be taken for one's own.
+        // As the daemon does with a random number: answers to the predecessor must not be taken for
+        // one's own.
         config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
         self.incarnation += 1;
         let remembered = Remembered {
@@ -134,7 +135,8 @@ impl Manager {
         }
     }
 
-    /// Sets that it has sent, retries included; SubnSet(SMInfo) changes no hardware and does not count.
+    /// Sets that it has sent, retries included; SubnSet(SMInfo) changes no hardware and does not
+    /// count.
     #[must_use]
     pub fn sets(&self) -> u64 {
         self.sets
@@ -186,7 +188,8 @@ impl Manager {
         self.snapshot.as_ref()
     }
 
-    /// Keeps what the SA beside the core answers from, from now on. It takes a directory for every snapshot.
+    /// Keeps what the SA beside the core answers from, from now on. It takes a directory for every
+    /// snapshot.
     pub(super) fn keep_standing(&mut self) {
         self.standing = Some(Standing::default());
     }

@@ -12,7 +12,8 @@ const ONE: &str = "RSM_SEED";
 /// Failing seeds after which it is enough: more of them rarely say more.
 const SHOWN: usize = 8;
 
-/// Threads that share the seeds. Runs do not share anything, so that this changes nothing but the time it takes.
+/// Threads that share the seeds. Runs do not share anything, so that this changes nothing but the
+/// time it takes.
 const THREADS: usize = 2;
 
 /// Runs `scenario` for each of the first `count` seeds, or for the one that `RSM_SEED` names.

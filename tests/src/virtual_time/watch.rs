@@ -1,7 +1,7 @@
 //! Every state that was ever on the wire.
 //!
-//! The fabric's journal of Sets that took effect is replayed entry by entry, so that states which lasted only until
-//! the next Set are seen as well.
+//! The fabric's journal of Sets that took effect is replayed entry by entry, so that states which
+//! lasted only until the next Set are seen as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,8 +85,9 @@ pub struct Watch {
     lids: BTreeMap<(Guid, PortNum), (Lid, Lmc)>,
     /// By switch and block of its table: when the latest of the Sets that took effect was sent.
     latest: BTreeMap<(usize, usize), Time>,
-    /// Blocks in which such a Set was overwritten by one that was sent before it: a slow device on the way held that back, and
-    /// whoever repeats Sets by other routes cannot know. What such a block says is not judged.
+    /// Blocks in which such a Set was overwritten by one that was sent before it: a slow device on
+    /// the way held that back, and whoever repeats Sets by other routes cannot know. What such a
+    /// block says is not judged.
     overtaken: BTreeSet<(usize, usize)>,
     states: u64,
     credit_loops: Vec<String>,
@@ -311,7 +312,8 @@ impl Watch {
         }
     }
 
-    /// A LID whose packets leave by the first of two exits and then by the second one; 0 where there is none.
+    /// A LID whose packets leave by the first of two exits and then by the second one; 0 where
+    /// there is none.
     fn lid_between(&self, from: (usize, u8), to: (usize, u8)) -> usize {
         let leaves = |exit: (usize, u8), lid: usize| {
             let masks = self.tables[exit.0].exits(lid as u16);
@@ -325,10 +327,12 @@ impl Watch {
             .unwrap_or(0)
     }
 
-    /// A circle of directed links between switches each of which can wait for the next, with packets for any LID,
-    /// unicast or multicast, injected at any switch. A multicast packet that goes round is one too.
+    /// A circle of directed links between switches each of which can wait for the next, with
+    /// packets for any LID, unicast or multicast, injected at any switch. A multicast packet that
+    /// goes round is one too.
     fn credit_loop(&self) -> Option<Vec<(usize, u8)>> {
-        // By switch and exit port: at the next switch, the exits that what comes over this link goes on to.
+        // By switch and exit port: at the next switch, the exits that what comes over this link
+        // goes on to.
         let mut onward: Vec<Vec<[u64; 4]>> = self
             .links
             .iter()
@@ -389,8 +393,8 @@ impl Watch {
         }
     }
 
-    /// Depth-first; at most as deep as there are links in the small fabrics this is for. Returns whether `way` ends
-    /// with a circle, which is all that it then holds.
+    /// Depth-first; at most as deep as there are links in the small fabrics this is for. Returns
+    /// whether `way` ends with a circle, which is all that it then holds.
     fn find_circle(
         &self,
         channel: (usize, u8),

@@ -39,10 +39,11 @@ pub struct Settings {
     pub core: Config,
     /// How long a plan takes.
     pub planning_time: Duration,
-    /// Whether the host gives requests up by itself, as the kernel does behind umad, and withholds what is late.
+    /// Whether the host gives requests up by itself, as the kernel does behind umad, and withholds
+    /// what is late.
     pub kernel_timeouts: bool,
-    /// Whether the host is told at once that its link comes up or goes down; otherwise it has to look, as behind umad without
-    /// the adapter's events: see [`World::look_at_ports`].
+    /// Whether the host is told at once that its link comes up or goes down; otherwise it has to
+    /// look, as behind umad without the adapter's events: see [`World::look_at_ports`].
     pub port_events: bool,
     /// What the faults of the hardware are drawn from.
     pub seed: u64,
@@ -121,11 +122,13 @@ impl World {
         world
     }
 
-    /// A generated fabric that a subnet manager at its first host has brought up, watched from the beginning.
+    /// A generated fabric that a subnet manager at its first host has brought up, watched from the
+    /// beginning.
     ///
     /// # Panics
     ///
-    /// When `spec` is no specification of a fabric with a cabled host, or the subnet does not come up as it should.
+    /// When `spec` is no specification of a fabric with a cabled host, or the subnet does not come
+    /// up as it should.
     #[must_use]
     pub fn brought_up(spec: &str, settings: Settings) -> World {
         let mut world = World::generated(spec, settings);
@@ -237,7 +240,8 @@ impl World {
         self.sim.set_is_sm(manager.attach, false);
     }
 
-    /// Stops a subnet manager for `pause`, as SIGSTOP and SIGCONT do: its port goes on, and what arrives waits.
+    /// Stops a subnet manager for `pause`, as SIGSTOP and SIGCONT do: its port goes on, and what
+    /// arrives waits.
     pub fn pause_for(&mut self, index: usize, pause: Duration) {
         self.managers[index].pause();
         self.schedule(pause, move |world| {
@@ -271,7 +275,8 @@ impl World {
         self.watch = Some(Watch::start(&self.sim));
     }
 
-    /// Follows packets to every LID from everywhere from now on; see [`Deliveries`]. What was lost before is forgotten.
+    /// Follows packets to every LID from everywhere from now on; see [`Deliveries`]. What was lost
+    /// before is forgotten.
     pub fn follow_deliveries(&mut self) {
         self.observe();
         self.sim.start_journal(JOURNAL);
@@ -303,7 +308,8 @@ impl World {
         self.managers.iter_mut().for_each(Manager::keep_standing);
     }
 
-    /// Counts requests from now on, by the node that they are for. What was counted before is forgotten.
+    /// Counts requests from now on, by the node that they are for. What was counted before is
+    /// forgotten.
     pub fn count_requests(&mut self) {
         self.ledger = Some(Ledger::default());
     }
@@ -338,7 +344,8 @@ impl World {
         }
     }
 
-    /// Kills the first subnet manager `delay` from now, and starts it `over` from now unless somebody has by then.
+    /// Kills the first subnet manager `delay` from now, and starts it `over` from now unless
+    /// somebody has by then.
     pub fn schedule_kill(&mut self, delay: Duration, over: Duration, memory: Memory) {
         self.schedule(delay, |world| world.kill(0));
         self.schedule(over, move |world| {
@@ -348,7 +355,8 @@ impl World {
         });
     }
 
-    /// Sends a datagram from a port where a subnet manager of another make sits; what comes back is its.
+    /// Sends a datagram from a port where a subnet manager of another make sits; what comes back is
+    /// its.
     pub fn send_from(&mut self, attach: AttachId, datagram: &Datagram) {
         self.sim.send(attach, datagram, self.now);
     }
@@ -365,8 +373,8 @@ impl World {
         &self.groups
     }
 
-    /// Changes who takes part in a multicast LID (port GUIDs, and whether they receive), and tells the first subnet
-    /// manager.
+    /// Changes who takes part in a multicast LID (port GUIDs, and whether they receive), and tells
+    /// the first subnet manager.
     pub fn regroup(&mut self, mlid: Lid, change: impl FnOnce(&mut BTreeMap<Guid, bool>)) {
         let members = self.groups.by_mlid.get(&mlid);
         let mut ports = members.map_or_else(BTreeMap::new, |members| members.ports.clone());
@@ -380,7 +388,8 @@ impl World {
         self.tell_groups(Arc::new(self.groups.clone()));
     }
 
-    /// Tells the first subnet manager who takes part in multicast, in place of what it was told before.
+    /// Tells the first subnet manager who takes part in multicast, in place of what it was told
+    /// before.
     pub fn tell_groups(&mut self, groups: Arc<GroupSet>) {
         self.groups = GroupSet::clone(&groups);
         let now = self.now;
@@ -399,7 +408,8 @@ impl World {
         self.managers[0].tell_gpus(gpus, now);
     }
 
-    /// Nobody remembers who took part in multicast, and that is known: subnet managers are told of those who join anew.
+    /// Nobody remembers who took part in multicast, and that is known: subnet managers are told of
+    /// those who join anew.
     pub fn lose_groups(&mut self) {
         self.groups = GroupSet {
             partial: true,
@@ -408,15 +418,16 @@ impl World {
         self.forget_groups();
     }
 
-    /// Nobody remembers who takes part in multicast; subnet managers that start from now on are not told.
+    /// Nobody remembers who takes part in multicast; subnet managers that start from now on are not
+    /// told.
     pub fn forget_groups(&mut self) {
         for manager in &mut self.managers {
             manager.forget_groups();
         }
     }
 
-    /// Has every subnet manager's host look at the state of its port, as a transport does that is not told: it sees what
-    /// differs from the last look.
+    /// Has every subnet manager's host look at the state of its port, as a transport does that is
+    /// not told: it sees what differs from the last look.
     pub fn look_at_ports(&mut self) {
         let clients: Vec<AttachId> = self.managers.iter().map(|one| one.attach).collect();
         for client in clients {

@@ -1,4 +1,5 @@
-//! SIGKILL, and a new start: what hosts have asked for is still there, and none of them has to ask again.
+//! SIGKILL, and a new start: what hosts have asked for is still there, and none of them has to ask
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

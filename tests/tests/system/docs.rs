@@ -441,7 +441,8 @@ fn every_link_of_the_documentation_leads_to_a_file_and_a_heading() {
     }
 }
 
-/// The section of ARCHITECTURE.md that names functions, each list of them followed by the file that has them.
+/// The section of ARCHITECTURE.md that names functions, each list of them followed by the file that
+/// has them.
 const WALKS: &str = "## Two walks through the code";
 
 #[test]

@@ -1,6 +1,7 @@
 //! What is fuzzed, with its corpus, and with mutants of it that seeds decide.
 //!
-//! `RSM_FUZZ_WRITE=1 cargo test -p rsm-tests --test system fuzz::` writes what a corpus begins with; what is there stays.
+//! `RSM_FUZZ_WRITE=1 cargo test -p rsm-tests --test system fuzz::` writes what a corpus begins
+//! with; what is there stays.
 
 use std::panic::catch_unwind;
 

@@ -1,4 +1,5 @@
-//! The whole system: in simulation (`sim_*`), next to real peers (`peers_*`), as an operator runs it, and when it crashes.
+//! The whole system: in simulation (`sim_*`), next to real peers (`peers_*`), as an operator runs
+//! it, and when it crashes.
 
 mod crash_administration;
 mod docs;

@@ -1,5 +1,5 @@
-//! GPU hosts as a new user would try them: a simulated SuperPOD, one host's matrix, a cable in the wrong place, files for
-//! others; everything as processes.
+//! GPU hosts as a new user would try them: a simulated SuperPOD, one host's matrix, a cable in the
+//! wrong place, files for others; everything as processes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! osmtest, which was written against another subnet administrator, asks this one under ibsim.
 //!
-//! ibsim carries single datagrams only, 224 bytes of each, so that the flows with longer answers are for a better fabric.
+//! ibsim carries single datagrams only, 224 bytes of each, so that the flows with longer answers
+//! are for a better fabric.
 
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
-//! The simulator behind its shim and ibsim, side by side: the same fabric, the same manager, the same programs.
+//! The simulator behind its shim and ibsim, side by side: the same fabric, the same manager, the
+//! same programs.
 //!
-//! What differs is what the two take their devices to be: ibsim makes up the GUIDs of ports, and MTUs, sizes of tables and
-//! capabilities are other ones. Everything that cables and the manager decide is the same.
+//! What differs is what the two take their devices to be: ibsim makes up the GUIDs of ports, and
+//! MTUs, sizes of tables and capabilities are other ones. Everything that cables and the manager
+//! decide is the same.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! `rsm --dry-run` beside a running OpenSM: the subnet stays as it is, and what rsm would set is listed.
+//! `rsm --dry-run` beside a running OpenSM: the subnet stays as it is, and what rsm would set is
+//! listed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -84,7 +85,8 @@ fn beside_opensm_nothing_changes_and_the_sets_of_a_takeover_are_listed() {
     assert_eq!(check_states(&ibsim, "Hca3").unwrap(), states);
     assert_eq!(dump(&mut opensm), routes);
 
-    // In OpenSM's place rsm sets what was listed. Multicast and hosts' registrations follow later, from what hosts say.
+    // In OpenSM's place rsm sets what was listed. Multicast and hosts' registrations follow later,
+    // from what hosts say.
     opensm.stop().unwrap();
     ibsim.detach_dead_clients().unwrap();
     tap.clear();
@@ -142,7 +144,8 @@ fn with_opensms_own_tables_planned_exactly_the_block_broken_by_hand_is_listed() 
     let rsm = hosted.client(binaries::rsm()).unwrap();
     let report = dry_run(rsm, &["--config", &config], SOMETHING);
     let (unbroken, others) = blocks(&report);
-    // OpenSM leaves a spine without a path to another one; the engine adds those entries, and changes none.
+    // OpenSM leaves a spine without a path to another one; the engine adds those entries, and
+    // changes none.
     let added = |set: &Value| {
         let changes = set["changes"].as_array().unwrap();
         changes.iter().all(|change| change["from"] == "no path")

@@ -1,5 +1,5 @@
-//! rsm and OpenSM hand the subnet over to each other. On a served fabric: ibsim drops the answers to traps, for which
-//! OpenSM waits without end.
+//! rsm and OpenSM hand the subnet over to each other. On a served fabric: ibsim drops the answers
+//! to traps, for which OpenSM waits without end.
 
 use std::time::Duration;
 

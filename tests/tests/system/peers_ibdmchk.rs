@@ -1,4 +1,5 @@
-//! Tables of our engines, proved by ibdmchk as well: all paths, no credit loops. And ibdmchk finds the loops that we find.
+//! Tables of our engines, proved by ibdmchk as well: all paths, no credit loops. And ibdmchk finds
+//! the loops that we find.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +20,8 @@ use rsm_tests::parse::ibdmchk::Verdict;
 use rsm_tests::peer::require_peers;
 use rsm_tests::sm::check_dumps;
 
-/// What is sampled: random graphs, trees, and fabrics that are neither. Each also with some cables less.
+/// What is sampled: random graphs, trees, and fabrics that are neither. Each also with some cables
+/// less.
 const FABRICS: [&str; 8] = [
     "random:switches=12,degree=4,hosts=2,seed=1",
     "random:switches=20,degree=5,hosts=1,seed=2",
@@ -39,7 +41,8 @@ const ENGINES: [EngineKind; 4] = [
     EngineKind::Nue,
 ];
 
-/// Writes a fabric and its tables as OpenSM would, and has ibdmchk judge them: an error where it finds no paths.
+/// Writes a fabric and its tables as OpenSM would, and has ibdmchk judge them: an error where it
+/// finds no paths.
 fn judged(
     netlist: &Netlist,
     topology: &Topology,

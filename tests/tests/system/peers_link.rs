@@ -105,7 +105,8 @@ fn a_lost_link_costs_its_two_switches_and_the_changed_blocks() {
         .of(method::SET, attribute::LINEAR_FORWARDING_TABLE);
     assert_eq!(sum("/lft_blocks"), blocks);
     assert_eq!(sum("/smps/set"), reaction.requests.sets());
-    // A look that finds nothing new is no convergence, and its questions are in no entry of the history.
+    // A look that finds nothing new is no convergence, and its questions are in no entry of the
+    // history.
     assert!(sum("/smps/get") <= reaction.requests.gets());
     assert!(sum("/smps/get") > 0);
 

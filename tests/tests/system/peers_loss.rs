@@ -74,8 +74,8 @@ fn everything_may_be_lost_on_every_hop() {
     let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
     let (report, lost) = brought_up_with_loss(&ibsim, None);
     assert!(lost > 0, "ibsim lost nothing");
-    // Each is noticed. Most are sent again; what was lost as often as a request is sent is asked anew, and so is what was
-    // overdue when everything else had been answered.
+    // Each is noticed. Most are sent again; what was lost as often as a request is sent is asked
+    // anew, and so is what was overdue when everything else had been answered.
     let noticed =
         report.count("/smps/timeouts").unwrap() + report.count("/smps/withdrawn").unwrap();
     assert!(noticed >= lost as u64, "{lost} lost: {report:?}");

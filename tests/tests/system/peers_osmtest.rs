@@ -1,4 +1,5 @@
-//! osmtest in the flows that a fabric of single datagrams carries, and several of its runs at one host.
+//! osmtest in the flows that a fabric of single datagrams carries, and several of its runs at one
+//! host.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use rsm_tests::sm::Rsm;
 /// How long a flow takes at most: the longest asks some ten thousand times.
 const FLOW: Duration = Duration::from_secs(120);
 
-/// The flows, and what osmtest calls them. Of the forwarding of events and of traps 64 and 65 it tests what is before them:
-/// that it comes up, finds its port and asks.
+/// The flows, and what osmtest calls them. Of the forwarding of events and of traps 64 and 65 it
+/// tests what is before them: that it comes up, finds its port and asks.
 const FLOWS: [(&str, &str); 5] = [
     ("c", "Create Inventory"),
     ("e", "Event Forwarding"),

@@ -1,4 +1,5 @@
-//! Partitions on ibsim: what rsm plans is what smpquery reads, and what OpenSM makes of the same file.
+//! Partitions on ibsim: what rsm plans is what smpquery reads, and what OpenSM makes of the same
+//! file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -26,12 +26,13 @@ const THIRD: &str = "host-011 mlx5_0";
 /// The GUID of the first.
 const FIRST_GUID: u64 = 0xe09d_7303_0000_0008;
 
-/// How long OpenSM must not have swept again to be done: a sweep of so small a fabric takes far less.
+/// How long OpenSM must not have swept again to be done: a sweep of so small a fabric takes far
+/// less.
 const SETTLED: Duration = Duration::from_millis(1500);
 
-/// A resident OpenSM that is done. It says that the subnet is up while the links of hosts train again, which it takes down
-/// to change their MTU; their traps tell it to look again, and what it says of a switch (the port that it was asked through)
-/// may change once more.
+/// A resident OpenSM that is done. It says that the subnet is up while the links of hosts train
+/// again, which it takes down to change their MTU; their traps tell it to look again, and what it
+/// says of a switch (the port that it was asked through) may change once more.
 fn opensm(served: &Served, host: &str) -> OpenSm {
     let opensm = OpenSm::run(served.client(host, "opensm").unwrap(), &[], LIMIT).unwrap();
     let done = wait_for_every(Duration::from_millis(100), LIMIT, || {
@@ -86,7 +87,8 @@ fn opensm_brings_it_up_and_answers_in_many_packets() {
     assert!(served.stop().unwrap().success().is_ok());
 }
 
-/// There are no counters to be read. Whoever asks is told so, rather than left to wait for three time-outs of a second.
+/// There are no counters to be read. Whoever asks is told so, rather than left to wait for three
+/// time-outs of a second.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn perfquery_is_told_that_there_is_no_performance_agent() {
@@ -101,7 +103,8 @@ fn perfquery_is_told_that_there_is_no_performance_agent() {
         let lid = line.and_then(|line| line.rsplit('.').next());
         lid.expect("there is a LID").to_owned()
     };
-    // Itself, where a program has the port open; and its leaf, where there is no program. Only `-d` shows the status.
+    // Itself, where a program has the port open; and its leaf, where there is no program. Only `-d`
+    // shows the status.
     for lid in [lid_of("0"), lid_of("0,1")] {
         let answer = served.diagnose(SECOND, "perfquery", &["-d", &lid]).unwrap();
         let output = format!("{}{}", answer.stdout, answer.stderr);
@@ -224,8 +227,8 @@ fn opensm_hears_of_a_pulled_cable() {
     opensm.stop().unwrap();
 }
 
-/// What `ibnetdiscover` prints, without what is not the fabric's: comments, LIDs, and the GUIDs of ports, which ibsim makes
-/// up.
+/// What `ibnetdiscover` prints, without what is not the fabric's: comments, LIDs, and the GUIDs of
+/// ports, which ibsim makes up.
 fn topology(output: &str) -> Vec<String> {
     let words = |line: &str| {
         let mut words = Vec::new();

@@ -1,7 +1,7 @@
 //! saquery, in all records that it knows, is told what rsmctl shows.
 //!
-//! ibsim delivers 224 bytes of a datagram and no RMPP, so that records are asked for one by one there. The simulator's shim
-//! delivers whole tables.
+//! ibsim delivers 224 bytes of a datagram and no RMPP, so that records are asked for one by one
+//! there. The simulator's shim delivers whole tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -104,7 +104,8 @@ impl<'a> Subnet<'a> {
         saquery::parse(&output).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
     }
 
-    /// The records of a table: in one answer, or one by one for each of `keys`, each of which names one.
+    /// The records of a table: in one answer, or one by one for each of `keys`, each of which names
+    /// one.
     fn table(&self, name: &str, keys: &[String]) -> Vec<Record> {
         if self.whole {
             return self.told(&[name]);

@@ -173,7 +173,8 @@ fn a_registration_is_acknowledged_when_it_is_on_the_disk_or_the_disk_is_too_slow
     (disk.wake.get().expect("it wants to know"))();
     assert_eq!(host.answer().status(), Status::OK);
 
-    // The disk hangs: what changes nothing is answered at once, and what does is not held up for good.
+    // The disk hangs: what changes nothing is answered at once, and what does is not held up for
+    // good.
     service.set_service_id(2);
     host.send(Method::SET, mask, &service);
     assert_eq!(host.answer().status(), Status::OK);

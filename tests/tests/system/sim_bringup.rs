@@ -29,7 +29,8 @@ fn comes_up_with_the_fewest_sets(spec: &str) {
         .iter()
         .filter(|(_, port)| port.0 == 0)
         .count();
-    // Each end of a link: one Set that arms it with its settings, one that activates it; port 0 of a switch: one.
+    // Each end of a link: one Set that arms it with its settings, one that activates it; port 0 of
+    // a switch: one.
     assert_eq!(
         counters.received(AttrId::PORT_INFO, Method::SET) as usize,
         4 * reach.links.len() + switches,
@@ -177,8 +178,8 @@ fn several_lids_to_a_port() {
     }
 }
 
-/// Switches that take 40 ms for an answer, stop for 3 s, or drop bursts come up in their own time; the rest comes up at once,
-/// and none of them is asked the same over and over.
+/// Switches that take 40 ms for an answer, stop for 3 s, or drop bursts come up in their own time;
+/// the rest comes up at once, and none of them is asked the same over and over.
 #[test]
 fn slow_switches_hold_up_only_themselves() {
     for habit in [Habit::SlowProcessor, Habit::Pauses, Habit::SmallBuffer] {

@@ -13,8 +13,8 @@ const TREE: &str = "fat-tree:k=6,levels=3";
 
 type End = (Guid, PortNum);
 
-/// A leaf that the subnet manager does not hang off, its first cable to a host, its first one to a switch, by which it is
-/// reached, its last one, and a switch that no host hangs off.
+/// A leaf that the subnet manager does not hang off, its first cable to a host, its first one to a
+/// switch, by which it is reached, its last one, and a switch that no host hangs off.
 struct Places {
     leaf: Guid,
     host: End,
@@ -62,7 +62,8 @@ fn places(world: &World) -> Places {
 fn world() -> (World, Places) {
     let mut world = World::brought_up(TREE, Settings::default());
     let places = places(&world);
-    // The first change after the first bring-up finds all ports in another state than the plan was made for.
+    // The first change after the first bring-up finds all ports in another state than the plan was
+    // made for.
     world.sim.unlink(places.host.0, places.host.1).unwrap();
     world.settle(LIMIT);
     world.sim.relink(places.host.0, places.host.1).unwrap();

@@ -1,4 +1,5 @@
-//! Devices that do things in their own way are managed like any other, and what they do is known afterwards.
+//! Devices that do things in their own way are managed like any other, and what they do is known
+//! afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +94,8 @@ fn polite_fabric_has_no_habits_and_its_ports_are_asked_once() {
     }
 }
 
-/// A leaf loses an uplink, and while that is worked on, one of its hosts comes back: the switch tells of the first change alone.
+/// A leaf loses an uplink, and while that is worked on, one of its hosts comes back: the switch
+/// tells of the first change alone.
 #[test]
 fn change_between_reading_and_clearing_port_state_change_is_found() {
     for step in 0..60 {

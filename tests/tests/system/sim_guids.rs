@@ -1,4 +1,5 @@
-//! Names that ports have beside their own: the hardware has those that it is to have, and nothing is written twice.
+//! Names that ports have beside their own: the hardware has those that it is to have, and nothing
+//! is written twice.
 
 use std::time::Duration;
 

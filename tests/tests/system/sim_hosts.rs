@@ -260,7 +260,8 @@ fn who_asks_for_everything_again_and_again_does_not_hold_up_others() {
                 under_way.insert(ask_for_everything(&mut subnet, host));
             }
         }
-        // While dozens of tables of thousands of records are made, a question takes no longer than the wire.
+        // While dozens of tables of thousands of records are made, a question takes no longer than
+        // the wire.
         let start = subnet.now();
         let modest = HOSTS - 1;
         let (_, lid) = subnet.places()[modest];

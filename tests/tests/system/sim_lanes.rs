@@ -133,7 +133,8 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
         .rfind(|&guid| guid != own)
         .unwrap();
     world.sim.power_off(failed).unwrap();
-    // Its routes are taken away once it has been silent for long enough: some of its neighbours can only be asked then.
+    // Its routes are taken away once it has been silent for long enough: some of its neighbours can
+    // only be asked then.
     world.settle(2 * LIMIT);
     let during = plan(&world);
     assert!(during.generation > before.generation);

@@ -11,8 +11,8 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Two copies of a star of one switch and `hosts` hosts, with a free port each; nodes of the second have `0x1000` more
-/// in their GUIDs.
+/// Two copies of a star of one switch and `hosts` hosts, with a free port each; nodes of the second
+/// have `0x1000` more in their GUIDs.
 fn two_stars(hosts: u8) -> Netlist {
     let mut nodes = Vec::new();
     let mut cables = Vec::new();
@@ -81,7 +81,8 @@ fn two_fabrics_with_the_same_lids_are_merged() {
             .unwrap();
         world.settle(LIMIT);
         expect::assert_up(&world);
-        // Of every LID one of its two holders keeps it; with the memory of one side, that side does.
+        // Of every LID one of its two holders keeps it; with the memory of one side, that side
+        // does.
         let after = lids(&world.sim);
         let kept: Vec<_> = before
             .iter()

@@ -22,7 +22,8 @@ fn switches(world: &World) -> BTreeSet<Guid> {
 
 type End = (Guid, PortNum);
 
-/// The first cable between two switches, or between a switch and a host other than the subnet manager's.
+/// The first cable between two switches, or between a switch and a host other than the subnet
+/// manager's.
 fn cable(world: &World, between_switches: bool) -> (End, End) {
     let switches = switches(world);
     let reach = expect::reach(world, &[]);
@@ -329,7 +330,8 @@ fn a_storm_of_traps_is_taken_together() {
     }
     world.settle(LIMIT);
     assert_as_new(&world);
-    // Pauses of 50, 100, 200 … ms within two seconds: at most seven looks, each at the switch and its ports.
+    // Pauses of 50, 100, 200 … ms within two seconds: at most seven looks, each at the switch and
+    // its ports.
     let gets = world.requests().count(Method::GET);
     assert!(gets <= 8 * (ports + 2), "{gets} Gets for 4000 traps");
     assert_eq!(world.requests().count(Method::SET), 0);
@@ -380,7 +382,8 @@ fn tables_are_written_however_fast_links_come_and_go() {
     let cables: Vec<(End, End)> = cables
         .filter(|(a, b)| switches.contains(&a.0) && switches.contains(&b.0))
         .collect();
-    // Each lasts a tenth of what it takes to look at it, and no cable flaps often enough to be damped.
+    // Each lasts a tenth of what it takes to look at it, and no cable flaps often enough to be
+    // damped.
     let pause = Duration::from_micros(300);
     for (turn, &(a, _)) in (0..).zip(&cables) {
         world.schedule(pause * 2 * turn, move |world| {

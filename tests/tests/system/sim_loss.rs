@@ -45,8 +45,8 @@ fn a_superpod_with_one_in_twenty() {
     comes_up_in_spite_of(0.05, "superpod:su=1", 1);
 }
 
-/// How a fabric came up in which this share of all packets got lost: until its last port was Active and nothing was left
-/// to do, and how many SMPs that took.
+/// How a fabric came up in which this share of all packets got lost: until its last port was Active
+/// and nothing was left to do, and how many SMPs that took.
 fn bring_up_at(loss: f64, spec: &str) -> (Duration, u64) {
     let mut world = World::generated(spec, Settings::default());
     world.sim.set_loss(loss).unwrap();
@@ -59,8 +59,8 @@ fn bring_up_at(loss: f64, spec: &str) -> (Duration, u64) {
     (time, stats.sent_get + stats.sent_set)
 }
 
-/// Losses that have nothing to do with load neither shrink the window nor stretch timeouts. `RSM_LOSS_FABRIC` names
-/// another fabric, to be measured only.
+/// Losses that have nothing to do with load neither shrink the window nor stretch timeouts.
+/// `RSM_LOSS_FABRIC` names another fabric, to be measured only.
 #[test]
 fn random_loss_of_20_to_50_percent_keeps_up_the_rate_of_smps() {
     let measured = std::env::var("RSM_LOSS_FABRIC");
@@ -82,7 +82,8 @@ fn random_loss_of_20_to_50_percent_keeps_up_the_rate_of_smps() {
     }
 }
 
-/// While the first sweep goes on the operator is told why it takes so long; when all is up nothing is left to be said.
+/// While the first sweep goes on the operator is told why it takes so long; when all is up nothing
+/// is left to be said.
 #[test]
 fn losses_are_a_finding_while_the_first_sweep_goes_on() {
     let mut world = World::generated("fat-tree:k=8,levels=3", Settings::default());

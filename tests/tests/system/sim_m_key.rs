@@ -1,4 +1,5 @@
-//! A wrong or forgotten M_Key is named within seconds, at every protection level, and the rest of the subnet works.
+//! A wrong or forgotten M_Key is named within seconds, at every protection level, and the rest of
+//! the subnet works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,8 @@ fn is_finished(manager: &Manager) -> bool {
     settled || core.repairs() >= 3 && core.is_idle()
 }
 
-/// Runs until the last manager names the remedy, and until `--once` would end. Returns when that was, after `from`.
+/// Runs until the last manager names the remedy, and until `--once` would end. Returns when that
+/// was, after `from`.
 fn told_and_finished(world: &mut World, limit: Duration) -> (Duration, Duration) {
     let from = world.now();
     let last = |world: &World| world.managers().len() - 1;
@@ -123,7 +125,8 @@ fn assert_key_named(world: &World) {
     assert!(is_named, "{codes:?}");
 }
 
-/// One host keeps a key that nobody remembers; everybody else comes up, and the host is left as it is.
+/// One host keeps a key that nobody remembers; everybody else comes up, and the host is left as it
+/// is.
 #[test]
 fn a_host_with_a_forgotten_key_is_named_and_holds_up_nobody() {
     for protection in [0, 1] {

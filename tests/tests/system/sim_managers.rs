@@ -111,7 +111,8 @@ fn stop_and_continue_with_links_toggling(priorities: [u8; 2], rounds: u32) {
     let trunks = trunks(&world);
     for round in 0..rounds {
         let deposed = masters(&world)[0];
-        // Now and then a push is under way when it stops, or a link changes at the moment at which it goes on.
+        // Now and then a push is under way when it stops, or a link changes at the moment at which
+        // it goes on.
         let jitter = Duration::from_micros(u64::from(round) * 137 % 4000);
         let toggles = [Duration::ZERO, PAUSE / 2, PAUSE - jitter];
         for (turn, delay) in toggles.into_iter().enumerate() {

@@ -181,8 +181,8 @@ fn a_restart_remembers_what_is_missing_and_sees_what_went_meanwhile() {
     );
 }
 
-/// Ports are read while the links train, so that they are Down first and Init later in one sweep: the path by which a node
-/// was asked before leads to another one by then.
+/// Ports are read while the links train, so that they are Down first and Init later in one sweep:
+/// the path by which a node was asked before leads to another one by then.
 #[test]
 fn whoever_changed_places_keeps_its_name_however_long_links_train() {
     for link_training in (1..=40).map(|step| Duration::from_micros(25 * step)) {

@@ -1,4 +1,5 @@
-//! Multicast: whoever is in a group gets each packet once, nobody else does, on whatever happens to members and cables.
+//! Multicast: whoever is in a group gets each packet once, nobody else does, on whatever happens to
+//! members and cables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -39,8 +39,8 @@ const H1: Guid = Guid(0x10);
 const H2: Guid = Guid(0x20);
 const H3: Guid = Guid(0x30);
 
-/// Two switches with two cables between them (ports 2 and 3), hosts 1 and 3 at the first (ports 1 and 4), host 2 at the
-/// second; `more` cables.
+/// Two switches with two cables between them (ports 2 and 3), hosts 1 and 3 at the first (ports 1
+/// and 4), host 2 at the second; `more` cables.
 fn small(more: &[Cable]) -> World {
     let nodes = vec![
         node(NodeKind::Switch, S1.0, 8),

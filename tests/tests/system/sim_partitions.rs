@@ -101,7 +101,8 @@ fn with_a_file_each_table_is_set_once_before_its_port_is_active() {
     let hosts = hosts(&world);
     let end_ports = expect::reach(&world, &[]).end_ports.len();
     assert_eq!(p_key_smps(&world, Method::GET), end_ports);
-    // Nobody but the switches is to hold what is there after power-on. A switch's ports that lead to hosts are set unread.
+    // Nobody but the switches is to hold what is there after power-on. A switch's ports that lead
+    // to hosts are set unread.
     assert_eq!(p_key_smps(&world, Method::SET), 2 * hosts.len());
 
     let local = world.manager().local(&world.sim).unwrap();

@@ -29,10 +29,12 @@ const PAIRS: usize = 512;
 /// With traps: from the first of them until the last table is written.
 const WITH_TRAPS: Duration = Duration::from_millis(50);
 
-/// Without traps: from the beginning of the light sweep that notices until the last table is written.
+/// Without traps: from the beginning of the light sweep that notices until the last table is
+/// written.
 const WITHOUT_TRAPS: Duration = Duration::from_secs(1);
 
-/// Questions that a node without power may be asked, retries and light sweeps included. 64 cables lead to the largest.
+/// Questions that a node without power may be asked, retries and light sweeps included. 64 cables
+/// lead to the largest.
 const GETS_TO_DEAD: u64 = 4;
 
 fn is_switch(world: &World, node: Guid) -> bool {
@@ -78,7 +80,8 @@ fn other_leaf(world: &World) -> Vec<Guid> {
     vec![leaf.unwrap()]
 }
 
-/// Spines next to the subnet manager's leaf: the one by which most traps come in is among the first.
+/// Spines next to the subnet manager's leaf: the one by which most traps come in is among the
+/// first.
 fn own_spines(world: &World) -> Vec<Guid> {
     let near = neighbours(world, own_leaf(world));
     let spines = switches(world, false);
@@ -138,7 +141,8 @@ fn pairs(world: &World, dead: &[Guid]) -> Vec<(End, Lid)> {
         })
         .map(|end| (end, world.sim.port_info(end.0, end.1).unwrap().lid()))
         .collect();
-    // Two numbers without a common factor with most counts of hosts: sources and destinations spread evenly.
+    // Two numbers without a common factor with most counts of hosts: sources and destinations
+    // spread evenly.
     (0..PAIRS)
         .map(|at| {
             (
@@ -304,7 +308,8 @@ fn fat_tree_spines_of_the_managers_pod_are_routed_around_without_power() {
     reroutes_in_time(THREE_LEVELS, |world| own_spines(world)[..2].to_vec());
 }
 
-/// Each leaf has two cables to a spine, and reports twice when it dies: one pass takes all of that in.
+/// Each leaf has two cables to a spine, and reports twice when it dies: one pass takes all of that
+/// in.
 #[test]
 fn superpod_spine_without_power_is_dealt_with_in_one_pass() {
     let mut world = World::brought_up(SUPERPOD, Settings::default());
@@ -333,7 +338,8 @@ fn superpod_spine_without_power_is_dealt_with_in_one_pass() {
     assert!(first.gets < ports * 2, "{first:?}");
 }
 
-/// Switches fail one after the other, again and again, and no trap arrives: a light sweep notices each time.
+/// Switches fail one after the other, again and again, and no trap arrives: a light sweep notices
+/// each time.
 #[test]
 fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
     let light = Duration::from_millis(500);
@@ -362,7 +368,8 @@ fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
         }
         let outage = world.now().since(began);
         println!("round {round}, {dead:?}: {outage:?}");
-        // A light sweep begins at most so much later, and waits once for answers that went over what is dead.
+        // A light sweep begins at most so much later, and waits once for answers that went over
+        // what is dead.
         let noticed = light + Duration::from_millis(60);
         assert!(outage < noticed, "round {round}: {outage:?}");
         world.run_for(Duration::from_secs(4));
@@ -376,7 +383,8 @@ fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
     }
 }
 
-/// The host sees its link go down and up within one look, as umad shows it: nothing but a port in Init.
+/// The host sees its link go down and up within one look, as umad shows it: nothing but a port in
+/// Init.
 #[test]
 fn quick_restart_of_the_managers_leaf_is_dealt_with_at_once() {
     let mut settings = Settings {
@@ -403,7 +411,8 @@ fn quick_restart_of_the_managers_leaf_is_dealt_with_at_once() {
     expect::assert_no_findings(&world);
 }
 
-/// The questions to a host whose link is up and which does not answer are under way when a switch loses a cable.
+/// The questions to a host whose link is up and which does not answer are under way when a switch
+/// loses a cable.
 #[test]
 fn fault_elsewhere_does_not_wait_for_a_silent_host() {
     for pause in [30, 100, 1_000, 4_000] {
@@ -444,7 +453,8 @@ fn fault_elsewhere_does_not_wait_for_a_silent_host() {
     }
 }
 
-/// Its links are up and its tables forward, and nothing is answered: what is planned for it cannot be written.
+/// Its links are up and its tables forward, and nothing is answered: what is planned for it cannot
+/// be written.
 #[test]
 fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
     for (hung, what) in [
@@ -478,7 +488,8 @@ fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
     }
 }
 
-/// A cable comes back, so that tables are written in stages, to the hung switch too; then another one goes.
+/// A cable comes back, so that tables are written in stages, to the hung switch too; then another
+/// one goes.
 #[test]
 fn fault_elsewhere_does_not_wait_for_the_stages_of_a_hung_switch() {
     let hung = [far_spine, other_leaf, own_spines] as [fn(&World) -> Vec<Guid>; 3];

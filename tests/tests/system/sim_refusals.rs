@@ -1,4 +1,5 @@
-//! Devices that take Sets in their own way: they refuse some, and show old values in answers to others.
+//! Devices that take Sets in their own way: they refuse some, and show old values in answers to
+//! others.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -46,7 +47,8 @@ fn policy_of_all_fields() -> Policy {
     }
 }
 
-/// Brings the subnet up. Returns the codes of all findings that were published meanwhile, and the most repairs in a row.
+/// Brings the subnet up. Returns the codes of all findings that were published meanwhile, and the
+/// most repairs in a row.
 fn bring_up(world: &mut World) -> (BTreeSet<&'static str>, u32) {
     let codes = RefCell::new(BTreeSet::new());
     let repairs = Cell::new(0);
@@ -223,7 +225,8 @@ fn harmless_fields_that_a_device_never_keeps_become_its_habit() {
     assert!(ports > 0 && world.manager().remembered().not_kept != NotKept::default());
 }
 
-/// An MTU that a device does not keep is said of the link that it limits; to bounce the link helps once or not at all.
+/// An MTU that a device does not keep is said of the link that it limits; to bounce the link helps
+/// once or not at all.
 #[test]
 fn mtu_that_a_device_never_keeps_is_a_finding_and_bounced_once() {
     for bounce in [false, true] {

@@ -1,5 +1,5 @@
-//! Plans that are refused, and root GUIDs that no switch has: what is shown of the routes in force is true of the fabric as it
-//! is.
+//! Plans that are refused, and root GUIDs that no switch has: what is shown of the routes in force
+//! is true of the fabric as it is.
 
 use std::sync::Arc;
 use std::time::Duration;

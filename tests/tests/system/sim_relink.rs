@@ -1,4 +1,5 @@
-//! A link or a switch comes back while hosts use the fabric: no packet is lost, and no SMP is sent twice.
+//! A link or a switch comes back while hosts use the fabric: no packet is lost, and no SMP is sent
+//! twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,10 +32,11 @@ fn cables(world: &World) -> Vec<(End, End)> {
         .collect()
 }
 
-/// Runs `come_back`, and asserts that until the subnet rests no packet between hosts is lost and no SMP is sent twice.
+/// Runs `come_back`, and asserts that until the subnet rests no packet between hosts is lost and no
+/// SMP is sent twice.
 ///
-/// Packets from hosts to switches are not lost either, unless the routes before follow no order of the switches, as they do
-/// where a link next to the switches that join the roots is away.
+/// Packets from hosts to switches are not lost either, unless the routes before follow no order of
+/// the switches, as they do where a link next to the switches that join the roots is away.
 fn assert_comes_back_unnoticed(world: &mut World, what: &str, come_back: impl FnOnce(&mut World)) {
     world.follow_deliveries();
     let follows = world.manager().core().plan().unwrap().follows_ranking;

@@ -1,5 +1,6 @@
-//! Random schedules of everything that goes wrong at once. Whatever happened, when quiet returns everybody reaches
-//! everybody; and no state on the way there held a credit loop or took a LID from who held it alone.
+//! Random schedules of everything that goes wrong at once. Whatever happened, when quiet returns
+//! everybody reaches everybody; and no state on the way there held a credit loop or took a LID from
+//! who held it alone.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ const SEEDS: &str = "RSM_SEEDS";
 /// Names the devices of the soak test, as `devices=` of a fabric does; without it they are polite.
 const DEVICES: &str = "RSM_DEVICES";
 
-/// How long it may take until the subnet manager rests after the last fault: the longest pause between repairs, and
-/// retries, several times.
+/// How long it may take until the subnet manager rests after the last fault: the longest pause
+/// between repairs, and retries, several times.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Longer than damping holds a link back, and than several light sweeps.
@@ -38,7 +39,8 @@ const FABRICS: [&str; 10] = [
     "random:switches=40,degree=4,hosts=1",
 ];
 
-/// What every second seed has, so that switches enforce partitions: everybody's table differs from what is there after power-on.
+/// What every second seed has, so that switches enforce partitions: everybody's table differs from
+/// what is there after power-on.
 const PARTITIONS: &str =
     "Default=0x7fff : ALL=limited, SELF=full ; A=0x1, indx0 : ALL_CAS=full ; B=0x2 : ALL=full ;";
 
@@ -60,7 +62,8 @@ struct Hardware {
 }
 
 impl Hardware {
-    /// Of everything but the host that the subnet manager runs on: what happens to that one ends its connection.
+    /// Of everything but the host that the subnet manager runs on: what happens to that one ends
+    /// its connection.
     fn of(world: &World) -> Hardware {
         let own = world
             .manager()
@@ -208,7 +211,8 @@ fn run_with(seed: u64, devices: Devices) {
     world.watch();
     let hardware = Hardware::of(&world);
 
-    // Episodes of several faults close together, so that they hit sweeps and pushes that others have set off.
+    // Episodes of several faults close together, so that they hit sweeps and pushes that others
+    // have set off.
     let mut start = Duration::ZERO;
     for _ in 0..1 + dice.below(4) {
         for _ in 0..1 + dice.below(4) {
@@ -222,7 +226,8 @@ fn run_with(seed: u64, devices: Devices) {
     world.run_for(QUIET);
     world.settle(LIMIT);
     if world.watched().was_overtaken() {
-        // A device on the way held a Set back until newer ones were carried out: reading the tables again shows it.
+        // A device on the way held a Set back until newer ones were carried out: reading the tables
+        // again shows it.
         world.command(Command::Resweep {
             full: true,
             ticket: 1,
@@ -233,8 +238,8 @@ fn run_with(seed: u64, devices: Devices) {
     expect::assert_up(&world);
     world.watched().assert_harmless();
     let mut findings = world.manager().findings();
-    // That two ports held one LID is told until the next plan, also when it is over. What devices do in their own way stays
-    // true, and so does that some keep what a link once had.
+    // That two ports held one LID is told until the next plan, also when it is over. What devices
+    // do in their own way stays true, and so does that some keep what a link once had.
     let polite = devices == Devices::default();
     findings.retain(|(code, subject)| match *code {
         "lid-conflict" => false,

@@ -1,4 +1,5 @@
-//! Switches that another manager left with adaptive routing on: what they read back is not what they forward by.
+//! Switches that another manager left with adaptive routing on: what they read back is not what
+//! they forward by.
 
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ fn switches(world: &World) -> Vec<Guid> {
         .collect()
 }
 
-/// Has every switch forward adaptively by tables that do not know the last host, while it reads back the right ones.
+/// Has every switch forward adaptively by tables that do not know the last host, while it reads
+/// back the right ones.
 fn route_adaptively(world: &mut World, writes: LinearWrites) {
     let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     let (host, port) = hosts.last().expect("there are hosts");

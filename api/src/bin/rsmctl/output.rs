@@ -118,7 +118,8 @@ impl Rows {
         }
     }
 
-    /// Begins at the margin, and leaves two blanks between columns. Columns are there from the first row or heading on.
+    /// Begins at the margin, and leaves two blanks between columns. Columns are there from the
+    /// first row or heading on.
     fn pad(&mut self) {
         let columns = self.columns;
         for (index, column) in self.table.column_iter_mut().enumerate() {

@@ -97,7 +97,8 @@ impl Fake {
         fake
     }
 
-    /// Everybody in the default partition, and the hosts in a second one, every other of them as a full member.
+    /// Everybody in the default partition, and the hosts in a second one, every other of them as a
+    /// full member.
     fn divide(&mut self) {
         let partition = |p_key: u16, name: &str, full: usize, limited: usize| v1::Partition {
             p_key: p_key.into(),

@@ -47,7 +47,8 @@ pub struct UserMadHeader {
     pub gid: [u8; 16],
     /// Of the GRH.
     pub flow_label: U32,
-    /// The index of the P_Key in the port's table. The first field that [`OLD_HEADER_LEN`] leaves out.
+    /// The index of the P_Key in the port's table. The first field that [`OLD_HEADER_LEN`] leaves
+    /// out.
     pub pkey_index: u16,
     /// Reserved.
     pub reserved: [u8; 6],
@@ -56,7 +57,8 @@ pub struct UserMadHeader {
 /// The length of [`UserMadHeader`] in bytes.
 pub const HEADER_LEN: usize = size_of::<UserMadHeader>();
 
-/// Its length for programs that did not ask for P_Keys ([`ENABLE_PKEY`]): `struct ib_user_mad_hdr_old`.
+/// Its length for programs that did not ask for P_Keys ([`ENABLE_PKEY`]):
+/// `struct ib_user_mad_hdr_old`.
 pub const OLD_HEADER_LEN: usize = 56;
 
 const _: () = assert!(HEADER_LEN == 64);
@@ -67,7 +69,8 @@ const _: () = assert!(HEADER_LEN == 64);
 pub struct RegisterRequest {
     /// Set by the kernel: the agent's number.
     pub id: u32,
-    /// One bit for each method that the agent wants without having asked, in native words of 64 bits.
+    /// One bit for each method that the agent wants without having asked, in native words of 64
+    /// bits.
     pub method_mask: [u8; 16],
     /// 0 or 1.
     pub qpn: u8,

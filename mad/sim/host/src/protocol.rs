@@ -1,38 +1,40 @@
 //! What the shim and the server say to each other, over a Unix socket of type SEQPACKET.
 //!
-//! A connection begins with a [`Hello`] and its [`Answer`]. If it asked for a device, the connection then is the open
-//! device: the shim sends [`Call`]s, the server [`Parcel`]s. Both are on one machine, so that numbers are native.
+//! A connection begins with a [`Hello`] and its [`Answer`]. If it asked for a device, the
+//! connection then is the open device: the shim sends [`Call`]s, the server [`Parcel`]s. Both are
+//! on one machine, so that numbers are native.
 //!
-//! A packet of a Unix socket has a limit, a message has none; what is longer than [`MAX_INLINE`] goes in a memory file
-//! beside the packet. The answer to an `ioctl` comes by a socket of its own, which the call carries, so that it can
-//! neither wait behind parcels nor reach another thread.
+//! A packet of a Unix socket has a limit, a message has none; what is longer than [`MAX_INLINE`]
+//! goes in a memory file beside the packet. The answer to an `ioctl` comes by a socket of its own,
+//! which the call carries, so that it can neither wait behind parcels nor reach another thread.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The version of what is in this module; both ends state it.
 pub const VERSION: u32 = 1;
 
-/// The longest body of a packet in bytes, header of the message included: well below the usual send buffer of a Unix
-/// socket, 208 KiB.
+/// The longest body of a packet in bytes, header of the message included: well below the usual send
+/// buffer of a Unix socket, 208 KiB.
 pub const MAX_INLINE: usize = 32 * 1024;
 
 /// The longest packet in bytes.
 pub const MAX_PACKET: usize = MAX_INLINE + 64;
 
-/// The longest message in bytes, header included. A table of 16,384 nodes' paths to each other is half of it; it
-/// would take the simulated link 2 s.
+/// The longest message in bytes, header included. A table of 16,384 nodes' paths to each other is
+/// half of it; it would take the simulated link 2 s.
 pub const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
 /// The longest name of a node in bytes; a description has 64.
 pub const MAX_NAME: usize = 128;
 
-/// The name of the environment variable with the path of the server's socket. Without it the shim does nothing.
+/// The name of the environment variable with the path of the server's socket. Without it the shim
+/// does nothing.
 pub const SOCKET_VARIABLE: &str = "RSM_SIM_SOCKET";
-/// The name of the environment variable with the node that the process runs on: its GUID or its description. Without it
-/// the server says.
+/// The name of the environment variable with the node that the process runs on: its GUID or its
+/// description. Without it the server says.
 pub const NODE_VARIABLE: &str = "RSM_SIM_NODE";
-/// The name of the environment variable with the number of the only port that the process sees. Without it, all of the
-/// node's.
+/// The name of the environment variable with the number of the only port that the process sees.
+/// Without it, all of the node's.
 pub const PORT_VARIABLE: &str = "RSM_SIM_PORT";
 
 /// Every port of the node, in [`Hello::port`].
@@ -61,8 +63,8 @@ pub const OPEN_UMAD: u32 = 1;
 /// The device whose being open is IsSM.
 pub const OPEN_ISSM: u32 = 2;
 
-/// What came of a [`Hello`] or of an `ioctl`. A body follows: what was asked for; or, where a [`Hello`] failed, the
-/// reason as text.
+/// What came of a [`Hello`] or of an `ioctl`. A body follows: what was asked for; or, where a
+/// [`Hello`] failed, the reason as text.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Answer {
@@ -87,10 +89,11 @@ pub const WRITE: u32 = 0;
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Parcel {
-    /// The length of the body in bytes. Beyond [`MAX_INLINE`] it is in the memory file, and the packet has its first
-    /// `least` bytes.
+    /// The length of the body in bytes. Beyond [`MAX_INLINE`] it is in the memory file, and the
+    /// packet has its first `least` bytes.
     pub total: u32,
-    /// How many bytes `read` must have room for. Where it has, but not for all, it gets that many and ENOSPC.
+    /// How many bytes `read` must have room for. Where it has, but not for all, it gets that many
+    /// and ENOSPC.
     pub least: u32,
 }
 

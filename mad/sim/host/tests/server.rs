@@ -422,7 +422,8 @@ fn who_talks_nonsense_is_shut_out_alone() {
     assert!(is_closed(&short));
     let call = |what, len| Call { what, len };
     for (call, body) in [
-        // Not a call; an ioctl that says nowhere where the answer goes; a message that is nowhere, and one too long.
+        // Not a call; an ioctl that says nowhere where the answer goes; a message that is nowhere,
+        // and one too long.
         (&b"no"[..], &[][..]),
         (call(REGISTER_AGENT, 28).as_bytes(), &[0; 28][..]),
         (call(WRITE, 100_000).as_bytes(), &[][..]),

@@ -1,8 +1,8 @@
 //! The functions of the C library that the shim stands in for.
 //!
-//! `open`, `openat` and `ioctl` are declared with a variable number of arguments, which Rust cannot define. On the
-//! machines this is built for, a caller passes their last argument, if any, as it passes a fixed one; where there is none
-//! whatever is read is only passed on.
+//! `open`, `openat` and `ioctl` are declared with a variable number of arguments, which Rust cannot
+//! define. On the machines this is built for, a caller passes their last argument, if any, as it
+//! passes a fixed one; where there is none whatever is read is only passed on.
 
 #![allow(unsafe_code)] // What a C program passes are raw pointers, and what it calls are symbols by name.
 
@@ -55,7 +55,8 @@ unsafe fn place_of(path: *const c_char) -> Place {
     place(unsafe { CStr::from_ptr(path) })
 }
 
-/// Functions that take a path and open no device: sysfs is at another place, anything else where it is.
+/// Functions that take a path and open no device: sysfs is at another place, anything else where it
+/// is.
 macro_rules! functions_of_paths {
     ($($name:ident([$($before:ident: $before_type:ty,)*] path $(, $after:ident: $after_type:ty)*)
         -> $result:ty, or $failed:expr;)*) => {$(
@@ -73,7 +74,8 @@ macro_rules! functions_of_paths {
             };
             // SAFETY: the caller answers for the path.
             match unsafe { place_of(path) } {
-                // SAFETY: the arguments are the caller's, but for a path that lives as long as the call.
+                // SAFETY: the arguments are the caller's, but for a path that lives as long as the
+                // call.
                 Place::Mirrored(place) => unsafe { function($($before,)* place.as_ptr() $(, $after)*) },
                 Place::Missing(error) => fail(error, $failed),
                 // SAFETY: the arguments are the caller's.
@@ -126,7 +128,8 @@ macro_rules! functions_that_open {
                 Place::Device(device) => {
                     device::open(device, flags).unwrap_or_else(|error| fail(error, -1))
                 }
-                // SAFETY: the arguments are the caller's, but for a path that lives as long as the call.
+                // SAFETY: the arguments are the caller's, but for a path that lives as long as the
+                // call.
                 Place::Mirrored(place) => unsafe {
                     function($($before,)* place.as_ptr(), flags $(, $after)*)
                 },
@@ -152,7 +155,8 @@ const MAGIC: c_ulong = 0x1B;
 
 /// Borrows a descriptor of the program's.
 fn borrow(descriptor: c_int) -> BorrowedFd<'static> {
-    // SAFETY: it is in the table, so that it is open; a program that closes it meanwhile gets EBADF, as from the kernel.
+    // SAFETY: it is in the table, so that it is open; a program that closes it meanwhile gets
+    // EBADF, as from the kernel.
     unsafe { BorrowedFd::borrow_raw(descriptor) }
 }
 

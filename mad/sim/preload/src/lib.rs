@@ -1,21 +1,24 @@
-//! Stands in for the umad devices and their part of sysfs, so that unmodified programs run against a simulated fabric.
+//! Stands in for the umad devices and their part of sysfs, so that unmodified programs run against
+//! a simulated fabric.
 //!
 //! ```text
 //! rsm sim serve fat-tree:k=4,levels=3 --socket /tmp/fabric.sock &
 //! LD_PRELOAD=librsm_sim_preload.so RSM_SIM_SOCKET=/tmp/fabric.sock RSM_SIM_NODE=host-3 ibnetdiscover
 //! ```
 //!
-//! * Paths below `/sys/class/infiniband` and `/sys/class/infiniband_mad` are rewritten to a directory that the server
-//!   keeps up to date ([`paths`]). Everything else in the C library that opens files by itself, such as `scandir`, works
-//!   on it as it is.
-//! * Opening `/dev/infiniband/umadN` or `issmN` connects to the server; the descriptor is the connection, so that `poll`
-//!   and its relatives work on it, and closing it, or dying, is seen there ([`device`]).
+//! * Paths below `/sys/class/infiniband` and `/sys/class/infiniband_mad` are rewritten to a
+//!   directory that the server keeps up to date ([`paths`]). Everything else in the C library that
+//!   opens files by itself, such as `scandir`, works on it as it is.
+//! * Opening `/dev/infiniband/umadN` or `issmN` connects to the server; the descriptor is the
+//!   connection, so that `poll` and its relatives work on it, and closing it, or dying, is seen
+//!   there ([`device`]).
 //! * `read`, `write` and `ioctl` on such a descriptor are turned into packets and back ([`umad`]).
 //!
-//! Without `RSM_SIM_SOCKET` every function is the C library's own. The shim itself never calls the functions that it
-//! stands in for: it makes its system calls directly, by rustix.
+//! Without `RSM_SIM_SOCKET` every function is the C library's own. The shim itself never calls the
+//! functions that it stands in for: it makes its system calls directly, by rustix.
 //!
-//! Not covered: descriptors made by `dup` and its relatives, which a program of libibumad has no use for.
+//! Not covered: descriptors made by `dup` and its relatives, which a program of libibumad has no
+//! use for.
 
 mod device;
 pub mod exports;

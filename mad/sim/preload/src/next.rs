@@ -38,7 +38,8 @@ impl<F: Copy> Next<F> {
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             self.found.store(found, Ordering::Release);
         }
-        // SAFETY: `new` was told that this is what is found under the name, and the sizes are the same.
+        // SAFETY: `new` was told that this is what is found under the name, and the sizes are the
+        // same.
         (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
     }
 }

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use crate::setting::{Setting, setting};
 
-/// For how long what the server said of the node is taken to be so. Linux keeps such attributes in a cache, which it
-/// brings up to date a moment after they change.
+/// For how long what the server said of the node is taken to be so. Linux keeps such attributes in
+/// a cache, which it brings up to date a moment after they change.
 const FRESH_FOR: Duration = Duration::from_millis(1);
 
 /// Directories that the server mirrors; what is before the names of its own.

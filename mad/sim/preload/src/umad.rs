@@ -29,8 +29,8 @@ const RMPP_HEADER_LEN: usize = 36;
 const RMPP_FLAGS: usize = 26;
 const RMPP_ACTIVE: u8 = 1;
 
-/// Takes the next message, as Linux does: where there is room for a part of it only, that part is given, the call fails
-/// with ENOSPC, and the message stays.
+/// Takes the next message, as Linux does: where there is room for a part of it only, that part is
+/// given, the call fails with ENOSPC, and the message stays.
 pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Result<usize, Errno> {
     let _alone = entry.reading.lock();
     let mut head = [0; size_of::<Parcel>()];

@@ -9,8 +9,8 @@ use super::{Effect, Request};
 use crate::personality::Habit;
 use crate::trap::notice_of;
 
-/// Whether a request that states `key` gets through (IBA 14.2.4.1): everything does where no key is set, and Gets do
-/// without one up to protection level 1.
+/// Whether a request that states `key` gets through (IBA 14.2.4.1): everything does where no key is
+/// set, and Gets do without one up to protection level 1.
 pub(crate) fn allows(info: &PortInfo, method: Method, key: u64) -> bool {
     info.m_key() == 0
         || info.m_key() == key
@@ -23,7 +23,8 @@ impl Request<'_> {
         !self.has(Habit::ChecksRepress) || self.m_key_matches(smp, slid)
     }
 
-    /// Checks the key. A right one stops the countdown of the lease; a wrong one is counted, told of, and starts it.
+    /// Checks the key. A right one stops the countdown of the lease; a wrong one is counted, told
+    /// of, and starts it.
     pub(super) fn m_key_matches(&mut self, smp: &Smp, slid: Lid) -> bool {
         let method = smp.header().method();
         let address = self.address;

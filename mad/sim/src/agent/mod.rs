@@ -1,7 +1,8 @@
-//! What a node's subnet management agent answers (IBA 14.2.5), one file for each group of attributes.
+//! What a node's subnet management agent answers (IBA 14.2.5), one file for each group of
+//! attributes.
 //!
-//! An agent changes the fabric's tables by itself. What takes time or concerns others (links that go down, traps,
-//! events for the host) it leaves as [`Effect`]s to whoever called it.
+//! An agent changes the fabric's tables by itself. What takes time or concerns others (links that
+//! go down, traps, events for the host) it leaves as [`Effect`]s to whoever called it.
 
 mod adaptive;
 mod forwarding;
@@ -85,8 +86,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Handles a Get or a Set; the answer's data replaces the request's. `lids` are the packet's SLID and DLID, for
-    /// the trap that a wrong key raises.
+    /// Handles a Get or a Set; the answer's data replaces the request's. `lids` are the packet's
+    /// SLID and DLID, for the trap that a wrong key raises.
     pub(crate) fn handle(&mut self, smp: &mut Smp, slid: rsm_ids::Lid) -> Outcome {
         let header = *smp.header();
         if !self.m_key_matches(smp, slid) {
@@ -161,8 +162,8 @@ impl<'a> Request<'a> {
         self.fabric.node(self.node).is_switch()
     }
 
-    /// The port that `number` means in a modifier: on a switch any of its ports, elsewhere the port that received the
-    /// request, whatever the number.
+    /// The port that `number` means in a modifier: on a switch any of its ports, elsewhere the port
+    /// that received the request, whatever the number.
     fn table_port(&self, number: u8) -> Result<u32, Status> {
         if self.is_switch() {
             self.fabric

@@ -1,4 +1,5 @@
-//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7; Mellanox ExtPortInfo.
+//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7;
+//! Mellanox ExtPortInfo.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::transport::PortEvent;
@@ -144,7 +145,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Changes of state that the manager may ask for: to Armed from Init, to Active from Armed, to Down from any.
+    /// Changes of state that the manager may ask for: to Armed from Init, to Active from Armed, to
+    /// Down from any.
     fn set_state(
         &self,
         port: u32,

@@ -21,7 +21,8 @@ use crate::rng::Chance;
 /// What the ports of a node can do that no cable says anything about: 4x HDR.
 pub(crate) const USUAL: (netlist::LinkWidth, LinkSpeed) = (netlist::LinkWidth::X4, LinkSpeed::Hdr);
 
-/// NeighborMTU after power-on: 256 bytes, the least there is, so that a manager that forgets it is found out.
+/// NeighborMTU after power-on: 256 bytes, the least there is, so that a manager that forgets it is
+/// found out.
 const FIRST_MTU: Mtu = Mtu::Bytes256;
 
 impl Fabric {
@@ -355,7 +356,8 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
             0
         });
     if port0 {
-        // A base port 0 is no more than the management interface; it has no link that could be down (IBA 18.2.4.1).
+        // A base port 0 is no more than the management interface; it has no link that could be down
+        // (IBA 18.2.4.1).
         info.set_port_state(PortState::Active)
             .set_port_physical_state(PortPhysicalState::LinkUp)
             .set_neighbor_mtu(Mtu::from_code(config.mtu_cap));

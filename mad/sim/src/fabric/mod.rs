@@ -89,7 +89,8 @@ impl Fabric {
         Ok(index)
     }
 
-    /// The port whose PortInfo holds the LID and M_Key of `port`: port 0 on a switch, itself elsewhere.
+    /// The port whose PortInfo holds the LID and M_Key of `port`: port 0 on a switch, itself
+    /// elsewhere.
     pub(crate) fn address_port(&self, port: u32) -> u32 {
         let node = self.node_of(port);
         if node.is_switch() {
@@ -104,8 +105,8 @@ impl Fabric {
         port.min(self.port(port).peer)
     }
 
-    /// The node that people call `name`: its GUID, its identifier (`S-…`, `H-…`, `R-…`), or its description where no
-    /// other node has the same.
+    /// The node that people call `name`: its GUID, its identifier (`S-…`, `H-…`, `R-…`), or its
+    /// description where no other node has the same.
     pub(crate) fn find_name(&self, name: &str) -> Result<u32, SimError> {
         let letter = name
             .chars()

@@ -21,8 +21,8 @@ pub enum Silence {
     None,
     /// It passes directed-route SMPs on but answers none.
     Answers,
-    /// It does nothing, so that directed routes through the node are broken too. What is routed by LID still
-    /// passes: that is the hardware's work.
+    /// It does nothing, so that directed routes through the node are broken too. What is routed by
+    /// LID still passes: that is the hardware's work.
     Everything,
 }
 
@@ -31,7 +31,8 @@ pub enum Silence {
 pub(crate) struct Node {
     pub(crate) guid: Guid,
     pub(crate) kind: NodeKind,
-    /// Index of the node's port 0 among the fabric's ports; there is one even where the number is not used.
+    /// Index of the node's port 0 among the fabric's ports; there is one even where the number is
+    /// not used.
     pub(crate) first_port: u32,
     /// The number of external ports.
     pub(crate) num_ports: u8,
@@ -74,7 +75,8 @@ pub(crate) struct Switch {
     pub(crate) info: SwitchInfo,
     /// Exit port by LID, as far as it was ever written; beyond is "drop".
     pub(crate) lft: Vec<u8>,
-    /// Blocks of the multicast table by modifier, as far as they were ever written; beyond is "nowhere".
+    /// Blocks of the multicast table by modifier, as far as they were ever written; beyond is
+    /// "nowhere".
     pub(crate) mft: BTreeMap<u32, [u8; 64]>,
     /// Adaptive routing, where another manager turned it on.
     pub(crate) adaptive: Option<AdaptiveRouting>,
@@ -92,7 +94,8 @@ pub(crate) struct Outstanding {
     pub(crate) port: u32,
     pub(crate) notice: Notice,
     pub(crate) repeats_left: u16,
-    /// The same happened again since it was sent, so that another trap follows when this one is repressed.
+    /// The same happened again since it was sent, so that another trap follows when this one is
+    /// repressed.
     pub(crate) again: bool,
 }
 
@@ -142,8 +145,8 @@ impl Switch {
             .filter(|&exit| exit != DROP)
     }
 
-    /// Whether the entry of a multicast LID counts: by MulticastFDBCap and MulticastFDBTop (IBA 14.2.5.4), where a top
-    /// of 0 means all the table.
+    /// Whether the entry of a multicast LID counts: by MulticastFDBCap and MulticastFDBTop (IBA
+    /// 14.2.5.4), where a top of 0 means all the table.
     pub(crate) fn multicast_in_effect(&self, mlid: rsm_ids::Lid) -> bool {
         let top = self.info.multicast_fdb_top();
         let offset = mlid.0.wrapping_sub(rsm_ids::Lid::MULTICAST_FIRST.0);

@@ -24,8 +24,8 @@ pub(crate) struct Port {
     pub(crate) peer: u32,
     /// The node it belongs to.
     pub(crate) node: u32,
-    /// Counts what happened to the link, so that a training that was overtaken by events is recognised. Kept at the
-    /// lower of the two ends.
+    /// Counts what happened to the link, so that a training that was overtaken by events is
+    /// recognised. Kept at the lower of the two ends.
     pub(crate) link_generation: u32,
     /// Counts starts and stops of the M_Key lease countdown.
     pub(crate) lease_generation: u32,
@@ -55,7 +55,8 @@ pub(crate) struct PortTables {
     pub(crate) sl_to_vl: BTreeMap<u8, [u8; 8]>,
 }
 
-/// Sets of widths and speeds. Speeds are ranked bits: SDR 0x01, DDR, QDR, FDR, EDR, HDR, NDR, XDR 0x80.
+/// Sets of widths and speeds. Speeds are ranked bits: SDR 0x01, DDR, QDR, FDR, EDR, HDR, NDR, XDR
+/// 0x80.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     pub(crate) widths: LinkWidth,
@@ -122,7 +123,8 @@ impl Port {
         }
     }
 
-    /// What a link between two ports comes up with; `None` where they have no width or no speed in common.
+    /// What a link between two ports comes up with; `None` where they have no width or no speed in
+    /// common.
     pub(crate) fn train_with(&self, peer: &Port) -> Option<Rate> {
         let common = Rate {
             widths: self.enabled().widths & self.cable.widths,
@@ -177,7 +179,8 @@ impl Port {
         self.tables.get_or_insert_default()
     }
 
-    /// The VL for a service level; `input` is the port a packet came into the switch by, 0 elsewhere.
+    /// The VL for a service level; `input` is the port a packet came into the switch by, 0
+    /// elsewhere.
     pub(crate) fn virtual_lane(&self, input: u8, sl: u8) -> u8 {
         let sl = sl & 0xF;
         let row = self

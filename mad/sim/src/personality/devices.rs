@@ -35,7 +35,8 @@ type Mishandles = fn(PortFields) -> Personality;
 
 /// What stands before the value in a specification.
 const KEY: &str = "devices=";
-/// The fields of PortInfo that a device of a mix can drop for good: those that traffic does not depend on.
+/// The fields of PortInfo that a device of a mix can drop for good: those that traffic does not
+/// depend on.
 const HARMLESS: [PortField; 4] = [
     PortField::MasterSmSl,
     PortField::HoqLife,
@@ -46,8 +47,9 @@ const HARMLESS: [PortField; 4] = [
 const ONE_IN_SHOWS_OLD: u64 = 6;
 
 impl Devices {
-    /// Takes `devices=…` out of the specification of a fabric, a generator's or a file's name: `ring:6,devices=mix:7`,
-    /// `fabric.topo,devices=qib+slow-processor`. Returns what is left, and the devices.
+    /// Takes `devices=…` out of the specification of a fabric, a generator's or a file's name:
+    /// `ring:6,devices=mix:7`, `fabric.topo,devices=qib+slow-processor`. Returns what is left, and
+    /// the devices.
     ///
     /// # Errors
     /// A part of the value is neither a habit nor a model nor a field's name.
@@ -66,8 +68,8 @@ impl Devices {
         Ok((left, Devices::parse(value)?))
     }
 
-    /// The devices that `text` names: `mix:SEED`, or parts joined by `+`: habits, models, `old-once`, `old-always` or
-    /// `drops` and a field's name (`old-once:lid`).
+    /// The devices that `text` names: `mix:SEED`, or parts joined by `+`: habits, models,
+    /// `old-once`, `old-always` or `drops` and a field's name (`old-once:lid`).
     ///
     /// # Errors
     /// A part is none of these.

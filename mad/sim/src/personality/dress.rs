@@ -19,7 +19,8 @@ pub(crate) enum Role {
 }
 
 impl Personality {
-    /// Takes from a fresh PortInfo what the device cannot do. Applied twice it changes nothing more.
+    /// Takes from a fresh PortInfo what the device cannot do. Applied twice it changes nothing
+    /// more.
     pub(crate) fn dress(self, info: &mut PortInfo, role: Role) {
         if self.has(Habit::NoExtendedSpeeds) {
             let capabilities = info.capability_mask();

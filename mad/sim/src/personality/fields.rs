@@ -1,4 +1,5 @@
-//! The fields of PortInfo that a Set can change: how an agent takes each, and what a device can mishandle.
+//! The fields of PortInfo that a Set can change: how an agent takes each, and what a device can
+//! mishandle.
 
 use std::ops::BitOr;
 

@@ -1,8 +1,8 @@
 //! What devices do that the specification does not ask for, or that polite agents do not do.
 //!
-//! A [`Personality`] is a set of [`Habit`]s and of PortInfo fields that a device mishandles. Every node has one; the
-//! default is polite. [`HABITS`] says what each habit is and where it was seen, and [`Devices`] gives a whole fabric its
-//! personalities.
+//! A [`Personality`] is a set of [`Habit`]s and of PortInfo fields that a device mishandles. Every
+//! node has one; the default is polite. [`HABITS`] says what each habit is and where it was seen,
+//! and [`Devices`] gives a whole fabric its personalities.
 
 mod devices;
 mod dress;
@@ -17,7 +17,8 @@ pub(crate) use fields::Taken;
 pub use fields::{PortField, PortFields};
 pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};
 
-/// What is particular about a device. The default is an agent that does what the specification says, at once.
+/// What is particular about a device. The default is an agent that does what the specification
+/// says, at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Personality {
     habits: u32,
@@ -35,8 +36,8 @@ impl Personality {
         dropped: PortFields::NONE,
     };
 
-    /// The answer to the first Set that changes one of these fields of a port still shows the old value; the device holds
-    /// the new one. "First" is since power-on, for each port and field.
+    /// The answer to the first Set that changes one of these fields of a port still shows the old
+    /// value; the device holds the new one. "First" is since power-on, for each port and field.
     pub const fn shows_old_once(fields: PortFields) -> Personality {
         Personality {
             old_once: fields,
@@ -44,8 +45,8 @@ impl Personality {
         }
     }
 
-    /// The answer to every Set that changes one of these fields shows the old value; the device holds the new one, and
-    /// a Get shows it.
+    /// The answer to every Set that changes one of these fields shows the old value; the device
+    /// holds the new one, and a Get shows it.
     pub const fn shows_old_always(fields: PortFields) -> Personality {
         Personality {
             old_always: fields,

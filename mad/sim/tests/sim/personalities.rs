@@ -335,7 +335,8 @@ fn old_value_is_shown_always_and_dropped_value_is_never_held() {
     assert_eq!(held.hoq_life(), 0);
 }
 
-/// Sends Gets of NodeInfo to a node, all at once. Returns when each answer came in, after the first was sent.
+/// Sends Gets of NodeInfo to a node, all at once. Returns when each answer came in, after the first
+/// was sent.
 fn burst(hand: &mut Hand, hops: &[u8], count: usize) -> Vec<Duration> {
     let start = hand.now;
     for _ in 0..count {

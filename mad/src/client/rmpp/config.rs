@@ -5,7 +5,8 @@ use crate::Time;
 /// How patient RMPP is and how much it holds. [`Default`] says why each value is what it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RmppConfig {
-    /// How long a sender waits for an acknowledgement before it sends again; doubled with every attempt.
+    /// How long a sender waits for an acknowledgement before it sends again; doubled with every
+    /// attempt.
     pub response_timeout: Duration,
     /// What doubling ends at.
     pub timeout_ceiling: Duration,
@@ -43,16 +44,16 @@ impl RmppConfig {
 }
 
 impl Default for RmppConfig {
-    /// * Half a second, doubled up to 2 s, five times: an acknowledgement takes microseconds, or as long as a busy host
-    ///   does not schedule the program; 2 s is what Linux waits, and altogether ten seconds are longer than any pause
-    ///   but a crash.
+    /// * Half a second, doubled up to 2 s, five times: an acknowledgement takes microseconds, or as
+    ///   long as a busy host does not schedule the program; 2 s is what Linux waits, and altogether
+    ///   ten seconds are longer than any pause but a crash.
     /// * 40 s for a whole transfer: after that Linux receivers give up too.
     /// * 10 s of remembering: as long as the other side may go on sending the last segment.
-    /// * Windows of 32 segments: at a round trip of 20 µs that is 300 MB/s, more than anybody makes records in; and
-    ///   6 kB for each transfer.
+    /// * Windows of 32 segments: at a round trip of 20 µs that is 300 MB/s, more than anybody makes
+    ///   records in; and 6 kB for each transfer.
     /// * 64 KiB received: the longest request is a MultiPathRecord with some hundred GIDs, 4 kB.
-    /// * 8192 transfers: with full windows 55 MB. A host runs one or two; 16 for one LID are a machine with many
-    ///   programs that ask at once.
+    /// * 8192 transfers: with full windows 55 MB. A host runs one or two; 16 for one LID are a
+    ///   machine with many programs that ask at once.
     fn default() -> RmppConfig {
         RmppConfig {
             response_timeout: Duration::from_millis(500),

@@ -46,8 +46,9 @@ impl Rmpp {
         }
     }
 
-    /// Takes a message to send. A request (R clear) that is given a time to wait ends in one message or one failure;
-    /// `patience` counts from when the request has arrived. Zero for what has no answer, and for answers.
+    /// Takes a message to send. A request (R clear) that is given a time to wait ends in one
+    /// message or one failure; `patience` counts from when the request has arrived. Zero for what
+    /// has no answer, and for answers.
     ///
     /// # Errors
     /// Nothing was sent; see [`Refused`].
@@ -173,8 +174,9 @@ impl Rmpp {
         None
     }
 
-    /// Whether [`Rmpp::poll_transmit`] will have something without anything else happening, also where it had nothing just
-    /// now: the data of a message is being made. The owner looks at what arrived meanwhile and goes on.
+    /// Whether [`Rmpp::poll_transmit`] will have something without anything else happening, also
+    /// where it had nothing just now: the data of a message is being made. The owner looks at what
+    /// arrived meanwhile and goes on.
     pub fn is_working(&self) -> bool {
         !self.ready.is_empty() || !self.control.is_empty()
     }
@@ -204,9 +206,10 @@ impl Rmpp {
 
     /// Takes a datagram that arrived.
     ///
-    /// A question that comes again while its answer is on its way is dropped. Another question in the same transaction is a
-    /// new one, and nobody waits for the old answer any more: programs that end and start again begin their
-    /// numbers anew. So is the same question, where nothing of the answer was acknowledged for a while.
+    /// A question that comes again while its answer is on its way is dropped. Another question in
+    /// the same transaction is a new one, and nobody waits for the old answer any more: programs
+    /// that end and start again begin their numbers anew. So is the same question, where nothing of
+    /// the answer was acknowledged for a while.
     pub fn handle(&mut self, datagram: &Datagram, now: Time) {
         let segment = Segment::of(&datagram.mad);
         let key = key_of(
@@ -303,7 +306,8 @@ impl Rmpp {
                 reply = transfer.question_ack.as_deref().copied();
             }
             Phase::Sending(_) if is_data => {
-                // The answer begins: the question arrived, whatever became of its last acknowledgement.
+                // The answer begins: the question arrived, whatever became of its last
+                // acknowledgement.
                 let receiver = Receiver::start(Arc::clone(&self.config), segment, 1, now);
                 transfer.phase = Phase::Receiving(Box::new(receiver));
             }
@@ -314,7 +318,8 @@ impl Rmpp {
                 transfer.phase = Phase::Receiving(Box::new(receiver));
             }
             Phase::Awaiting { turn, .. } => match kind {
-                // The last acknowledgement of the question again: what turned the transfer was lost.
+                // The last acknowledgement of the question again: what turned the transfer was
+                // lost.
                 RmppType::Ack => reply = turn.as_deref().copied(),
                 RmppType::Stop => self.fail(key, Failure::Stopped),
                 RmppType::Abort => self.fail(key, Failure::Aborted(segment.rmpp.status())),

@@ -9,11 +9,12 @@ use crate::transport::SA_DATA_LEN;
 use crate::wire::MadBytes;
 use crate::wire::rmpp::{RmppStatus, RmppType};
 
-/// The receiving side of one transfer (IBA 13.6.6.3): puts segments together in their order and acknowledges every half
-/// window.
+/// The receiving side of one transfer (IBA 13.6.6.3): puts segments together in their order and
+/// acknowledges every half window.
 ///
-/// A segment that comes too early is not kept: on one path packets do not overtake each other, so that a gap is a loss,
-/// and acknowledgements that say the same again make the sender begin again at the gap.
+/// A segment that comes too early is not kept: on one path packets do not overtake each other, so
+/// that a gap is a loss, and acknowledgements that say the same again make the sender begin again
+/// at the gap.
 pub(super) struct Receiver {
     config: Arc<RmppConfig>,
     /// Of the message: those of its first segment.
@@ -34,8 +35,8 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// The receiver of a message whose first segment arrived. `open` is how many segments the sender may send without an
-    /// acknowledgement.
+    /// The receiver of a message whose first segment arrived. `open` is how many segments the
+    /// sender may send without an acknowledgement.
     pub(super) fn start(
         config: Arc<RmppConfig>,
         first: &Segment,
@@ -66,12 +67,14 @@ impl Receiver {
         self.outcome
     }
 
-    /// The next packet to send: ACK, STOP or ABORT. A later one takes the place of one that was not fetched.
+    /// The next packet to send: ACK, STOP or ABORT. A later one takes the place of one that was not
+    /// fetched.
     pub(super) fn take_control(&mut self) -> Option<MadBytes> {
         self.control.take()
     }
 
-    /// The message, as [`Message`](crate::transport::Message) has it. It is complete when the outcome is `Ok`.
+    /// The message, as [`Message`](crate::transport::Message) has it. It is complete when the
+    /// outcome is `Ok`.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.headers.len() + self.data.len());
         bytes.extend_from_slice(&self.headers);
@@ -107,8 +110,8 @@ impl Receiver {
             return self.violated(RmppStatus::SegmentNumberTooBig);
         }
         if number != self.received + 1 {
-            // An old one: the acknowledgement was lost, or is on its way. One too early: the sender learns of the gap from
-            // acknowledgements that say the same again.
+            // An old one: the acknowledgement was lost, or is on its way. One too early: the sender
+            // learns of the gap from acknowledgements that say the same again.
             return self.acknowledge();
         }
         let payload = segment.rmpp.payload_length();

@@ -7,7 +7,8 @@ pub enum Refused {
     /// There are [`RmppConfig::max_transactions`](super::RmppConfig::max_transactions) transfers.
     #[error("there are too many transfers")]
     Full,
-    /// There are [`RmppConfig::max_per_client`](super::RmppConfig::max_per_client) transfers with this LID.
+    /// There are [`RmppConfig::max_per_client`](super::RmppConfig::max_per_client) transfers with
+    /// this LID.
     #[error("there are too many transfers with this LID")]
     ClientFull,
     /// A message of this transaction is being sent.

@@ -5,7 +5,8 @@ use crate::wire::header::{MadHeader, Method};
 use crate::wire::rmpp::{RMPP_VERSION, RmppFlags, RmppHeader, RmppStatus, RmppType};
 use crate::wire::{MAD_LEN, MadBytes};
 
-/// What PayloadLength counts in every segment besides the data: SM_Key, AttributeOffset and ComponentMask (IBA 13.6.2.1).
+/// What PayloadLength counts in every segment besides the data: SM_Key, AttributeOffset and
+/// ComponentMask (IBA 13.6.2.1).
 pub(super) const CLASS_HEADER_LEN: u32 = 20;
 
 /// The highest PayloadLength of one segment.
@@ -52,7 +53,8 @@ impl Segment {
         segment
     }
 
-    /// An acknowledgement of everything up to `segment_number`, which opens the window up to `new_window_last`.
+    /// An acknowledgement of everything up to `segment_number`, which opens the window up to
+    /// `new_window_last`.
     pub(super) fn ack(headers: &Headers, segment_number: u32, new_window_last: u32) -> Segment {
         let mut segment = Segment::control(headers, RmppType::Ack, RmppStatus::Normal);
         segment
@@ -62,7 +64,8 @@ impl Segment {
         segment
     }
 
-    /// DATA, the `number`th segment of a message that announces `announced` as the PayloadLength of them all.
+    /// DATA, the `number`th segment of a message that announces `announced` as the PayloadLength of
+    /// them all.
     pub(super) fn data(
         headers: &Headers,
         number: u32,
@@ -117,7 +120,8 @@ impl Segment {
         self.rmpp.flags().contains(RmppFlags::LAST)
     }
 
-    /// What is wrong with the packet by itself: its version, type, or a status that does not belong to its type.
+    /// What is wrong with the packet by itself: its version, type, or a status that does not belong
+    /// to its type.
     pub(super) fn fault(&self) -> Option<RmppStatus> {
         if self.rmpp.version() != RMPP_VERSION {
             return Some(RmppStatus::UnsupportedVersion);
@@ -133,7 +137,8 @@ impl Segment {
     }
 }
 
-/// The segments of a message that RMPP carries, as they are sent. None where the headers are not complete.
+/// The segments of a message that RMPP carries, as they are sent. None where the headers are not
+/// complete.
 pub fn segments(message: &[u8]) -> impl Iterator<Item = MadBytes> + '_ {
     let headers = message.first_chunk::<SA_HEADER_LEN>();
     let data = message.get(SA_HEADER_LEN..).unwrap_or_default();

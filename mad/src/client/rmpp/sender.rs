@@ -31,8 +31,9 @@ pub(super) enum Polled {
     Nothing,
 }
 
-/// The sending side of one transfer (IBA 13.6.6.2): cuts a message into segments and sends as many as the receiver's
-/// window allows; sends again from the first unacknowledged one when an acknowledgement is late.
+/// The sending side of one transfer (IBA 13.6.6.2): cuts a message into segments and sends as many
+/// as the receiver's window allows; sends again from the first unacknowledged one when an
+/// acknowledgement is late.
 pub(super) struct Sender {
     config: Arc<RmppConfig>,
     headers: Headers,
@@ -41,7 +42,8 @@ pub(super) struct Sender {
     announced: u32,
     /// Segments from `acked` + 1 on.
     window: VecDeque<Piece>,
-    /// Data of the segments after those. A segment is the last one where nothing follows, so that one more is looked at.
+    /// Data of the segments after those. A segment is the last one where nothing follows, so that
+    /// one more is looked at.
     made: [u8; 2 * SA_DATA_LEN],
     filled: usize,
     /// The source has no more than that.
@@ -64,8 +66,8 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// The sender of a message with these headers and this data, to a receiver that takes `window` segments unasked: 1,
-    /// or what it said when the transfer turned round.
+    /// The sender of a message with these headers and this data, to a receiver that takes `window`
+    /// segments unasked: 1, or what it said when the transfer turned round.
     pub(super) fn new(
         config: Arc<RmppConfig>,
         headers: Headers,
@@ -148,7 +150,8 @@ impl Sender {
         Polled::Segment(segment.mad())
     }
 
-    /// Puts the next segment into the window, after one call of the source. Whether there was enough for it.
+    /// Puts the next segment into the window, after one call of the source. Whether there was
+    /// enough for it.
     fn produce(&mut self) -> bool {
         if !self.ended && self.filled <= SA_DATA_LEN {
             let filled = self.source.fill(&mut self.made[self.filled..]);

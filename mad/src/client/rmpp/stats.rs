@@ -15,6 +15,7 @@ pub struct RmppStats {
     pub repeated: u64,
     /// Questions of many segments that were stopped for want of room.
     pub stopped: u64,
-    /// Packets that were dropped because nobody fetched them; see [`MAX_CONTROL`](super::MAX_CONTROL).
+    /// Packets that were dropped because nobody fetched them; see
+    /// [`MAX_CONTROL`](super::MAX_CONTROL).
     pub dropped: u64,
 }

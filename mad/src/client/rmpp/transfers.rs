@@ -29,7 +29,8 @@ pub(super) enum Phase {
     Awaiting {
         /// Until when.
         until: Time,
-        /// What turned the transfer round, where the request had segments; repeated where it was lost.
+        /// What turned the transfer round, where the request had segments; repeated where it was
+        /// lost.
         turn: Option<Box<MadBytes>>,
     },
 }
@@ -102,7 +103,8 @@ impl Transfers {
         self.by_key.get_mut(key)
     }
 
-    /// Adds a transfer, or replaces it. Room is made by forgetting the oldest that is only remembered.
+    /// Adds a transfer, or replaces it. Room is made by forgetting the oldest that is only
+    /// remembered.
     pub(super) fn insert(
         &mut self,
         key: TransactionKey,

@@ -10,7 +10,8 @@ use crate::transport::{
 use crate::wire::header::{AttrId, MadHeader};
 
 impl Faults {
-    /// Wraps the receiving half of subnet administration. That a request was given up is always told.
+    /// Wraps the receiving half of subnet administration. That a request was given up is always
+    /// told.
     pub fn administration_sink(&self, mut sink: AdministrationSink) -> AdministrationSink {
         let mut half = InboundHalf::new(self);
         let faults = self.clone();

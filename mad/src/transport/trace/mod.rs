@@ -1,8 +1,9 @@
 //! A record of all datagrams, for Wireshark.
 //!
-//! Captures are pcapng with link type ERF (197) and records of type InfiniBand (21), nanosecond times and the direction of
-//! every packet. Wireshark and tshark dissect them down to the fields of attributes, without any preference
-//! set; `infiniband.mad.attributeid == 0x15` filters one attribute. A datagram takes 352 bytes.
+//! Captures are pcapng with link type ERF (197) and records of type InfiniBand (21), nanosecond
+//! times and the direction of every packet. Wireshark and tshark dissect them down to the fields of
+//! attributes, without any preference set; `infiniband.mad.attributeid == 0x15` filters one
+//! attribute. A datagram takes 352 bytes.
 //!
 //! Both halves of a transport are wrapped:
 //!
@@ -40,8 +41,8 @@ use crate::wire::{MAD_LEN, MadBytes};
 
 /// What both halves write to. A clone writes to the same capture.
 ///
-/// A capture that cannot be written must not stop a subnet manager: after the first error nothing more is written, the
-/// error is logged and handed to [`Trace::on_error`].
+/// A capture that cannot be written must not stop a subnet manager: after the first error nothing
+/// more is written, the error is logged and handed to [`Trace::on_error`].
 #[derive(Clone)]
 pub struct Trace {
     shared: Arc<Shared>,
@@ -74,7 +75,8 @@ impl State {
 }
 
 impl Trace {
-    /// Records to `writer`, with times from `clock`, whose origin should be 1970 for them to mean something to people.
+    /// Records to `writer`, with times from `clock`, whose origin should be 1970 for them to mean
+    /// something to people.
     pub fn new(
         writer: PcapngWriter<impl Write + Send + 'static>,
         clock: impl Fn() -> Time + Send + Sync + 'static,
@@ -132,8 +134,8 @@ impl Trace {
 
     /// Wraps the sending half of subnet administration.
     ///
-    /// Where the transport does RMPP, only whole messages are seen here: their segments are recorded one after the other, and
-    /// acknowledgements not at all.
+    /// Where the transport does RMPP, only whole messages are seen here: their segments are
+    /// recorded one after the other, and acknowledgements not at all.
     pub fn administration<P: AdministrationPort>(&self, port: P) -> TracedAdministration<P> {
         TracedAdministration {
             port,
@@ -203,7 +205,8 @@ impl Trace {
     }
 }
 
-/// The sending half of subnet administration, which records what it is given to send, whether it succeeds or not.
+/// The sending half of subnet administration, which records what it is given to send, whether it
+/// succeeds or not.
 pub struct TracedAdministration<P> {
     port: P,
     trace: Trace,

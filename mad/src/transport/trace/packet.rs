@@ -19,7 +19,8 @@ const DETH_LEN: usize = 8;
 const ICRC_LEN: usize = 4;
 const VCRC_LEN: usize = 2;
 
-/// The length of the packet that carries a datagram, from its local route header to its last check sum.
+/// The length of the packet that carries a datagram, from its local route header to its last check
+/// sum.
 pub(super) const PACKET_LEN: usize = LRH_LEN + BTH_LEN + DETH_LEN + MAD_LEN + ICRC_LEN + VCRC_LEN;
 
 /// LNH: a base transport header follows, no global route header.
@@ -31,8 +32,9 @@ const OPCODE_UD_SEND_ONLY: u8 = 0x64;
 /// What the device does not tell.
 const DEFAULT_PKEY: u16 = 0xFFFF;
 
-/// The packet that carries `datagram` on the wire (IBA 5.2, 7.7, 9.2, 9.3), as far as it is known here: the partition key is
-/// the default one, the packet sequence number and both check sums are zero.
+/// The packet that carries `datagram` on the wire (IBA 5.2, 7.7, 9.2, 9.3), as far as it is known
+/// here: the partition key is the default one, the packet sequence number and both check sums are
+/// zero.
 pub(super) fn packet(
     direction: Direction,
     datagram: &Datagram,

@@ -6,8 +6,9 @@ use super::packet::{Direction, PACKET_LEN, packet};
 use crate::Time;
 use crate::transport::Datagram;
 
-/// LINKTYPE_ERF: records of the extensible record format, which have a header each. LINKTYPE_INFINIBAND (247), without
-/// one, would do, but Wireshark (4.0) shows its packets as plain bytes.
+/// LINKTYPE_ERF: records of the extensible record format, which have a header each.
+/// LINKTYPE_INFINIBAND (247), without one, would do, but Wireshark (4.0) shows its packets as plain
+/// bytes.
 const LINKTYPE_ERF: u16 = 197;
 
 const ERF_HEADER_LEN: usize = 16;
@@ -35,8 +36,8 @@ const NANOSECONDS: u8 = 9;
 
 /// Writes datagrams as a pcapng capture of InfiniBand packets, times in nanoseconds.
 ///
-/// Wireshark and tshark show them down to the fields of SMPs. Packet headers are made up from what is known
-/// about the other end; check sums are zero.
+/// Wireshark and tshark show them down to the fields of SMPs. Packet headers are made up from what
+/// is known about the other end; check sums are zero.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
@@ -74,8 +75,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Adds a datagram that passed at `at`; times are shown as since 1970 if that is the clock's origin.
-    /// `local_lid` is the local port's base LID.
+    /// Adds a datagram that passed at `at`; times are shown as since 1970 if that is the clock's
+    /// origin. `local_lid` is the local port's base LID.
     ///
     /// # Errors
     /// Those of the output; the capture ends in part of a packet then.
@@ -157,8 +158,8 @@ impl<W: Write> PcapngWriter<W> {
     }
 }
 
-/// The header before a packet. Its time is 32 bits of seconds and as many of their fractions, and little-endian; the rest
-/// is big-endian.
+/// The header before a packet. Its time is 32 bits of seconds and as many of their fractions, and
+/// little-endian; the rest is big-endian.
 fn erf_header(at: Time) -> [u8; ERF_HEADER_LEN] {
     const NANOS_PER_SECOND: u64 = 1_000_000_000;
     let nanos = at.as_nanos();

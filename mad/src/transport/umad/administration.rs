@@ -19,12 +19,12 @@ pub(super) struct Agent {
     pub(super) shared: Arc<Shared>,
 }
 
-/// The sending half of subnet administration of a [`UmadTransport`](super::UmadTransport): usable from any thread, and
-/// closed while that is.
+/// The sending half of subnet administration of a [`UmadTransport`](super::UmadTransport): usable
+/// from any thread, and closed while that is.
 ///
-/// The kernel does RMPP: messages go and come whole. ibsim stands in for a kernel that does not: of a longer message the
-/// first datagram goes, and of a datagram 224 bytes arrive. Nothing is done about that; tools that ask for no
-/// more than fits into one datagram have their answers.
+/// The kernel does RMPP: messages go and come whole. ibsim stands in for a kernel that does not: of
+/// a longer message the first datagram goes, and of a datagram 224 bytes arrive. Nothing is done
+/// about that; tools that ask for no more than fits into one datagram have their answers.
 pub struct UmadAdministration {
     pub(super) agent: Arc<RwLock<Option<Agent>>>,
     /// The port as it was when this was made.

@@ -59,7 +59,8 @@ const MANAGER: &[AgentSpec] = &[
     },
 ];
 
-/// What asks switches and hosts needs, beside a subnet manager that may have all methods of the port.
+/// What asks switches and hosts needs, beside a subnet manager that may have all methods of the
+/// port.
 const OBSERVER: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
@@ -84,8 +85,9 @@ pub(super) enum Presence {
     Observer,
 }
 
-/// The classes of `ibping` and `ibsysstat`. ibsim's client library crashes the process that one of them asks
-/// unless it registered for the class; a kernel delivers nothing to an agent without methods.
+/// The classes of `ibping` and `ibsysstat`. ibsim's client library crashes the process that one of
+/// them asks unless it registered for the class; a kernel delivers nothing to an agent without
+/// methods.
 const TOOL_CLASSES: [u8; 2] = [0x32, 0x33];
 const TOOL_OUI: [u8; 3] = [0x00, 0x14, 0x05];
 

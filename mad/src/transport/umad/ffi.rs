@@ -1,7 +1,8 @@
 //! libibumad, bound by hand to the dozen functions that are needed, and loaded when first used.
 //!
-//! The only module here with unsafe code; what it exports is safe. Every call goes through the library to `open`,
-//! `read`, `write`, `ioctl` and `poll` of the C library, which a simulator may have put its own in front of.
+//! The only module here with unsafe code; what it exports is safe. Every call goes through the
+//! library to `open`, `read`, `write`, `ioctl` and `poll` of the C library, which a simulator may
+//! have put its own in front of.
 
 #![allow(unsafe_code)]
 
@@ -145,8 +146,8 @@ pub(super) struct PortAttributes {
     pub(super) link_layer: String,
 }
 
-/// The devices of one port of a multi-plane adapter: one for the subnet management interface (QP 0), one for the general
-/// services interface (QP 1). On other adapters they are the same.
+/// The devices of one port of a multi-plane adapter: one for the subnet management interface (QP
+/// 0), one for the general services interface (QP 1). On other adapters they are the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) smi: (String, PortNum),
@@ -266,12 +267,14 @@ impl Umad {
         let library = unsafe { Library::new(LIBRARY) }?;
         macro_rules! symbol {
             ($name:literal) => {{
-                // SAFETY: the type of the field it is stored in is the one that infiniband/umad.h declares, with
-                // structures no shorter than declared there; the library outlives the pointer in `Umad`.
+                // SAFETY: the type of the field it is stored in is the one that infiniband/umad.h
+                // declares, with structures no shorter than declared there; the library outlives
+                // the pointer in `Umad`.
                 *unsafe { library.get($name) }?
             }};
         }
-        // SAFETY: as above; the structure is no shorter than declared, and an additional last argument harms no earlier version.
+        // SAFETY: as above; the structure is no shorter than declared, and an additional last
+        // argument harms no earlier version.
         let get_pair = unsafe { library.get(b"umad_get_smi_gsi_pair_by_ca_name\0") };
         let functions = Functions {
             get_cas_names: symbol!(b"umad_get_cas_names\0"),
@@ -302,7 +305,8 @@ impl Umad {
         })
     }
 
-    /// The names of the channel adapters. One of them may be a guess of the library's that cannot be opened.
+    /// The names of the channel adapters. One of them may be a guess of the library's that cannot
+    /// be opened.
     pub(super) fn ca_names(&self) -> Vec<String> {
         let mut names = [[0; NAME_LEN]; MAX_DEVICES];
         // SAFETY: there is room for as many names as the second argument says.
@@ -366,7 +370,8 @@ impl Umad {
         })
     }
 
-    /// Whether the port has IsSMDisabled (CapabilityMask bit 10): its QP 0 is behind another device.
+    /// Whether the port has IsSMDisabled (CapabilityMask bit 10): its QP 0 is behind another
+    /// device.
     pub(super) fn is_smi_disabled(&self, ca: &str, port: PortNum) -> io::Result<bool> {
         self.read_port(ca, port, |raw| {
             let mask = CapabilityMask(u32::from_be(raw.capmask_be));
@@ -392,7 +397,8 @@ impl Umad {
     pub(super) fn open_is_sm(&self, ca: &str, port: PortNum) -> io::Result<IsSm> {
         let name = c_name(ca)?;
         let mut path = [0; PATH_LEN];
-        // SAFETY: the name is terminated; there is room for as many bytes as the last argument says.
+        // SAFETY: the name is terminated; there is room for as many bytes as the last argument
+        // says.
         let result = unsafe {
             (self.functions.get_issm_path)(
                 name.as_ptr(),
@@ -405,8 +411,8 @@ impl Umad {
             return Err(returned_error(result));
         }
         path[PATH_LEN - 1] = 0;
-        // SAFETY: the path is terminated, and the flags need no mode. Without O_NONBLOCK the call would wait for
-        // another subnet manager to close the file.
+        // SAFETY: the path is terminated, and the flags need no mode. Without O_NONBLOCK the call
+        // would wait for another subnet manager to close the file.
         let file = unsafe {
             libc::open(
                 CStr::from_ptr(path.as_ptr()).as_ptr(),
@@ -427,7 +433,8 @@ impl Umad {
         if id < 0 {
             return Err(returned_error(id));
         }
-        // SAFETY: takes nothing. It depends on what opening negotiated with the kernel, and so comes after it.
+        // SAFETY: takes nothing. It depends on what opening negotiated with the kernel, and so
+        // comes after it.
         let header = unsafe { (self.functions.size)() };
         let port = OpenPort { umad: self, id };
         if header > MAX_HEADER {
@@ -437,7 +444,8 @@ impl Umad {
     }
 }
 
-/// The beginning of a small text file, through the C library's functions, which a simulator may stand in for.
+/// The beginning of a small text file, through the C library's functions, which a simulator may
+/// stand in for.
 pub(super) fn read_file(path: &str) -> io::Result<String> {
     let path = CString::new(path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: the path is terminated, and the flags need no mode.
@@ -494,8 +502,9 @@ pub(super) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Registers for a class: for responses to what is sent with the agent that is returned, and for unsolicited
-    /// datagrams of `methods`. With `rmpp_version` 1 the kernel does RMPP, with 0 nobody does.
+    /// Registers for a class: for responses to what is sent with the agent that is returned, and
+    /// for unsolicited datagrams of `methods`. With `rmpp_version` 1 the kernel does RMPP, with 0
+    /// nobody does.
     pub(super) fn register(
         &self,
         class: u8,
@@ -534,9 +543,9 @@ impl OpenPort {
         u32::try_from(agent).map_err(|_| last_error(libc::EPERM))
     }
 
-    /// Sends a datagram or, with an agent for which the kernel does RMPP, a message of any length, and has the kernel wait
-    /// `timeout_ms` for its response; 0 for not at all. `retries` is how often the kernel sends again what was not
-    /// answered or acknowledged.
+    /// Sends a datagram or, with an agent for which the kernel does RMPP, a message of any length,
+    /// and has the kernel wait `timeout_ms` for its response; 0 for not at all. `retries` is how
+    /// often the kernel sends again what was not answered or acknowledged.
     pub(super) fn send(
         &self,
         agent: u32,
@@ -556,8 +565,9 @@ impl OpenPort {
             long = LongBuffer::zeroed(bytes.len());
             long.as_mut_ptr()
         };
-        // SAFETY: the buffer holds the library's header, whose length was checked when the port was opened, and
-        // `length` bytes behind it; both pointers the library returns are inside. Values are in host order.
+        // SAFETY: the buffer holds the library's header, whose length was checked when the port was
+        // opened, and `length` bytes behind it; both pointers the library returns are inside.
+        // Values are in host order.
         let result = unsafe {
             (functions.set_addr)(
                 umad,
@@ -634,8 +644,8 @@ impl OpenPort {
     /// There is room for [`MAX_HEADER`] and `room` bytes, aligned for the header.
     unsafe fn receive_into(&self, umad: *mut c_void, room: usize) -> Read {
         let mut length = c_int::try_from(room).unwrap_or(c_int::MAX);
-        // SAFETY: the header is no longer than was checked when the port was opened, and there is room for `length`
-        // bytes behind it, as the caller says. Timeout 0: it does not wait.
+        // SAFETY: the header is no longer than was checked when the port was opened, and there is
+        // room for `length` bytes behind it, as the caller says. Timeout 0: it does not wait.
         let result = unsafe { (self.umad.functions.recv)(self.id, umad, &raw mut length, 0) };
         let length = usize::try_from(length).unwrap_or(0);
         if result >= 0 {
@@ -658,12 +668,12 @@ impl OpenPort {
     /// What was read into `umad`.
     ///
     /// # Safety
-    /// The library filled the header in, and `length` bytes behind it or a whole datagram, whichever is more, are
-    /// readable.
+    /// The library filled the header in, and `length` bytes behind it or a whole datagram,
+    /// whichever is more, are readable.
     unsafe fn received(&self, umad: *mut c_void, length: usize) -> Received {
         let functions = &self.umad.functions;
-        // SAFETY: the pointers the library returns are inside the buffer, behind which a datagram that was received short
-        // is followed by zeroes.
+        // SAFETY: the pointers the library returns are inside the buffer, behind which a datagram
+        // that was received short is followed by zeroes.
         let (status, address, mad, rest) = unsafe {
             let mad = (functions.get_mad)(umad);
             let rest = match length.checked_sub(MAD_LEN) {
@@ -703,8 +713,9 @@ impl OpenPort {
         }
     }
 
-    /// Waits until there may be something to receive, `timeout_ms` at most. Whether there is, and whether the device
-    /// still works, [`OpenPort::receive`] tells: a simulator wakes up for nothing and calls it an error.
+    /// Waits until there may be something to receive, `timeout_ms` at most. Whether there is, and
+    /// whether the device still works, [`OpenPort::receive`] tells: a simulator wakes up for
+    /// nothing and calls it an error.
     pub(super) fn wait(&self, timeout_ms: u16) {
         // SAFETY: takes numbers only.
         unsafe { (self.umad.functions.poll)(self.id, c_int::from(timeout_ms)) };

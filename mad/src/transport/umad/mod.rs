@@ -1,14 +1,15 @@
 //! The Linux MAD device, through libibumad.
 //!
-//! The library is loaded when first used, so that a program built with this runs where it is missing, as long
-//! as it opens nothing. One thread waits and reads; the caller's thread writes.
+//! The library is loaded when first used, so that a program built with this runs where it is
+//! missing, as long as it opens nothing. One thread waits and reads; the caller's thread writes.
 //!
 //! # When the device vanishes
 //!
-//! A link that goes down leaves the port open: it is an event, and so is its coming back. When reading fails because the
-//! adapter was removed, or its driver reset, the thread reports [`PortEvent::Gone`](super::PortEvent::Gone) and ends;
-//! from then on sending fails with [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], as often and as
-//! seldom as its own clock tells it to, until that succeeds.
+//! A link that goes down leaves the port open: it is an event, and so is its coming back. When
+//! reading fails because the adapter was removed, or its driver reset, the thread reports
+//! [`PortEvent::Gone`](super::PortEvent::Gone) and ends; from then on sending fails with
+//! [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], as often and as seldom as its
+//! own clock tells it to, until that succeeds.
 
 mod administration;
 mod agents;
@@ -103,7 +104,8 @@ pub fn open(selector: &UmadSelector, sinks: impl Into<Sinks>) -> Result<UmadTran
     open_as(selector, Presence::Manager, sinks.into())
 }
 
-/// As [`open`], to ask only: responses are delivered and nothing else, so that a subnet manager can run on the same port.
+/// As [`open`], to ask only: responses are delivered and nothing else, so that a subnet manager can
+/// run on the same port.
 ///
 /// # Errors
 /// As [`open`].
@@ -145,7 +147,8 @@ struct Ready {
     agents: Agents,
 }
 
-/// Opens the first of `candidates` that can be opened and registered on: another process may have the classes of a port.
+/// Opens the first of `candidates` that can be opened and registered on: another process may have
+/// the classes of a port.
 fn first_that_registers(
     umad: &'static Umad,
     candidates: Vec<LocalPort>,
@@ -290,8 +293,9 @@ impl UmadTransport {
 
     /// Opens the port again, wherever the same port GUID now is; IsSM is set again if it was.
     ///
-    /// It may be called in any state, but not while the sink waits for the caller: it waits for the receive thread.
-    /// What was sent before and not answered is lost without notice; the caller's own timeouts tell.
+    /// It may be called in any state, but not while the sink waits for the caller: it waits for the
+    /// receive thread. What was sent before and not answered is lost without notice; the caller's
+    /// own timeouts tell.
     ///
     /// # Errors
     /// See [`UmadError`]; the transport is then closed, and another attempt may be made.

@@ -12,8 +12,8 @@ use crate::wire::attr::PortState;
 pub struct UmadSelector {
     /// The name of the channel adapter; the first with a suitable port when absent.
     pub ca: Option<String>,
-    /// The number of the port. When absent, the first Active one, or else the first whose link is up, or else, on an adapter
-    /// given by name, the first.
+    /// The number of the port. When absent, the first Active one, or else the first whose link is
+    /// up, or else, on an adapter given by name, the first.
     pub port: Option<PortNum>,
 }
 
@@ -63,8 +63,9 @@ pub(super) fn local_port(
     }
 }
 
-/// The InfiniBand ports of this host, adapters in the library's order, ports in ascending order. What cannot be
-/// asked is left out with a warning: the library may name an adapter that is not there.
+/// The InfiniBand ports of this host, adapters in the library's order, ports in ascending order.
+/// What cannot be asked is left out with a warning: the library may name an adapter that is not
+/// there.
 pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
     let mut ports = Vec::new();
     for name in umad.ca_names() {
@@ -90,7 +91,8 @@ pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
     ports
 }
 
-/// Whether subnet management packets can leave through the port: by itself, or through the device that it is paired with.
+/// Whether subnet management packets can leave through the port: by itself, or through the device
+/// that it is paired with.
 fn has_smi(umad: &Umad, ca: &str, port: PortNum) -> bool {
     let disabled = umad.is_smi_disabled(ca, port).unwrap_or(false);
     if disabled && umad.pair(ca, port).is_none() {

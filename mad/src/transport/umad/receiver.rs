@@ -20,7 +20,8 @@ const WAIT_MS: u16 = 50;
 /// Read errors in a row after which the device is gone, unless the first one says so.
 const READ_FAILURES_TOLERATED: u32 = 8;
 
-/// Datagrams in a row that the device did not take, after which it is gone: more than fail while a driver is busy.
+/// Datagrams in a row that the device did not take, after which it is gone: more than fail while a
+/// driver is busy.
 const SEND_FAILURES_TOLERATED: u32 = 16;
 
 /// The open ports of one device, or of the two that a port of a multi-plane adapter has.
@@ -166,7 +167,8 @@ fn take_state(
 }
 
 impl Received {
-    /// Whether it arrived and is subnet administration's, where the kernel makes messages of datagrams.
+    /// Whether it arrived and is subnet administration's, where the kernel makes messages of
+    /// datagrams.
     fn is_message(&self) -> bool {
         self.status == 0
             && MadHeader::of(&self.datagram.mad).class() == Class::SUBNET_ADMINISTRATION
@@ -190,7 +192,8 @@ fn classify(received: &Received) -> Option<Inbound> {
     if received.status == 0 {
         return Some(Inbound::Mad(received.datagram));
     }
-    // What was sent comes back. Only requests wait for something; the identifier of anything else is another's.
+    // What was sent comes back. Only requests wait for something; the identifier of anything else
+    // is another's.
     let header = MadHeader::of(&received.datagram.mad);
     let method = header.method();
     if method.is_response() || method == Method::TRAP_REPRESS {

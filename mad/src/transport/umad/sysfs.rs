@@ -13,8 +13,8 @@ use super::ffi::{self, PortAttributes};
 /// Where the kernel has channel adapters.
 const ROOT: &str = "/sys/class/infiniband";
 
-/// How often the files are read. Hardware tells the device at once (feature `verbs`); this is for where that is not built
-/// in, and costs five small files.
+/// How often the files are read. Hardware tells the device at once (feature `verbs`); this is for
+/// where that is not built in, and costs five small files.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often in a row the files cannot be read before the device counts as gone.
@@ -80,7 +80,8 @@ fn parse(text: &str) -> Option<u32> {
     }
 }
 
-/// Reads the files of a port again and again, on a thread of its own: a driver in trouble may hold up whoever reads them.
+/// Reads the files of a port again and again, on a thread of its own: a driver in trouble may hold
+/// up whoever reads them.
 #[derive(Debug)]
 pub(super) struct PortWatch {
     readings: Receiver<Reading>,

@@ -1,4 +1,5 @@
-//! libibverbs, by way of rdma-sys. The only module of this feature with unsafe code; what it exports is safe.
+//! libibverbs, by way of rdma-sys. The only module of this feature with unsafe code; what it
+//! exports is safe.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +14,8 @@ use super::{Device, DevicePort};
 use crate::ids::Gid;
 use crate::wire::attr::PortState;
 
-/// IBV_LINK_LAYER_ETHERNET; the others are InfiniBand and "unspecified", which is what InfiniBand drivers say.
+/// IBV_LINK_LAYER_ETHERNET; the others are InfiniBand and "unspecified", which is what InfiniBand
+/// drivers say.
 const LINK_LAYER_ETHERNET: u8 = 2;
 
 /// The devices of this host, listed once.
@@ -193,8 +195,9 @@ impl Context {
                 error => Err(error),
             };
         }
-        // SAFETY: a newer kernel may give numbers that the enumeration in rdma-sys lacks, so the field is never read
-        // as one; an integer can have any value. The union holds a pointer or a number; both have the bytes of a number.
+        // SAFETY: a newer kernel may give numbers that the enumeration in rdma-sys lacks, so the
+        // field is never read as one; an integer can have any value. The union holds a pointer or a
+        // number; both have the bytes of a number.
         let read = unsafe {
             let number = addr_of!((*event.as_ptr()).event_type).cast::<u32>().read();
             let port = addr_of!((*event.as_ptr()).element).cast::<c_int>().read();

@@ -1,9 +1,10 @@
 //! The local adapter's own view of its ports, through libibverbs (feature `verbs`).
 //!
-//! The MAD device says nothing of the port's fate but what its owner finds out by looking once a second. The adapter
-//! tells at once when its port goes down, when its LID, its subnet manager's LID or its P_Key table changes, and
-//! when clients are to register again. One thing it does not tell: that a link came up to Init, for only
-//! Active counts as up here. Both sources together are what a subnet manager wants; an event from both is harmless.
+//! The MAD device says nothing of the port's fate but what its owner finds out by looking once a
+//! second. The adapter tells at once when its port goes down, when its LID, its subnet manager's
+//! LID or its P_Key table changes, and when clients are to register again. One thing it does not
+//! tell: that a link came up to Init, for only Active counts as up here. Both sources together are
+//! what a subnet manager wants; an event from both is harmless.
 
 mod ffi;
 
@@ -90,8 +91,8 @@ pub fn list_devices() -> Result<Vec<Device>, VerbsError> {
     ffi::devices().map_err(VerbsError::List)
 }
 
-/// Delivers [`Inbound::Port`] to `sink` for what happens to `port` of the device `ca`, until the value that is returned is
-/// dropped.
+/// Delivers [`Inbound::Port`] to `sink` for what happens to `port` of the device `ca`, until the
+/// value that is returned is dropped.
 ///
 /// After [`PortEvent::Gone`] nothing more comes.
 ///

@@ -3,7 +3,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::attribute;
 use crate::wire::bits::bits;
 
-/// ARInfo, attribute 0xFF20 of NVIDIA switches: whether a switch forwards by more than its LinearForwardingTable.
+/// ARInfo, attribute 0xFF20 of NVIDIA switches: whether a switch forwards by more than its
+/// LinearForwardingTable.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -13,9 +14,10 @@ use crate::wire::bits::bits;
 ///   24  - to byte 63
 /// ```
 ///
-/// E switches adaptive routing on, F fast recovery, T the sending of routing notifications (FRN, ARN), P pFRN, V
-/// hash-based forwarding by VL, W weighted hash-based forwarding, H hash-based forwarding by SL. Capabilities and sizes
-/// lie in the bytes between, which a read-modify-write keeps. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722.
+/// E switches adaptive routing on, F fast recovery, T the sending of routing notifications (FRN,
+/// ARN), P pFRN, V hash-based forwarding by VL, W weighted hash-based forwarding, H hash-based
+/// forwarding by SL. Capabilities and sizes lie in the bytes between, which a read-modify-write
+/// keeps. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ArInfo {
@@ -31,7 +33,8 @@ attribute!(ArInfo, AR_INFO, "ARInfo");
 bits! { ArInfo {
     /// E: the switch chooses among the ports of a group, rather than by its LinearForwardingTable.
     enabled, set_enabled: bool = adaptive[0, 0];
-    /// A switch whose port for a LID is down uses another port of the group, with or without [`Self::enabled`].
+    /// A switch whose port for a LID is down uses another port of the group, with or without
+    /// [`Self::enabled`].
     fast_recovery_enabled, set_fast_recovery_enabled: bool = adaptive[4, 4];
     /// The switch tells its neighbours of ports that it lost.
     rn_transmit_enabled, set_rn_transmit_enabled: bool = adaptive[5, 5];
@@ -46,7 +49,8 @@ bits! { ArInfo {
 } }
 
 impl ArInfo {
-    /// The attribute modifier of the settings in force; other modifiers ask what others would allow.
+    /// The attribute modifier of the settings in force; other modifiers ask what others would
+    /// allow.
     pub const MODIFIER: u32 = 0;
 
     /// Whether packets may leave by ports that the LinearForwardingTable does not name.

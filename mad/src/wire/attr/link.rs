@@ -41,8 +41,9 @@ impl LinkWidth {
 }
 
 bit_mask! {
-    /// Link speeds of the original four bits as a set; LinkSpeedActive has one bit, or none on an extended speed.
-    /// In LinkSpeedEnabled 0 changes nothing and [`LinkSpeed::ALL_SUPPORTED`] enables what is supported.
+    /// Link speeds of the original four bits as a set; LinkSpeedActive has one bit, or none on an
+    /// extended speed. In LinkSpeedEnabled 0 changes nothing and [`LinkSpeed::ALL_SUPPORTED`]
+    /// enables what is supported.
     LinkSpeed(u8) {
         /// 2.5 Gb/s a lane.
         SDR = 0x1 "SDR",
@@ -81,15 +82,17 @@ impl LinkSpeedExt {
 
 bit_mask! {
     /// The second set of extended link speeds; meaningful where
-    /// [`CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED`](super::CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED) is set.
+    /// [`CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED`](super::CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED)
+    /// is set.
     LinkSpeedExt2(u8) {
         /// 212.5 Gb/s a lane.
         XDR = 0x1 "XDR",
     }
 }
 
-/// The speed of an active link from PortInfo's three fields. A later extension takes precedence, for the fields
-/// before it are then zero. `None` when the highest one that is set has a value without a name, or none is set.
+/// The speed of an active link from PortInfo's three fields. A later extension takes precedence,
+/// for the fields before it are then zero. `None` when the highest one that is set has a value
+/// without a name, or none is set.
 pub(super) const fn active_speed(
     base: LinkSpeed,
     ext: LinkSpeedExt,

@@ -1,8 +1,8 @@
 //! The attributes of subnet management, one file each (IBA 14.2.5).
 //!
-//! All of them are views of the 64 data bytes of an [`Smp`](super::smp::Smp); see the [contract](super) of the
-//! whole module. `Default` is all zeroes. The diagrams number bits 7 to 0 in each byte, most significant first;
-//! `-` is reserved.
+//! All of them are views of the 64 data bytes of an [`Smp`](super::smp::Smp); see the
+//! [contract](super) of the whole module. `Default` is all zeroes. The diagrams number bits 7 to 0
+//! in each byte, most significant first; `-` is reserved.
 
 mod ar_info;
 mod capability;

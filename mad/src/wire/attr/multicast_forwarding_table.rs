@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 
-/// One block of a MulticastForwardingTable (IBA 14.2.5.12): for 32 consecutive multicast LIDs, which of 16 consecutive
-/// ports pass packets on.
+/// One block of a MulticastForwardingTable (IBA 14.2.5.12): for 32 consecutive multicast LIDs,
+/// which of 16 consecutive ports pass packets on.
 ///
 /// ```text
 /// byte 2 × i .. 2 × i + 1  PortMask of LID 0xC000 + 32 × block + i; bit p is port 16 × position + p
@@ -34,8 +34,8 @@ impl MulticastForwardingTable {
 
     const POSITION_SHIFT: u32 = 28;
 
-    /// The attribute modifier for `block`, 0 to [`Self::BLOCKS`] - 1, and `position`, 0 to [`Self::POSITIONS`] - 1.
-    /// Bits beyond those ranges are dropped.
+    /// The attribute modifier for `block`, 0 to [`Self::BLOCKS`] - 1, and `position`, 0 to
+    /// [`Self::POSITIONS`] - 1. Bits beyond those ranges are dropped.
     pub const fn modifier(block: u16, position: u8) -> u32 {
         (position as u32) << Self::POSITION_SHIFT | (block & (Self::BLOCKS - 1)) as u32
     }
@@ -50,7 +50,8 @@ impl MulticastForwardingTable {
         (modifier >> Self::POSITION_SHIFT) as u8
     }
 
-    /// The block that holds the entry of `lid`, and its index there; `None` for a LID that is not multicast.
+    /// The block that holds the entry of `lid`, and its index there; `None` for a LID that is not
+    /// multicast.
     pub const fn block_and_index_of(lid: Lid) -> Option<(u16, usize)> {
         if !lid.is_multicast() {
             return None;

@@ -27,7 +27,8 @@ code_enum! {
     }
 }
 
-/// What kind of node a generic notice comes from (IBA 13.4.8.2); 24 bits. Values without a name are kept.
+/// What kind of node a generic notice comes from (IBA 13.4.8.2); 24 bits. Values without a name are
+/// kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ProducerType(pub u32);
 
@@ -109,8 +110,8 @@ impl fmt::Debug for Trap {
 
 newtype_fields!(ProducerType: u32, Trap: u16);
 
-/// Notice (IBA 13.4.8.2): what a Trap, a Report and their answers carry. In the 64 data bytes of an SMP there is no
-/// room for the IssuerGID, which follows in subnet administration.
+/// Notice (IBA 13.4.8.2): what a Trap, a Report and their answers carry. In the 64 data bytes of an
+/// SMP there is no room for the IssuerGID, which follows in subnet administration.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0

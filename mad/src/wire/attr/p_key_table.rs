@@ -68,8 +68,8 @@ impl PKeyTable {
     /// The number of entries in a block.
     pub const ENTRIES: usize = 32;
 
-    /// The attribute modifier for `block` of `port`: an external port of a switch, or 0 for switch port 0 and for
-    /// the port of a CA or router that receives the request.
+    /// The attribute modifier for `block` of `port`: an external port of a switch, or 0 for switch
+    /// port 0 and for the port of a CA or router that receives the request.
     pub const fn modifier(port: PortNum, block: u16) -> u32 {
         (port.0 as u32) << 16 | block as u32
     }

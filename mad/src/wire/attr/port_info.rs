@@ -138,11 +138,13 @@ impl VlCap {
 ///   60  CapabilityMask2                   | ExtAct| ExtSup  | - - - | ExtEn
 /// ```
 ///
-/// I is PartitionEnforcementInbound, O PartitionEnforcementOutbound, R FilterRawInbound, S FilterRawOutbound, C
-/// ClientReregister, Mc MulticastPKeyTrapSuppressionEnabled, and A2, S2 and E2 are LinkSpeedExtActive2, -Supported2 and
-/// -Enabled2, which carry XDR in a byte that was reserved before.
+/// I is PartitionEnforcementInbound, O PartitionEnforcementOutbound, R FilterRawInbound, S
+/// FilterRawOutbound, C ClientReregister, Mc MulticastPKeyTrapSuppressionEnabled, and A2, S2 and E2
+/// are LinkSpeedExtActive2, -Supported2 and -Enabled2, which carry XDR in a byte that was reserved
+/// before.
 ///
-/// On a switch's external ports only the fields of the link count; addresses, keys and masks are those of port 0.
+/// On a switch's external ports only the fields of the link count; addresses, keys and masks are
+/// those of port 0.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PortInfo {
@@ -220,7 +222,8 @@ bits! { PortInfo {
     m_key_protect_bits, set_m_key_protect_bits: u8 = protect_bits_and_lmc[7, 6];
     /// The LID mask control.
     lmc, set_lmc: Lmc = protect_bits_and_lmc[2, 0];
-    /// The original speed that the link has trained to; no bit when it is an extended one. Read only.
+    /// The original speed that the link has trained to; no bit when it is an extended one. Read
+    /// only.
     link_speed_active, set_link_speed_active: LinkSpeed = speed_active_and_enabled[7, 4];
     /// The original speeds that the link may train to.
     link_speed_enabled, set_link_speed_enabled: LinkSpeed = speed_active_and_enabled[3, 0];
@@ -232,7 +235,8 @@ bits! { PortInfo {
     vl_cap, set_vl_cap: VlCap = vl_cap_and_init_type[7, 4];
     /// What the port asks to be initialised, 4 bits (IBA 14.2.5.6). Read only.
     init_type, set_init_type: u8 = vl_cap_and_init_type[3, 0];
-    /// How many blocks of 4 KiB of high priority may go out before one of low priority; 255 for no limit.
+    /// How many blocks of 4 KiB of high priority may go out before one of low priority; 255 for no
+    /// limit.
     vl_high_limit, set_vl_high_limit: u8 = vl_high_limit;
     /// The number of entries in the high-priority arbitration table, 0 to 64. Read only.
     vl_arbitration_high_cap, set_vl_arbitration_high_cap: u8 = vl_arbitration_high_cap;
@@ -244,7 +248,8 @@ bits! { PortInfo {
     mtu_cap, set_mtu_cap: Mtu = init_type_reply_and_mtu_cap[3, 0];
     /// How many packets in a row a VL drops before it is stalled; 0 to 7.
     vl_stall_count, set_vl_stall_count: u8 = vl_stall_and_hoq_life[7, 5];
-    /// How long a packet may wait at the head of a queue: 4.096 µs × 2^value, above 19 for ever; 0 to 31.
+    /// How long a packet may wait at the head of a queue: 4.096 µs × 2^value, above 19 for ever; 0
+    /// to 31.
     hoq_life, set_hoq_life: u8 = vl_stall_and_hoq_life[4, 0];
     /// The virtual lanes in use.
     operational_vls, set_operational_vls: VlCap = operational_vls_and_filters[7, 4];
@@ -288,7 +293,8 @@ bits! { PortInfo {
     link_round_trip_latency, set_link_round_trip_latency: u32 = ext2_and_latency[23, 0];
     /// What else the port can do. Read only.
     capability_mask2, set_capability_mask2: CapabilityMask2 = capability_mask2;
-    /// The extended speed that the link has trained to; no bit when it is an original one. Read only.
+    /// The extended speed that the link has trained to; no bit when it is an original one. Read
+    /// only.
     link_speed_ext_active, set_link_speed_ext_active: LinkSpeedExt = ext_active_and_supported[7, 4];
     /// The extended speeds that the port can train to. Read only.
     link_speed_ext_supported, set_link_speed_ext_supported: LinkSpeedExt = ext_active_and_supported[3, 0];
@@ -297,11 +303,12 @@ bits! { PortInfo {
 } }
 
 impl PortInfo {
-    /// Bit 31 of the modifier: the sender knows extended speeds, so that LinkSpeedExtEnabled counts.
+    /// Bit 31 of the modifier: the sender knows extended speeds, so that LinkSpeedExtEnabled
+    /// counts.
     const EXTENDED_SPEEDS: u32 = 1 << 31;
 
-    /// The attribute modifier for `port` of a switch, or of a CA or router, where 0 means the port that receives
-    /// the request. `extended_speeds` says that the sender knows them.
+    /// The attribute modifier for `port` of a switch, or of a CA or router, where 0 means the port
+    /// that receives the request. `extended_speeds` says that the sender knows them.
     pub const fn modifier(port: PortNum, extended_speeds: bool) -> u32 {
         let flag = if extended_speeds {
             Self::EXTENDED_SPEEDS
@@ -321,11 +328,11 @@ impl PortInfo {
         modifier & Self::EXTENDED_SPEEDS != 0
     }
 
-    /// The speed that the link has trained to, from whichever field states it; `None` when none does, as on a link
-    /// that is down, or with a value that has no name.
+    /// The speed that the link has trained to, from whichever field states it; `None` when none
+    /// does, as on a link that is down, or with a value that has no name.
     ///
-    /// The capability masks are not consulted: those of a switch's external ports are not filled in, and a port that
-    /// lacks an extension has zeroes there. FDR10 reads as QDR; see
+    /// The capability masks are not consulted: those of a switch's external ports are not filled
+    /// in, and a port that lacks an extension has zeroes there. FDR10 reads as QDR; see
     /// [`MlnxExtPortInfo::refine`](super::MlnxExtPortInfo::refine).
     pub fn effective_speed(&self) -> Option<Speed> {
         active_speed(

@@ -3,7 +3,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 
-/// SLtoVLMappingTable (IBA 14.2.5.8): the virtual lane on which packets of each service level leave. VL 15 drops them.
+/// SLtoVLMappingTable (IBA 14.2.5.8): the virtual lane on which packets of each service level
+/// leave. VL 15 drops them.
 ///
 /// ```text
 /// byte  7 6 5 4 | 3 2 1 0
@@ -31,7 +32,8 @@ impl SlToVlMapping {
     const ALL_OUTPUTS: u32 = 1 << 16;
     const ALL_INPUTS: u32 = 1 << 17;
 
-    /// The attribute modifier for packets from `input` to `output`, both of one switch. 0 for CAs and routers.
+    /// The attribute modifier for packets from `input` to `output`, both of one switch. 0 for CAs
+    /// and routers.
     pub const fn modifier(input: PortNum, output: PortNum) -> u32 {
         (input.0 as u32) << 8 | output.0 as u32
     }
@@ -43,7 +45,8 @@ impl SlToVlMapping {
         Self::ALL_INPUTS | Self::ALL_OUTPUTS
     }
 
-    /// The attribute modifier that sets one table from every input to `output`, under the same condition.
+    /// The attribute modifier that sets one table from every input to `output`, under the same
+    /// condition.
     pub const fn modifier_all_inputs(output: PortNum) -> u32 {
         Self::ALL_INPUTS | output.0 as u32
     }

@@ -22,7 +22,8 @@ code_enum! {
     }
 }
 
-/// The attribute modifier of SMInfo: in a Set, what one manager tells another (IBA 14.4.1). Values without a name are kept.
+/// The attribute modifier of SMInfo: in a Set, what one manager tells another (IBA 14.4.1). Values
+/// without a name are kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SmControl(pub u32);
 

@@ -17,8 +17,8 @@ use crate::wire::bits::bits;
 ///   20  - to byte 63
 /// ```
 ///
-/// P is PortStateChange, Opt OptimizedSLtoVLMappingProgramming, I InboundEnforcementCap, O OutboundEnforcementCap,
-/// R FilterRawInboundCap, S FilterRawOutboundCap and E EnhancedPort0.
+/// P is PortStateChange, Opt OptimizedSLtoVLMappingProgramming, I InboundEnforcementCap, O
+/// OutboundEnforcementCap, R FilterRawInboundCap, S FilterRawOutboundCap and E EnhancedPort0.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SwitchInfo {
@@ -55,17 +55,20 @@ bits! { SwitchInfo {
     default_multicast_primary_port, set_default_multicast_primary_port: PortNum = default_multicast_primary_port;
     /// Where multicast packets without an entry go that came in by the primary port.
     default_multicast_not_primary_port, set_default_multicast_not_primary_port: PortNum = default_multicast_not_primary_port;
-    /// LifeTimeValue: packets are dropped that have been in the switch for more than 4.096 µs × 2^value;
-    /// above 19 they never are. 0 to 31.
+    /// LifeTimeValue: packets are dropped that have been in the switch for more than 4.096 µs ×
+    /// 2^value; above 19 they never are. 0 to 31.
     life_time_value, set_life_time_value: u8 = life_time_and_flags[7, 3];
     /// Whether some port's state has changed since this was last cleared; writing 1 clears it.
     port_state_change, set_port_state_change: bool = life_time_and_flags[2, 2];
-    /// OptimizedSLtoVLMappingProgramming: nonzero where one SLtoVLMappingTable can be set for many ports at once;
-    /// see [`SlToVlMapping::modifier_all_ports`](super::SlToVlMapping::modifier_all_ports). 0 to 3. Read only.
+    /// OptimizedSLtoVLMappingProgramming: nonzero where one SLtoVLMappingTable can be set for many
+    /// ports at once; see
+    /// [`SlToVlMapping::modifier_all_ports`](super::SlToVlMapping::modifier_all_ports). 0 to 3.
+    /// Read only.
     optimized_sl_to_vl_mapping_programming, set_optimized_sl_to_vl_mapping_programming: u8 = life_time_and_flags[1, 0];
     /// The number of LIDs that a random forwarding table entry can cover at a port. Read only.
     lids_per_port, set_lids_per_port: u16 = lids_per_port;
-    /// The number of P_KeyTable entries of each external port; 0 where partitions are not enforced. Read only.
+    /// The number of P_KeyTable entries of each external port; 0 where partitions are not enforced.
+    /// Read only.
     partition_enforcement_cap, set_partition_enforcement_cap: u16 = partition_enforcement_cap;
     /// Whether partitions can be enforced on packets that come in. Read only.
     inbound_enforcement_cap, set_inbound_enforcement_cap: bool = flags[7, 7];
@@ -77,8 +80,9 @@ bits! { SwitchInfo {
     filter_raw_outbound_cap, set_filter_raw_outbound_cap: bool = flags[4, 4];
     /// Whether port 0 is an enhanced one, which does all that a CA port does. Read only.
     enhanced_port0, set_enhanced_port0: bool = flags[3, 3];
-    /// The highest multicast LID whose forwarding entry counts; 0 for all the table, 0xBFFF for none of it. Heeded where
-    /// [`CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED`](super::CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED) is
-    /// set on port 0.
+    /// The highest multicast LID whose forwarding entry counts; 0 for all the table, 0xBFFF for
+    /// none of it. Heeded where
+    /// [`CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED`](super::CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED)
+    /// is set on port 0.
     multicast_fdb_top, set_multicast_fdb_top: Lid = multicast_fdb_top;
 } }

@@ -86,7 +86,8 @@ impl VlArbitration {
     /// The number of entries in a block.
     pub const ENTRIES: usize = 32;
 
-    /// The attribute modifier for `block` of `port`; 0 is the port of a CA or router that receives the request.
+    /// The attribute modifier for `block` of `port`; 0 is the port of a CA or router that receives
+    /// the request.
     pub const fn modifier(port: PortNum, block: VlArbitrationBlock) -> u32 {
         (block as u32) << 16 | port.0 as u32
     }

@@ -1,7 +1,8 @@
 //! Where each field lies, as data: name, bit offset, width.
 //!
-//! The tables are written from the figures of the specification, apart from the views in [`attr`](super::attr) and
-//! in another form, so that each checks the other. They drive [`dissect`](super::dissect).
+//! The tables are written from the figures of the specification, apart from the views in
+//! [`attr`](super::attr) and in another form, so that each checks the other. They drive
+//! [`dissect`](super::dissect).
 
 mod attributes;
 mod details;
@@ -106,7 +107,8 @@ impl FieldSpec {
         })
     }
 
-    /// The field's bytes, for one that is made of whole bytes; those that `data` does not have are left out.
+    /// The field's bytes, for one that is made of whole bytes; those that `data` does not have are
+    /// left out.
     fn slice<'a>(&self, data: &'a [u8]) -> &'a [u8] {
         let start = usize::from(self.offset / 8).min(data.len());
         let end = (start + usize::from(self.width / 8)).min(data.len());
@@ -171,7 +173,8 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// The fields of an attribute in the 64 data bytes of an SMP, in wire order; `None` for one that is not known.
+/// The fields of an attribute in the 64 data bytes of an SMP, in wire order; `None` for one that is
+/// not known.
 pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
     match attribute {
         AttrId::NOTICE => Some(attributes::NOTICE),
@@ -192,7 +195,8 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
     }
 }
 
-/// The layout of a record or of another attribute of subnet administration; `None` for one that is not known.
+/// The layout of a record or of another attribute of subnet administration; `None` for one that is
+/// not known.
 pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
     match attribute.0 {
         0x0001 => Some(&records::CLASS_PORT_INFO),
@@ -219,7 +223,8 @@ pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
     }
 }
 
-/// The fields of a generic trap in the 54 bytes DataDetails of a Notice, in wire order; `None` for one that is not known.
+/// The fields of a generic trap in the 54 bytes DataDetails of a Notice, in wire order; `None` for
+/// one that is not known.
 pub const fn of_trap(trap: Trap) -> Option<&'static [FieldSpec]> {
     match trap.0 {
         64..=67 => Some(details::GID_CHANGE),

@@ -32,8 +32,8 @@ pub const DIRECTED: &[FieldSpec] = &[
     bytes("ReturnPath", 1536, 512),
 ];
 
-/// What classes with multi-packet transactions add (IBA 13.6.2). NewWindowLast of an ACK lies where PayloadLength of DATA
-/// does.
+/// What classes with multi-packet transactions add (IBA 13.6.2). NewWindowLast of an ACK lies where
+/// PayloadLength of DATA does.
 pub const RMPP: &[FieldSpec] = &[
     dec("RMPPVersion", 192, 8),
     named::<RmppType>("RMPPType", 200, 8),

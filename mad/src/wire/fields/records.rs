@@ -1,4 +1,5 @@
-//! The fields of the records of subnet administration (IBA 15.2.5); offsets from the start of the record.
+//! The fields of the records of subnet administration (IBA 15.2.5); offsets from the start of the
+//! record.
 
 use super::attributes as attr;
 use super::{FieldSpec, bytes, dec, gid, hex, named, text};

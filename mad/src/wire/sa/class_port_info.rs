@@ -57,8 +57,8 @@ bit_mask! {
     }
 }
 
-/// ClassPortInfo (IBA 13.4.8.1) as subnet administration uses it: what the administrator can do. The redirection is never
-/// used here, the trap fields by nobody.
+/// ClassPortInfo (IBA 13.4.8.1) as subnet administration uses it: what the administrator can do.
+/// The redirection is never used here, the trap fields by nobody.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0

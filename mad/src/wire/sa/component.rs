@@ -3,8 +3,8 @@ use std::ops::{BitAnd, BitOr};
 
 use crate::wire::bits::newtype_fields;
 
-/// ComponentMask (IBA 15.2.1.4): which components of a record a query means. Bit n stands for the n-th component in the
-/// order of the record's layout, reserved ones counted.
+/// ComponentMask (IBA 15.2.1.4): which components of a record a query means. Bit n stands for the
+/// n-th component in the order of the record's layout, reserved ones counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ComponentMask(pub u64);
 
@@ -86,7 +86,8 @@ pub struct Component {
     pub width: u16,
 }
 
-/// The components of a record: `number CONSTANT = "Name" at offset, width;` in bits, without the reserved ones.
+/// The components of a record: `number CONSTANT = "Name" at offset, width;` in bits, without the
+/// reserved ones.
 macro_rules! components {
     ($record:ident { $($number:literal $constant:ident = $name:literal at $offset:literal, $width:literal;)* }) => {
         impl $record {

@@ -7,7 +7,8 @@ use crate::wire::attr::GuidInfo;
 use crate::wire::bits::bits;
 use crate::wire::sa::ComponentMask;
 
-/// GUIDInfoRecord (IBA 15.2.5.18): a block of a port's GUIDs. In Set and Delete the mask says which of them are meant.
+/// GUIDInfoRecord (IBA 15.2.5.18): a block of a port's GUIDs. In Set and Delete the mask says which
+/// of them are meant.
 ///
 /// ```text
 /// byte  0  LID             | BlockNum | -

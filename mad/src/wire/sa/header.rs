@@ -68,7 +68,8 @@ impl SaHeader {
         header
     }
 
-    /// The header that `message` begins with, and the data behind it; `None` when it is too short for one.
+    /// The header that `message` begins with, and the data behind it; `None` when it is too short
+    /// for one.
     pub fn split(message: &[u8]) -> Option<(&SaHeader, &[u8])> {
         SaHeader::ref_from_prefix(message).ok()
     }
@@ -103,11 +104,13 @@ impl SaHeader {
         &mut self.rmpp
     }
 
-    /// The header of the response to this request: the method's answer with `status`, and nothing of the request's RMPP.
-    /// The SM_Key is not sent back, for the answer may be read by others than the one who knows it.
+    /// The header of the response to this request: the method's answer with `status`, and nothing
+    /// of the request's RMPP. The SM_Key is not sent back, for the answer may be read by others
+    /// than the one who knows it.
     pub fn response(&self, status: Status) -> SaHeader {
         let method = self.mad.method();
-        // TrapRepress, which answers a trap elsewhere, says that one was taken; there are none here.
+        // TrapRepress, which answers a trap elsewhere, says that one was taken; there are none
+        // here.
         let answer = method
             .response()
             .filter(|answer| answer.is_response())

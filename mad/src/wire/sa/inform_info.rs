@@ -45,7 +45,8 @@ bits! { InformInfo {
     is_generic, set_is_generic: u8 = is_generic;
     /// 1 to subscribe, 0 to take it back.
     subscribe, set_subscribe: u8 = subscribe;
-    /// The type of notices, as a [`NoticeType`](crate::wire::attr::NoticeType) has it; [`Self::ALL`] for all.
+    /// The type of notices, as a [`NoticeType`](crate::wire::attr::NoticeType) has it;
+    /// [`Self::ALL`] for all.
     notice_type, set_notice_type: u16 = notice_type;
     /// Of generic notices: the trap; [`Self::ALL`] for all.
     trap_number, set_trap_number: Trap = trap_number;
@@ -57,7 +58,8 @@ bits! { InformInfo {
     resp_time_value, set_resp_time_value: u8 = qpn_and_resp_time[4, 0];
     /// Of generic notices: what they come from; [`Self::ALL_PRODUCERS`] for all.
     producer_type, set_producer_type: ProducerType = producer[23, 0];
-    /// Of a vendor's notices: the vendor, as the IEEE counts; 24 bits. [`Self::ALL_PRODUCERS`] for all.
+    /// Of a vendor's notices: the vendor, as the IEEE counts; 24 bits. [`Self::ALL_PRODUCERS`] for
+    /// all.
     vendor_id, set_vendor_id: u32 = producer[23, 0];
 } }
 

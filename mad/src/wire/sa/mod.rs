@@ -1,8 +1,9 @@
 //! Subnet administration: its datagrams, and its records, one file each (IBA 15.2).
 //!
-//! A message is an [`SaHeader`] and what follows: one record, or as many as RMPP carries. In a table every record begins
-//! at a multiple of 8 bytes, which is why the views here have the padding at their end. A record that comes with a
-//! query is a template, of which the component mask says what counts.
+//! A message is an [`SaHeader`] and what follows: one record, or as many as RMPP carries. In a
+//! table every record begins at a multiple of 8 bytes, which is why the views here have the padding
+//! at their end. A record that comes with a query is a template, of which the component mask says
+//! what counts.
 
 mod class_port_info;
 mod component;
@@ -62,8 +63,8 @@ use super::smp::SMP_DATA_LEN;
 
 /// A view of a record, or of another attribute of the class, as it lies in a message.
 pub trait Record: Copy + Default {
-    /// The identifier that names the record in the header. The numbers are the class's own: 0x0011 is NodeRecord here,
-    /// NodeInfo in subnet management.
+    /// The identifier that names the record in the header. The numbers are the class's own: 0x0011
+    /// is NodeRecord here, NodeInfo in subnet management.
     const ID: AttrId;
     /// The specification's name.
     const NAME: &'static str;

@@ -6,8 +6,9 @@ use crate::ids::Gid;
 use crate::wire::attr::{Mtu, PKey};
 use crate::wire::bits::bits;
 
-/// MultiPathRecord (IBA 15.2.5.20): a question for paths from any of several ports to any of several others. The GIDs
-/// follow this fixed part, those of the sources first; the answer is made of PathRecords.
+/// MultiPathRecord (IBA 15.2.5.20): a question for paths from any of several ports to any of
+/// several others. The GIDs follow this fixed part, those of the sources first; the answer is made
+/// of PathRecords.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -19,8 +20,8 @@ use crate::wire::bits::bits;
 ///   24  SGIDCount + DGIDCount GIDs of 16 bytes
 /// ```
 ///
-/// W is RawTraffic, V Reversible, IS IndependenceSelector, and MS, RS and LS are the selectors of MTU, rate and packet
-/// life time.
+/// W is RawTraffic, V Reversible, IS IndependenceSelector, and MS, RS and LS are the selectors of
+/// MTU, rate and packet life time.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct MultiPathRecord {
@@ -122,8 +123,8 @@ impl MultiPathRecord {
         self
     }
 
-    /// The GIDs of sources and of destinations in `data`, which begins with this record; `None` when it is shorter than
-    /// the counts say.
+    /// The GIDs of sources and of destinations in `data`, which begins with this record; `None`
+    /// when it is shorter than the counts say.
     pub fn gids<'a>(
         &self,
         data: &'a [u8],

@@ -6,7 +6,8 @@ use super::{components, record};
 use crate::wire::attr::MulticastForwardingTable;
 use crate::wire::bits::bits;
 
-/// MulticastForwardingTableRecord (IBA 15.2.5.8): a block of a switch's multicast table, for 16 of its ports.
+/// MulticastForwardingTableRecord (IBA 15.2.5.8): a block of a switch's multicast table, for 16 of
+/// its ports.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0

@@ -20,7 +20,8 @@ use crate::wire::bits::bits;
 ///   56  LS | PktLifeTime| Preference      | - to byte 63
 /// ```
 ///
-/// W is RawTraffic, V Reversible, and MS, RS and LS are the selectors of MTU, rate and packet life time.
+/// W is RawTraffic, V Reversible, and MS, RS and LS are the selectors of MTU, rate and packet life
+/// time.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PathRecord {

@@ -30,7 +30,8 @@ bits! { PortInfoRecord {
     end_port_lid, set_end_port_lid: Lid = end_port_lid;
     /// The number of the port.
     port_num, set_port_num: PortNum = port;
-    /// Options of the query. The top bit asks for extended link speeds and CapabilityMask2 as they are.
+    /// Options of the query. The top bit asks for extended link speeds and CapabilityMask2 as they
+    /// are.
     options, set_options: u8 = options;
 } }
 
@@ -92,8 +93,8 @@ components! { PortInfoRecord {
 } }
 
 impl PortInfoRecord {
-    /// In the attribute modifier of a query: of CapabilityMask and CapabilityMask2, only those bits count that are set in
-    /// the query (IBA 15.4.4).
+    /// In the attribute modifier of a query: of CapabilityMask and CapabilityMask2, only those bits
+    /// count that are set in the query (IBA 15.4.4).
     pub const CAPABILITY_MASK_MATCH: u32 = 1 << 31;
 
     /// In Options: who asks knows extended link speeds.

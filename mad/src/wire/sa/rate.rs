@@ -5,8 +5,8 @@ use rsm_ids::RATES;
 use crate::wire::attr::{LinkRate, Speed};
 use crate::wire::bits::newtype_fields;
 
-/// A rate as paths and groups state it (IBA 15.2.5.16): a code of six bits. Codes are not in the order of the rates;
-/// compare [`Rate::tenth_gbps`].
+/// A rate as paths and groups state it (IBA 15.2.5.16): a code of six bits. Codes are not in the
+/// order of the rates; compare [`Rate::tenth_gbps`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Rate(pub u8);
 
@@ -37,15 +37,16 @@ impl Rate {
         known.map(|&(_, rate)| rate)
     }
 
-    /// The fastest rate with a code that is at most `tenth_gbps` times 100 Mb/s; `None` below the slowest.
+    /// The fastest rate with a code that is at most `tenth_gbps` times 100 Mb/s; `None` below the
+    /// slowest.
     pub fn at_most(tenth_gbps: u32) -> Option<Rate> {
         let fitting = |&&(_, rate): &&(u8, u16)| u32::from(rate) <= tenth_gbps;
         let (code, _) = RATES.iter().rev().find(fitting)?;
         Some(Rate(*code))
     }
 
-    /// The rate of a link, as its ports state width and speed. FDR10 counts as QDR, and what is beyond the fastest code
-    /// as that.
+    /// The rate of a link, as its ports state width and speed. FDR10 counts as QDR, and what is
+    /// beyond the fastest code as that.
     pub fn of_link(link: LinkRate) -> Rate {
         let lane: u32 = match link.speed {
             Speed::Sdr => 25,

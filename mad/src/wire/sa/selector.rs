@@ -1,7 +1,8 @@
 use crate::wire::codes::code_enum;
 
 code_enum! {
-    /// How a value in a query compares with that of a path (IBA 15.2.5.16): two bits beside MTU, rate and packet life time.
+    /// How a value in a query compares with that of a path (IBA 15.2.5.16): two bits beside MTU,
+    /// rate and packet life time.
     Selector {
         /// Above the value.
         GreaterThan = 0 ">",
@@ -15,8 +16,8 @@ code_enum! {
 }
 
 impl Selector {
-    /// Whether `value` is what a query with `wanted` asks for. The extreme is left to the caller, for it
-    /// depends on what else there is.
+    /// Whether `value` is what a query with `wanted` asks for. The extreme is left to the caller,
+    /// for it depends on what else there is.
     pub fn accepts<T: Ord>(self, value: T, wanted: T) -> bool {
         match self {
             Self::GreaterThan => value > wanted,

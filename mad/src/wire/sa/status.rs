@@ -2,7 +2,8 @@ use std::fmt;
 
 use crate::wire::header::Status;
 
-/// The statuses that subnet administration adds to the common ones (IBA 15.2.2), as values of the header's field.
+/// The statuses that subnet administration adds to the common ones (IBA 15.2.2), as values of the
+/// header's field.
 pub struct SaStatus;
 
 impl SaStatus {
@@ -14,7 +15,8 @@ impl SaStatus {
     pub const NO_RECORDS: Status = Status(0x0300);
     /// ERR_TOO_MANY_RECORDS: more than one record matches a Get.
     pub const TOO_MANY_RECORDS: Status = Status(0x0400);
-    /// ERR_REQ_INVALID_GID: a GID in the request names no port, or one that the requester may not speak for.
+    /// ERR_REQ_INVALID_GID: a GID in the request names no port, or one that the requester may not
+    /// speak for.
     pub const REQ_INVALID_GID: Status = Status(0x0500);
     /// ERR_REQ_INSUFFICIENT_COMPONENTS: a component is missing that the request needs.
     pub const REQ_INSUFFICIENT_COMPONENTS: Status = Status(0x0600);

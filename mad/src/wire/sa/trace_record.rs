@@ -6,8 +6,8 @@ use super::{components, record};
 use crate::wire::attr::NodeType;
 use crate::wire::bits::bits;
 
-/// TraceRecord (IBA 15.2.5.19): a node on the way of a path. A table of them comes for the PathRecord of a
-/// GetTraceTable.
+/// TraceRecord (IBA 15.2.5.19): a node on the way of a path. A table of them comes for the
+/// PathRecord of a GetTraceTable.
 ///
 /// ```text
 /// byte  0  GIDPrefix

@@ -1,4 +1,5 @@
-//! A network in virtual time for the transaction client to be tested against, and the rules it is held to.
+//! A network in virtual time for the transaction client to be tested against, and the rules it is
+//! held to.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -105,7 +106,8 @@ pub(crate) struct Network {
     targets: BTreeMap<u64, u64>,
     /// Requests that are still to be submitted.
     backlog: VecDeque<u64>,
-    /// By the attribute modifier, which the requests of a run do not share, and which is their context.
+    /// By the attribute modifier, which the requests of a run do not share, and which is their
+    /// context.
     sent: BTreeMap<u64, Sent>,
     tids: BTreeSet<u32>,
     /// How many times over its retries a request may be sent.
@@ -227,7 +229,8 @@ impl Network {
         }
     }
 
-    /// Counts what is certainly out: sent less than the shortest timeout ago, and nothing came back since.
+    /// Counts what is certainly out: sent less than the shortest timeout ago, and nothing came back
+    /// since.
     fn check_bounds(&self, id: u64) {
         let certainly_out = |(other, sent): (&u64, &Sent)| {
             let out = !sent.touched

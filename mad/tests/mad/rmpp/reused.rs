@@ -1,4 +1,5 @@
-//! Transactions whose numbers come again: a program has ended, and its successor counts from the start.
+//! Transactions whose numbers come again: a program has ended, and its successor counts from the
+//! start.
 
 use std::time::Duration;
 
@@ -30,7 +31,8 @@ fn acknowledge(server: &mut Rmpp, segment: u32, now: Time) {
     server.handle(&Datagram { mad, remote }, now);
 }
 
-/// A server that sends the answer to `asked`, of which the client has acknowledged two segments before it went away.
+/// A server that sends the answer to `asked`, of which the client has acknowledged two segments
+/// before it went away.
 fn answering(asked: &Datagram) -> Rmpp {
     let mut server = Rmpp::new(RmppConfig::default());
     server.handle(asked, NOW);

@@ -17,7 +17,8 @@ const NET: &str = "/usr/share/doc/ibsim-utils/net-examples/net.2sw2path4hca";
 /// Set in the processes that run inside the simulator.
 const INSIDE: &str = "RSM_INSIDE_IBSIM";
 
-/// Whether this process runs inside the simulator; a test that must and does not has been asked for by mistake.
+/// Whether this process runs inside the simulator; a test that must and does not has been asked for
+/// by mistake.
 pub(crate) fn inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }

@@ -14,7 +14,8 @@ use rsm_mad::wire::sa::{
     ComponentMask, JoinState, Rate, SaCapabilityMask, SaCapabilityMask2, Selector,
 };
 
-/// One getter and setter, over the bytes of a view; the second argument is the index in a row of fields.
+/// One getter and setter, over the bytes of a view; the second argument is the index in a row of
+/// fields.
 pub(crate) struct Accessor {
     pub(crate) name: &'static str,
     pub(crate) get: fn(&[u8], u16) -> u128,
@@ -135,9 +136,9 @@ pub(crate) use accessors;
 /// The widest field that is a number; wider ones are text and paths.
 const NUMBER_BITS: u16 = 128;
 
-/// Checks `accessors` against `table` for views of `len` bytes: every number in the table has an accessor and the other
-/// way round, both read the same from arbitrary bytes, and a setter changes exactly the bits that the table gives it,
-/// whatever the value.
+/// Checks `accessors` against `table` for views of `len` bytes: every number in the table has an
+/// accessor and the other way round, both read the same from arbitrary bytes, and a setter changes
+/// exactly the bits that the table gives it, whatever the value.
 pub(crate) fn check(len: usize, table: &[FieldSpec], accessors: &[Accessor]) {
     let in_table: BTreeSet<_> = table
         .iter()

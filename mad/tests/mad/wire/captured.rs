@@ -123,7 +123,8 @@ fn a_response_reads_as_what_was_asked() {
     assert_eq!(info.link_width_active(), LinkWidth::X4);
 }
 
-/// Builds an attribute with setters and compares it with captured bytes, which are also printed on failure.
+/// Builds an attribute with setters and compares it with captured bytes, which are also printed on
+/// failure.
 fn assert_builds<A: Attribute + std::fmt::Debug>(captured: &str, build: impl FnOnce(&mut A)) {
     let mut built = A::default();
     build(&mut built);

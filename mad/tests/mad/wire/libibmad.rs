@@ -1,5 +1,5 @@
-//! What libibmad, an independent implementation, reads from blocks of random bytes: that of rdma-core 44,
-//! and for XDR, which it does not know, that of August 2026.
+//! What libibmad, an independent implementation, reads from blocks of random bytes: that of
+//! rdma-core 44, and for XDR, which it does not know, that of August 2026.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, Details, LocalChange, Notice};

@@ -238,7 +238,8 @@ fn nvlinks(
     match inventory.link_shape() {
         LinkShape::None => {}
         LinkShape::Switched { links } => {
-            // A GPU that has lost links has fewer to every other; one that has not, has all to most.
+            // A GPU that has lost links has fewer to every other; one that has not, has all to
+            // most.
             let width = |gpu: usize| {
                 let peers = (0..gpus).filter(|&peer| peer != gpu);
                 peers

@@ -272,7 +272,8 @@ impl Search<'_> {
         finding
     }
 
-    /// Hosts whose adapters are named in another order of rails than those of most hosts of the unit.
+    /// Hosts whose adapters are named in another order of rails than those of most hosts of the
+    /// unit.
     fn device_order(&self, with_wrong_cables: &BTreeSet<usize>, findings: &mut Vec<Finding>) {
         for unit in &self.analysis.rails.units {
             let order = |place: usize| -> Option<Vec<usize>> {

@@ -36,8 +36,8 @@ pub fn recabled(netlist: Netlist, seed: u64) -> Result<Netlist, NetlistError> {
     Netlist::new(nodes, cables)
 }
 
-/// The same fabric in which the ports of `count` hosts of each `of` belong to servers of their own, one port each: storage
-/// at the leaves of rails.
+/// The same fabric in which the ports of `count` hosts of each `of` belong to servers of their own,
+/// one port each: storage at the leaves of rails.
 ///
 /// # Errors
 /// None that a netlist can cause: only descriptions differ.

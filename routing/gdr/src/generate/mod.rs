@@ -172,7 +172,8 @@ fn expectation(kind: FindingKind, host: &str) -> Expected {
     }
 }
 
-/// The hosts that descriptions name, each with its adapters by the number at the end of the device's name.
+/// The hosts that descriptions name, each with its adapters by the number at the end of the
+/// device's name.
 fn hosts(netlist: &Netlist) -> Hosts {
     let mut hosts = Hosts::new();
     for (index, node) in netlist.nodes().iter().enumerate() {
@@ -230,7 +231,8 @@ fn address(slot: usize, count: usize, device: u8) -> (u16, PciAddress) {
     )
 }
 
-/// A host with an adapter for each node, and a GPU beside each: GPU number `gpu` is in slot `gpu_at[gpu]`.
+/// A host with an adapter for each node, and a GPU beside each: GPU number `gpu` is in slot
+/// `gpu_at[gpu]`.
 fn host(nodes: &[Node], adapters: &[usize], gpu_at: &[usize]) -> HostInventory {
     let count = adapters.len();
     let mut host = HostInventory::empty(Source::Generated);

@@ -170,7 +170,8 @@ pub(super) fn hints(host: &Host, place: usize, fabric: Option<(&Fabric, &Rails)>
     assigned.into_iter().enumerate().map(one).collect()
 }
 
-/// The leaves that each GPU's traffic should go to: those of the rails of the ports it has when all of them work.
+/// The leaves that each GPU's traffic should go to: those of the rails of the ports it has when all
+/// of them work.
 pub(crate) fn wanted(host: &Host, place: usize, rails: Option<&Rails>) -> Vec<Vec<SwitchIdx>> {
     let rail = |port: &usize| Some(rails?.rail(place, host.slot(*port)?)?.leaf);
     let assigned = host.assign_among(&host.slots, |_, _| 0);

@@ -19,7 +19,8 @@ pub enum PairClass {
     NvLinkDomain,
     /// Their ports are cabled to one switch.
     SameLeaf,
-    /// In one scalable unit, on different rails: PXN, relaying through the GPU on the peer's rail, stays under a leaf.
+    /// In one scalable unit, on different rails: PXN, relaying through the GPU on the peer's rail,
+    /// stays under a leaf.
     SameUnit,
     /// In different units, on one rail.
     AcrossUnitsSameRail,

@@ -6,7 +6,8 @@ use rsm_routing::topology::{SwitchIdx, Topology};
 /// The way of packets to a LID as the switches forward them now.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Route {
-    /// Every switch on the way and the port they leave it by; the last one leads to the destination.
+    /// Every switch on the way and the port they leave it by; the last one leads to the
+    /// destination.
     pub hops: Vec<(SwitchIdx, PortNum)>,
 }
 

@@ -149,7 +149,8 @@ fn path(elements: &[Element], at: usize) -> Result<Path, ImportError> {
     Ok(path)
 }
 
-/// The number of the only bit in a set as hwloc writes it, `0x00000001` or `0x…,0x…` with the highest word first.
+/// The number of the only bit in a set as hwloc writes it, `0x00000001` or `0x…,0x…` with the
+/// highest word first.
 fn only_bit(text: &str) -> Option<u16> {
     let mut only = None;
     for (word, hex) in text.rsplit(',').enumerate() {

@@ -1,7 +1,8 @@
 //! Readers of what machines say about themselves.
 //!
 //! Every reader is a function from bytes to a [`HostInventory`] that keeps all of its rules, or to
-//! the line and the reason why not. Sizes are bounded, and hostile input costs no more than its length.
+//! the line and the reason why not. Sizes are bounded, and hostile input costs no more than its
+//! length.
 
 mod error;
 mod hwloc;
@@ -31,7 +32,8 @@ pub enum Format {
     NcclXml,
     /// hwloc's export, `lstopo --of xml`, of hwloc 2 and 3.
     Hwloc,
-    /// `/sys` flattened: one line for each file, its path, a tab, and its content or its link's target.
+    /// `/sys` flattened: one line for each file, its path, a tab, and its content or its link's
+    /// target.
     Sysfs,
     /// rsm's own, as [`to_json`] writes it.
     Json,

@@ -123,7 +123,8 @@ const fn layer(class: u32) -> LinkLayer {
 
 fn child<'a>(elements: &'a [Element], parent: usize, name: &str) -> Option<&'a Element> {
     let inside = elements[parent + 1..].iter();
-    // Elements come in the order in which they start, so that children follow before the next sibling.
+    // Elements come in the order in which they start, so that children follow before the next
+    // sibling.
     inside
         .take_while(|element| element.parent.is_some_and(|outer| outer >= parent))
         .find(|element| element.parent == Some(parent) && element.name == name)

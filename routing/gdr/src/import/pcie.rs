@@ -9,7 +9,8 @@ use crate::inventory::{
 pub(super) struct Path {
     /// The NUMA node that the host bridge belongs to.
     pub(super) numa: Option<u16>,
-    /// The host bridge, by any number that is one bridge's alone; `None` where the source names none.
+    /// The host bridge, by any number that is one bridge's alone; `None` where the source names
+    /// none.
     pub(super) root: Option<u32>,
     /// The bridges from the host bridge on, by numbers that are one bridge's alone.
     pub(super) bridges: Vec<u32>,

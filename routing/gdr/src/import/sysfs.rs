@@ -1,4 +1,5 @@
-//! `/sys`, flattened: one line for each file, its path, a tab, and its content or its link's target.
+//! `/sys`, flattened: one line for each file, its path, a tab, and its content or its link's
+//! target.
 //!
 //! What is read of it: everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
 //! themselves (`node_guid`, `sys_image_guid`, and `device`, a link), and of PCI devices below
@@ -202,7 +203,8 @@ impl<'a> Snapshot<'a> {
                 .pci
                 .map_or("", |(_, place)| match place.starts_with('/') {
                     true => place,
-                    // A link as it is, `../../../0000:1a:00.0`: the function's own link shows the way.
+                    // A link as it is, `../../../0000:1a:00.0`: the function's own link shows the
+                    // way.
                     false => function
                         .and_then(|function| function.place)
                         .unwrap_or_default(),

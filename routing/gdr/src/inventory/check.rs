@@ -50,7 +50,8 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 impl HostInventory {
-    /// Whether every rule holds: bounds, unique GPUs and ports, names of plain characters, lists that fit together.
+    /// Whether every rule holds: bounds, unique GPUs and ports, names of plain characters, lists
+    /// that fit together.
     ///
     /// # Errors
     /// The first rule that is broken.

@@ -17,10 +17,12 @@ use rsm_ids::Guid;
 /// The most GPUs of one host. The largest single systems have 16; a rack of 72 is 18 hosts.
 pub const MAX_GPUS: usize = 64;
 
-/// The most ports of channel adapters of one host. 17 devices is the most seen; dual-port cards double it.
+/// The most ports of channel adapters of one host. 17 devices is the most seen; dual-port cards
+/// double it.
 pub const MAX_HCA_PORTS: usize = 64;
 
-/// The longest name of a device, a machine type or a UUID, in bytes: what sysfs names have room for.
+/// The longest name of a device, a machine type or a UUID, in bytes: what sysfs names have room
+/// for.
 pub const MAX_NAME: usize = 64;
 
 /// Where an inventory comes from.
@@ -194,7 +196,8 @@ impl HostInventory {
         }
     }
 
-    /// How far a GPU and a port are apart, by their places in the lists. `None`: the source does not tell.
+    /// How far a GPU and a port are apart, by their places in the lists. `None`: the source does
+    /// not tell.
     pub fn tier(&self, gpu: usize, port: usize) -> Option<Tier> {
         let inside = port < self.hca_ports.len();
         let tier = self.tiers.get(gpu * self.hca_ports.len() + port);
@@ -265,7 +268,8 @@ impl HostInventory {
         self.gpus.binary_search_by_key(&index, |gpu| gpu.index).ok()
     }
 
-    /// This host as a machine type: what is of one machine alone (GUIDs, UUIDs, domain, state) left out.
+    /// This host as a machine type: what is of one machine alone (GUIDs, UUIDs, domain, state) left
+    /// out.
     pub fn as_machine_type(&self) -> HostInventory {
         let mut machine = self.clone();
         machine.domain = None;

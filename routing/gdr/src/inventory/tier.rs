@@ -1,7 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How far apart two PCIe functions of a host are, nearest first: what the path between them crosses.
+/// How far apart two PCIe functions of a host are, nearest first: what the path between them
+/// crosses.
 ///
 /// The names are those of `nvidia-smi topo`. What a source cannot tell is no tier at all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -122,7 +122,8 @@ fn domains<'a>(analysis: &Analysis, of_hosts: impl Iterator<Item = &'a Rank>) ->
         .collect()
 }
 
-/// Numbers the links that any way takes, so that all counts of a step are close together. Gives how many there are.
+/// Numbers the links that any way takes, so that all counts of a step are close together. Gives how
+/// many there are.
 fn number_links(lanes: &mut [Lane], all: usize) -> usize {
     let mut number_of = vec![END; all];
     let mut next = 0;

@@ -151,7 +151,8 @@ impl Analysis {
         Ok(places)
     }
 
-    /// Neighbours in this order share what they can: domain, unit, place in the unit. Routes are spread by the same places.
+    /// Neighbours in this order share what they can: domain, unit, place in the unit. Routes are
+    /// spread by the same places.
     fn host_order(&self, host: usize) -> (u32, Option<String>, u32, usize) {
         let entry = &self.hosts[host];
         let unit = self.rails.unit_of[host].unwrap_or(u32::MAX);

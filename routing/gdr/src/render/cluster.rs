@@ -24,7 +24,8 @@ struct Instance<'a> {
     labels: BTreeMap<&'static str, String>,
 }
 
-/// The graph that topograph's `graph` engine gives: every host with its unit and its part of the fabric.
+/// The graph that topograph's `graph` engine gives: every host with its unit and its part of the
+/// fabric.
 ///
 /// # Errors
 /// No fabric.
@@ -164,7 +165,8 @@ fn subdomain(name: &str) -> Result<(), RenderError> {
     }
 }
 
-/// A value that a label takes; what does not fit becomes `x` and its FNV-1a hash, as topograph does.
+/// A value that a label takes; what does not fit becomes `x` and its FNV-1a hash, as topograph
+/// does.
 fn label(value: &str) -> String {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphanumeric);

@@ -8,8 +8,8 @@ use crate::join::{Joined, NotJoined};
 
 /// Figures about hosts, rails and jobs in Prometheus' text format.
 ///
-/// Patterns are those of a job of all hosts on as many GPUs as the host with the fewest has; a job of more than
-/// [`MAX_JOB_HOSTS`] hosts is not looked at.
+/// Patterns are those of a job of all hosts on as many GPUs as the host with the fewest has; a job
+/// of more than [`MAX_JOB_HOSTS`] hosts is not looked at.
 pub fn metrics(analysis: &Analysis) -> String {
     let mut out = Exposition(String::new());
     gpus(analysis, &mut out);
@@ -148,7 +148,8 @@ fn jobs(analysis: &Analysis, out: &mut Exposition) {
     }
 }
 
-/// Text as Prometheus reads it. Labels are names of ours and numbers: nothing in them has to be escaped.
+/// Text as Prometheus reads it. Labels are names of ours and numbers: nothing in them has to be
+/// escaped.
 struct Exposition(String);
 
 impl Exposition {

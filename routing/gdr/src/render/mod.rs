@@ -1,7 +1,8 @@
 //! Hints and plans as the files and variables that other programs read.
 //!
 //! Names come from hosts and switches, which name themselves: every renderer writes only what its
-//! format takes, and refuses the rest. A format is a file beside this one and a line of [`EXPORTERS`].
+//! format takes, and refuses the rest. A format is a file beside this one and a line of
+//! [`EXPORTERS`].
 
 mod cluster;
 mod error;

@@ -235,7 +235,8 @@ fn open_bridge(out: &mut String, depth: usize, bridges: &mut u8) {
     out.push_str(">\n");
 }
 
-/// GPUs and ports joined by switches: within a branch by several (PXB), within a switch by one (PIX).
+/// GPUs and ports joined by switches: within a branch by several (PXB), within a switch by one
+/// (PIX).
 fn branches(entry: &Host, compute: &[usize]) -> Vec<Branch> {
     let inventory = &entry.inventory;
     let joined = |limit: Tier, gpus: &[usize], ports: &[usize]| -> Vec<(Vec<usize>, Vec<usize>)> {

@@ -10,11 +10,12 @@ use crate::rails::{Sets, Unit};
 use rsm_routing::engine::{Categories, Category};
 use rsm_routing::topology::SwitchIdx;
 
-/// Leaves whose hosts are the same up to one in this many are the rails of these hosts. A leaf that other hosts share,
-/// such as one for storage, is not.
+/// Leaves whose hosts are the same up to one in this many are the rails of these hosts. A leaf that
+/// other hosts share, such as one for storage, is not.
 const STRANGERS_IN: usize = 4;
 
-/// What has more ports under one name is no host: those with the most GPUs have 18 adapters of two ports each.
+/// What has more ports under one name is no host: those with the most GPUs have 18 adapters of two
+/// ports each.
 const MAX_RAILS: usize = 64;
 
 /// Hosts with a port at each of some leaves.
@@ -22,8 +23,8 @@ const MAX_RAILS: usize = 64;
 pub struct Block {
     /// The leaves in the order of rails.
     pub leaves: Vec<SwitchIdx>,
-    /// The compute ports of each host that are in the fabric, by their places in [`Fabric::ports`], in the order of rails;
-    /// hosts by name.
+    /// The compute ports of each host that are in the fabric, by their places in [`Fabric::ports`],
+    /// in the order of rails; hosts by name.
     pub hosts: Vec<Vec<u32>>,
 }
 
@@ -32,8 +33,8 @@ pub struct Block {
 pub struct Blocks(pub Vec<Block>);
 
 impl Blocks {
-    /// The units of hosts with inventories, and of the others what their names and cables tell. `said` has the ports that
-    /// the operator says are not for computing.
+    /// The units of hosts with inventories, and of the others what their names and cables tell.
+    /// `said` has the ports that the operator says are not for computing.
     pub fn find(survey: &Survey, fabric: &Fabric, said: &Categories) -> Blocks {
         let mut blocks = Blocks::surveyed(survey);
         let known: BTreeSet<&str> = survey.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -57,7 +58,8 @@ impl Blocks {
         Blocks(survey.rails.units.iter().map(block).collect())
     }
 
-    /// Adds hosts that nodes are described as devices of, where several of them share several leaves.
+    /// Adds hosts that nodes are described as devices of, where several of them share several
+    /// leaves.
     fn add_seen(&mut self, fabric: &Fabric, said: &Categories, known: &BTreeSet<&str>) {
         let computes = |port: &u32| {
             let category = said.get(&fabric.port(*port).guid);
@@ -134,7 +136,8 @@ impl Blocks {
         }
     }
 
-    /// The rail of each port that is to have a seat: that of its leaf, wherever the cable should end.
+    /// The rail of each port that is to have a seat: that of its leaf, wherever the cable should
+    /// end.
     pub fn rails(&self, fabric: &Fabric) -> BTreeMap<Guid, u16> {
         let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));
         let rail_of: BTreeMap<SwitchIdx, u16> = leaves.map(|(rail, &leaf)| (leaf, rail)).collect();

@@ -1,12 +1,13 @@
 //! The order of compute ports, by which routes to them are spread.
 //!
-//! Traffic of a job stays on its rails, and goes from one host to another: shifts, rings, trees. It meets nowhere where
-//! hosts stand in the same order on every rail, and routes are spread by that order, whatever ports of the leaves the
-//! cables end at. So every leaf has a rank, in the order of units and rails, and a host the same place at each of its
-//! leaves: that of its cable, as far as hosts are cabled alike.
+//! Traffic of a job stays on its rails, and goes from one host to another: shifts, rings, trees. It
+//! meets nowhere where hosts stand in the same order on every rail, and routes are spread by that
+//! order, whatever ports of the leaves the cables end at. So every leaf has a rank, in the order of
+//! units and rails, and a host the same place at each of its leaves: that of its cable, as far as
+//! hosts are cabled alike.
 //!
-//! Seats are claims. Who has one keeps it, however many come and go around it, so that routes stay; who is gone for good
-//! loses his when somebody else needs it.
+//! Seats are claims. Who has one keeps it, however many come and go around it, so that routes stay;
+//! who is gone for good loses his when somebody else needs it.
 
 mod blocks;
 mod take;
@@ -20,8 +21,8 @@ pub use blocks::{Block, Blocks};
 use super::fabric::Fabric;
 use rsm_routing::engine::Numbers;
 
-/// The most seats, and the most leaves with seats: as many as there are LIDs of one destination each, 0x0001 to 0xBFFF.
-/// Beyond, those who are not there lose theirs.
+/// The most seats, and the most leaves with seats: as many as there are LIDs of one destination
+/// each, 0x0001 to 0xBFFF. Beyond, those who are not there lose theirs.
 pub const MAX_SEATS: usize = 0xbfff;
 
 /// Where a port sits.
@@ -166,8 +167,8 @@ impl Seats {
         self.ports.iter().filter_map(number).collect()
     }
 
-    /// These seats, and one for every port of `blocks`. Nobody who is there is moved, unless his cable was; numbers change
-    /// where leaves need more places than they had.
+    /// These seats, and one for every port of `blocks`. Nobody who is there is moved, unless his
+    /// cable was; numbers change where leaves need more places than they had.
     pub fn with(&self, blocks: &Blocks, fabric: &Fabric) -> Seats {
         take::take(self, blocks, fabric)
     }

@@ -44,8 +44,8 @@ impl Seats {
         }
     }
 
-    /// Makes every leaf as wide as the widest needs, in whole rounds of the ways up that most leaves have: so the same
-    /// place takes the same way up to every leaf. It never gets narrower.
+    /// Makes every leaf as wide as the widest needs, in whole rounds of the ways up that most
+    /// leaves have: so the same place takes the same way up to every leaf. It never gets narrower.
     fn widen(&mut self, blocks: &Blocks, fabric: &Fabric, usual: usize) {
         let highest = self.ports.values().map(|seat| seat.place + 1).max();
         let Some(highest) = highest else {
@@ -71,7 +71,8 @@ impl Seats {
     }
 }
 
-/// Gives leaves without a rank the next ones: what hangs together in a tree next to each other, and there by unit and rail.
+/// Gives leaves without a rank the next ones: what hangs together in a tree next to each other, and
+/// there by unit and rail.
 fn rank_leaves(seats: &mut Seats, blocks: &Blocks, fabric: &Fabric) {
     let topology = &fabric.topology;
     let guid = |leaf: SwitchIdx| topology.switch(leaf).guid;
@@ -178,8 +179,8 @@ impl Taking<'_> {
         (port, self.fabric.topology.switch(port.leaf).guid)
     }
 
-    /// Seats the hosts of a block: who has a place keeps it, then who is cabled to a place that is free takes it, then the
-    /// others take the lowest that are left.
+    /// Seats the hosts of a block: who has a place keeps it, then who is cabled to a place that is
+    /// free takes it, then the others take the lowest that are left.
     fn seat(&mut self, block: &Block) {
         let mut placed: Vec<Option<u32>> = vec![None; block.hosts.len()];
         let mut taken = BTreeSet::new();
@@ -216,7 +217,8 @@ impl Taking<'_> {
         }
     }
 
-    /// The lowest place that nothing is against, else within the width of a leaf the lowest of somebody who is away.
+    /// The lowest place that nothing is against, else within the width of a leaf the lowest of
+    /// somebody who is away.
     fn best(
         &self,
         places: impl Iterator<Item = u32> + Clone,
@@ -252,8 +254,9 @@ impl Taking<'_> {
         (seat.leaf == leaf).then_some(seat.place)
     }
 
-    /// The place that most ports of a host are cabled to; `None` where they are cabled here and there. Then a place of the
-    /// cables would be worse than any: it would leave gaps between those of others.
+    /// The place that most ports of a host are cabled to; `None` where they are cabled here and
+    /// there. Then a place of the cables would be worse than any: it would leave gaps between those
+    /// of others.
     fn cabled_at(&self, ports: &[u32]) -> Option<u32> {
         let cabled = |&port: &u32| {
             let place = self
@@ -270,7 +273,8 @@ impl Taking<'_> {
         (2 * agree > ports.len()).then_some(most)
     }
 
-    /// Gives a port without a seat that of its host, or if somebody sits there the best one that is left.
+    /// Gives a port without a seat that of its host, or if somebody sits there the best one that is
+    /// left.
     fn sit(&mut self, port: u32, wanted: u32) {
         if self.kept(port).is_some() {
             return;

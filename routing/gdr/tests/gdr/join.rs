@@ -225,7 +225,8 @@ fn a_cable_in_a_wrong_leaf_is_named_with_the_right_one() {
 
 #[test]
 fn a_tie_is_broken_by_the_rail_without_a_finding() {
-    // Two GPUs and two adapters under each switch; in one host the addresses are the other way round.
+    // Two GPUs and two adapters under each switch; in one host the addresses are the other way
+    // round.
     let pairs = |host: &mut HostInventory| {
         for gpu in 0..8 {
             host.tiers[gpu * 8 + (gpu ^ 1)] = Some(Tier::Pix);

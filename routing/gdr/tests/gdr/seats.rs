@@ -21,7 +21,8 @@ fn superpod(units: usize) -> Netlist {
     generate(&format!("superpod:su={units}")).expect("a published fabric")
 }
 
-/// A SuperPOD as it is built: hosts in no order at the leaves, and 4 of every 32 are storage servers.
+/// A SuperPOD as it is built: hosts in no order at the leaves, and 4 of every 32 are storage
+/// servers.
 fn mixed(units: usize, seed: u64) -> Netlist {
     let netlist = with_servers(superpod(units), 4, 32).expect("only names differ");
     recabled(netlist, seed).expect("ends are only exchanged")
@@ -243,8 +244,8 @@ fn without(netlist: &Netlist, gone: &BTreeSet<String>) -> Netlist {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// However hosts come and go, nobody who stays is moved; nobody shares a place; and from what was kept everything is as it
-    /// was.
+    /// However hosts come and go, nobody who stays is moved; nobody shares a place; and from what
+    /// was kept everything is as it was.
     #[test]
     fn who_has_a_seat_keeps_it(
         seed in any::<u64>(),

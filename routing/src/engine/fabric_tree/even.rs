@@ -1,12 +1,15 @@
-//! Where the closed form leaves links fuller than need be: ports of their own for single destinations.
+//! Where the closed form leaves links fuller than need be: ports of their own for single
+//! destinations.
 //!
-//! On a regular tree the closed form cannot be bettered, and nothing is done here. Where leaves have more or fewer hosts,
-//! subtrees more or fewer ways up, or where several ways lead down to one leaf, some links get more than their share. Then
-//! what goes over them is looked through, destination by destination, and what has a way whose fullest link stays emptier
-//! takes that one. Only the fullest links are relieved: the others keep the order of the closed form, which is worth more
-//! to shifts than their last percents are to sums.
+//! On a regular tree the closed form cannot be bettered, and nothing is done here. Where leaves
+//! have more or fewer hosts, subtrees more or fewer ways up, or where several ways lead down to one
+//! leaf, some links get more than their share. Then what goes over them is looked through,
+//! destination by destination, and what has a way whose fullest link stays emptier takes that one.
+//! Only the fullest links are relieved: the others keep the order of the closed form, which is
+//! worth more to shifts than their last percents are to sums.
 //!
-//! All this is a function of the fabric as it is known, with nothing gone: what is there at the moment does not show.
+//! All this is a function of the fabric as it is known, with nothing gone: what is there at the
+//! moment does not show.
 
 mod leveller;
 
@@ -24,8 +27,9 @@ use super::{Categories, Category};
 use crate::tables::Lft;
 use crate::topology::{SwitchIdx, Topology};
 
-/// How many entries are looked at, at most: destinations times switches, as 8,000 hosts on 1,000 switches have. They take
-/// some 0.6 s, once for each fabric that becomes known; 4,000 hosts on 700 switches take 0.2 s.
+/// How many entries are looked at, at most: destinations times switches, as 8,000 hosts on 1,000
+/// switches have. They take some 0.6 s, once for each fabric that becomes known; 4,000 hosts on 700
+/// switches take 0.2 s.
 const MAX_WORK: usize = 1 << 23;
 
 /// Ports that single destinations have instead of those that the closed form gives.
@@ -106,7 +110,8 @@ pub(super) struct Intact<'a> {
     pub(super) numbering: &'a Numbering,
     pub(super) tiles: &'a [Arc<Tile>],
     pub(super) categories: &'a Categories,
-    /// By switch: its table in closed form. Asked for once, and only where links may be loaded unevenly.
+    /// By switch: its table in closed form. Asked for once, and only where links may be loaded
+    /// unevenly.
     pub(super) closed_form: &'a dyn Fn() -> Vec<Lft>,
 }
 
@@ -128,7 +133,8 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
                 continue;
             };
             let found = &known.destinations()[number as usize];
-            // The LIDs of a port that has several take ways apart from each other, which is left to the closed form.
+            // The LIDs of a port that has several take ways apart from each other, which is left to
+            // the closed form.
             if found.kind.is_host() && found.lmc.lids() == 1 {
                 let category = Category::of(found, intact.categories);
                 by_category[category as usize].push(Target {

@@ -201,8 +201,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// All columns, by what ways they have. The switch's own goes with the one before: no way leads there, and its entries
-    /// are told apart.
+    /// All columns, by what ways they have. The switch's own goes with the one before: no way leads
+    /// there, and its entries are told apart.
     fn runs(&self, alike: &Alike) -> (Vec<Class>, Vec<Run>) {
         let plan = self.plan;
         let own = plan.numbering.column_of[self.switch.index()] as usize;
@@ -369,7 +369,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Fills a whole table as if all destinations were of one class; `false` where it is not one that takes plain turns.
+    /// Fills a whole table as if all destinations were of one class; `false` where it is not one
+    /// that takes plain turns.
     fn lay(&self, class: &Class, alike: &Alike, table: &mut [u8]) -> bool {
         let Class::Mixed(class) = class else {
             return false;
@@ -387,8 +388,8 @@ impl<'a> Filler<'a> {
         true
     }
 
-    /// Gives positions of a class the ports that they have of their own, where those lead the cheapest way. A class of one
-    /// port leaves no choice.
+    /// Gives positions of a class the ports that they have of their own, where those lead the
+    /// cheapest way. A class of one port leaves no choice.
     fn fill_own(&self, class: &Class, positions: std::ops::Range<usize>, table: &mut [u8]) {
         let Class::Mixed(class) = class else {
             return;
@@ -443,7 +444,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// What the position has of its own, where that leads the cheapest way, else what the closed form says.
+    /// What the position has of its own, where that leads the cheapest way, else what the closed
+    /// form says.
     fn port(&self, class: &Mixed, position: usize) -> u8 {
         match self.plan.own.port(self.switch, position) {
             Some(port) if class.eligible[usize::from(port)] => port,

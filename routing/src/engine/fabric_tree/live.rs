@@ -37,8 +37,8 @@ impl Live {
         Some(live)
     }
 
-    /// As [`Live::of`], where the topology differs from an earlier one only at the switches with these GUIDs, and `self` is
-    /// what that has.
+    /// As [`Live::of`], where the topology differs from an earlier one only at the switches with
+    /// these GUIDs, and `self` is what that has.
     pub(super) fn follow(
         &self,
         known: &Topology,
@@ -182,7 +182,8 @@ impl Live {
     }
 }
 
-/// By switch of the known fabric: its number in the topology; `None` when that has a switch that is not known like this.
+/// By switch of the known fabric: its number in the topology; `None` when that has a switch that is
+/// not known like this.
 fn switches(known: &Topology, present: &Topology) -> Option<Vec<Option<SwitchIdx>>> {
     let mut switches = vec![None; known.switch_count()];
     let mut place = 0;

@@ -1,12 +1,13 @@
 //! The numbers that the closed form divides, for all that is known.
 //!
-//! Destinations are numbered leaf by leaf, leaves of one subtree next to each other, each category apart, so that
-//! consecutive numbers taken modulo the number of ways up leave a switch on different ways. One level higher the same
-//! number is first divided by the number of ways below, so that the choices of two levels do not repeat each other
-//! (Gliksberg et al., "Dmodc", arXiv 2211.13101). Nothing here depends on what is there at the moment, and little on
-//! what was missing when the fabric was first seen: subtrees are told by what hangs together, not by single links, and a
-//! leaf that lacks a few of the hosts that its like have is numbered as if it had them. Ports that are given a number have
-//! that one.
+//! Destinations are numbered leaf by leaf, leaves of one subtree next to each other, each category
+//! apart, so that consecutive numbers taken modulo the number of ways up leave a switch on
+//! different ways. One level higher the same number is first divided by the number of ways below,
+//! so that the choices of two levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv
+//! 2211.13101). Nothing here depends on what is there at the moment, and little on what was missing
+//! when the fabric was first seen: subtrees are told by what hangs together, not by single links,
+//! and a leaf that lacks a few of the hosts that its like have is numbered as if it had them. Ports
+//! that are given a number have that one.
 
 use std::collections::BTreeMap;
 
@@ -35,8 +36,9 @@ pub(super) struct Numbering {
     pub(super) downward: Vec<Downward>,
 }
 
-/// What numbers are divided by on the way down to a switch: the same as on the way up from there, so that a destination
-/// is reached on the way that it would send on. One port for each destination then serves packets from everywhere.
+/// What numbers are divided by on the way down to a switch: the same as on the way up from there,
+/// so that a destination is reached on the way that it would send on. One port for each destination
+/// then serves packets from everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Downward {
     /// Where the switch is one of several: as those below choose among them.
@@ -65,8 +67,8 @@ impl Place {
 }
 
 impl Numbering {
-    /// Numbers for `known`, in which `levels[s]` is the distance of switch `s` from the top, with its [`columns`], and with
-    /// the categories and numbers that `options` give.
+    /// Numbers for `known`, in which `levels[s]` is the distance of switch `s` from the top, with
+    /// its [`columns`], and with the categories and numbers that `options` give.
     pub(super) fn new(
         known: &Topology,
         levels: &[u8],
@@ -195,8 +197,9 @@ fn usual_host_ports(known: &Topology) -> Vec<u8> {
         .collect()
 }
 
-/// Every switch once, in the order in which destinations are numbered: those with hosts subtree by subtree, then level by
-/// level those that hang under the same switches. From afar what stands next to each other is mostly reached alike.
+/// Every switch once, in the order in which destinations are numbered: those with hosts subtree by
+/// subtree, then level by level those that hang under the same switches. From afar what stands next
+/// to each other is mostly reached alike.
 pub(super) fn columns(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     let level = |switch: SwitchIdx| levels[switch.index()];
     let mut columns = by_subtree(known, levels, |switch| switch.0);
@@ -211,8 +214,8 @@ pub(super) fn columns(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     columns
 }
 
-/// Every switch once, what hangs together below some level next to each other: first what lies deeper. Equals stand in the
-/// order of `rank`, which differs for every switch.
+/// Every switch once, what hangs together below some level next to each other: first what lies
+/// deeper. Equals stand in the order of `rank`, which differs for every switch.
 pub(in super::super) fn by_subtree(
     known: &Topology,
     levels: &[u8],

@@ -1,9 +1,10 @@
 //! Taking load off the fullest links while parts of the fabric are missing.
 //!
-//! A repair moves what lost its way and nothing else, so that it is small and quick. What it leaves is uneven: where one of
-//! two parallel cables has died the other carries both loads. When a fault stays, single entries are moved off such links, a
-//! few blocks at a time, each to another of the ways that cost least: any mixture of the tables before and after follows the
-//! order, and every step is small. When all is back, all goes back.
+//! A repair moves what lost its way and nothing else, so that it is small and quick. What it leaves
+//! is uneven: where one of two parallel cables has died the other carries both loads. When a fault
+//! stays, single entries are moved off such links, a few blocks at a time, each to another of the
+//! ways that cost least: any mixture of the tables before and after follows the order, and every
+//! step is small. When all is back, all goes back.
 
 use rsm_ids::Lid;
 
@@ -14,8 +15,9 @@ use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Tally;
 
-/// Links are too full when the fullest has more than so many quarters of what the fullest would have if every switch spread
-/// what passes it evenly: below that, what is won is not worth that packets overtake each other.
+/// Links are too full when the fullest has more than so many quarters of what the fullest would
+/// have if every switch spread what passes it evenly: below that, what is won is not worth that
+/// packets overtake each other.
 const STRAINED_QUARTERS: u64 = 5;
 
 /// Links are relieved down to so many eighths of that.
@@ -30,15 +32,16 @@ pub struct Rebalanced {
     pub moved: usize,
 }
 
-/// Whether links may carry too much because parts of the fabric are missing, which [`rebalance`] finds out. Never with the
-/// tables of another engine than `fabric-tree`, nor while packets go by another order than with nothing gone.
+/// Whether links may carry too much because parts of the fabric are missing, which [`rebalance`]
+/// finds out. Never with the tables of another engine than `fabric-tree`, nor while packets go by
+/// another order than with nothing gone.
 pub fn misses_parts(ranking: &Ranking) -> bool {
     let state = ranking.prepared.0.as_deref();
     state.is_some_and(|state| !state.live.is_complete())
 }
 
-/// Moves entries off the fullest links, in at most so many blocks of tables; `None` where nothing is gone or nothing is to be
-/// won, or where `topology` is not what the ranking's tables are for.
+/// Moves entries off the fullest links, in at most so many blocks of tables; `None` where nothing
+/// is gone or nothing is to be won, or where `topology` is not what the ranking's tables are for.
 pub fn rebalance(
     topology: &Topology,
     options: &Options,
@@ -133,8 +136,8 @@ impl<'a> Strain<'a> {
             let Some(here) = state.live.switches[switch.index()] else {
                 continue;
             };
-            // To each side of its level: what all links there have, and how many they are. A single switch that the order
-            // has above the rest is no side of its own.
+            // To each side of its level: what all links there have, and how many they are. A single
+            // switch that the order has above the rest is no side of its own.
             let mut sides = [(0u64, 0u64); 3];
             for group in known.group_range(switch) {
                 let ends = known.group(group);
@@ -175,8 +178,8 @@ impl<'a> Strain<'a> {
         self.fair / 8 * RELIEVED_EIGHTHS
     }
 
-    /// The hosts to whom packets go over links that have more than `high`, by LID. The LIDs of a port that has several take
-    /// ways apart from each other, which is left to the closed form.
+    /// The hosts to whom packets go over links that have more than `high`, by LID. The LIDs of a
+    /// port that has several take ways apart from each other, which is left to the closed form.
     fn targets(&self, topology: &Topology, state: &State, high: u64) -> Vec<Target> {
         let known = &state.known;
         let mut is_wanted = vec![false; usize::from(u16::MAX) + 1];

@@ -1,9 +1,10 @@
 //! Routing anew from what an earlier routing computed: only what changed is looked at.
 //!
-//! Columns of costs do not depend on each other, and within one the costs are the only ones in which every switch is one
-//! hop further than its best neighbour. So a column changes only where that fails next to a link that has gone or come,
-//! and one look at the ends of those links tells which columns are to be computed again. An entry changes only at such an
-//! end, or where the costs around it did.
+//! Columns of costs do not depend on each other, and within one the costs are the only ones in
+//! which every switch is one hop further than its best neighbour. So a column changes only where
+//! that fails next to a link that has gone or come, and one look at the ends of those links tells
+//! which columns are to be computed again. An entry changes only at such an end, or where the costs
+//! around it did.
 
 mod mending;
 
@@ -99,7 +100,8 @@ impl State {
     }
 }
 
-/// A state, as part of a ranking. It can be made again at any time, and makes no difference to what comes out.
+/// A state, as part of a ranking. It can be made again at any time, and makes no difference to what
+/// comes out.
 #[derive(Clone, Default)]
 pub struct Prepared(pub(crate) Option<Arc<State>>);
 
@@ -136,8 +138,8 @@ impl Replan {
         &self.changes
     }
 
-    /// The routing, as it would have been computed from nothing. What it holds alike with `previous`, tables of the same
-    /// topology, it shares.
+    /// The routing, as it would have been computed from nothing. What it holds alike with
+    /// `previous`, tables of the same topology, it shares.
     pub fn into_routing(self, previous: Option<&Tables>) -> Routing {
         let entries = self.changes.iter();
         let entries = entries.map(|change| (change.switch, change.lid, change.after));
@@ -152,8 +154,9 @@ impl Replan {
     }
 }
 
-/// The routing of `topology` as the difference to that which `options` have the ranking of; `None` where there is none, or
-/// where more has changed than links, switches and hosts that are known, or an order that reaches everything is to be found.
+/// The routing of `topology` as the difference to that which `options` have the ranking of; `None`
+/// where there is none, or where more has changed than links, switches and hosts that are known, or
+/// an order that reaches everything is to be found.
 pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
     let ranking = options.previous_ranking.as_ref()?;
     let earlier = ranking.prepared.0.as_deref()?;

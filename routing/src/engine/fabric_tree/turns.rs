@@ -7,8 +7,8 @@ use rayon::prelude::*;
 use super::numbering::{Numbering, Place};
 use crate::topology::Topology;
 
-/// The most (divider, turns) that are computed for all LIDs beforehand: one byte for each LID and each of them.
-/// Regular trees have some three for each level.
+/// The most (divider, turns) that are computed for all LIDs beforehand: one byte for each LID and
+/// each of them. Regular trees have some three for each level.
 const MAX_SHARED: usize = 64;
 
 /// The turn of a LID that nobody has.
@@ -53,24 +53,27 @@ impl Turns {
         }
     }
 
-    /// The turn of each LID among `turns`, [`u8::MAX`] for LIDs that nobody has; `None` where it was not worth it.
+    /// The turn of each LID among `turns`, [`u8::MAX`] for LIDs that nobody has; `None` where it
+    /// was not worth it.
     pub(super) fn of(&self, divider: u32, turns: usize) -> Option<&[u8]> {
         let turns = u16::try_from(turns).ok()?;
         self.shared.get(&(divider, turns)).map(Vec::as_slice)
     }
 }
 
-/// The closed form: whose turn of `turns` it is. The LIDs of one port take turns that follow each other.
+/// The closed form: whose turn of `turns` it is. The LIDs of one port take turns that follow each
+/// other.
 pub(super) fn turn(place: &Place, divider: u32, turns: usize) -> usize {
     ((place.number / divider) as usize + usize::from(place.offset)) % turns
 }
 
 /// Turns to try for a destination that has lost its own, each of `turns` at least once.
 ///
-/// Which comes first differs by destination and by the switch that asks, `source`: if every switch took the same detour
-/// for a destination, one link would carry them all. The destinations of one turn are dealt out over the others one by
-/// one, so that what a single link carried lies evenly on the rest. A turn that has gone, or has come back, changes the
-/// choice of those alone that come upon it.
+/// Which comes first differs by destination and by the switch that asks, `source`: if every switch
+/// took the same detour for a destination, one link would carry them all. The destinations of one
+/// turn are dealt out over the others one by one, so that what a single link carried lies evenly on
+/// the rest. A turn that has gone, or has come back, changes the choice of those alone that come
+/// upon it.
 pub(super) fn detours(
     place: &Place,
     divider: u32,

@@ -151,7 +151,8 @@ impl<'a> Router<'a> {
         self.taken.clear();
     }
 
-    /// Finds paths from every switch of the destination's part. Takes back what it took if it cannot.
+    /// Finds paths from every switch of the destination's part. Takes back what it took if it
+    /// cannot.
     fn reach(&mut self, destination: SwitchIdx) -> bool {
         self.clear();
         let part = &self.topology.components()[self.topology.component_of(destination)];
@@ -222,8 +223,8 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Settles `lost` by way of a neighbour that takes another path for it, with all that already go
-    /// by that neighbour.
+    /// Settles `lost` by way of a neighbour that takes another path for it, with all that already
+    /// go by that neighbour.
     fn persuade(&mut self, lost: SwitchIdx, destination: SwitchIdx) -> bool {
         for channel in self.turns.out_of(lost) {
             let neighbour = self.turns.to(channel);

@@ -17,11 +17,11 @@ use crate::topology::{SwitchIdx, Topology};
 /// - *Guarantee*: complete, loop-free and credit-loop-free on every fabric.
 /// - *Needs*: one lane, as long as [`Nue::VLS`] says no other. With k lanes the destination
 ///   switches are dealt out to k layers by their GUIDs, so that a fault changes no service level; a
-///   path's SL is that of its destination's layer. More lanes leave more freedom, and shorter paths;
-///   but what answers a packet has its SL rather than that of its own destination, and is not covered.
-///   Only one lane is safe whatever programs do.
-/// - *Complexity*: for n switches, e pairs of neighbours and t turns, O(n · e · log e) for the paths,
-///   and for each turn at most one search among the channels between its ends.
+///   path's SL is that of its destination's layer. More lanes leave more freedom, and shorter
+///   paths; but what answers a packet has its SL rather than that of its own destination, and is
+///   not covered. Only one lane is safe whatever programs do.
+/// - *Complexity*: for n switches, e pairs of neighbours and t turns, O(n · e · log e) for the
+///   paths, and for each turn at most one search among the channels between its ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nue;
 

@@ -1,10 +1,10 @@
 //! Meshes and tori: the place of each switch in a grid.
 //!
-//! In a grid, a square of four switches has its opposite sides in one dimension, at one place of it:
-//! sides that squares join are *cuts*, each all links between two neighbouring slices. Two links of
-//! a switch that are sides of a square lie in different dimensions; two that are of none lie in
-//! one. A dimension's links taken away, what hangs together is a slice, and slices follow each other
-//! in a row or in a ring.
+//! In a grid, a square of four switches has its opposite sides in one dimension, at one place of
+//! it: sides that squares join are *cuts*, each all links between two neighbouring slices. Two
+//! links of a switch that are sides of a square lie in different dimensions; two that are of none
+//! lie in one. A dimension's links taken away, what hangs together is a slice, and slices follow
+//! each other in a row or in a ring.
 //!
 //! A ring of four is a square as well: it is taken for two dimensions of two, which is the same
 //! graph, and needs no dateline.
@@ -77,8 +77,8 @@ pub enum NoGrid {
 }
 
 impl Coordinates {
-    /// The places of the switches of `topology`. Those of `earlier` stand as long as every link fits
-    /// them, so that a fault moves nobody; a newcomer takes the free place that its links fit.
+    /// The places of the switches of `topology`. Those of `earlier` stand as long as every link
+    /// fits them, so that a fault moves nobody; a newcomer takes the free place that its links fit.
     ///
     /// # Errors
     /// The fabric is no mesh or torus, or so much of it is missing that it does not show.

@@ -132,9 +132,9 @@ impl<'a> Grid<'a> {
         level
     }
 
-    /// The shorter way round in a dimension. Of two that are alike one by the lower of the two places,
-    /// so that both carry much the same, and so that the way back is the same way: answers have the
-    /// service level of what they answer.
+    /// The shorter way round in a dimension. Of two that are alike one by the lower of the two
+    /// places, so that both carry much the same, and so that the way back is the same way: answers
+    /// have the service level of what they answer.
     fn direction(&self, from: SwitchIdx, to: SwitchIdx, dimension: usize) -> usize {
         let [a, b] = [from, to].map(|end| &self.places[end.index()]);
         let up = self.hops(a[dimension], b[dimension], dimension, UP);
@@ -151,7 +151,8 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Hops from one place to another in a dimension; more than there are where the row ends before.
+    /// Hops from one place to another in a dimension; more than there are where the row ends
+    /// before.
     fn hops(&self, from: u16, to: u16, dimension: usize, direction: usize) -> u16 {
         let size = self.coordinates.sizes[dimension];
         let (low, high) = if direction == UP {

@@ -13,7 +13,8 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 use crate::verify::verify_lanes;
 use hops::Grid;
 
-/// Dimension order: a packet goes to its place in the first dimension, then in the second, and so on.
+/// Dimension order: a packet goes to its place in the first dimension, then in the second, and so
+/// on.
 ///
 /// - *Guarantee*: shortest paths without a credit loop, on meshes and hypercubes (rings of four
 ///   are hypercubes). Fabrics that are no mesh are refused, with the switch or link that shows it.

@@ -3,8 +3,8 @@
 //! In a tree with many roots no up*/down* path joins two of them: both are at the top, and nothing
 //! lies above. That matters as soon as something hangs off the roots, as aggregation nodes do. A
 //! *crown* mends it at next to no cost: a few switches are lifted above all others, so that every
-//! root has one of them for a neighbour, and they have one peak among themselves. The best peak is a
-//! leaf switch. Its neighbours are roots, or lead to them; all other leaves stay below all roots,
+//! root has one of them for a neighbour, and they have one peak among themselves. The best peak is
+//! a leaf switch. Its neighbours are roots, or lead to them; all other leaves stay below all roots,
 //! so that traffic between hosts has exactly the paths it had.
 
 use super::super::levels::distances;

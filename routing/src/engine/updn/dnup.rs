@@ -8,8 +8,8 @@ use crate::topology::Topology;
 /// Up*/down* on the ranking by distance from the hosts, whatever roots are given: for fabrics in
 /// which hosts hang nearer to the roots than some switches do.
 ///
-/// - *Guarantee*: that of [`UpDn`](super::UpDn). Where no such ranking reaches every connected pair,
-///   the ranking is one from a single switch, and the reason says so.
+/// - *Guarantee*: that of [`UpDn`](super::UpDn). Where no such ranking reaches every connected
+///   pair, the ranking is one from a single switch, and the reason says so.
 /// - *Needs*: one lane, whatever service level packets have.
 /// - *Complexity*: O(n · e) for n switches and e pairs of neighbours.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,8 +6,8 @@ use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED};
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
 /// How much work judging balance may be, in port groups looked at. Where a fabric is so large that
-/// it would be more, only every so many-th destination is looked at: rankings that differ in balance
-/// differ on every destination. 2^22 is some 10 ms.
+/// it would be more, only every so many-th destination is looked at: rankings that differ in
+/// balance differ on every destination. 2^22 is some 10 ms.
 const BALANCE_WORK: usize = 1 << 22;
 
 /// Which pairs a ranking reaches.
@@ -25,7 +25,8 @@ pub(super) struct Reach {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Score {
     pub(super) reach: Reach,
-    /// The fullest link, in paths over rate, when each switch shares traffic evenly over its choices.
+    /// The fullest link, in paths over rate, when each switch shares traffic evenly over its
+    /// choices.
     pub(super) peak_load: f64,
     /// What the fullest link carries under any routing: somebody's own links are that few.
     pub(super) least_load: f64,
@@ -44,8 +45,8 @@ impl Score {
             && self.peak_load <= self.least_load * GOOD_LOAD
     }
 
-    /// Whether this ranking is to be preferred to `other`, which comes earlier in the list and
-    /// wins where they are alike. Differences of balance below 2 % and of hops below 0.5 % are none.
+    /// Whether this ranking is to be preferred to `other`, which comes earlier in the list and wins
+    /// where they are alike. Differences of balance below 2 % and of hops below 0.5 % are none.
     pub(super) fn beats(&self, other: &Score) -> bool {
         if self.reach.unreached != other.reach.unreached {
             return self.reach.unreached < other.reach.unreached;
@@ -216,8 +217,8 @@ fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -
     least
 }
 
-/// How many leaves are looked at together. Their loads are added up in one order whatever thread has looked at which, so
-/// that the sum is always the same.
+/// How many leaves are looked at together. Their loads are added up in one order whatever thread
+/// has looked at which, so that the sum is always the same.
 const LEAVES_TOGETHER: usize = 8;
 
 fn peak_load(

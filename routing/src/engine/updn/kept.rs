@@ -10,7 +10,8 @@ use super::super::{Prepared, Ranking};
 use super::Ranked;
 use crate::topology::{SwitchIdx, Topology};
 
-/// How many switches a ranking remembers, with those that have gone: as many as can have LIDs at once.
+/// How many switches a ranking remembers, with those that have gone: as many as can have LIDs at
+/// once.
 const MAX_REMEMBERED: usize = Lid::UNICAST_LAST.0 as usize;
 
 /// An earlier ranking, fitted to a topology.

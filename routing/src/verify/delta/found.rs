@@ -47,7 +47,8 @@ impl<'a> Found<'a> {
 
     /// Adds all pairs of one LID whose way passes one of `points`, of which there is at least one.
     ///
-    /// Ways that pass a point now are those that passed one before: up to the first point on it a way is the same.
+    /// Ways that pass a point now are those that passed one before: up to the first point on it a
+    /// way is the same.
     pub(super) fn add_around(&mut self, points: &[Point], matched: &Matched) -> Result<(), Untold> {
         // At most as many rounds as LIDs.
         self.round += 1;
@@ -93,7 +94,8 @@ impl<'a> Found<'a> {
             .count(self.after, now.into_iter(), lid, &mut self.now)
     }
 
-    /// Adds the pairs of a LID to which every way is what it was, from the switches that start other packets than before.
+    /// Adds the pairs of a LID to which every way is what it was, from the switches that start
+    /// other packets than before.
     pub(super) fn add_restarted(
         &mut self,
         lid: Lid,

@@ -16,7 +16,8 @@ pub(super) struct Matched {
     now: Vec<Option<SwitchIdx>>,
     /// Every switch that is there has the number that it had.
     is_numbered_alike: bool,
-    /// By switch of the later fabric: its cables or end ports may be others. `None` where that is not known of any.
+    /// By switch of the later fabric: its cables or end ports may be others. `None` where that is
+    /// not known of any.
     changed: Option<FixedBitSet>,
     /// LIDs that lead to another port than before, or did not lead to any, or do not any more.
     pub(super) anew: Vec<Lid>,
@@ -172,7 +173,8 @@ impl Matched {
         changed.is_none_or(|changed| changed.contains(switch.index()))
     }
 
-    /// By port: it leads to another switch than before, or did not lead to any, or does not any more.
+    /// By port: it leads to another switch than before, or did not lead to any, or does not any
+    /// more.
     fn moved_ports(
         &self,
         then: SwitchIdx,
@@ -204,8 +206,8 @@ impl Matched {
         self.is_anew(lid) || self.starts_anew.contains(switch.index())
     }
 
-    /// The LIDs that more is to be looked at of than what leads to points: all of them where there are switches that start
-    /// other packets than before.
+    /// The LIDs that more is to be looked at of than what leads to points: all of them where there
+    /// are switches that start other packets than before.
     pub(super) fn whole_lids(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<Lid> {
         if self.starts_anew.is_clear() && self.now.iter().all(Option::is_some) {
             return self.anew.clone();
@@ -214,8 +216,8 @@ impl Matched {
         (1..=top.0).map(Lid).collect()
     }
 
-    /// The switches, as numbered before and as numbered now, whose packets to a LID of [`Matched::whole_lids`] are all looked
-    /// at.
+    /// The switches, as numbered before and as numbered now, whose packets to a LID of
+    /// [`Matched::whole_lids`] are all looked at.
     pub(super) fn whole_pairs(&self, lid: Lid) -> (Vec<SwitchIdx>, Vec<SwitchIdx>) {
         // Fewer switches than LIDs.
         let all = |count: usize| (0..count as u32).map(SwitchIdx);
@@ -232,8 +234,8 @@ impl Matched {
         (then.collect(), now.collect())
     }
 
-    /// The switches that start other packets than before, where they are all that is different of the switches: every one is
-    /// there, and its channels have the numbers that they had.
+    /// The switches that start other packets than before, where they are all that is different of
+    /// the switches: every one is there, and its channels have the numbers that they had.
     pub(super) fn restarted(&self, before: &Side<'_>, after: &Side<'_>) -> Option<Vec<SwitchIdx>> {
         let is_alike = self.is_numbered_alike
             && self.now.len() == self.then.len()
@@ -244,7 +246,8 @@ impl Matched {
         })
     }
 
-    /// Whether a LID leads to another port than before, or did not lead to any, or does not any more.
+    /// Whether a LID leads to another port than before, or did not lead to any, or does not any
+    /// more.
     pub(super) fn is_anew(&self, lid: Lid) -> bool {
         self.is_anew.contains(lid.index())
     }

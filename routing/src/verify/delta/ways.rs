@@ -66,7 +66,8 @@ impl Ways {
         }
     }
 
-    /// Adds what packets from some switches, each named once, to a LID do, if anybody answers to it.
+    /// Adds what packets from some switches, each named once, to a LID do, if anybody answers to
+    /// it.
     pub(super) fn count(
         &mut self,
         side: &Side<'_>,
@@ -100,8 +101,8 @@ impl Ways {
         Ok(())
     }
 
-    /// Adds what packets from some switches to a LID do by the ways that were found last, where each of them starts those that
-    /// `starts` tells.
+    /// Adds what packets from some switches to a LID do by the ways that were found last, where
+    /// each of them starts those that `starts` tells.
     pub(super) fn add(
         &mut self,
         side: &Side<'_>,

@@ -55,8 +55,8 @@ pub(super) struct PlanArgs {
     /// Break the fabric first, such as links=1%,switches=2,seed=7
     #[arg(long, value_name = "FAULTS")]
     fail: Option<String>,
-    /// Judge the tables in this file in place of routing: OpenSM's opensm-lfts.dump, or what ibroute or dump_fts printed.
-    /// With --compare they are one more engine
+    /// Judge the tables in this file in place of routing: OpenSM's opensm-lfts.dump, or what
+    /// ibroute or dump_fts printed. With --compare they are one more engine
     #[arg(long, value_name = "FILE", conflicts_with_all = ["engine", "whatif"])]
     tables: Option<PathBuf>,
     /// Judge how the routes spread traffic: links, shifts, permutations, bisections, collectives

@@ -9,7 +9,8 @@ use rsm_routing::lfts::{self, Fit};
 use super::stopwatch::Stopwatch;
 use super::{Bench, Judged};
 
-/// The largest file of tables that is read, in bytes: 4,000 switches with 49,151 LIDs each, 80 bytes an entry.
+/// The largest file of tables that is read, in bytes: 4,000 switches with 49,151 LIDs each, 80
+/// bytes an entry.
 const FILE_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
 pub(super) fn judge(bench: &Bench, file: &Path, quality: bool) -> anyhow::Result<Judged> {

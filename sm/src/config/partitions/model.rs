@@ -8,17 +8,19 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 /// Which partitions there are, and who is in them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partitions {
-    /// Where it is from; `None` where there is no file: then everybody is a full member of the default partition, and
-    /// nobody of another one.
+    /// Where it is from; `None` where there is no file: then everybody is a full member of the
+    /// default partition, and nobody of another one.
     pub file: Option<PathBuf>,
     /// By ascending P_Key. The default partition is always among them.
     pub list: Vec<Partition>,
-    /// Who is a member of what, in the order of the file: of two rules for one port in one partition the later counts.
+    /// Who is a member of what, in the order of the file: of two rules for one port in one
+    /// partition the later counts.
     ///
-    /// Whatever they say, the port of the subnet manager is a full member of the default partition: limited members could
-    /// not reach subnet administration otherwise.
+    /// Whatever they say, the port of the subnet manager is a full member of the default partition:
+    /// limited members could not reach subnet administration otherwise.
     pub rules: Vec<Rule>,
-    /// Whether a port can hold both keys of a partition. Where it cannot, [`Membership::Both`] counts as full.
+    /// Whether a port can hold both keys of a partition. Where it cannot, [`Membership::Both`]
+    /// counts as full.
     pub allow_both: bool,
 }
 
@@ -31,7 +33,8 @@ pub struct Partition {
     pub name: String,
     /// Service level of its packets, 0 to 15.
     pub sl: u8,
-    /// Whether IP over InfiniBand is to run in it, so that its broadcast group is among [`Partition::groups`].
+    /// Whether IP over InfiniBand is to run in it, so that its broadcast group is among
+    /// [`Partition::groups`].
     pub ipoib: bool,
     /// Multicast groups that exist whether or not anybody joins them.
     pub groups: Vec<Group>,
@@ -46,7 +49,8 @@ pub struct Rule {
     pub members: Members,
     /// What they are.
     pub membership: Membership,
-    /// Whether the key is to be at index 0 of their tables; without such a rule the default partition's is.
+    /// Whether the key is to be at index 0 of their tables; without such a rule the default
+    /// partition's is.
     pub index0: bool,
 }
 

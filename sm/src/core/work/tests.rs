@@ -32,7 +32,8 @@ fn everything_covers_the_rest() {
     assert!(work.is_empty());
 }
 
-/// A sweep that finds nothing new makes no plan, and what the plan was wanted for is not in its findings.
+/// A sweep that finds nothing new makes no plan, and what the plan was wanted for is not in its
+/// findings.
 #[test]
 fn a_sweep_does_not_cover_a_plan_that_is_wanted() {
     let mut work = Work::default();

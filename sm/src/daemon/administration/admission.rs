@@ -1,13 +1,14 @@
 //! Who is let in when more is asked than can be answered.
 //!
-//! As long as there is room in plenty everybody is let in, however much they ask. Where the room runs short, those who ask
-//! more than their share are told to come back, and the rest still finds room.
+//! As long as there is room in plenty everybody is let in, however much they ask. Where the room
+//! runs short, those who ask more than their share are told to come back, and the rest still finds
+//! room.
 
 use rsm_ids::Lid;
 use rsm_mad::Time;
 
-/// How many questions a second a requester may ask while room is short. A host that starts asks some tens; one that resolves
-/// a path to everybody else asks as fast as it is answered.
+/// How many questions a second a requester may ask while room is short. A host that starts asks
+/// some tens; one that resolves a path to everybody else asks as fast as it is answered.
 const RATE: u64 = 2_000;
 
 /// How many of them at once.
@@ -16,7 +17,8 @@ const BURST: u64 = 256;
 /// How many requesters are told apart: every unicast LID, 768 KiB.
 const REQUESTERS: usize = 0xC000;
 
-/// One question, in the unit of the buckets: a nanosecond's worth of it is 1 at a rate of one in a second.
+/// One question, in the unit of the buckets: a nanosecond's worth of it is 1 at a rate of one in a
+/// second.
 const TOKEN: u64 = 1_000_000_000;
 
 /// What a requester has left.
@@ -44,7 +46,8 @@ impl Admission {
 
     /// Takes a token of the requester at `lid`, if it has one. Whether it had.
     pub(super) fn take(&mut self, lid: Lid, now: Time) -> bool {
-        // What is no unicast LID cannot be a source; should it be one all the same, they share a bucket.
+        // What is no unicast LID cannot be a source; should it be one all the same, they share a
+        // bucket.
         let index = if lid.is_unicast() { lid.index() } else { 0 };
         let Some(bucket) = self.buckets.get_mut(index) else {
             return false;

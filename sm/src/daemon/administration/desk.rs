@@ -10,8 +10,8 @@ use super::inbox::Inbox;
 use crate::publish::Desk;
 use crate::sa::{Counters, Holdings, Standing, Statistics};
 
-/// How many may wait at once to be told: several connections' worth of requests. They wait as long as the thread takes for
-/// what it has at hand.
+/// How many may wait at once to be told: several connections' worth of requests. They wait as long
+/// as the thread takes for what it has at hand.
 pub(super) const MAX_VISITORS: usize = 256;
 
 /// Somebody who waits to be told.

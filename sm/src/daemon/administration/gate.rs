@@ -1,4 +1,5 @@
-//! Where messages of subnet administration come in: on the transport's receive thread, which never waits here.
+//! Where messages of subnet administration come in: on the transport's receive thread, which never
+//! waits here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,18 +18,21 @@ use super::admission::Admission;
 use super::inbox::Inbox;
 use crate::sa::Statistics;
 
-/// How many messages can wait for an answer: a question of every unicast LID, and what is kept for other messages; 20 MB. A whole
-/// subnet that starts at once is let in: at more than a hundred thousand answers a second the last one waits half a second,
-/// less than the second after which a host asks again; told BUSY, it would have come back later than that.
+/// How many messages can wait for an answer: a question of every unicast LID, and what is kept for
+/// other messages; 20 MB. A whole subnet that starts at once is let in: at more than a hundred
+/// thousand answers a second the last one waits half a second, less than the second after which a
+/// host asks again; told BUSY, it would have come back later than that.
 pub(super) const ROOM: usize = LIDS + RESERVED;
 
 /// How many unicast LIDs there are (IBA 4.1.3).
 const LIDS: usize = 0xBFFF;
 
-/// How much of it is kept for what is no question: acknowledgements and answers, without which no place becomes free.
+/// How much of it is kept for what is no question: acknowledgements and answers, without which no
+/// place becomes free.
 const RESERVED: usize = 1024;
 
-/// How many may wait before everybody is held to a rate: while there are fewer, an answer takes a few milliseconds at most.
+/// How many may wait before everybody is held to a rate: while there are fewer, an answer takes a
+/// few milliseconds at most.
 const CONTENDED: usize = 1024;
 
 /// What came in, and when.
@@ -54,10 +58,12 @@ pub(super) enum Call {
 /// The way in.
 pub(super) struct Gate {
     pub(super) inbox: Inbox,
-    /// Where refusals go. Not owned: the port goes when its owner does, although the transport holds this.
+    /// Where refusals go. Not owned: the port goes when its owner does, although the transport
+    /// holds this.
     pub(super) port: Arc<OnceLock<Weak<dyn AdministrationPort>>>,
     pub(super) statistics: Arc<Statistics>,
-    /// Whether requests are answered at all. While they are not, those beyond the room get no BUSY either.
+    /// Whether requests are answered at all. While they are not, those beyond the room get no BUSY
+    /// either.
     pub(super) serving: Arc<AtomicBool>,
     pub(super) clock: Clock,
 }
@@ -132,8 +138,8 @@ fn question(what: &Administered) -> Option<Question> {
     })
 }
 
-/// An answer without a record, in one datagram whatever was asked: to the request with this header, or instead of the answer
-/// with it. `None` where the method has no answer.
+/// An answer without a record, in one datagram whatever was asked: to the request with this header,
+/// or instead of the answer with it. `None` where the method has no answer.
 pub(super) fn refusal(header: &SaHeader, status: Status) -> Option<MadBytes> {
     let method = header.mad().method();
     let mut answer = if method.is_response() {

@@ -1,5 +1,5 @@
-//! What waits for the thread: a queue with a bound, which takes memory for what waits and not for what could. At its
-//! bound it is some twenty megabytes, and nearly always it is empty.
+//! What waits for the thread: a queue with a bound, which takes memory for what waits and not for
+//! what could. At its bound it is some twenty megabytes, and nearly always it is empty.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

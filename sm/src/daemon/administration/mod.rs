@@ -1,5 +1,6 @@
-//! Subnet administration beside the core: a thread of its own, with an inbox of its own that the transport fills and a way
-//! out of its own. No question waits for the core, and the core waits for no question.
+//! Subnet administration beside the core: a thread of its own, with an inbox of its own that the
+//! transport fills and a way out of its own. No question waits for the core, and the core waits for
+//! no question.
 //!
 //! ```text
 //! receive thread ─▶ gate ─▶ inbox ─▶ worker ─▶ port
@@ -51,8 +52,9 @@ pub type CoreSink = Box<dyn Fn(Event) -> bool + Send>;
 /// Where it is told what is to be remembered. Does not wait.
 pub type SaveSink = Box<dyn Fn(sa::Unsaved) + Send>;
 
-/// The longest that an answer waits for the disk: well below the time after which a host asks again, and above what a disk
-/// takes that is busy. Later it goes all the same, for a store that is away never stops the fabric.
+/// The longest that an answer waits for the disk: well below the time after which a host asks
+/// again, and above what a disk takes that is busy. Later it goes all the same, for a store that is
+/// away never stops the fabric.
 pub const HELD_AT_MOST: Duration = Duration::from_millis(250);
 
 /// Wakes the thread that answers.
@@ -60,8 +62,9 @@ pub type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// Where it is written, before the answer goes, what requests have changed.
 pub trait Journal: Send + Sync {
-    /// Has it written that this was changed, to what `administration` has now, with what others change at the same time.
-    /// Does not wait. Returns what [`Journal::durable`] will come to; `None` where it cannot be written.
+    /// Has it written that this was changed, to what `administration` has now, with what others
+    /// change at the same time. Does not wait. Returns what [`Journal::durable`] will come to;
+    /// `None` where it cannot be written.
     fn append(&self, touched: &[Touched], administration: &Administration) -> Option<u64>;
 
     /// How far it has come.
@@ -119,8 +122,8 @@ impl Administrator {
         gate.into_sink()
     }
 
-    /// Starts to answer, through `port`, and to tell others what concerns them. Requests get no answer until there is a
-    /// plan to answer from.
+    /// Starts to answer, through `port`, and to tell others what concerns them. Requests get no
+    /// answer until there is a plan to answer from.
     ///
     /// # Errors
     /// The operating system has no thread to give.
@@ -215,14 +218,15 @@ impl Administering {
         self.latest.send_replace(Some(Basis::Published(snapshot)));
     }
 
-    /// Answers from what the push that begins will leave soon, until the next snapshot. Does not wait.
+    /// Answers from what the push that begins will leave soon, until the next snapshot. Does not
+    /// wait.
     pub fn serve(&self, forthcoming: Arc<Forthcoming>) {
         self.latest
             .send_replace(Some(Basis::Forthcoming(forthcoming)));
     }
 
-    /// Tells subscribers what a port has reported. Does not wait; where there is no room it is dropped and counted, as
-    /// the port's own trap could have been.
+    /// Tells subscribers what a port has reported. Does not wait; where there is no room it is
+    /// dropped and counted, as the port's own trap could have been.
     pub fn notice(&self, notice: Notice) {
         if self.inbox.put(Call::Notice(Box::new(notice))).is_err() {
             self.statistics.dropped();
@@ -282,8 +286,8 @@ impl Basis {
     }
 }
 
-/// Makes a directory of each snapshot; of several that wait, only of the last. On a thread of its own, for it takes some
-/// milliseconds for a large subnet, in which others are to be answered.
+/// Makes a directory of each snapshot; of several that wait, only of the last. On a thread of its
+/// own, for it takes some milliseconds for a large subnet, in which others are to be answered.
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut bases: watch::Receiver<Option<Basis>>,

@@ -4,7 +4,8 @@ use rsm_mad::transport::{Filled, Message, Outgoing, Source, Streamed};
 
 use crate::sa::Answer;
 
-/// An answer as it is sent: a datagram, or a table that is made meanwhile. It must not be [open](Answer::is_open) any more.
+/// An answer as it is sent: a datagram, or a table that is made meanwhile. It must not be
+/// [open](Answer::is_open) any more.
 pub fn outgoing(answer: Answer) -> Outgoing {
     let remote = answer.remote;
     match answer.datagram() {

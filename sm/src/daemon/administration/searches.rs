@@ -7,8 +7,9 @@ use rsm_mad::Time;
 
 use crate::sa::{Administration, Answer};
 
-/// How many there are at once. Each looks at a thousand candidates in its turn and at some hundred thousand altogether, so that
-/// the last one of so many is answered within seconds, about as long as a host waits.
+/// How many there are at once. Each looks at a thousand candidates in its turn and at some hundred
+/// thousand altogether, so that the last one of so many is answered within seconds, about as long
+/// as a host waits.
 const MAX_SEARCHES: usize = 64;
 
 /// How many of them from one LID: what is left is for others.
@@ -68,7 +69,8 @@ impl Searches {
             .count()
     }
 
-    /// Goes on with the one whose turn it is. The answer, if that is known then, and when its question came.
+    /// Goes on with the one whose turn it is. The answer, if that is known then, and when its
+    /// question came.
     pub(super) fn go_on(&mut self, administration: &mut Administration) -> Option<(Answer, Time)> {
         let Search { mut answer, at } = self.0.pop_front()?;
         if administration.go_on(&mut answer) {

@@ -26,8 +26,8 @@ use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
 use crate::sa::{Administration, Answer, Request, Standing, Statistics};
 
-/// How many messages are taken before what is ready is sent, and how many datagrams are sent before messages are taken
-/// again.
+/// How many messages are taken before what is ready is sent, and how many datagrams are sent before
+/// messages are taken again.
 const AT_ONCE: usize = 64;
 
 /// The longest that the thread sleeps; it is woken up for everything.
@@ -134,7 +134,8 @@ impl Worker {
         }
     }
 
-    /// Takes what has come; waits for it where nothing is left to be done. Whether there is anybody who could send more.
+    /// Takes what has come; waits for it where nothing is left to be done. Whether there is anybody
+    /// who could send more.
     fn receive(&mut self, left: Left) -> bool {
         let first = match left {
             Left::More => match self.calls.try_take() {
@@ -179,7 +180,9 @@ impl Worker {
         })
     }
 
-    /// Tells the core who takes part in multicast and how ports are called, and the store what is to be remembered. The core is not waited for: of what it has no room for the last is told later.
+    /// Tells the core who takes part in multicast and how ports are called, and the store what is
+    /// to be remembered. The core is not waited for: of what it has no room for the last is told
+    /// later.
     fn tell(&mut self, now: Time) {
         let groups = self.administration.poll_groups(now).or(self.untold.take());
         if let Some(groups) = groups

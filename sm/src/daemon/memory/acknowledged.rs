@@ -29,7 +29,8 @@ const TABLE: &str = "journal";
 /// Its only row: the number of the last entry that the database has, big-endian.
 const COVERED: &[u8] = b"covered";
 
-/// How much may wait to be written: what hosts of a whole subnet ask in a second. Beyond it answers do not wait.
+/// How much may wait to be written: what hosts of a whole subnet ask in a second. Beyond it answers
+/// do not wait.
 const MAX_WAITING: usize = 16 << 20;
 
 /// The number of the last entry that the database has.
@@ -50,7 +51,8 @@ pub(super) fn cover(number: u64, changes: &mut ChangeSet) {
     }
 }
 
-/// What has to be written so that the database has `entries` too, those of them that it does not have.
+/// What has to be written so that the database has `entries` too, those of them that it does not
+/// have.
 pub(super) fn replay(persisted: &Persisted, entries: Vec<Entry>) -> ChangeSet {
     let known = covered(persisted);
     let mut state = persisted.clone();
@@ -107,7 +109,8 @@ struct State {
     last: u64,
     /// How far the database has come.
     covered: u64,
-    /// What could not be written is missing: nothing is appended until the database has come past it.
+    /// What could not be written is missing: nothing is appended until the database has come past
+    /// it.
     broken: bool,
     closing: bool,
 }
@@ -189,7 +192,8 @@ impl Acknowledged {
         }
     }
 
-    /// Waits for something to be done. Returns the entries to be written and the number of the last one; `None` at the end.
+    /// Waits for something to be done. Returns the entries to be written and the number of the last
+    /// one; `None` at the end.
     fn wait(&self, dropped: u64) -> Option<(Vec<u8>, u64)> {
         let mut state = self.state.lock();
         loop {
@@ -223,7 +227,8 @@ impl Acknowledged {
                 findings.fail(Part::Journal, unwritten(&error));
             }
         }
-        // Where it could not be written nobody waits for it either: the fabric goes on without a disk.
+        // Where it could not be written nobody waits for it either: the fabric goes on without a
+        // disk.
         self.durable.store(last, Ordering::Release);
         if let Some(wake) = self.wake.get() {
             wake();
@@ -345,7 +350,8 @@ mod tests {
         assert_eq!(covered(&persisted), 3);
         assert!(replay(&persisted, entries()).is_empty());
 
-        // It has come as far as the second: what it changed since then is not undone by the first two.
+        // It has come as far as the second: what it changed since then is not undone by the first
+        // two.
         let mut persisted = Persisted::default();
         let mut changes = ChangeSet::new();
         changes.set_record(&table, b"aa", b"9").unwrap();

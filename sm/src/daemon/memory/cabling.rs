@@ -1,5 +1,6 @@
-//! What was cabled, and what of it was missing, in the store: of each node a row, and a row with its cables. A row of each
-//! cable would be several times as many, and a row costs memory in the database and twice beside it.
+//! What was cabled, and what of it was missing, in the store: of each node a row, and a row with
+//! its cables. A row of each cable would be several times as many, and a row costs memory in the
+//! database and twice beside it.
 
 use std::sync::Arc;
 
@@ -43,8 +44,8 @@ pub(super) fn remembered(persisted: &Persisted) -> Cabling {
     }
 }
 
-/// Adds what has to be written so that `persisted`, which has the cabling `before`, has this one. Without `before` all rows
-/// are compared.
+/// Adds what has to be written so that `persisted`, which has the cabling `before`, has this one.
+/// Without `before` all rows are compared.
 pub(super) fn changes(
     persisted: &Persisted,
     before: Option<&Cabling>,

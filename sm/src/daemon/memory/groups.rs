@@ -1,4 +1,5 @@
-//! Multicast groups and their members, in the store: two tables, so that a join writes one short record.
+//! Multicast groups and their members, in the store: two tables, so that a join writes one short
+//! record.
 
 use std::collections::BTreeMap;
 

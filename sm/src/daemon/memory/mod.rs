@@ -1,7 +1,7 @@
 //! What the core and subnet administration remember, in the store.
 //!
-//! Commits are made on a thread of their own, so that no convergence waits for a disk. Of several that wait, only the
-//! last is made: each one is whole.
+//! Commits are made on a thread of their own, so that no convergence waits for a disk. Of several
+//! that wait, only the last is made: each one is whole.
 
 mod acknowledged;
 mod cabling;
@@ -112,7 +112,8 @@ pub(super) fn open(
         tracing::info!(report = %report, "store opened");
     }
     let mut core = remembered(&persisted);
-    // Where nothing is known of before, or not all of it, hosts may have registered with who is no more.
+    // Where nothing is known of before, or not all of it, hosts may have registered with who is no
+    // more.
     core.reregister = persisted.claims.is_empty() || report.may_lack_records();
     let kept = Kept {
         core,
@@ -165,8 +166,8 @@ impl Keeper {
             .put(|latest| latest.remembered = Some(remembered));
     }
 
-    /// Where subnet administration tells what is to be kept from then on. Does not wait. The store closes when it is gone as
-    /// well.
+    /// Where subnet administration tells what is to be kept from then on. Does not wait. The store
+    /// closes when it is gone as well.
     pub(super) fn administration_sink(&self) -> Box<dyn Fn(sa::Unsaved) + Send> {
         let mailbox = self.mailbox.clone();
         let journal = self.journal.as_ref().map(|(journal, _)| journal.clone());
@@ -208,7 +209,8 @@ struct Keeping {
     persisted: Persisted,
     /// What the core said last, which is in `persisted`.
     known: Option<Box<Remembered>>,
-    /// What of it is not on the disk as yet: what could not be written is written with what comes next.
+    /// What of it is not on the disk as yet: what could not be written is written with what comes
+    /// next.
     owed: ChangeSet,
     journal: Option<Arc<Acknowledged>>,
     clock: Clock,
@@ -238,7 +240,8 @@ impl Keeping {
                 }
                 None => runtime.block_on(rung.changed()).is_ok(),
             };
-            // Views are not held while the disk is waited for: whoever changes what they show would have to copy it.
+            // Views are not held while the disk is waited for: whoever changes what they show would
+            // have to copy it.
             let latest = std::mem::take(&mut *mailbox.lock());
             self.take(latest);
             pause = self.commit(pause.unwrap_or(COMMIT_AGAIN.0));
@@ -270,7 +273,8 @@ impl Keeping {
         self.owed.merge(changes);
     }
 
-    /// Writes what is owed. Returns after what pause that is to be tried again, where it failed; it was `pause` before.
+    /// Writes what is owed. Returns after what pause that is to be tried again, where it failed; it
+    /// was `pause` before.
     fn commit(&mut self, pause: Duration) -> Option<Duration> {
         if !self.owed.is_empty() {
             if let Err(error) = self.store.commit(&self.owed) {
@@ -417,7 +421,8 @@ fn by_kind(persisted: &Persisted, table: &str) -> Vec<(DeviceKind, u32)> {
     kinds
 }
 
-/// What has to be written so that a table holds these bits of kinds of devices. Kinds that are not among them are removed.
+/// What has to be written so that a table holds these bits of kinds of devices. Kinds that are not
+/// among them are removed.
 fn keep_by_kind(
     persisted: &Persisted,
     table: &str,

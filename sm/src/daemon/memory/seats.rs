@@ -22,8 +22,8 @@ enum Row {
     Port(Guid, Seat),
 }
 
-/// The seats that were remembered. What cannot be read is left out, and said; where the rest does not fit together, nobody
-/// has a seat, and everybody takes the one that his cable gives him.
+/// The seats that were remembered. What cannot be read is left out, and said; where the rest does
+/// not fit together, nobody has a seat, and everybody takes the one that his cable gives him.
 pub(super) fn remembered(persisted: &Persisted) -> Seats {
     let (mut stride, mut leaves, mut ports) = (0, BTreeMap::new(), BTreeMap::new());
     for row in table::read(persisted, SEATS, decode) {

@@ -1,5 +1,5 @@
-//! Services, in the store: by ServiceID, ServiceGID and ServiceP_Key. Leases are kept by when they end in the world, so that
-//! they go on to run out while nobody counts.
+//! Services, in the store: by ServiceID, ServiceGID and ServiceP_Key. Leases are kept by when they
+//! end in the world, so that they go on to run out while nobody counts.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ const NEVER: u64 = u64::MAX;
 
 const VALUE_LEN: usize = ServiceRecord::LEN + 24;
 
-/// The services that were remembered, as they are at `now`. What cannot be read is left out, and said.
+/// The services that were remembered, as they are at `now`. What cannot be read is left out, and
+/// said.
 pub(super) fn remembered(persisted: &Persisted, clock: &dyn Clock, now: Time) -> Vec<SavedService> {
     let now_ms = clock.unix_ms(now);
     table::read(persisted, SERVICES, |key, value| decode(key, value, now_ms))

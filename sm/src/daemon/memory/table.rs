@@ -1,4 +1,5 @@
-//! A table of the store, as subnet administration uses it: rows that are written and removed as a whole differs.
+//! A table of the store, as subnet administration uses it: rows that are written and removed as a
+//! whole differs.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +58,8 @@ pub(super) fn replace(
     }
 }
 
-/// Adds what has to be written so that one row of the table `name` has this value; `None`: so that it is not there.
+/// Adds what has to be written so that one row of the table `name` has this value; `None`: so that
+/// it is not there.
 pub(super) fn put(
     persisted: &Persisted,
     name: &'static str,

@@ -10,11 +10,12 @@ use super::{Claim, Claims, LidPlan, wanted_lmc};
 use crate::fabric::{Fabric, Node, PortRef};
 use crate::sweep::inventory::PortKey;
 
-/// The LIDs of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are those of the fabric `before`.
-/// Only ports at which the two differ are looked at.
+/// The LIDs of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are those of
+/// the fabric `before`. Only ports at which the two differ are looked at.
 ///
-/// `None` where nobody knows without a look at all of them: a port is new and has no claim, holds another LID than it has a
-/// claim to, or is in another's way, or there was something to be found before.
+/// `None` where nobody knows without a look at all of them: a port is new and has no claim, holds
+/// another LID than it has a claim to, or is in another's way, or there was something to be found
+/// before.
 pub(in crate::plan) fn follow(
     previous: &Arc<LidPlan>,
     before: &Fabric,

@@ -18,7 +18,8 @@ pub(super) struct Layout {
     pub(super) hosts_from: u16,
 }
 
-/// Switches in the order of their GUIDs, then for each switch what is cabled to it, by port; then the rest.
+/// Switches in the order of their GUIDs, then for each switch what is cabled to it, by port; then
+/// the rest.
 pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
     let cabled = fabric
         .switches()
@@ -31,12 +32,14 @@ pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
     }
 }
 
-/// Switches in the order of their GUIDs, then the first host of every leaf switch, leaves of one subtree next to each other,
-/// then the second of every leaf, and so on; then the rest. `None` where the fabric cannot be made a graph.
+/// Switches in the order of their GUIDs, then the first host of every leaf switch, leaves of one
+/// subtree next to each other, then the second of every leaf, and so on; then the rest. `None`
+/// where the fabric cannot be made a graph.
 ///
-/// What a switch sends up by one port is then mostly next to each other in its table, and so is what goes down to one
-/// subtree: a fault changes fewer blocks, a switch next to the leaves that dies a twentieth (`rsm-routing`'s bench
-/// `fabric_tree` has the figures). Where a row of such LIDs fills blocks, the first begins with one.
+/// What a switch sends up by one port is then mostly next to each other in its table, and so is
+/// what goes down to one subtree: a fault changes fewer blocks, a switch next to the leaves that
+/// dies a twentieth (`rsm-routing`'s bench `fabric_tree` has the figures). Where a row of such LIDs
+/// fills blocks, the first begins with one.
 ///
 /// `any` has LIDs for every port, whichever.
 pub(super) fn by_index(

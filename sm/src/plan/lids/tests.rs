@@ -11,7 +11,8 @@ use crate::offline;
 /// Ports of the fabrics below: ten hosts and five switches.
 const PORTS: usize = 15;
 
-/// A ring of five switches with two hosts each, whose ports hold what `held` says, in the order of the nodes.
+/// A ring of five switches with two hosts each, whose ports hold what `held` says, in the order of
+/// the nodes.
 fn fabric(held: &[Option<(u16, u8)>]) -> Fabric {
     let (mut nodes, cables) = generate("ring:5,hosts=2").unwrap().into_parts();
     for (node, held) in nodes.iter_mut().zip(held) {

@@ -9,8 +9,8 @@ use rsm_routing::topology::{SwitchIdx, Topology};
 
 use crate::sweep::mft_image::HeldMasks;
 
-/// For each switch by number: what it held and what was planned for it, where the two were found equal. Two tables at the
-/// same addresses need no second look.
+/// For each switch by number: what it held and what was planned for it, where the two were found
+/// equal. Two tables at the same addresses need no second look.
 #[derive(Debug)]
 pub(super) struct Agreed(Vec<Option<(Arc<Mft>, Arc<Mft>)>>);
 
@@ -20,8 +20,8 @@ impl Agreed {
         Agreed(vec![None; switches])
     }
 
-    /// Compares what switches hold with what was `planned`; `delta` leads from the fabric of this to theirs. Also the
-    /// multicast LIDs that some switch holds otherwise.
+    /// Compares what switches hold with what was `planned`; `delta` leads from the fabric of this
+    /// to theirs. Also the multicast LIDs that some switch holds otherwise.
     pub(super) fn follow(
         &self,
         delta: &GroundDelta,

@@ -39,7 +39,8 @@ impl Base {
         }
     }
 
-    /// What [`Base::new`] makes of `fabric` and `topology`, where this is that of `before`; and in what the two differ.
+    /// What [`Base::new`] makes of `fabric` and `topology`, where this is that of `before`; and in
+    /// what the two differ.
     ///
     /// # Errors
     /// Why that cannot be told, in a few words.
@@ -63,7 +64,8 @@ impl Base {
         Ok((Base { ground, places }, delta))
     }
 
-    /// The members of a multicast LID where they are in the topology, sorted. A port that is not in it takes no part.
+    /// The members of a multicast LID where they are in the topology, sorted. A port that is not in
+    /// it takes no part.
     pub(super) fn members(&self, topology: &Topology, members: &Members) -> Vec<Member> {
         let members = members.ports.iter();
         let members =
@@ -83,8 +85,8 @@ impl Base {
         })
     }
 
-    /// What [`Base::members`] makes of `members`, where `known` is what it made of the members `before` on the base
-    /// `earlier`, in the numbers of `topology`. `None`: it is the same.
+    /// What [`Base::members`] makes of `members`, where `known` is what it made of the members
+    /// `before` on the base `earlier`, in the numbers of `topology`. `None`: it is the same.
     pub(super) fn follow_members(
         &self,
         topology: &Topology,

@@ -7,7 +7,8 @@ use rsm_ids::{Guid, PortNum};
 use rsm_routing::mcast::GroundDelta;
 use rsm_routing::topology::{Destination, SwitchIdx, Topology};
 
-/// The switch that a port hangs off, or is the port 0 of, and the port of that switch; 0 for the switch itself.
+/// The switch that a port hangs off, or is the port 0 of, and the port of that switch; 0 for the
+/// switch itself.
 pub(super) type Place = (Guid, PortNum);
 
 /// All ports are listed anew once more than one in so many has another place than in the list.
@@ -36,7 +37,8 @@ impl Places {
         }
     }
 
-    /// What [`Places::of`] makes of `after`, where these are those of `before`; and the ports whose places differ.
+    /// What [`Places::of`] makes of `after`, where these are those of `before`; and the ports whose
+    /// places differ.
     ///
     /// # Errors
     /// Why that cannot be told, in a few words.

@@ -12,12 +12,12 @@ use crate::fabric::{Fabric, Node, PortRef};
 use crate::plan::policy::Policy;
 use crate::sweep::inventory::PortKey;
 
-/// The partitions of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are those of the fabric `before`
-/// under the same policy. Only the ports of nodes that are wired otherwise, and those at the other ends of their cables, are
-/// looked at.
+/// The partitions of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are
+/// those of the fabric `before` under the same policy. Only the ports of nodes that are wired
+/// otherwise, and those at the other ends of their cables, are looked at.
 ///
-/// `None` where somebody else may be concerned: there is or was something to be found, this subnet manager sits elsewhere,
-/// or it changes whether anybody is to be kept apart.
+/// `None` where somebody else may be concerned: there is or was something to be found, this subnet
+/// manager sits elsewhere, or it changes whether anybody is to be kept apart.
 pub(in crate::plan) fn follow(
     previous: &Arc<PartitionPlan>,
     before: &Fabric,
@@ -80,7 +80,8 @@ fn replace<T>(
     map.extend(given);
 }
 
-/// The ports of a node, and those that its cables lead to. Of switches at the other end of a cable only that port is concerned.
+/// The ports of a node, and those that its cables lead to. Of switches at the other end of a cable
+/// only that port is concerned.
 fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
     let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
     let mut ports: Vec<PortKey> = numbers

@@ -18,7 +18,8 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Full membership in the default partition, and nothing else: what a port holds after power-on.
+    /// Full membership in the default partition, and nothing else: what a port holds after
+    /// power-on.
     pub(super) fn is_default(&self) -> bool {
         self.keys == [PKey::DEFAULT_FULL]
     }
@@ -146,7 +147,8 @@ impl EndPorts {
     }
 }
 
-/// Whether the subnet manager sits at this end port: on a switch that is port 0, whichever port it is asked by.
+/// Whether the subnet manager sits at this end port: on a switch that is port 0, whichever port it
+/// is asked by.
 fn is_own(fabric: &Fabric, at: PortRef) -> bool {
     fabric.local.is_some_and(|local| {
         local.node == at.node && (local.port == at.port || at.port == PortNum::ZERO)

@@ -1,4 +1,5 @@
-//! Who is in which partition: the P_KeyTable of every end port, and of the switch ports that enforce it.
+//! Who is in which partition: the P_KeyTable of every end port, and of the switch ports that
+//! enforce it.
 
 mod follow;
 mod members;
@@ -47,8 +48,9 @@ pub struct PartitionPlan {
 }
 
 impl PartitionPlan {
-    /// The P_KeyTable of a port, by index and up to the last key; [`PKey::INVALID`] where none is. `None` where none is planned:
-    /// at ports that have no table, and at ports of switches that enforce nothing.
+    /// The P_KeyTable of a port, by index and up to the last key; [`PKey::INVALID`] where none is.
+    /// `None` where none is planned: at ports that have no table, and at ports of switches that
+    /// enforce nothing.
     pub fn table(&self, port: PortKey) -> Option<&Arc<[PKey]>> {
         self.tables.get(&port)
     }
@@ -121,7 +123,8 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Gives end ports their tables. Returns how many are more than full members of the default partition, or less.
+    /// Gives end ports their tables. Returns how many are more than full members of the default
+    /// partition, or less.
     fn give(&mut self, ports: &EndPorts) -> usize {
         let wanted = ports.members(&self.policy.partitions);
         for (&at, wanted) in ports.list().iter().zip(&wanted) {

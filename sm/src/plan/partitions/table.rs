@@ -13,10 +13,12 @@ pub(super) struct Arrangement {
     pub(super) left_out: Vec<PKey>,
 }
 
-/// Arranges `wanted` in a table of `capacity` keys, with `first` (one of them) at index 0, and index 0 to itself.
+/// Arranges `wanted` in a table of `capacity` keys, with `first` (one of them) at index 0, and
+/// index 0 to itself.
 ///
-/// Queue pairs name keys by their index, so that a key stays where `held` has it, and one whose membership changes as
-/// well. What is new goes to the lowest indices, those that are empty before those that become so.
+/// Queue pairs name keys by their index, so that a key stays where `held` has it, and one whose
+/// membership changes as well. What is new goes to the lowest indices, those that are empty before
+/// those that become so.
 pub(super) fn arrange(
     held: Option<&PKeyImage>,
     wanted: &[PKey],
@@ -125,7 +127,8 @@ mod tests {
     #[test]
     fn what_is_there_stays_where_it_is() {
         let held = [0xffff, 0x8001, 0x8002, 0x8003];
-        // 1 goes, the membership of 3 changes, 4 and 5 are new: 4 does not take the place of 1 while there is another.
+        // 1 goes, the membership of 3 changes, 4 and 5 are new: 4 does not take the place of 1
+        // while there is another.
         assert_eq!(
             arranged(&held, &[0x8002, 3, 4, 5, 0xffff], Some(0xffff), 32),
             [0xffff, 0, 0x8002, 3, 4, 5]

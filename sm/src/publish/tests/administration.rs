@@ -179,7 +179,8 @@ fn a_path_is_what_the_host_would_get() {
 fn partitions_and_service_levels_are_as_asked_for() {
     let world = divided();
     let shown = shown(&world);
-    // Hosts 1 and 4 are full members of 0x10, which has service level 3; host 2 is a limited one, host 3 none.
+    // Hosts 1 and 4 are full members of 0x10, which has service level 3; host 2 is a limited one,
+    // host 3 none.
     let to = format!("{}", HOSTS[3]);
     let ask = |destination: &str, p_key, service_level| {
         let question = PathQuestion {

@@ -50,8 +50,8 @@ fn saved(mgid: Gid, mlid: u16, members: &[(Guid, Bits)]) -> SavedGroup {
     }
 }
 
-/// The small fabric with three groups: the first and the third host, one of which only sends, and somebody who has gone in one;
-/// the second host in two others, which share a multicast LID.
+/// The small fabric with three groups: the first and the third host, one of which only sends, and
+/// somebody who has gone in one; the second host in two others, which share a multicast LID.
 fn gathered() -> (World, Administered) {
     let mut world = World::up();
     let guid = |host: usize| {

@@ -44,8 +44,8 @@ fn node(kind: NodeKind, guid: Guid, num_ports: u8, description: &str) -> Node {
     }
 }
 
-/// Two leaves with two hosts each (ports 1 and 2) under two spines (ports 3 and 4); the last two hosts have the same
-/// description.
+/// Two leaves with two hosts each (ports 1 and 2) under two spines (ports 3 and 4); the last two
+/// hosts have the same description.
 pub(super) fn netlist() -> Netlist {
     let cable = |a: (usize, u8), b: (usize, u8)| Cable {
         a: (a.0, PortNum(a.1)),
@@ -214,8 +214,8 @@ impl World {
     }
 }
 
-/// What the local port tells of Sets that the core itself made. They may set off a convergence of their own, and the
-/// tests count convergences.
+/// What the local port tells of Sets that the core itself made. They may set off a convergence of
+/// their own, and the tests count convergences.
 fn is_echo(inbound: &Inbound) -> bool {
     matches!(
         inbound,

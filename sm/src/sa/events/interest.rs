@@ -31,8 +31,9 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// What a request says. `None` where it says what cannot be: a LID that no port has, a range that ends before it begins,
-    /// a flag that is neither 0 nor 1. A range that was left empty is nobody's, which is what osmtest asks for.
+    /// What a request says. `None` where it says what cannot be: a LID that no port has, a range
+    /// that ends before it begins, a flag that is neither 0 nor 1. A range that was left empty is
+    /// nobody's, which is what osmtest asks for.
     pub fn of(info: &InformInfo) -> Option<Interest> {
         let sources = if info.gid() != Gid(0) {
             Sources::Port(info.gid())

@@ -1,10 +1,13 @@
 //! What happened, for subscribers to be told at their own pace.
 //!
-//! There is one list for all of them, and each remembers how far it has been told: that takes the memory of the list whatever
-//! the number of subscribers, and of those who do not answer. Two rules keep it short:
+//! There is one list for all of them, and each remembers how far it has been told: that takes the
+//! memory of the list whatever the number of subscribers, and of those who do not answer. Two rules
+//! keep it short:
 //!
-//! * After something was said of a thing, nothing is said of it for [`QUIET`]; then only the last of what happened meanwhile.
-//! * A notice that is not the last about its thing is taken out; who has not been told of it hears the last one.
+//! * After something was said of a thing, nothing is said of it for [`QUIET`]; then only the last
+//!   of what happened meanwhile.
+//! * A notice that is not the last about its thing is taken out; who has not been told of it hears
+//!   the last one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,12 +1,14 @@
 //! Events: hosts subscribe to notices and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
 //!
-//! [`Events`] is a state machine without I/O. It takes the requests of InformInfo, `Events::set`, and shows subscriptions
-//! to queries in a [`View`]; takes what happens, [`Events::take`]; and says what is to be sent, `Events::poll_report`.
+//! [`Events`] is a state machine without I/O. It takes the requests of InformInfo, `Events::set`,
+//! and shows subscriptions to queries in a [`View`]; takes what happens, [`Events::take`]; and says
+//! what is to be sent, `Events::poll_report`.
 //!
-//! A report is sent to each queue pair that subscribed, once for each notice however many of its subscriptions it matches, and
-//! one after the other: the next one goes when the last was answered. One that is not answered is sent again, and after
-//! [`limits::ATTEMPTS`] its subscriptions end. Who is slow is told less, not later: see `journal`. While a port is
-//! gone nothing is sent to it, and after [`limits::KEEP`] its subscriptions end.
+//! A report is sent to each queue pair that subscribed, once for each notice however many of its
+//! subscriptions it matches, and one after the other: the next one goes when the last was answered.
+//! One that is not answered is sent again, and after [`limits::ATTEMPTS`] its subscriptions end.
+//! Who is slow is told less, not later: see `journal`. While a port is gone nothing is sent to it,
+//! and after [`limits::KEEP`] its subscriptions end.
 
 mod interest;
 mod journal;
@@ -117,7 +119,8 @@ impl Events {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// When `Events::handle_deadline` has something to do next, or, where it has come, `Events::poll_report`.
+    /// When `Events::handle_deadline` has something to do next, or, where it has come,
+    /// `Events::poll_report`.
     pub fn next_deadline(&self) -> Option<Time> {
         let gone = self.gone.values().copied().min();
         [

@@ -44,7 +44,8 @@ impl Audience {
     }
 }
 
-/// What a notice is about: of several notices about the same thing only the last matters to who has heard of none.
+/// What a notice is about: of several notices about the same thing only the last matters to who has
+/// heard of none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Subject {
     generic: bool,
@@ -126,7 +127,8 @@ impl News {
         }
     }
 
-    /// Whether it is for the trusted alone (C15-0.2-1.16): of wrong keys, whose details tell which would be right for whom.
+    /// Whether it is for the trusted alone (C15-0.2-1.16): of wrong keys, whose details tell which
+    /// would be right for whom.
     pub fn is_security(&self) -> bool {
         let notice = self.notice.notice();
         notice.notice_type() == NoticeType::Security

@@ -8,8 +8,9 @@ use super::{Events, News};
 use crate::sa::directory::Directory;
 
 impl Events {
-    /// The subnet has changed. Subscribers who are gone are told nothing, and lose their subscriptions when they do not come
-    /// back in time; those who are back are told what they missed.
+    /// The subnet has changed. Subscribers who are gone are told nothing, and lose their
+    /// subscriptions when they do not come back in time; those who are back are told what they
+    /// missed.
     pub(in crate::sa) fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for port in self.ports() {
             if directory.by_guid(port).is_none() {
@@ -47,7 +48,8 @@ impl Events {
         }
     }
 
-    /// Does what is due at `now`. Returns the ports that lost their subscriptions because they were gone for too long.
+    /// Does what is due at `now`. Returns the ports that lost their subscriptions because they were
+    /// gone for too long.
     pub(in crate::sa) fn handle_deadline(&mut self, now: Time) -> Vec<Guid> {
         if self.journal.handle_deadline(now) {
             self.reports.wake_all(&self.journal);

@@ -21,7 +21,8 @@ use super::{Events, SubscriberId, Subscription, SubscriptionId};
 use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
 
-/// How much longer than the transport the answer to a report is waited for, so that it is the transport that gives up.
+/// How much longer than the transport the answer to a report is waited for, so that it is the
+/// transport that gives up.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A report to be sent.
@@ -232,8 +233,8 @@ impl Reports {
 }
 
 impl Events {
-    /// The next report to be sent. Call it until there is none; while [`Events::next_deadline`] has come there will be more,
-    /// after others had their turn.
+    /// The next report to be sent. Call it until there is none; while [`Events::next_deadline`] has
+    /// come there will be more, after others had their turn.
     pub(in crate::sa) fn poll_report(
         &mut self,
         directory: &Directory,

@@ -55,11 +55,12 @@ fn save((id, subscription): (SubscriptionId, &Subscription)) -> SavedSubscriptio
 }
 
 impl Events {
-    /// Takes back what was saved, at the start. Every port counts as gone until `Events::ports_changed` finds it, and has
-    /// all of `until` for that: a sweep of a large subnet takes its time.
+    /// Takes back what was saved, at the start. Every port counts as gone until
+    /// `Events::ports_changed` finds it, and has all of `until` for that: a sweep of a large subnet
+    /// takes its time.
     ///
-    /// What contradicts what is there, or itself, is left out: bytes on a disk are no more to be trusted than a request.
-    /// Returns how many were.
+    /// What contradicts what is there, or itself, is left out: bytes on a disk are no more to be
+    /// trusted than a request. Returns how many were.
     pub fn restore(
         &mut self,
         saved: impl IntoIterator<Item = SavedSubscription>,

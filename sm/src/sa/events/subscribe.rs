@@ -26,8 +26,8 @@ pub(in crate::sa) struct Requester {
 }
 
 impl Events {
-    /// Answers Set of InformInfo: somebody subscribes, or takes it back. Subscribing to the same once more only says
-    /// again where reports go and how long their answers take.
+    /// Answers Set of InformInfo: somebody subscribes, or takes it back. Subscribing to the same
+    /// once more only says again where reports go and how long their answers take.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -57,7 +57,8 @@ impl Events {
         requester: &Requester,
         directory: &Directory,
     ) -> Result<(), Status> {
-        // C15-0.2-1.16: who is not trusted hears nothing of wrong keys, and is told so where he asks for nothing else.
+        // C15-0.2-1.16: who is not trusted hears nothing of wrong keys, and is told so where he
+        // asks for nothing else.
         let of_keys = interest.generic && is_of_keys(info.trap_number());
         if of_keys && !requester.trust.is_trusted() {
             return Err(SaStatus::REQ_INVALID);
@@ -121,8 +122,8 @@ impl Events {
     }
 }
 
-/// Whether there is anything among `sources` that the requester can talk to (o13-14.1.1). What it cannot talk to is to
-/// it as if it were not there.
+/// Whether there is anything among `sources` that the requester can talk to (o13-14.1.1). What it
+/// cannot talk to is to it as if it were not there.
 fn check_sources(
     sources: Sources,
     requester: &Requester,

@@ -9,7 +9,8 @@ use rsm_mad::wire::sa::{InformInfo, InformInfoRecord};
 use super::interest::{Interest, Sources};
 use super::news::{Audience, News};
 
-/// A subscription: its subscriber's port, and the number that tells it from the port's others (InformInfoRecord's Enum).
+/// A subscription: its subscriber's port, and the number that tells it from the port's others
+/// (InformInfoRecord's Enum).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SubscriptionId {
     /// GUID of the subscriber's port.

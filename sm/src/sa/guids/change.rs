@@ -15,7 +15,8 @@ use crate::sa::trust::Trust;
 /// What names a block of a port.
 const NAMED: ComponentMask = ComponentMask(GuidInfoRecord::LID.0 | GuidInfoRecord::BLOCK_NUM.0);
 
-/// The upper half of names that are made up: locally administered, which no manufacturer gives, and then `RSM`.
+/// The upper half of names that are made up: locally administered, which no manufacturer gives, and
+/// then `RSM`.
 const ASSIGNED: u64 = 0x0252_534D << 32;
 
 /// How many names are tried. One is free unless a host has asked for such names on purpose.
@@ -40,8 +41,9 @@ struct Places {
 }
 
 impl Registry {
-    /// Answers Set of GUIDInfoRecord: gives a port the names that the mask means; one of 0 asks for any, and keeps that which is
-    /// there. A name that another port has is refused: in the answer is the block as it is then.
+    /// Answers Set of GUIDInfoRecord: gives a port the names that the mask means; one of 0 asks for
+    /// any, and keeps that which is there. A name that another port has is refused: in the answer
+    /// is the block as it is then.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -132,8 +134,9 @@ impl Registry {
 /// What a request is about.
 ///
 /// # Errors
-/// ERR_NO_RECORDS for a port or a block that is not there; ERR_REQ_DENIED where it is not the port itself that asks, nor somebody
-/// trusted; ERR_REQ_INVALID for the port's own GUID, and for what is beyond GUIDCap.
+/// ERR_NO_RECORDS for a port or a block that is not there; ERR_REQ_DENIED where it is not the port
+/// itself that asks, nor somebody trusted; ERR_REQ_INVALID for the port's own GUID, and for what is
+/// beyond GUIDCap.
 fn places(
     record: &GuidInfoRecord,
     mask: ComponentMask,

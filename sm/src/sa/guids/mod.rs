@@ -1,8 +1,9 @@
 //! Alias GUIDs: names that ports have beside their own (IBA 15.2.5.18).
 //!
-//! A [`Registry`] is a state machine without I/O: it takes Set and Delete of GUIDInfoRecord, says which port has which name, and
-//! what the core is to write. A port's own GUID, at index 0 of block 0, is never changed. A name is given to one port only; it
-//! goes with its port, unless that comes back soon.
+//! A [`Registry`] is a state machine without I/O: it takes Set and Delete of GUIDInfoRecord, says
+//! which port has which name, and what the core is to write. A port's own GUID, at index 0 of block
+//! 0, is never changed. A name is given to one port only; it goes with its port, unless that comes
+//! back soon.
 
 mod change;
 pub mod limits;
@@ -87,7 +88,8 @@ impl Registry {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// The subnet has changed: ports that are gone lose their names when they do not come back in time.
+    /// The subnet has changed: ports that are gone lose their names when they do not come back in
+    /// time.
     pub fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for &port in self.names.aliases.by_port.keys() {
             if directory.by_guid(port).is_some() {
@@ -122,8 +124,9 @@ impl Registry {
         self.gone.values().copied().min()
     }
 
-    /// Takes back what was saved, at the start. Every port counts as gone until [`Registry::ports_changed`] finds it, and has all
-    /// of `until` for that. What contradicts itself or the limits is left out; returns how many names were.
+    /// Takes back what was saved, at the start. Every port counts as gone until
+    /// [`Registry::ports_changed`] finds it, and has all of `until` for that. What contradicts
+    /// itself or the limits is left out; returns how many names were.
     pub fn restore(&mut self, saved: &AliasGuids, until: Time) -> usize {
         let mut left_out = 0;
         for (&port, names) in &saved.by_port {

@@ -29,13 +29,14 @@ const TO_CREATE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// How many names are tried for a group that is to be named. One is free unless a host has asked for names on purpose
-/// that look like given ones.
+/// How many names are tried for a group that is to be named. One is free unless a host has asked
+/// for names on purpose that look like given ones.
 const NAMES_TRIED: usize = 1000;
 
 impl Registry {
-    /// Answers Set of MCMemberRecord: a port joins a group, or takes part in it in more ways than before. A group that
-    /// does not exist is made, if the request says enough and the port is to be a full member; an MGID of 0 asks for a name.
+    /// Answers Set of MCMemberRecord: a port joins a group, or takes part in it in more ways than
+    /// before. A group that does not exist is made, if the request says enough and the port is to
+    /// be a full member; an MGID of 0 asks for a name.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -83,7 +84,8 @@ impl Registry {
         Ok(answer)
     }
 
-    /// What joining and leaving have in common: the components that have to be there, and a port that exists.
+    /// What joining and leaving have in common: the components that have to be there, and a port
+    /// that exists.
     pub(super) fn check_named<'a>(
         &self,
         record: &McMemberRecord,
@@ -154,8 +156,8 @@ impl Registry {
         })
     }
 
-    /// Whether a group may be made by the name that a request has for it. One of IP over InfiniBand needs the broadcast
-    /// group of its partition, and is like it (RFC 4391, 5).
+    /// Whether a group may be made by the name that a request has for it. One of IP over InfiniBand
+    /// needs the broadcast group of its partition, and is like it (RFC 4391, 5).
     fn check_name(&self, record: &McMemberRecord, mask: ComponentMask) -> Result<(), Status> {
         if !mgid::is_valid(record.mgid()) {
             return Err(SaStatus::REQ_INVALID);
@@ -271,8 +273,9 @@ fn check_existing(
     is_allowed.then_some(()).ok_or(SaStatus::REQ_INVALID)
 }
 
-/// Whether the requester may change how `port` takes part: in person anybody may; of others only those memberships that
-/// were made by proxy, by whom can be in the group himself (IBA 15.2.5.17, o15-0.1.2).
+/// Whether the requester may change how `port` takes part: in person anybody may; of others only
+/// those memberships that were made by proxy, by whom can be in the group himself (IBA 15.2.5.17,
+/// o15-0.1.2).
 pub(super) fn may_change(group: &Group, port: &Port<'_>, requester: &Requester<'_>) -> bool {
     match group.members.get(&port.gid.guid()) {
         _ if requester.trusted => true,

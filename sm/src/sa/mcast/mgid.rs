@@ -34,8 +34,9 @@ pub(super) fn scope(mgid: Gid) -> u8 {
 
 /// Whether a group can be made with this MGID.
 ///
-/// The flags but the lowest, which tells transient groups from permanent ones, are reserved; and groups that subnet
-/// administration names itself stay with it where they do not leave the subnet. IP groups are as RFC 4391 has them.
+/// The flags but the lowest, which tells transient groups from permanent ones, are reserved; and
+/// groups that subnet administration names itself stay with it where they do not leave the subnet.
+/// IP groups are as RFC 4391 has them.
 pub(super) fn is_valid(mgid: Gid) -> bool {
     if !mgid.is_multicast() {
         return false;
@@ -48,8 +49,8 @@ pub(super) fn is_valid(mgid: Gid) -> bool {
     }
 }
 
-/// Of a group of IP over InfiniBand, the broadcast group that it needs: of its scope and partition. `None` for others, and
-/// for the broadcast group itself.
+/// Of a group of IP over InfiniBand, the broadcast group that it needs: of its scope and partition.
+/// `None` for others, and for the broadcast group itself.
 pub(super) fn broadcast_of(mgid: Gid) -> Option<Gid> {
     if !matches!(signature(mgid), IPV4 | IPV6) {
         return None;
@@ -59,7 +60,8 @@ pub(super) fn broadcast_of(mgid: Gid) -> Option<Gid> {
     (broadcast != mgid).then_some(broadcast)
 }
 
-/// The broadcast group of IPv4 over InfiniBand in a partition, ff12:401b:ffff::ffff:ffff for the default one.
+/// The broadcast group of IPv4 over InfiniBand in a partition, ff12:401b:ffff::ffff:ffff for the
+/// default one.
 pub(super) fn broadcast(scope: u8, p_key: PKey) -> Gid {
     let head = 0xFF10_u128 | u128::from(scope & 0xF);
     Gid(head << SCOPE_SHIFT

@@ -6,8 +6,8 @@ use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
-/// The multicast LID of the default partition's broadcast group, which hosts that start before subnet administration
-/// answers may assume.
+/// The multicast LID of the default partition's broadcast group, which hosts that start before
+/// subnet administration answers may assume.
 pub(super) const BROADCAST: Lid = Lid::MULTICAST_FIRST;
 
 /// How many multicast LIDs there are.
@@ -15,8 +15,9 @@ const ALL: u16 = 0x3FFF;
 
 /// The multicast LIDs in use, and by whom.
 ///
-/// Groups share one only when there is no other left, and never across partitions: a packet of a group comes to the
-/// members of all groups that share its LID, and what is of another partition would get to see it.
+/// Groups share one only when there is no other left, and never across partitions: a packet of a
+/// group comes to the members of all groups that share its LID, and what is of another partition
+/// would get to see it.
 #[derive(Debug)]
 pub(super) struct Mlids {
     used: BTreeMap<Lid, Slot>,
@@ -53,8 +54,9 @@ impl Mlids {
             .flat_map(|slot| &slot.groups)
     }
 
-    /// Gives a group a multicast LID: the one it `wants`, if that is free; else the lowest that is; else the one that
-    /// fewest groups of its partition share. `None` where its partition has none to share.
+    /// Gives a group a multicast LID: the one it `wants`, if that is free; else the lowest that is;
+    /// else the one that fewest groups of its partition share. `None` where its partition has none
+    /// to share.
     pub(super) fn allocate(&mut self, mgid: Gid, p_key: PKey, wants: Option<Lid>) -> Option<Lid> {
         let is_free = |mlid: &Lid| self.is_usable(*mlid) && !self.used.contains_key(mlid);
         let mlid = wants
@@ -69,7 +71,8 @@ impl Mlids {
         Some(mlid)
     }
 
-    /// Gives a group the multicast LID that it had before, if nobody else's packets would meet there.
+    /// Gives a group the multicast LID that it had before, if nobody else's packets would meet
+    /// there.
     pub(super) fn claim(&mut self, mgid: Gid, p_key: PKey, mlid: Lid) -> bool {
         if !mlid.is_multicast() {
             return false;

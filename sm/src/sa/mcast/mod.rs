@@ -1,11 +1,13 @@
 //! Multicast groups and who takes part in them (IBA 15.2.5.17).
 //!
-//! A [`Registry`] is a state machine without I/O. It takes the requests of MCMemberRecord, [`Registry::join`] and
-//! [`Registry::leave`], and shows itself to queries in a [`View`]; hears of ports that come and go; and says who is to be reached by which
-//! multicast LID ([`Registry::group_set`]), for the core to plan trees for.
+//! A [`Registry`] is a state machine without I/O. It takes the requests of MCMemberRecord,
+//! [`Registry::join`] and [`Registry::leave`], and shows itself to queries in a [`View`]; hears of
+//! ports that come and go; and says who is to be reached by which multicast LID
+//! ([`Registry::group_set`]), for the core to plan trees for.
 //!
-//! What it has to know of ports it asks [`Ports`], at every request, so that it holds nothing that a sweep could make
-//! untrue. A port that is gone keeps its memberships for a while: a link that flaps costs nobody a group.
+//! What it has to know of ports it asks [`Ports`], at every request, so that it holds nothing that
+//! a sweep could make untrue. A port that is gone keeps its memberships for a while: a link that
+//! flaps costs nobody a group.
 
 mod group;
 mod join;
@@ -60,7 +62,8 @@ impl Port<'_> {
         p_key.is_valid() && keys.into_iter().any(|key| key.base() == p_key.base())
     }
 
-    /// Whether the two can talk: both are in a partition, at least one as a full member (IBA 10.9.1.1).
+    /// Whether the two can talk: both are in a partition, at least one as a full member (IBA
+    /// 10.9.1.1).
     pub fn can_talk_to(&self, other: &Port<'_>) -> bool {
         can_talk(self.p_keys, other.p_keys)
     }
@@ -68,7 +71,8 @@ impl Port<'_> {
 
 /// The ports of the subnet.
 pub trait Ports {
-    /// The port with this GID, which may be an alias, with the prefix of the subnet or the link-local one.
+    /// The port with this GID, which may be an alias, with the prefix of the subnet or the
+    /// link-local one.
     fn by_gid(&self, gid: Gid) -> Option<Port<'_>>;
 
     /// The port with this GUID, no alias.
@@ -170,15 +174,16 @@ impl Registry {
         self.config = config;
     }
 
-    /// How many multicast LIDs from 0xC000 on the switches have table entries for: the smallest MulticastFDBCap of
-    /// those that can multicast at all. Groups that have a multicast LID beyond that keep it.
+    /// How many multicast LIDs from 0xC000 on the switches have table entries for: the smallest
+    /// MulticastFDBCap of those that can multicast at all. Groups that have a multicast LID beyond
+    /// that keep it.
     pub fn set_capacity(&mut self, mlids: u16) {
         self.mlids.set_capacity(mlids);
     }
 
-    /// Makes the groups that exist whether or not anybody takes part: those of `wanted`, by MGID. A group that exists
-    /// already is one of them from then on, with the parameters that it has; one that no longer is ends with its last
-    /// full member.
+    /// Makes the groups that exist whether or not anybody takes part: those of `wanted`, by MGID. A
+    /// group that exists already is one of them from then on, with the parameters that it has; one
+    /// that no longer is ends with its last full member.
     ///
     /// Where there is no room for all of them the first ones are made. Returns how many were not.
     pub fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
@@ -207,8 +212,8 @@ impl Registry {
         unmade
     }
 
-    /// Nothing is remembered of who took part before, if anybody did: they stay members, as far as switches tell of them, until
-    /// they have had the time to join anew.
+    /// Nothing is remembered of who took part before, if anybody did: they stay members, as far as
+    /// switches tell of them, until they have had the time to join anew.
     pub fn remember_nothing(&mut self) {
         self.partial = true;
     }
@@ -234,8 +239,8 @@ impl Registry {
         groups.any(|(_, names)| names.contains(&name))
     }
 
-    /// As [`Registry::view`], for somebody who looks for a while. `None` while too many versions are looked at already; see
-    /// [`limits::MAX_VERSIONS`].
+    /// As [`Registry::view`], for somebody who looks for a while. `None` while too many versions
+    /// are looked at already; see [`limits::MAX_VERSIONS`].
     pub fn lasting_view(&mut self) -> Option<View> {
         let now = Arc::downgrade(&self.groups);
         self.lent.retain(|version| version.strong_count() > 0);
@@ -265,8 +270,9 @@ impl Registry {
         u32::try_from(members.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// Who is to be reached by which multicast LID. What has not changed is shared with the set before; what has is put
-    /// together anew, so that a caller who lets several requests pass before he asks saves work.
+    /// Who is to be reached by which multicast LID. What has not changed is shared with the set
+    /// before; what has is put together anew, so that a caller who lets several requests pass
+    /// before he asks saves work.
     pub fn group_set(&mut self) -> Arc<GroupSet> {
         if self.stale.is_empty() {
             return self.group_set.clone();
@@ -326,7 +332,8 @@ impl Registry {
         self.end_if_over(mgid);
     }
 
-    /// A group that no full member keeps alive ends, and with it what other memberships it has (IBA 15.2.5.17.4).
+    /// A group that no full member keeps alive ends, and with it what other memberships it has (IBA
+    /// 15.2.5.17.4).
     fn end_if_over(&mut self, mgid: Gid) {
         let is_over = |group: &Arc<Group>| !group.well_known && !group.is_kept_alive();
         if !self.groups.get(&mgid).is_some_and(is_over) {

@@ -53,11 +53,12 @@ impl Gone {
 }
 
 impl Registry {
-    /// The subnet has changed: ports that are gone lose their memberships when they do not come back in time; those that
-    /// left a partition lose the memberships of its groups now.
+    /// The subnet has changed: ports that are gone lose their memberships when they do not come
+    /// back in time; those that left a partition lose the memberships of its groups now.
     ///
-    /// Looks at ports from the one behind `after` on, as many as have some thousand memberships. Returns behind which port to
-    /// go on, after others had their turn; `None` when all were looked at.
+    /// Looks at ports from the one behind `after` on, as many as have some thousand memberships.
+    /// Returns behind which port to go on, after others had their turn; `None` when all were looked
+    /// at.
     pub fn ports_changed(
         &mut self,
         ports: &impl Ports,

@@ -14,7 +14,8 @@ const MTUS: [Mtu; 5] = [
     Mtu::Bytes4096,
 ];
 
-/// A value that a request names, with how it compares. Both components have to be there to mean anything.
+/// A value that a request names, with how it compares. Both components have to be there to mean
+/// anything.
 struct Wish<T> {
     selector: Selector,
     value: T,
@@ -56,8 +57,8 @@ pub(in crate::sa) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask)
         })
 }
 
-/// What a new group gets of what `port` can do: exactly what is asked for, or the best that is on the right side of it.
-/// `None` where `port` could not take part in such a group.
+/// What a new group gets of what `port` can do: exactly what is asked for, or the best that is on
+/// the right side of it. `None` where `port` could not take part in such a group.
 pub(super) fn mtu(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>) -> Option<Mtu> {
     let wanted = mtu_wish(record, mask);
     let fits = |mtu: &Mtu| {

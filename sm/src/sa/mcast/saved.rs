@@ -64,11 +64,12 @@ impl Registry {
         })
     }
 
-    /// Takes back what was saved, at the start. Every port counts as gone until [`Registry::ports_changed`] finds it, and
-    /// has all of `until` for that: a sweep of a large subnet takes its time.
+    /// Takes back what was saved, at the start. Every port counts as gone until
+    /// [`Registry::ports_changed`] finds it, and has all of `until` for that: a sweep of a large
+    /// subnet takes its time.
     ///
-    /// What contradicts what is there, or itself, is left out: bytes on a disk are no more to be trusted than a request.
-    /// Returns how many groups and members were.
+    /// What contradicts what is there, or itself, is left out: bytes on a disk are no more to be
+    /// trusted than a request. Returns how many groups and members were.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedGroup>, until: Time) -> usize {
         let mut left_out = 0;
         for group in saved {

@@ -70,12 +70,13 @@ impl View {
         })
     }
 
-    /// The next record after `cursor` that Get or GetTable with `record` and `mask` asks for. At most `work` groups and
-    /// members are looked at. Returns the record, if one was found, and where to go on; `None` for the latter when there
-    /// is no more.
+    /// The next record after `cursor` that Get or GetTable with `record` and `mask` asks for. At
+    /// most `work` groups and members are looked at. Returns the record, if one was found, and
+    /// where to go on; `None` for the latter when there is no more.
     ///
-    /// A requester sees the groups of its own partitions; a trusted one sees all, and who is in them: a record for each
-    /// member, or one for a group without any. For others PortGID, JoinState and ProxyJoin read as 0.
+    /// A requester sees the groups of its own partitions; a trusted one sees all, and who is in
+    /// them: a record for each member, or one for a group without any. For others PortGID,
+    /// JoinState and ProxyJoin read as 0.
     pub fn query(
         &self,
         record: &McMemberRecord,
@@ -149,8 +150,8 @@ impl View {
     }
 }
 
-/// The record of the next member of `group` that is asked for, if it is the very next, and the member to go on behind;
-/// `None` for that where the group is done.
+/// The record of the next member of `group` that is asked for, if it is the very next, and the
+/// member to go on behind; `None` for that where the group is done.
 fn next_member(
     record: &McMemberRecord,
     mask: ComponentMask,

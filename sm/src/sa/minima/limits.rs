@@ -38,8 +38,8 @@ impl Limits {
         Limits::new(mtu, info)
     }
 
-    /// What a switch's port 0 can take: it has no link, and so no neighbour. A base port 0 may state no MTU; then the links
-    /// before it are the limit.
+    /// What a switch's port 0 can take: it has no link, and so no neighbour. A base port 0 may
+    /// state no MTU; then the links before it are the limit.
     pub(in crate::sa) fn of_port0(info: &PortInfo) -> Limits {
         let stated = Some(info.mtu_cap()).filter(|mtu| mtu.bytes().is_some());
         Limits::new(Some(stated.unwrap_or(Limits::NONE.mtu())), info)

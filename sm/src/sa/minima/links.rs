@@ -1,4 +1,5 @@
-//! What the paths of a snapshot are made of: links between switches, and how end ports hang at them.
+//! What the paths of a snapshot are made of: links between switches, and how end ports hang at
+//! them.
 
 use rsm_ids::PortNum;
 use rsm_routing::topology::{SwitchIdx, Topology};

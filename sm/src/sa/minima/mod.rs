@@ -1,13 +1,15 @@
 //! What the paths between any two switches can carry, along the tables.
 //!
-//! Where all links between switches carry the same and the plan is proved to reach everybody, which is how fabrics are built,
-//! two ports need only be in the same connected part. Everywhere else there are columns.
+//! Where all links between switches carry the same and the plan is proved to reach everybody, which
+//! is how fabrics are built, two ports need only be in the same connected part. Everywhere else
+//! there are columns.
 //!
-//! A column is all paths to one switch: to every LID at it, from every switch. It is computed in one pass over the rows of
-//! its LIDs in the tables, and then answers in one look. That pass takes as long as following a thousand single paths, so that
-//! it is made once so many were asked for, or ahead of time by [`Minima::prepare`]; after a re-route nobody has to wait
-//! for it. Where the paths of a pair of switches differ by LID (links of different rates side by side, or tables that do not
-//! agree), the column says so, and the path of the one LID is followed.
+//! A column is all paths to one switch: to every LID at it, from every switch. It is computed in
+//! one pass over the rows of its LIDs in the tables, and then answers in one look. That pass takes
+//! as long as following a thousand single paths, so that it is made once so many were asked for, or
+//! ahead of time by [`Minima::prepare`]; after a re-route nobody has to wait for it. Where the
+//! paths of a pair of switches differ by LID (links of different rates side by side, or tables that
+//! do not agree), the column says so, and the path of the one LID is followed.
 
 pub(super) mod limits;
 mod links;
@@ -90,8 +92,9 @@ impl Entry {
 }
 
 impl Minima {
-    /// The paths along the tables of `plan`, over the links of `fabric`. Columns of `previous` are kept where neither tables
-    /// nor links have changed. `is_proved` says that the proof of `plan` holds for `fabric`.
+    /// The paths along the tables of `plan`, over the links of `fabric`. Columns of `previous` are
+    /// kept where neither tables nor links have changed. `is_proved` says that the proof of `plan`
+    /// holds for `fabric`.
     pub(in crate::sa) fn new(
         fabric: &Fabric,
         plan: &Arc<Plan>,
@@ -159,15 +162,16 @@ impl Minima {
         Some(a.link.meet(way?).meet(b.link))
     }
 
-    /// What paths between two switches can carry where every link carries `link` and packets arrive wherever cables lead.
+    /// What paths between two switches can carry where every link carries `link` and packets arrive
+    /// wherever cables lead.
     fn uniform(&self, source: SwitchIdx, target: SwitchIdx, link: Limits) -> Option<Limits> {
         let topology = &self.plan.topology;
         let joined = topology.component_of(source) == topology.component_of(target);
         joined.then_some(if source == target { Limits::NONE } else { link })
     }
 
-    /// Computes all columns that are not there yet. Takes its time, a millisecond or so each; it may run on any thread while
-    /// others ask.
+    /// Computes all columns that are not there yet. Takes its time, a millisecond or so each; it
+    /// may run on any thread while others ask.
     pub(in crate::sa) fn prepare(&self) {
         if self.links.uniform.is_some() && self.hosts_proved && self.switches_proved {
             return;
@@ -188,7 +192,8 @@ impl Minima {
         Some(entries[source.index()])
     }
 
-    /// Follows the packets to one LID. Ends, because there are no more switches to pass than there are.
+    /// Follows the packets to one LID. Ends, because there are no more switches to pass than there
+    /// are.
     fn walk(&self, source: SwitchIdx, dlid: Lid) -> Option<Limits> {
         let topology = &self.plan.topology;
         let mut limits = Limits::NONE;

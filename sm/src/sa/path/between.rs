@@ -1,4 +1,5 @@
-//! Paths between two ports for those who look on: what a host is told, and why, where it is told of none.
+//! Paths between two ports for those who look on: what a host is told, and why, where it is told of
+//! none.
 
 use std::sync::Arc;
 
@@ -62,7 +63,8 @@ impl PathEnd {
 }
 
 impl Directory {
-    /// The paths that the port at one end is told of when it asks how to get to the other, in that order.
+    /// The paths that the port at one end is told of when it asks how to get to the other, in that
+    /// order.
     ///
     /// # Errors
     /// Why it is told of none.

@@ -156,7 +156,8 @@ pub(super) struct Finder {
     /// Who may see only what it shares a partition with; `None` where everything may be seen.
     pub(super) viewer: Option<EndIx>,
     pub(super) wishes: Wishes,
-    /// The GIDs by which the question names its ends, where they are aliases; the answer does as well.
+    /// The GIDs by which the question names its ends, where they are aliases; the answer does as
+    /// well.
     pub(super) names: (Option<Gid>, Option<Gid>),
 }
 
@@ -232,7 +233,8 @@ impl Finder {
         Ok(path)
     }
 
-    /// The partition of the path: that which is asked for, or the first that both ends are in. Raw packets have none.
+    /// The partition of the path: that which is asked for, or the first that both ends are in. Raw
+    /// packets have none.
     fn p_key(&self, from: EndIx, to: EndIx) -> Result<PKey, NoPath> {
         let mut common = self.directory.common_p_keys(from, to);
         match self.wishes.p_key {

@@ -9,7 +9,8 @@ use super::{Body, Finder};
 use crate::sa::ends::EndIx;
 use crate::sa::query::Asked;
 
-/// How many paths there are at most where the question does not say (IBA 15.2.5.20): as many as NumbPath can.
+/// How many paths there are at most where the question does not say (IBA 15.2.5.20): as many as
+/// NumbPath can.
 const NUMB_PATH_MAX: u8 = 127;
 
 /// The components of both kinds of question, and how they are numbered in either.
@@ -48,8 +49,9 @@ const SHARED: [(ComponentMask, ComponentMask); 17] = [
 /// The answer to GetMulti: PathRecords, at most NumbPath of them altogether.
 ///
 /// # Errors
-/// ERR_REQ_INSUFFICIENT_COMPONENTS without the numbers of GIDs or with none of them, ERR_REQ_INVALID where there are fewer
-/// GIDs than those say, ERR_REQ_INVALID_GID for a GID that no port has.
+/// ERR_REQ_INSUFFICIENT_COMPONENTS without the numbers of GIDs or with none of them,
+/// ERR_REQ_INVALID where there are fewer GIDs than those say, ERR_REQ_INVALID_GID for a GID that no
+/// port has.
 pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     const COUNTS: ComponentMask = MultiPathRecord::SGID_COUNT.with(MultiPathRecord::DGID_COUNT);
 
@@ -94,8 +96,8 @@ fn only(EndIx(ix): EndIx) -> Ends {
     }
 }
 
-/// Every source with every destination; first those that have neither end in common, as who moves from one path to
-/// another when it fails wants them.
+/// Every source with every destination; first those that have neither end in common, as who moves
+/// from one path to another when it fails wants them.
 fn apart_first(
     sources: Vec<EndIx>,
     destinations: Vec<EndIx>,

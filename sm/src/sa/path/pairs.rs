@@ -24,9 +24,10 @@ const OTHERS: u8 = 2;
 
 /// Looks at pairs of ports, sources in turn for each destination, and at pairs of their LIDs.
 ///
-/// Between ports on rails the first path is that of their rails. The first paths between two ports have both LIDs apart from each other, so that who takes several of them gets what is
-/// redundant on either side; the rest follow. Each step looks at one pair of LIDs, so that it takes a bounded time
-/// whatever is asked.
+/// Between ports on rails the first path is that of their rails. The first paths between two ports
+/// have both LIDs apart from each other, so that who takes several of them gets what is redundant
+/// on either side; the rest follow. Each step looks at one pair of LIDs, so that it takes a bounded
+/// time whatever is asked.
 pub(super) struct Pairs {
     finder: Finder,
     from: Ends,

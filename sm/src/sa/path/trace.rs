@@ -15,8 +15,8 @@ use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
 use crate::sa::query::Asked;
 
-/// The answer to GetTraceTable, whose request carries a PathRecord: the nodes along the first such path, source and
-/// destination included. Empty where there is no such path.
+/// The answer to GetTraceTable, whose request carries a PathRecord: the nodes along the first such
+/// path, source and destination included. Empty where there is no such path.
 ///
 /// # Errors
 /// As for PathRecord.
@@ -75,7 +75,8 @@ fn along(directory: &Directory, path: &PathRecord) -> Option<Vec<TraceRecord>> {
     trace(directory, source, target, path.dlid())
 }
 
-/// The nodes that packets from `source` to the LID `dlid` of `target` pass; `None` where they do not arrive.
+/// The nodes that packets from `source` to the LID `dlid` of `target` pass; `None` where they do
+/// not arrive.
 pub(super) fn trace(
     directory: &Directory,
     source: EndIx,

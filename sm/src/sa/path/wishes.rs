@@ -4,8 +4,8 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, Record, SaStatus, Selector};
 
-/// The components of a question that say what the path is to be like. Fields of the global route header are answered as they
-/// are asked: within the subnet every path has any of them.
+/// The components of a question that say what the path is to be like. Fields of the global route
+/// header are answered as they are asked: within the subnet every path has any of them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in crate::sa) struct Wishes {
     pub(super) service_id: u64,
@@ -28,12 +28,12 @@ pub(in crate::sa) struct Wishes {
 const LIFE_TIME_MAX: u8 = 63;
 
 impl Wishes {
-    /// The wishes in the components `mask` of `record`. A value without its selector, or the other way round, asks for
-    /// nothing.
+    /// The wishes in the components `mask` of `record`. A value without its selector, or the other
+    /// way round, asks for nothing.
     ///
     /// # Errors
-    /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an MTU or a rate that there is not, and for
-    /// components that the record does not have.
+    /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an MTU or a rate
+    /// that there is not, and for components that the record does not have.
     pub(super) fn of(record: &PathRecord, mask: ComponentMask) -> Result<Wishes, Status> {
         let last = PathRecord::COMPONENTS.last().map_or(0, |last| last.mask.0);
         if mask.0 > last | last.wrapping_sub(1) {
@@ -95,8 +95,8 @@ impl Wishes {
         largest(self.rate, most, Rate::all(), Rate::tenth_gbps)
     }
 
-    /// The shortest packet life time that is wanted, on a path where packets live up to `least`: it says how long at most, so
-    /// that a longer one is true as well.
+    /// The shortest packet life time that is wanted, on a path where packets live up to `least`: it
+    /// says how long at most, so that a longer one is true as well.
     pub(super) fn packet_life_time(&self, least: u8) -> Option<u8> {
         match self.packet_life_time {
             None | Some((Selector::Extreme, _)) => Some(least),

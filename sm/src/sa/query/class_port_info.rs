@@ -8,8 +8,9 @@ use crate::sa::directory::Directory;
 /// RespTimeValue: answers take 4.096 µs × 2^8, about a millisecond.
 const RESP_TIME_VALUE: u8 = 8;
 
-/// What CapabilityMask2 promises, each bit kept elsewhere in this crate. Clients decide by it: IPoIB joins as a send-only full
-/// member only where the SA says that it knows such members, and drivers ask for alias GUIDs only where it gives them.
+/// What CapabilityMask2 promises, each bit kept elsewhere in this crate. Clients decide by it:
+/// IPoIB joins as a send-only full member only where the SA says that it knows such members, and
+/// drivers ask for alias GUIDs only where it gives them.
 const CAPABILITIES: SaCapabilityMask2 = SaCapabilityMask2(
     SaCapabilityMask2::MULTICAST_FDB_TOP.0
         | SaCapabilityMask2::ALIAS_GUIDS.0

@@ -78,7 +78,8 @@ impl Query<InformInfoRecord> {
         }
         let mut record = subscription.record(id);
         if !self.trust.is_trusted() {
-            // C15-0.2-1.16. Hidden before it is matched, so that it cannot be found out by asking for it either.
+            // C15-0.2-1.16. Hidden before it is matched, so that it cannot be found out by asking
+            // for it either.
             let mut info = record.inform_info();
             info.set_qpn(0);
             record.set_inform_info(&info);

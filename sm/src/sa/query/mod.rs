@@ -109,7 +109,8 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     match (mad.attribute(), mad.method()) {
         CAPABILITIES => return Ok(Body::record(&class_port_info::record(asked.directory))),
         MULTI_PATH => return path::multi::answer(asked),
-        // The request carries a PathRecord, the response is made of TraceRecords; requesters name either.
+        // The request carries a PathRecord, the response is made of TraceRecords; requesters name
+        // either.
         (PathRecord::ID | TraceRecord::ID, Method::GET_TRACE_TABLE) => {
             return path::trace::answer(asked);
         }
@@ -184,7 +185,8 @@ impl Asked<'_> {
     /// The answer that has those of `candidates` that there are: for a Get the only one.
     ///
     /// # Errors
-    /// For a Get ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, where it is known at once; a table may be empty.
+    /// For a Get ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, where it is known at once; a table may be
+    /// empty.
     pub(super) fn read<R, I>(&self, candidates: I) -> Result<Body, Status>
     where
         R: Record,
@@ -224,8 +226,8 @@ impl<R: Record> Query<R> {
         })
     }
 
-    /// The end ports to look at where `component` is their LID: the one that holds `lid`, be it its base LID or another, or
-    /// all of them.
+    /// The end ports to look at where `component` is their LID: the one that holds `lid`, be it its
+    /// base LID or another, or all of them.
     fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
         if !self.mask.contains(component) {
             return 0..self.directory.len() as u32;
@@ -250,8 +252,8 @@ impl<R: Record> Query<R> {
         self.directory.port(ix).0.is_switch()
     }
 
-    /// The numbers by which tables of ports are named: all ports of a switch; 0 for a CA or a router, where the number is
-    /// reserved.
+    /// The numbers by which tables of ports are named: all ports of a switch; 0 for a CA or a
+    /// router, where the number is reserved.
     fn port_numbers(&self, ix: EndIx) -> impl Iterator<Item = u8> + Clone + use<R> {
         let (node, _) = self.directory.port(ix);
         let last = if node.is_switch() {

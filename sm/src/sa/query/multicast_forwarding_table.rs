@@ -1,4 +1,5 @@
-//! MulticastForwardingTableRecord: the tables that switches pass multicast packets on by, as planned.
+//! MulticastForwardingTableRecord: the tables that switches pass multicast packets on by, as
+//! planned.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ pub(super) fn candidates(
 }
 
 impl Query<MulticastForwardingTableRecord> {
-    /// The blocks of the table that the node has, up to the last one in use; none where it is no switch.
+    /// The blocks of the table that the node has, up to the last one in use; none where it is no
+    /// switch.
     fn blocks(&self, ix: EndIx) -> impl Iterator<Item = MftBlock> + use<> {
         let (node, _) = self.directory.port(ix);
         let table = self.directory.plan.multicast_table(node.guid);

@@ -80,8 +80,8 @@ impl Query<PortInfoRecord> {
     }
 }
 
-/// Says of a link at an extended speed that it runs at QDR, as who does not know such speeds has to be told: the original
-/// fields of its speed are empty otherwise (IBA 15.2.5.3).
+/// Says of a link at an extended speed that it runs at QDR, as who does not know such speeds has to
+/// be told: the original fields of its speed are empty otherwise (IBA 15.2.5.3).
 fn in_old_terms(info: &mut PortInfo) {
     let extended =
         !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();

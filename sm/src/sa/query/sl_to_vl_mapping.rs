@@ -1,7 +1,8 @@
 //! SLtoVLMappingTableRecord: on which lane packets of each service level leave.
 //!
-//! Where routes need lanes, the tables of switches are answered as they are planned. Everywhere else the tables stay as
-//! devices come up with them and are not read: then all service levels are answered to share VL 0, which every link has.
+//! Where routes need lanes, the tables of switches are answered as they are planned. Everywhere
+//! else the tables stay as devices come up with them and are not read: then all service levels are
+//! answered to share VL 0, which every link has.
 
 use std::sync::Arc;
 

@@ -38,8 +38,9 @@ impl Asker<'_> {
 }
 
 impl Registry {
-    /// Answers Set of ServiceRecord: registers a service, or changes what is said of it and for how long. Without
-    /// ServiceLease it stays until it is deleted; without ServiceP_Key it is reached in any partition.
+    /// Answers Set of ServiceRecord: registers a service, or changes what is said of it and for how
+    /// long. Without ServiceLease it stays until it is deleted; without ServiceP_Key it is reached
+    /// in any partition.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -91,8 +92,9 @@ impl Registry {
         Ok(shown)
     }
 
-    /// Answers Delete of ServiceRecord: takes a service back. ServiceID, ServiceGID and ServiceP_Key of the record name it,
-    /// whether or not the mask does; what else the mask has must be so.
+    /// Answers Delete of ServiceRecord: takes a service back. ServiceID, ServiceGID and
+    /// ServiceP_Key of the record name it, whether or not the mask does; what else the mask has
+    /// must be so.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -131,8 +133,8 @@ impl Registry {
 /// The port that offers what is to be registered. Puts the GID into its usual form.
 ///
 /// # Errors
-/// ERR_REQ_INVALID_GID where the port is not there, or the requester may not know of it; ERR_REQ_INVALID where it or the
-/// requester is not in the partition.
+/// ERR_REQ_INVALID_GID where the port is not there, or the requester may not know of it;
+/// ERR_REQ_INVALID where it or the requester is not in the partition.
 fn offering_port(
     record: &mut ServiceRecord,
     mask: ComponentMask,
@@ -159,8 +161,9 @@ fn offering_port(
     Ok(directory.end(port).guid)
 }
 
-/// Whether the requester may change or delete a service: the port that offers it, the one that registered it, and who shows
-/// the key under which it was registered. To know no key is no key to those without.
+/// Whether the requester may change or delete a service: the port that offers it, the one that
+/// registered it, and who shows the key under which it was registered. To know no key is no key to
+/// those without.
 fn may_change(
     known: &Service,
     record: &ServiceRecord,

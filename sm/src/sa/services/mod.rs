@@ -1,11 +1,13 @@
 //! Services that ports offer, and for how long (IBA 15.2.5.14).
 //!
-//! A [`Registry`] is a state machine without I/O: it takes Set and Delete of ServiceRecord, shows itself to queries in a
-//! [`View`], and takes away what nobody leases any more. What it has to know of ports it asks the directory, at every request.
+//! A [`Registry`] is a state machine without I/O: it takes Set and Delete of ServiceRecord, shows
+//! itself to queries in a [`View`], and takes away what nobody leases any more. What it has to know
+//! of ports it asks the directory, at every request.
 //!
-//! A service is named by ServiceID, ServiceGID and ServiceP_Key together; any number of them may have one name. One that its
-//! lease keeps stays while its port is away, as the lease is there to say: a host that boots finds what it registered for good.
-//! Only where there is no room left, those whose ports have been away longest go first.
+//! A service is named by ServiceID, ServiceGID and ServiceP_Key together; any number of them may
+//! have one name. One that its lease keeps stays while its port is away, as the lease is there to
+//! say: a host that boots finds what it registered for good. Only where there is no room left,
+//! those whose ports have been away longest go first.
 
 mod change;
 pub mod limits;
@@ -34,7 +36,8 @@ use super::directory::Directory;
 pub struct Id {
     /// ServiceID.
     pub service: u64,
-    /// ServiceGID: the port that offers it, by whichever of its GIDs with the prefix of the subnet, or a multicast group.
+    /// ServiceGID: the port that offers it, by whichever of its GIDs with the prefix of the subnet,
+    /// or a multicast group.
     pub gid: Gid,
     /// ServiceP_Key; 0 where none was given: it can be reached in any partition.
     pub p_key: PKey,
@@ -45,7 +48,8 @@ pub struct Id {
 pub struct Service {
     /// As it was registered. ServiceLease is what was asked for.
     pub record: ServiceRecord,
-    /// The GUID of the port that offers it, no alias; of a multicast group the port that registered it.
+    /// The GUID of the port that offers it, no alias; of a multicast group the port that registered
+    /// it.
     pub port: Guid,
     /// The GUID of the port that registered it.
     pub owner: Guid,
@@ -77,8 +81,8 @@ impl Service {
     }
 }
 
-/// The GID of a service's port in its usual form. Which port it is its GUID says alone: only ports of this subnet offer services
-/// here, and programs put all kinds of prefixes, or none, before it.
+/// The GID of a service's port in its usual form. Which port it is its GUID says alone: only ports
+/// of this subnet offer services here, and programs put all kinds of prefixes, or none, before it.
 fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
     if gid.is_multicast() {
         gid
@@ -211,8 +215,8 @@ impl Registry {
         Some(service)
     }
 
-    /// Whether there is room for one more service of `owner`. Where there is none in all, one goes whose port has been away
-    /// longest.
+    /// Whether there is room for one more service of `owner`. Where there is none in all, one goes
+    /// whose port has been away longest.
     fn make_room(&mut self, owner: Guid) -> bool {
         if self.owned.get(&owner).copied().unwrap_or(0) >= limits::MAX_SERVICES_PER_PORT {
             return false;

@@ -23,10 +23,12 @@ pub struct SavedService {
 }
 
 impl Registry {
-    /// Takes back what was saved, at the start. Every port counts as away until [`Registry::ports_changed`] finds it.
+    /// Takes back what was saved, at the start. Every port counts as away until
+    /// [`Registry::ports_changed`] finds it.
     ///
-    /// What contradicts itself or the limits is left out: bytes on a disk are no more to be trusted than a request. Returns
-    /// how many services were. Those whose lease has ended meanwhile are not counted.
+    /// What contradicts itself or the limits is left out: bytes on a disk are no more to be trusted
+    /// than a request. Returns how many services were. Those whose lease has ended meanwhile are
+    /// not counted.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedService>, now: Time) -> usize {
         let mut left_out = 0;
         for saved in saved {

@@ -84,8 +84,8 @@ pub(in crate::sa) struct Eyes {
 }
 
 impl Eyes {
-    /// Whether the requester may know of a service: it can reach it in the service's partition, or, where that is any, in one
-    /// at all.
+    /// Whether the requester may know of a service: it can reach it in the service's partition, or,
+    /// where that is any, in one at all.
     fn see(&self, service: &Service) -> bool {
         if self.trust.is_trusted() {
             return true;
@@ -98,7 +98,8 @@ impl Eyes {
                 .common_p_keys(self.requester, port)
                 .any(|key| key.base() == p_key.base()),
             Some(port) => self.directory.may_see(self.requester, port),
-            // Its port is away: in a partition it is known to its members; in no partition in particular, to nobody.
+            // Its port is away: in a partition it is known to its members; in no partition in
+            // particular, to nobody.
             None => {
                 let mut keys = self.directory.p_keys(self.requester).iter();
                 p_key.is_valid() && keys.any(|key: &PKey| key.base() == p_key.base())
@@ -107,7 +108,8 @@ impl Eyes {
     }
 }
 
-/// Goes through what Get or GetTable asks for: the candidates, of which each is one that is asked for or not.
+/// Goes through what Get or GetTable asks for: the candidates, of which each is one that is asked
+/// for or not.
 #[derive(Debug)]
 pub(in crate::sa) struct Query {
     view: View,

@@ -125,7 +125,8 @@ fn what_cannot_be_is_refused() {
         panic!("there are hosts");
     };
     assign(&mut world, a, &[(1, FIRST)]).unwrap();
-    // A name of somebody else, or one's own at another place: the answer shows what there is instead.
+    // A name of somebody else, or one's own at another place: the answer shows what there is
+    // instead.
     for taken in [FIRST, world.guid(a), world.guid(b)] {
         let answer = assign(&mut world, b, &[(2, taken), (4, SECOND)]).unwrap();
         assert_eq!((answer[2], answer[4]), (Guid::ZERO, SECOND), "{taken}");

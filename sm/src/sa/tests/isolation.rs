@@ -137,7 +137,8 @@ fn partitions_are_those_of_the_plan() {
     let mut world = World::of(fabric, plan);
     let hosts = world.hosts();
     let mask = PathRecord::SLID | PathRecord::DLID;
-    // The first host is the subnet manager's, and may talk to everybody; the others only to it and within their own.
+    // The first host is the subnet manager's, and may talk to everybody; the others only to it and
+    // within their own.
     let mut found = |from: Lid, to: Lid| {
         let mut path = PathRecord::default();
         path.set_slid(from).set_dlid(to);

@@ -1,4 +1,5 @@
-//! Every pair of a method and an attribute has its answer, or the silence that the specification has for it.
+//! Every pair of a method and an attribute has its answer, or the silence that the specification
+//! has for it.
 
 use rsm_mad::ids::Tid;
 use rsm_mad::wire::header::{AttrId, Method, Status};
@@ -9,8 +10,9 @@ use super::world::{SMALL, World};
 const READ: &[Method] = &[Method::GET, Method::GET_TABLE];
 const REGISTER: &[Method] = &[Method::GET, Method::GET_TABLE, Method::SET, Method::DELETE];
 
-/// The attributes of the class by their numbers, and the methods that there are of each (IBA 15.2.5). Two are optional, and
-/// there is nothing to be told by them: no switch has a random forwarding table, and services are not associated.
+/// The attributes of the class by their numbers, and the methods that there are of each (IBA
+/// 15.2.5). Two are optional, and there is nothing to be told by them: no switch has a random
+/// forwarding table, and services are not associated.
 const TABLE: [(u16, &[Method]); 21] = [
     (0x0001, &[Method::GET]), // ClassPortInfo
     (0x0003, &[Method::SET]), // InformInfo

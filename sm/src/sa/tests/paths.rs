@@ -144,7 +144,8 @@ fn rails_decide_which_lid_comes_first() {
         assert_eq!(ends.len(), 4, "the first paths share no LID");
         apart(&first)
     };
-    // On one rail base LIDs; from rail 1 to rail 4 of four LIDs the one with the number 1 - 4 = 1, and back 4 - 1 = 3.
+    // On one rail base LIDs; from rail 1 to rail 4 of four LIDs the one with the number 1 - 4 = 1,
+    // and back 4 - 1 = 3.
     assert_eq!(bits(&mut world, own, same), (0, 0));
     assert_eq!(bits(&mut world, own, other), (3, 1));
     assert_eq!(bits(&mut world, other, own), (1, 3));

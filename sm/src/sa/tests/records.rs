@@ -341,7 +341,8 @@ fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(lid, 0),
     };
-    // Clients turn BUSY and ERR_REQ_DENIED into an error at once, and ask again where there is silence.
+    // Clients turn BUSY and ERR_REQ_DENIED into an error at once, and ask again where there is
+    // silence.
     assert!(world.sa.handle(request(Lid(0x1000)), Time::ZERO).is_none());
     assert_eq!(world.sa.counters().unserved, 1);
 

@@ -1,5 +1,5 @@
-//! GUIDInfo, which holds the alias GUIDs of a port. It is read only where a port is to have some: on any other port its
-//! content does not matter.
+//! GUIDInfo, which holds the alias GUIDs of a port. It is read only where a port is to have some:
+//! on any other port its content does not matter.
 
 use rsm_mad::wire::attr::{Attribute, GuidInfo};
 

@@ -1,7 +1,9 @@
-//! Attributes of end ports that are set block by block, and of which a block waits for nothing but the PortInfo of its port.
+//! Attributes of end ports that are set block by block, and of which a block waits for nothing but
+//! the PortInfo of its port.
 //!
-//! An attribute is a file beside this one and a line of [`MANAGED`]: which blocks count, and what each is to hold. The sweep
-//! reads the blocks that count and are not known, [`crate::diff`] compares, and [`crate::push`] writes what differs.
+//! An attribute is a file beside this one and a line of [`MANAGED`]: which blocks count, and what
+//! each is to hold. The sweep reads the blocks that count and are not known, [`crate::diff`]
+//! compares, and [`crate::push`] writes what differs.
 
 mod guid_info;
 
@@ -24,13 +26,15 @@ pub struct Managed {
     pub reason: &'static str,
     /// The modifier that names a block of a port.
     modifier: fn(PortKey, u16) -> u32,
-    /// Whether any port has blocks that are to hold something, or ever had: otherwise no port is looked at.
+    /// Whether any port has blocks that are to hold something, or ever had: otherwise no port is
+    /// looked at.
     is_used: fn(&Inventory) -> bool,
     /// The blocks of a port that are to hold something.
     blocks: fn(&Inventory, &PortRecord) -> BTreeSet<u16>,
     /// What a block of a port is to hold.
     content: fn(&Inventory, &PortRecord, u16) -> Content,
-    /// Whether a block with the first content is as good as one with the second: read-only parts do not count.
+    /// Whether a block with the first content is as good as one with the second: read-only parts do
+    /// not count.
     agrees: fn(u16, &Content, &Content) -> bool,
 }
 
@@ -107,7 +111,8 @@ impl BlockImage {
         self.blocks.insert(place, None);
     }
 
-    /// The same of a block of which it is known what it holds; a block that was never read stays as it is.
+    /// The same of a block of which it is known what it holds; a block that was never read stays as
+    /// it is.
     pub fn doubt_known(&mut self, place: BlockPlace) {
         if let Some(held) = self.blocks.get_mut(&place) {
             *held = None;

@@ -6,7 +6,8 @@ use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, or_none, timestamp};
 
-/// Lists nodes and cables that the subnet manager expects and misses, or tells it that they are gone for good
+/// Lists nodes and cables that the subnet manager expects and misses, or tells it that they are
+/// gone for good
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples: rsmctl expect; rsmctl expect --accept leaf-03:7; rsmctl expect --accept-all"

@@ -12,8 +12,8 @@ pub(crate) struct SweepArguments {
     /// Read everything anew, rather than only what may have changed
     #[arg(long)]
     full: bool,
-    /// Write every forwarding table anew as well, whatever switches read back, and turn off adaptive routing that another
-    /// subnet manager left on
+    /// Write every forwarding table anew as well, whatever switches read back, and turn off
+    /// adaptive routing that another subnet manager left on
     #[arg(long)]
     rewrite: bool,
 }

@@ -16,8 +16,8 @@ const SILENT_FOR: Duration = Duration::from_millis(500);
 /// How often the subnet manager is asked what it does.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Waits for `answer`. While it takes its time, standard error has a line for each change of what is waited for. Ctrl-C
-/// takes the request back: the connection closes with the process.
+/// Waits for `answer`. While it takes its time, standard error has a line for each change of what
+/// is waited for. Ctrl-C takes the request back: the connection closes with the process.
 pub(super) async fn for_answer<T>(
     session: &Session,
     answer: impl Future<Output = Result<Response<T>, Status>>,

@@ -11,7 +11,8 @@ use super::{FileId, class};
 
 /// The highest version of a class that can be registered for (MAX_MGMT_VERSION).
 const MAX_CLASS_VERSION: u8 = 0x82;
-/// The highest class that can be registered for, directed-route subnet management aside (MAX_MGMT_CLASS).
+/// The highest class that can be registered for, directed-route subnet management aside
+/// (MAX_MGMT_CLASS).
 const MAX_CLASS: u8 = 0x4F;
 
 /// What a program registers an agent for.

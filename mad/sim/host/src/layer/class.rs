@@ -9,8 +9,8 @@ pub(super) const MAD_HEADER_LEN: usize = 24;
 /// That and the RMPP header (IBA 13.6.2), which the classes with RMPP have.
 pub(super) const RMPP_HEADER_LEN: usize = 36;
 
-/// Classes that have an RMPP header: device management, subnet administration, boot management and vendors' second
-/// range (IBA 13.6.1).
+/// Classes that have an RMPP header: device management, subnet administration, boot management and
+/// vendors' second range (IBA 13.6.1).
 pub(super) fn has_rmpp(class: Class) -> bool {
     const BOOT_MANAGEMENT: Class = Class(0x12);
     matches!(
@@ -43,7 +43,8 @@ pub(super) fn oui(mad: &MadBytes) -> [u8; 3] {
     [mad[37], mad[38], mad[39]]
 }
 
-/// Whether a datagram answers another one, as Linux has it: the R bit, TrapRepress, or baseboard management's own bit.
+/// Whether a datagram answers another one, as Linux has it: the R bit, TrapRepress, or baseboard
+/// management's own bit.
 pub(super) fn is_response(header: &MadHeader) -> bool {
     header.method().is_response()
         || header.method() == Method::TRAP_REPRESS

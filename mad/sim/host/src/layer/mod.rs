@@ -2,8 +2,9 @@
 //!
 //! It is a state machine without I/O. What programs do comes in by [`open`](MadLayer::open),
 //! [`register`](MadLayer::register), [`write`](MadLayer::write) and so on, what arrives by
-//! [`receive`](MadLayer::receive), and the passing of time by [`tick`](MadLayer::tick); what follows comes out of
-//! [`poll_effect`](MadLayer::poll_effect). It behaves as Linux does (`ib_mad`, `ib_umad`): see the [crate].
+//! [`receive`](MadLayer::receive), and the passing of time by [`tick`](MadLayer::tick); what
+//! follows comes out of [`poll_effect`](MadLayer::poll_effect). It behaves as Linux does (`ib_mad`,
+//! `ib_umad`): see the [crate].
 
 mod agents;
 mod class;
@@ -27,13 +28,14 @@ use multi::ReceptionKey;
 use rmpp::Reception;
 use send::{Pending, SendKey};
 
-/// How many requests and multi-packet messages can be under way from one port; one more is refused with ENOMEM. Linux
-/// has no bound but memory; a subnet manager that does not wait for answers has some thousands under way.
+/// How many requests and multi-packet messages can be under way from one port; one more is refused
+/// with ENOMEM. Linux has no bound but memory; a subnet manager that does not wait for answers has
+/// some thousands under way.
 pub const MAX_SENDS: usize = 1 << 16;
 
-/// How many multi-packet messages can be coming in to one port or have come in the last 10 s; one more is stopped with
-/// RMPPStatus "resources exhausted". Linux has no bound but memory. Sixteen clients with 5,000 tables a second
-/// each come near it.
+/// How many multi-packet messages can be coming in to one port or have come in the last 10 s; one
+/// more is stopped with RMPPStatus "resources exhausted". Linux has no bound but memory. Sixteen
+/// clients with 5,000 tables a second each come near it.
 pub const MAX_RECEPTIONS: usize = 1 << 20;
 
 /// An open device.
@@ -108,9 +110,10 @@ impl MadLayer {
         MadLayer::default()
     }
 
-    /// A layer that nobody has open, after one at the same port in which `registered` agents were: theirs get other numbers,
-    /// as a kernel gives none twice. The number stands in transaction identifiers, and what goes on at the other
-    /// end of a transaction of an agent that is gone would be taken for a new one's.
+    /// A layer that nobody has open, after one at the same port in which `registered` agents were:
+    /// theirs get other numbers, as a kernel gives none twice. The number stands in transaction
+    /// identifiers, and what goes on at the other end of a transaction of an agent that is gone
+    /// would be taken for a new one's.
     pub fn after(registered: u32) -> MadLayer {
         MadLayer {
             agents: Agents::after(registered),
@@ -157,12 +160,12 @@ impl MadLayer {
         Ok(())
     }
 
-    /// Registers an agent; returns its number on `file`. With `current` the header is the one with a P_Key
-    /// index if this is the first agent.
+    /// Registers an agent; returns its number on `file`. With `current` the header is the one with
+    /// a P_Key index if this is the first agent.
     ///
     /// # Errors
-    /// EINVAL where the registration cannot be, or another agent of the port has one of the methods; ENOMEM where the
-    /// file has 32 agents; EBADF where it is not open.
+    /// EINVAL where the registration cannot be, or another agent of the port has one of the
+    /// methods; ENOMEM where the file has 32 agents; EBADF where it is not open.
     pub fn register(
         &mut self,
         file: FileId,

@@ -84,8 +84,8 @@ impl ReceptionKey {
 }
 
 impl MadLayer {
-    /// A datagram with an active RMPP header arrived for an agent that has it done for it. Returns the message if it is
-    /// whole now.
+    /// A datagram with an active RMPP header arrived for an agent that has it done for it. Returns
+    /// the message if it is whole now.
     pub(super) fn segment_arrived(
         &mut self,
         agent: AgentId,
@@ -278,8 +278,8 @@ impl MadLayer {
         }
     }
 
-    /// How many segments of a message may be sent at first: one, unless it answers a message in segments whose
-    /// sender said more.
+    /// How many segments of a message may be sent at first: one, unless it answers a message in
+    /// segments whose sender said more.
     pub(super) fn answer_window(&self, agent: AgentId, first: &MadBytes, to: Lid) -> u32 {
         let header = MadHeader::of(first);
         if !header.method().is_response() {

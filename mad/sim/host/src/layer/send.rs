@@ -130,8 +130,9 @@ impl MadLayer {
     /// Sends what a program wrote: header and message.
     ///
     /// # Errors
-    /// EINVAL where it is too short, too long for a datagram and not to be segmented, from no agent of the file, or in a
-    /// transaction that is under way; ENOMEM beyond [`MAX_SENDS`] and [`MAX_MESSAGE`]; EBADF where the file is not open.
+    /// EINVAL where it is too short, too long for a datagram and not to be segmented, from no agent
+    /// of the file, or in a transaction that is under way; ENOMEM beyond [`MAX_SENDS`] and
+    /// [`MAX_MESSAGE`]; EBADF where the file is not open.
     pub fn write(&mut self, file: FileId, bytes: &[u8], now: Time) -> Result<(), Errno> {
         let state = self.files.get(&file).ok_or(Errno::BADF)?;
         let header_len = state.header_len();
@@ -227,7 +228,8 @@ impl MadLayer {
         key
     }
 
-    /// Sends the segments that can go, and waits for an acknowledgement or for the time to send more.
+    /// Sends the segments that can go, and waits for an acknowledgement or for the time to send
+    /// more.
     pub(super) fn send_more(&mut self, key: SendKey, now: Time) {
         let Some(pending) = self.sends.get_mut(&key) else {
             return;
@@ -282,8 +284,8 @@ impl MadLayer {
         }
     }
 
-    /// Lets a program read what it wrote and [`write`](MadLayer::write) refused, for one that did not wait to be told.
-    /// What is too short to be told apart from anything else is forgotten.
+    /// Lets a program read what it wrote and [`write`](MadLayer::write) refused, for one that did
+    /// not wait to be told. What is too short to be told apart from anything else is forgotten.
     pub fn refuse_write(&mut self, file: FileId, bytes: &[u8], error: Errno) {
         let Some(header_len) = self.files.get(&file).map(super::File::header_len) else {
             return;
@@ -303,7 +305,8 @@ impl MadLayer {
         self.sends.remove(&key)
     }
 
-    /// Lets the program read what it wrote: the header, with the error, and the common header of the datagram.
+    /// Lets the program read what it wrote: the header, with the error, and the common header of
+    /// the datagram.
     fn give_back(
         &mut self,
         file: FileId,
@@ -320,7 +323,8 @@ impl MadLayer {
             .push_back(Effect::Send(Datagram { mad, remote }));
     }
 
-    /// Whether the file has the same transaction under way: a request, or a response to the same end.
+    /// Whether the file has the same transaction under way: a request, or a response to the same
+    /// end.
     fn is_under_way(&self, agent: AgentId, kind: &Agent, new: &Pending, first: &MadBytes) -> bool {
         let class = new.class();
         // Who does RMPP by himself sends many datagrams in a transaction.

@@ -12,7 +12,8 @@ use super::port::PortKey;
 use crate::layer::{Delivery, FileId};
 use crate::protocol::{Answer, MAX_INLINE, Parcel};
 
-/// How many messages can wait to be read from an open device, as on Linux (MAX_UMAD_RECV_LIST_SIZE). More are lost.
+/// How many messages can wait to be read from an open device, as on Linux
+/// (MAX_UMAD_RECV_LIST_SIZE). More are lost.
 const MAX_UNREAD: usize = 200_000;
 
 /// How many bytes can wait to be read, 512 MiB: twice the longest message.

@@ -22,7 +22,8 @@ use super::tree::Tree;
 use crate::layer::Effect;
 use crate::protocol::MAX_PACKET;
 
-/// How many connections there can be: as many open devices as a large test has. One more is closed at once.
+/// How many connections there can be: as many open devices as a large test has. One more is closed
+/// at once.
 const MAX_CONNECTIONS: usize = 4096;
 
 /// How many packets are taken from one connection before the others have their turn.
@@ -49,7 +50,8 @@ pub(super) struct EventLoop {
     pub(super) connections: BTreeMap<u64, Connection>,
     accepted: u64,
     pub(super) ports: BTreeMap<PortKey, Port>,
-    /// How many agents there were at ports that nobody has open now: a number for each port of the fabric at most.
+    /// How many agents there were at ports that nobody has open now: a number for each port of the
+    /// fabric at most.
     pub(super) registered: BTreeMap<PortKey, u32>,
     pub(super) trees: BTreeMap<String, Tree>,
     pub(super) arrivals: Arrivals,
@@ -170,7 +172,8 @@ impl EventLoop {
             let socket = match rustix::net::accept_with(&self.listener, flags) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN) => return Ok(()),
-                // Whoever it was is gone, or there are no descriptors now; the next turn tries again.
+                // Whoever it was is gone, or there are no descriptors now; the next turn tries
+                // again.
                 Err(error) => {
                     tracing::debug!(%error, "a connection was not accepted");
                     return Ok(());
@@ -244,8 +247,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes what programs have closed at a port. To them it is done when `close` returns, so that it must be seen
-    /// before whatever they ask for next, by another connection.
+    /// Closes what programs have closed at a port. To them it is done when `close` returns, so that
+    /// it must be seen before whatever they ask for next, by another connection.
     pub(super) fn bury(&mut self, key: PortKey) {
         // What is read from one that is over may lead here again.
         if std::mem::replace(&mut self.burying, true) {

@@ -1,7 +1,7 @@
 //! Serves a simulated fabric to programs that were started with the shim.
 //!
-//! One thread waits for everything: connections, datagrams from the simulation, time-outs. It hands datagrams to the
-//! simulation's thread, which never waits for it.
+//! One thread waits for everything: connections, datagrams from the simulation, time-outs. It hands
+//! datagrams to the simulation's thread, which never waits for it.
 
 mod calls;
 mod connection;

@@ -34,7 +34,8 @@ impl EventLoop {
         answered.is_ok() && stays
     }
 
-    /// Does what a connection begins with; returns the body of the answer, `None` where it comes later.
+    /// Does what a connection begins with; returns the body of the answer, `None` where it comes
+    /// later.
     fn open(&mut self, id: u64, hello: &Hello, seat: &Seat) -> Result<Option<Vec<u8>>, Refusal> {
         for &port in &seat.ports {
             self.bury((seat.node, port));

@@ -15,8 +15,8 @@ use crate::layer::{FileId, MadLayer};
 /// The node and the number of a port.
 pub(super) type PortKey = (Guid, PortNum);
 
-/// How many datagrams from the simulation can wait for the loop: 2^16, as many as can wait to leave it. More are lost, as
-/// they are where a receive queue is full.
+/// How many datagrams from the simulation can wait for the loop: 2^16, as many as can wait to leave
+/// it. More are lost, as they are where a receive queue is full.
 const MAX_ARRIVED: usize = 1 << 16;
 
 /// A port that programs have open.

@@ -206,7 +206,8 @@ impl Tree {
         &self.root
     }
 
-    /// Makes it say what `facts` do. A file is replaced, never written to, so that who reads it reads one state.
+    /// Makes it say what `facts` do. A file is replaced, never written to, so that who reads it
+    /// reads one state.
     pub(super) fn update(&mut self, facts: &NodeFacts) -> io::Result<()> {
         let files = facts.files();
         for (path, text) in &files {

@@ -293,7 +293,8 @@ fn closing_forgets_what_was_asked() {
     assert_eq!(world.hosts[0].next_deadline(), None);
 }
 
-/// A port that nobody has open for a while: what its last program left undone is nothing to the next one's.
+/// A port that nobody has open for a while: what its last program left undone is nothing to the
+/// next one's.
 #[test]
 fn no_agent_is_numbered_as_one_before() {
     let mut layer = MadLayer::new();

@@ -1,4 +1,5 @@
-//! Messages in segments: whole at the other end whatever the wire does, and over in time where it does too much.
+//! Messages in segments: whole at the other end whatever the wire does, and over in time where it
+//! does too much.
 
 use std::time::Duration;
 
@@ -67,7 +68,8 @@ fn messages_of_every_length_arrive() {
         assert_eq!(header.length as usize, 64 + table.len());
         assert_eq!(got.len(), table.len());
         assert!(got[56..] == table[56..], "{len}");
-        // The receiver acknowledges the first one, then each time that its window is used up, and the end.
+        // The receiver acknowledges the first one, then each time that its window is used up, and
+        // the end.
         let acks = world.sent[0].len();
         let expected = if segments == 1 {
             1
@@ -75,7 +77,8 @@ fn messages_of_every_length_arrive() {
             2 + (segments - 2) / 64
         };
         assert_eq!(acks, expected, "{segments} segments");
-        // The client's timer is gone, and the server's; what is left remembers the message for 10 s.
+        // The client's timer is gone, and the server's; what is left remembers the message for 10
+        // s.
         world.run_for(Duration::from_secs(11));
         assert!(
             world
@@ -178,7 +181,8 @@ fn an_abort_ends_it_in_silence() {
     assert_eq!(world.sent[1].len(), 1);
 }
 
-/// An acknowledgement of what was never sent, a window that is too small, an unknown type, another version.
+/// An acknowledgement of what was never sent, a window that is too small, an unknown type, another
+/// version.
 #[test]
 fn nonsense_is_answered_with_its_reason() {
     let cases = [

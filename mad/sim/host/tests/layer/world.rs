@@ -159,7 +159,8 @@ impl Written {
     }
 }
 
-/// A message of subnet administration with `len` bytes of data. With `segments` its RMPP header is active.
+/// A message of subnet administration with `len` bytes of data. With `segments` its RMPP header is
+/// active.
 pub(super) fn message(method: u8, tid: u64, len: usize, segments: bool) -> Vec<u8> {
     let mut message = vec![0; 56 + len];
     message[..4].copy_from_slice(&[1, SA, 2, method]);

@@ -42,7 +42,8 @@ fn cable(a: (usize, u8), b: (usize, u8)) -> Cable {
     }
 }
 
-/// Two switches with two links (ports 2 and 3), hosts 1 and 2 at their ports 1, host 3 at port 4 of the first.
+/// Two switches with two links (ports 2 and 3), hosts 1 and 2 at their ports 1, host 3 at port 4 of
+/// the first.
 pub(crate) fn netlist() -> Netlist {
     let nodes = vec![
         node(NodeKind::Switch, S1, 4, "first"),

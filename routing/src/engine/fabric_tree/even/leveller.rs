@@ -15,17 +15,19 @@ use crate::topology::{SwitchIdx, Topology};
 /// Rounds over all destinations. Each finds a fraction of what the one before found.
 const ROUNDS: usize = 4;
 
-/// The fullest link has so many times the load of the mean one before anything is done: below that, what is won in sums
-/// is lost in shifts.
+/// The fullest link has so many times the load of the mean one before anything is done: below that,
+/// what is won in sums is lost in shifts.
 const UNEVEN: f64 = 1.3;
 
-/// A way is better when its fullest link has less than this many 32ths of the load: fewer moves, nearly the same balance.
+/// A way is better when its fullest link has less than this many 32ths of the load: fewer moves,
+/// nearly the same balance.
 const BETTER_THAN_32THS: u64 = 31;
 
 /// Loads are counted in packets times the time that each takes; the fastest link takes this much.
 const TIME: u64 = 64;
 
-/// No link counts as slower than this: a 1x SDR link is 500 times as slow as a 4x XDR one, and sums stay far below 2^64.
+/// No link counts as slower than this: a 1x SDR link is 500 times as slow as a 4x XDR one, and sums
+/// stay far below 2^64.
 const LONGEST_TIME: u64 = 1024 * TIME;
 
 /// One LID that is sent to.
@@ -103,7 +105,8 @@ pub(in super::super) struct Leveller<'a> {
     high: u64,
     /// The full links by the switch that sends over them.
     full: BTreeSet<(u32, u32)>,
-    /// By switch: the round in which it was last found to send over a full link to the destination in hand.
+    /// By switch: the round in which it was last found to send over a full link to the destination
+    /// in hand.
     passes: Vec<u32>,
     round: u32,
     /// By switch of this round: hosts whose packets to the destination in hand come by.
@@ -162,7 +165,8 @@ impl<'a> Leveller<'a> {
         leveller
     }
 
-    /// Moves entries for `targets`, those of one column next to each other, and gives how many moves that took.
+    /// Moves entries for `targets`, those of one column next to each other, and gives how many
+    /// moves that took.
     pub(super) fn level(&mut self, targets: &[Target], lfts: &mut [Lft]) -> usize {
         self.load = self.loads_of(targets, lfts);
         let full = self.load.iter().copied().max().unwrap_or(0) as f64;
@@ -175,8 +179,8 @@ impl<'a> Leveller<'a> {
         self.relieve_all(targets, lfts, high, &mut Budget::of(usize::MAX))
     }
 
-    /// Sends what goes to `targets` over links that have more than `high` other ways, where those are better, and gives how
-    /// many moves that took.
+    /// Sends what goes to `targets` over links that have more than `high` other ways, where those
+    /// are better, and gives how many moves that took.
     pub(in super::super) fn relieve_all(
         &mut self,
         targets: &[Target],
@@ -215,7 +219,8 @@ impl<'a> Leveller<'a> {
         self.full = full.map(|((_, &owner), link)| (owner, link)).collect();
     }
 
-    /// By link: what packets to `targets` make of load. Columns are shared out among all processors.
+    /// By link: what packets to `targets` make of load. Columns are shared out among all
+    /// processors.
     fn loads_of(&self, targets: &[Target], lfts: &[Lft]) -> Vec<u64> {
         let columns: Vec<&[Target]> = targets
             .chunk_by(|one, other| one.column == other.column)
@@ -239,8 +244,8 @@ impl<'a> Leveller<'a> {
         shares.reduce(none, add)
     }
 
-    /// Adds the load of packets to targets of one column, switch by switch: what a switch holds of LIDs next to each other lies
-    /// together.
+    /// Adds the load of packets to targets of one column, switch by switch: what a switch holds of
+    /// LIDs next to each other lies together.
     fn add_loads(&self, targets: &[Target], lfts: &[Lft], load: &mut [u64]) {
         let count = targets.len();
         let hosts = self.hosts.iter();
@@ -277,7 +282,8 @@ impl<'a> Leveller<'a> {
         (link != NO_LINK).then_some(link as usize)
     }
 
-    /// What the way to a column costs from a switch, `None` where there is none; the destination itself has none either.
+    /// What the way to a column costs from a switch, `None` where there is none; the destination
+    /// itself has none either.
     fn cost(&self, switch: SwitchIdx, column: usize) -> Option<u8> {
         let cost = self.ground.tiles[column / TILE].taken[switch.index()][column % TILE];
         (!matches!(cost, 0 | UNREACHED)).then_some(cost)
@@ -329,8 +335,8 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// Adds the neighbours that send packets to a target through a switch. Tables follow the order: no neighbour sends down to
-    /// a switch that sends up.
+    /// Adds the neighbours that send packets to a target through a switch. Tables follow the order:
+    /// no neighbour sends down to a switch that sends up.
     fn add_feeders(&mut self, switch: SwitchIdx, target: &Target, lfts: &[Lft]) {
         let Ground { known, order, .. } = self.ground;
         let next = self.link(switch.index(), lfts, target);
@@ -348,7 +354,8 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// Changes what comes by the switches that links lead to, as far as they are looked at in this round.
+    /// Changes what comes by the switches that links lead to, as far as they are looked at in this
+    /// round.
     fn change_flow(&mut self, links: &[usize], change: impl Fn(u64) -> u64) {
         for &link in links {
             let peer = self.peer[link] as usize;

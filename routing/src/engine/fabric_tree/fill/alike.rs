@@ -1,8 +1,8 @@
 //! What several switches have alike, computed once.
 //!
-//! In a tree all switches of a rank send most of what they get up, by the same turns over the same ports; and above the
-//! leaves, where no hosts make a difference, whole tables are alike but for the entry of the switch itself. None of this
-//! shows in what comes out.
+//! In a tree all switches of a rank send most of what they get up, by the same turns over the same
+//! ports; and above the leaves, where no hosts make a difference, whole tables are alike but for
+//! the entry of the switch itself. None of this shows in what comes out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::keys::SameRows;
 use super::{Run, When};
 use crate::tables::{Lft, Pool};
 
-/// How many rows are kept, of 48 KB at most. Regular trees have one for each level; where ports are cabled in no order,
-/// hardly two switches share one.
+/// How many rows are kept, of 48 KB at most. Regular trees have one for each level; where ports are
+/// cabled in no order, hardly two switches share one.
 const MAX_ROWS: usize = 64;
 
 /// Entries by LID, by the divider and the ports that take turns.

@@ -57,7 +57,8 @@ impl<'f, 'a> Classes<'f, 'a> {
         }
     }
 
-    /// The class of columns with these ways, of what is there and of what is known, one bit for each.
+    /// The class of columns with these ways, of what is there and of what is known, one bit for
+    /// each.
     pub(super) fn of(&mut self, now: Key, intact: Key) -> usize {
         let next = self.list.len();
         let class = match only_way(&now).filter(|_| now == intact) {

@@ -60,7 +60,8 @@ impl Costs for Column {
     }
 }
 
-/// To gather a column is worth it when more than one switch in so many asks for it: each has that many neighbours, or more.
+/// To gather a column is worth it when more than one switch in so many asks for it: each has that
+/// many neighbours, or more.
 const ASKED_BY: usize = 16;
 
 /// The columns that many switches ask for.

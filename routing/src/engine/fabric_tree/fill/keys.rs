@@ -148,8 +148,8 @@ impl Keys {
         key
     }
 
-    /// By column: not 0 where it has other ways than the one before, or is the first. `own`, from which no way leads to itself,
-    /// goes with the one before.
+    /// By column: not 0 where it has other ways than the one before, or is the first. `own`, from
+    /// which no way leads to itself, goes with the one before.
     pub(super) fn starts(&self, own: Option<usize>) -> Row {
         let mut starts = self.changes;
         starts[0] = 1;
@@ -196,8 +196,8 @@ pub(super) fn ways(key: &Key) -> Vec<usize> {
 fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
     let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
     let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);
-    // What costs nothing, and what is not reached, has no next: one less of both is past all costs. Without a branch, as it
-    // is done for every switch and tile.
+    // What costs nothing, and what is not reached, has no next: one less of both is past all costs.
+    // Without a branch, as it is done for every switch and tile.
     let one_less = |cost: u8| cost.wrapping_sub(1).min(NEVER);
     for column in 0..TILE {
         down[column] = one_less(own[column]);

@@ -38,11 +38,13 @@ impl Work<'_> {
         ends
     }
 
-    /// By tile: the columns in which the cost of one of `ends` is not what its neighbours make it any more.
+    /// By tile: the columns in which the cost of one of `ends` is not what its neighbours make it
+    /// any more.
     pub(super) fn first_changes(&self, ways: Ways<'_>, ends: &FixedBitSet) -> Vec<FixedBitSet> {
         let of_tile = |tile: &Arc<Tile>| {
             let mut columns = FixedBitSet::with_capacity(TILE);
-            // What has gone leads nowhere, and whatever its costs are, nobody asks for them until it is back.
+            // What has gone leads nowhere, and whatever its costs are, nobody asks for them until
+            // it is back.
             let here = |end: &usize| self.live.switches[*end].is_some();
             for end in ends.ones().filter(here) {
                 let switch = SwitchIdx(end as u32);
@@ -94,8 +96,8 @@ impl Work<'_> {
         }
     }
 
-    /// Adds the columns of a tile to the switches whose costs differ in them, and to the neighbours to whom they are, or were,
-    /// a way that costs least.
+    /// Adds the columns of a tile to the switches whose costs differ in them, and to the neighbours
+    /// to whom they are, or were, a way that costs least.
     pub(super) fn touch(&self, number: usize, mended: &Mended, touched: &mut [Vec<u32>]) {
         let (was, is) = (&self.earlier.tiles[number], &mended.tile);
         let order = &self.earlier.order;
@@ -126,7 +128,8 @@ impl Work<'_> {
         }
     }
 
-    /// Whether pairs are to be reached now that were not before: of switches that have come, or of parts that are joined.
+    /// Whether pairs are to be reached now that were not before: of switches that have come, or of
+    /// parts that are joined.
     pub(super) fn asks_more(&self, topology: &Topology) -> bool {
         let both = self.live.switches.iter().zip(&self.earlier.live.switches);
         topology.components().len() != 1

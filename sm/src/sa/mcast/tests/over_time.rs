@@ -25,7 +25,8 @@ fn a_flap_costs_nothing_and_an_absence_everything() {
     subnet.registry.handle_deadline(start + 20 * SECOND);
     assert_eq!(subnet.registry.members(), 2);
 
-    // Gone for good: of two that flap the second sweep that misses them does not begin the time anew.
+    // Gone for good: of two that flap the second sweep that misses them does not begin the time
+    // anew.
     subnet.host(1).present = false;
     subnet.host(2).present = false;
     subnet.ports_changed(start + 30 * SECOND);

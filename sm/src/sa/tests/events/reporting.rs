@@ -236,7 +236,8 @@ fn who_is_slow_hears_the_last_of_each_thing_and_one_thing_at_a_time() {
             break;
         }
     }
-    // One link state change, and the port that is gone again: that it was there meanwhile matters no more.
+    // One link state change, and the port that is gone again: that it was there meanwhile matters
+    // no more.
     let second = reports(&mut world, now);
     assert_eq!(second.len(), 1);
     answer(&mut world, &second[0]);

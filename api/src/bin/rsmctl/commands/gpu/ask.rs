@@ -93,7 +93,8 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
 /// The most hosts that are named one by one; more are counted.
 const NAMED: usize = 8;
 
-/// Prints what changes until the server ends the stream, the reader goes away or somebody interrupts.
+/// Prints what changes until the server ends the stream, the reader goes away or somebody
+/// interrupts.
 async fn watch(session: &mut Session) -> Result<(), Failure> {
     let request = v1::WatchGpuHostsRequest {};
     let mut stream = session.gpu().watch_gpu_hosts(request).await?.into_inner();

@@ -11,7 +11,8 @@ use crate::output::Output;
 /// The longest file that is printed: attributes of /sys are one page.
 const FILE_MAX: usize = 4096;
 
-/// The most entries of a directory that are looked at: a machine has some thousands of PCI functions.
+/// The most entries of a directory that are looked at: a machine has some thousands of PCI
+/// functions.
 const ENTRIES_MAX: usize = 65_536;
 
 /// Prints what /sys says of this host's GPUs and adapters, as `rsm gpu` reads it

@@ -15,7 +15,8 @@ const WINDOW: u32 = 64;
 #[derive(Debug)]
 pub(in crate::layer) struct Reception {
     pub(in crate::layer) remote: RemoteAddress,
-    /// The first segment as it came, then the data of the following ones. Empty once it was handed on.
+    /// The first segment as it came, then the data of the following ones. Empty once it was handed
+    /// on.
     message: Vec<u8>,
     /// The first segment, which acknowledgements are made from.
     first: MadBytes,
@@ -28,7 +29,8 @@ pub(in crate::layer) struct Reception {
     /// The last segment that may come.
     window: u32,
     complete: bool,
-    /// How many segments of the answer may come at first: what the other end said when it acknowledged in turn.
+    /// How many segments of the answer may come at first: what the other end said when it
+    /// acknowledged in turn.
     pub(in crate::layer) answer_window: u32,
 }
 

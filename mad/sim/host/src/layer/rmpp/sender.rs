@@ -5,7 +5,8 @@ use rsm_mad::wire::MadBytes;
 
 use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader, Status};
 
-/// How many segments leave at once at most, however far the other end opens its window: a kernel's send queue.
+/// How many segments leave at once at most, however far the other end opens its window: a kernel's
+/// send queue.
 const MAX_BURST: u32 = 64;
 
 /// How long the next ones wait then: what the simulated adapter takes for them.
@@ -44,7 +45,8 @@ pub(in crate::layer) enum Acknowledged {
 }
 
 impl Sender {
-    /// `message` begins with the headers of its class, `offset` bytes. `window` is 1 unless the other end said more.
+    /// `message` begins with the headers of its class, `offset` bytes. `window` is 1 unless the
+    /// other end said more.
     pub(in crate::layer) fn new(message: Vec<u8>, offset: usize, window: u32) -> Sender {
         let data = message.len() - offset;
         Sender {
@@ -72,8 +74,8 @@ impl Sender {
         (segments, until < last)
     }
 
-    /// Everything that was not acknowledged is to be sent again: the other end acknowledges a segment that it has only if
-    /// it has acknowledged it before.
+    /// Everything that was not acknowledged is to be sent again: the other end acknowledges a
+    /// segment that it has only if it has acknowledged it before.
     pub(in crate::layer) fn rewind(&mut self) {
         self.sent = self.acknowledged;
     }
