@@ -139,20 +139,20 @@ pub enum RoutingError {
     Stopping,
 }
 
-/// Why subnet administration could not be asked.
+/// Why the SA could not be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AdministrationError {
+pub enum SaError {
     /// The name does not lead to one thing.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// It answers nobody: hosts hear nothing, and ask again.
-    #[error("subnet administration does not answer here: {reason}")]
+    #[error("the SA does not answer here: {reason}")]
     NotAnswering {
         /// Why, in a few words.
         reason: String,
     },
     /// More want to know than are kept waiting.
-    #[error("too many requests are waiting for subnet administration already: ask again")]
+    #[error("too many requests are waiting for the SA already: ask again")]
     Busy,
     /// The subnet manager is being stopped.
     #[error("the subnet manager is stopping")]

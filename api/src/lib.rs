@@ -17,9 +17,9 @@ mod server;
 mod traits;
 
 pub use calendar::timestamp;
-pub use error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
+pub use error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::Journal;
 pub use rsm_proto::v1;
 pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
-pub use traits::{Administration, BoxFuture, Control, Routing, Simulation, Subnet};
+pub use traits::{BoxFuture, Control, Routing, SaQueries, Simulation, Subnet};

@@ -7,7 +7,7 @@ use rsm_ids::{Gid, Guid, Lid};
 use rsm_proto::v1;
 use tokio::sync::broadcast;
 
-use crate::error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
+use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
     Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, ForwardingTable,
     GroupSelector, Keyed, Link, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter,
@@ -88,20 +88,20 @@ pub trait Subnet: Send + Sync + 'static {
     fn subscribe(&self) -> broadcast::Receiver<Arc<Event>>;
 }
 
-/// Reading what hosts told subnet administration, and what they are told.
+/// Reading what hosts told the SA, and what they are told.
 ///
 /// That changes with every request of a host, and is read as it is at the moment of the call, after
 /// a wait of some milliseconds at most. Trees and ports are those of the latest snapshot. Lists are
 /// as those of [`Subnet`].
-pub trait Administration: Send + Sync + 'static {
+pub trait SaQueries: Send + Sync + 'static {
     /// What it did since the start.
-    fn counters(&self) -> v1::AdministrationCounters;
+    fn counters(&self) -> v1::SaCounters;
 
     /// The paths that a host is told of when it asks how to get to another, by the code that
     /// answers the host.
     ///
     /// That there is none is an answer, not an error.
-    fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError>;
+    fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError>;
 
     /// Services that ports offer by ascending key.
     fn services(
@@ -109,7 +109,7 @@ pub trait Administration: Send + Sync + 'static {
         after: Option<ServiceKey>,
         limit: usize,
         filter: ServiceFilter,
-    ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>>;
+    ) -> BoxFuture<'_, Result<Page<Service>, SaError>>;
 
     /// What hosts asked to be told of, by ascending key; of `port` only, where one is given.
     fn subscriptions(
@@ -117,7 +117,7 @@ pub trait Administration: Send + Sync + 'static {
         after: Option<SubscriptionKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Subscription>, AdministrationError>>;
+    ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>>;
 
     /// Names that ports have beside their own, by ascending key; of `port` only, where one is
     /// given.
@@ -126,7 +126,7 @@ pub trait Administration: Send + Sync + 'static {
         after: Option<AliasGuidKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, AdministrationError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>>;
 
     /// Multicast groups by ascending MGID.
     fn multicast_groups(
@@ -134,13 +134,13 @@ pub trait Administration: Send + Sync + 'static {
         after: Option<Gid>,
         limit: usize,
         filter: MulticastGroupFilter,
-    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, AdministrationError>>;
+    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>>;
 
     /// One multicast group.
     fn multicast_group(
         &self,
         group: GroupSelector,
-    ) -> BoxFuture<'_, Result<MulticastGroup, AdministrationError>>;
+    ) -> BoxFuture<'_, Result<MulticastGroup, SaError>>;
 
     /// The members of one group by ascending [`MulticastMember::alias`].
     fn multicast_members(
@@ -148,7 +148,7 @@ pub trait Administration: Send + Sync + 'static {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastMember>, AdministrationError>>;
+    ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>>;
 
     /// The switches of one group's tree by ascending GUID.
     fn multicast_switches(
@@ -156,7 +156,7 @@ pub trait Administration: Send + Sync + 'static {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, AdministrationError>>;
+    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>>;
 }
 
 /// Acting on a subnet.

@@ -3,10 +3,10 @@
 //!
 //! `cargo bench -p rsm-tests --bench join_storm [-- --spec SPEC]`; without one, 45,056 hosts.
 //!
-//! The subnet is brought up in virtual time. Subnet administration then answers in real time, on
+//! The subnet is brought up in virtual time. The SA then answers in real time, on
 //! its own threads behind its own gate, hosts that are as near as a queue: that many questions come
 //! in the first milliseconds. A host that is told BUSY, or nothing for a second, asks again after a
-//! second, then two, four, up to sixteen, as IP over InfiniBand does. What administration tells the
+//! second, then two, four, up to sixteen, as IP over InfiniBand does. What the SA tells the
 //! core of members goes to the core in virtual time, at the times at which it was told, so that
 //! SMPs are counted and the time is known until the switches have all of it.
 
@@ -21,15 +21,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rsm::core::Event;
-use rsm::daemon::administration::{Administrator, Clock, Surroundings};
+use rsm::daemon::sa::{Clock, SaSetup, Surroundings};
 use rsm::plan::groups::GroupSet;
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::{
-    Administered, AdministrationPort, AdministrationSink, Datagram, LocalPort, RemoteAddress,
-    SendError,
+    AnsweringFabric, Datagram, LocalPort, RemoteAddress, SaPort, SaSink, SendError,
 };
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::{NodeType, PKey, PortState};
@@ -132,10 +131,10 @@ fn hosts(world: &World) -> Vec<Host> {
         .collect()
 }
 
-/// The way out of subnet administration: to the hosts.
+/// The way out of the SA: to the hosts.
 struct Wire(Sender<(Lid, MadBytes)>);
 
-impl AdministrationPort for Wire {
+impl SaPort for Wire {
     fn does_rmpp(&self) -> bool {
         false
     }
@@ -200,8 +199,8 @@ impl Storm {
         let snapshot = world.manager().snapshot().expect("it is up").clone();
         let origin = now();
         let clock: Clock = Arc::new(move || Time::ZERO + origin.elapsed());
-        let administrator = Administrator::new(clock);
-        let sink = administrator.sink();
+        let sa_setup = SaSetup::new(clock);
+        let sink = sa_setup.sink();
         let (sender, answers) = channel();
         let told = Arc::new(Mutex::new(Vec::new()));
         let core = {
@@ -219,9 +218,9 @@ impl Storm {
             save: Box::new(|_| ()),
             journal: None,
         };
-        let port: Arc<dyn AdministrationPort> = Arc::new(Wire(sender));
-        let administering = administrator.start(sa::Config { sm_key: 0 }, port, surroundings)?;
-        administering.publish(snapshot);
+        let port: Arc<dyn SaPort> = Arc::new(Wire(sender));
+        let sa_handle = sa_setup.start(sa::Config { sm_key: 0 }, port, surroundings)?;
+        sa_handle.publish(snapshot);
         let mut crowd = Crowd {
             hosts,
             sink,
@@ -234,7 +233,7 @@ impl Storm {
             late: 0,
         };
         crowd.wait_until_it_answers();
-        let before = administering.statistics().counters();
+        let before = sa_handle.statistics().counters();
         reset_peak();
         let resident = status("VmRSS:");
         let started = now();
@@ -250,11 +249,11 @@ impl Storm {
         };
         let all = wait_for(LIMIT, || everybody().then_some(()));
         all.ok_or("the core is not told of everybody")?;
-        let counts = administering.statistics().counters();
+        let counts = sa_handle.statistics().counters();
         assert_eq!((counts.dropped, counts.failed), (0, 0));
         let answered = counts.latencies.count() - before.latencies.count();
         assert!(answered >= 2 * hosts.len() as u64);
-        administering.stop();
+        sa_handle.stop();
         let told = std::mem::take(&mut *told.lock());
         for took in &mut crowd.took {
             took.sort_unstable();
@@ -311,7 +310,7 @@ impl Storm {
 /// All hosts.
 struct Crowd<'a> {
     hosts: &'a [Host],
-    sink: AdministrationSink,
+    sink: SaSink,
     answers: Receiver<(Lid, MadBytes)>,
     progress: Vec<Progress>,
     /// Hosts that ask again, or wait no longer, by when; with the number of their question.
@@ -339,7 +338,7 @@ impl Crowd<'_> {
     fn send(&mut self, host: &Host, mad: &SaMad) {
         let remote = RemoteAddress::gsi(host.lid, 0);
         let mad = *mad.as_bytes();
-        (self.sink)(Administered::Datagram(Datagram { mad, remote }));
+        (self.sink)(AnsweringFabric::Datagram(Datagram { mad, remote }));
     }
 
     fn run(&mut self, started: Instant) {
@@ -364,7 +363,7 @@ impl Crowd<'_> {
             match self.answers.recv_timeout(wait) {
                 Ok((lid, mad)) => left -= usize::from(self.take(by_lid[lid.index()], &mad)),
                 Err(RecvTimeoutError::Timeout) => self.wake(),
-                Err(RecvTimeoutError::Disconnected) => panic!("administration has ended"),
+                Err(RecvTimeoutError::Disconnected) => panic!("sa has ended"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Questions to subnet administration: rsm next to OpenSM, at rest and while they route.
+//! Questions to the SA: rsm next to OpenSM, at rest and while they route.
 //!
 //! `cargo bench -p rsm-tests --bench sa_queries [-- [--spec SPEC] [--rounds N] [--only NAME]]`.
 //! Each manager runs resident on a fabric of its own, which this process simulates, and reaches it
@@ -24,7 +24,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, NodeRecord, Record};
 use rsm_routing::netlist::{Netlist, NodeKind};
-use rsm_tests::administered::Host;
+use rsm_tests::answering::Host;
 use rsm_tests::binaries;
 use rsm_tests::hosted::Hosted;
 use rsm_tests::load::{Load, Outcome, Place, Question};

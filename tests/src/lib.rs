@@ -11,7 +11,7 @@
 //! * [`parse`] reads the outputs, [`fabrics`] names the fabrics.
 //! * [`measure`] turns rounds of a bench into medians and ratios.
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
-//! * [`administered`] has hosts that ask subnet administration, on the simulated fabric in real
+//! * [`answering`] has hosts that ask the SA, on the simulated fabric in real
 //!   time.
 //! * [`managed`] has a real rsm manage such a fabric, and hosts that ask it.
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
@@ -19,7 +19,7 @@
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] decides what a missing program means, [`binaries`] finds rsm's own.
 
-pub mod administered;
+pub mod answering;
 pub mod binaries;
 pub mod bringup;
 pub mod clock;

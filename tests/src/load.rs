@@ -1,4 +1,4 @@
-//! Hosts of a simulated fabric that ask subnet administration as fast as they are answered.
+//! Hosts of a simulated fabric that ask the SA as fast as they are answered.
 //!
 //! What a host does it does on the simulation's thread, in the moment in which an answer reaches
 //! it: there is no thread, no socket and no system call of the hosts' own between an answer and the
@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::{Gid, Tid};
-use rsm_mad::transport::{
-    Administered, AdministrationPort as _, AdministrationSink, RemoteAddress, Sinks,
-};
+use rsm_mad::transport::{RemoteAddress, SaInbound, SaPort as _, SaSink, Sinks};
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{MadHeader, Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, PathRecord, PortInfoRecord, SaMad};
-use rsm_sim::live::{LiveError, SimAdministration, SimHandle, SimTransport};
+use rsm_sim::live::{LiveError, SimHandle, SimSaPort, SimTransport};
 
 use crate::virtual_time::Dice;
 
@@ -60,7 +58,7 @@ pub struct Load {
     pub question: Question,
     /// What is asked about.
     pub targets: Arc<[Place]>,
-    /// Subnet administration.
+    /// The SA.
     pub server: Lid,
 }
 
@@ -112,7 +110,7 @@ struct Shared {
 
 /// A client, on the simulation's thread.
 struct Client {
-    port: Arc<OnceLock<SimAdministration>>,
+    port: Arc<OnceLock<SimSaPort>>,
     shared: Arc<Shared>,
     load: Load,
     dice: Dice,
@@ -165,14 +163,14 @@ impl Client {
         }
     }
 
-    fn take(&mut self, inbound: &Administered) {
+    fn take(&mut self, inbound: &SaInbound) {
         let (tid, status) = match inbound {
-            Administered::Datagram(datagram) => {
+            SaInbound::Datagram(datagram) => {
                 let header = MadHeader::of(&datagram.mad);
                 (header.tid(), Some(header.status()))
             }
-            Administered::SendFailed { tid, .. } => (*tid, None),
-            Administered::Message(_) => return,
+            SaInbound::SendFailed { tid, .. } => (*tid, None),
+            SaInbound::Message(_) => return,
         };
         let slot = (tid.0 as u32 as usize).wrapping_sub(1);
         let Some(asked) = self.asked.get(slot) else {
@@ -260,21 +258,21 @@ impl Load {
             asked: vec![now(); self.outstanding],
             latencies: Vec::new(),
         };
-        let sink: AdministrationSink = Box::new(move |inbound| client.take(&inbound));
+        let sink: SaSink = Box::new(move |inbound| client.take(&inbound));
         let sinks = Sinks {
             others: Box::new(|_| ()),
-            administration: Some(sink),
+            sa: Some(sink),
         };
         let transport = sim.attach(place.node, place.port, sinks)?;
         // Set once: it was made above.
-        let _ = port.set(transport.administration());
+        let _ = port.set(transport.sa());
         Ok(transport)
     }
 
     /// Sends a first question by each transaction; the answers, whatever they say, are followed by
     /// the next ones.
     fn begin(&self, transport: &SimTransport, shared: &Shared) {
-        let port = transport.administration();
+        let port = transport.sa();
         let server = RemoteAddress::gsi(self.server, 0);
         for slot in 0..self.outstanding {
             let mut record = PortInfoRecord::default();

@@ -10,7 +10,7 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, ComponentMask};
 use rsm_routing::netlist::NodeKind;
 
-use crate::administered::Host;
+use crate::answering::Host;
 use crate::binaries;
 use crate::bringup::LIMIT;
 use crate::clock::wait_for_every;

@@ -1,4 +1,4 @@
-//! osmtest, which was written against another subnet administrator, asks rsm on a fabric that is
+//! osmtest, which was written against another SA, asks rsm on a fabric that is
 //! served.
 
 use std::time::Duration;

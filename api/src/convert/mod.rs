@@ -2,7 +2,6 @@
 //!
 //! Messages are made from the model only; what clients send is parsed where it is used.
 
-mod administration;
 mod convergence;
 mod event;
 mod finding;
@@ -13,6 +12,7 @@ mod multicast;
 mod node;
 mod port;
 mod route;
+mod sa;
 mod service;
 mod status;
 mod subscription;

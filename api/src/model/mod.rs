@@ -4,7 +4,6 @@
 //! they are sent; the module `convert` makes messages of them. What is only sent is a message of
 //! the protocol from the start.
 
-mod administration;
 mod alias_guid;
 mod convergence;
 mod event;
@@ -17,13 +16,13 @@ mod page;
 mod port;
 mod route;
 mod routing;
+mod sa;
 mod selector;
 mod service;
 mod simulation;
 mod status;
 mod subscription;
 
-pub use administration::{Path, PathQuestion, Paths};
 pub use alias_guid::AliasGuidKey;
 pub use convergence::{Activity, Convergence, SmpCounts, Stage, Timing};
 pub use event::{Change, Event, RoutesChanged};
@@ -41,6 +40,7 @@ pub use route::{Hop, Route, RouteOutcome};
 pub use routing::Loss;
 pub use rsm_ids::{LinkSpeed, LinkWidth};
 pub use rsm_proto::v1::{JoinState, Membership, MissingKind, PhysicalState, PortState, Severity};
+pub use sa::{Path, PathQuestion, Paths};
 pub use selector::{ParseSelectorError, Selector};
 pub use service::{Service, ServiceFilter, ServiceKey};
 pub use simulation::SimulationAction;

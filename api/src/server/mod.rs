@@ -1,7 +1,6 @@
 //! The gRPC server: a Unix socket that serves everything, a TCP address that serves reading.
 
 mod access;
-mod administration;
 mod convergence;
 mod fabric;
 mod gpu;
@@ -13,6 +12,7 @@ mod partition;
 mod refusal;
 mod request;
 mod routing;
+mod sa;
 mod simulation;
 mod socket;
 mod watch;
@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_proto::v1::administration_service_server::AdministrationServiceServer;
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
 use rsm_proto::v1::gpu_service_server::GpuServiceServer;
 use rsm_proto::v1::multicast_service_server::MulticastServiceServer;
 use rsm_proto::v1::partition_service_server::PartitionServiceServer;
 use rsm_proto::v1::routing_service_server::RoutingServiceServer;
+use rsm_proto::v1::sa_service_server::SaServiceServer;
 use rsm_proto::v1::simulation_service_server::SimulationServiceServer;
 use rsm_proto::v1::watch_service_server::WatchServiceServer;
 use tokio::net::{TcpListener, UnixListener};
@@ -45,7 +45,7 @@ use crate::limits::{
     ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
     MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
-use crate::traits::{Administration, Control, Routing, Simulation, Subnet};
+use crate::traits::{Control, Routing, SaQueries, Simulation, Subnet};
 use access::Access;
 use incoming::{Connections, incoming};
 use socket::Socket;
@@ -66,8 +66,8 @@ pub struct Backend {
     pub control: Arc<dyn Control>,
     /// Judging routes.
     pub routing: Arc<dyn Routing>,
-    /// Subnet administration, where a subnet is managed.
-    pub administration: Option<Arc<dyn Administration>>,
+    /// The SA, where a subnet is managed.
+    pub sa: Option<Arc<dyn SaQueries>>,
     /// Acting on the fabric itself, where it is simulated.
     pub simulation: Option<Arc<dyn Simulation>>,
     /// Inventories of GPU hosts; a server that manages no subnet keeps none.
@@ -315,16 +315,16 @@ impl Services {
     fn multicast(&self) -> MulticastServiceServer<multicast::Multicast> {
         MulticastServiceServer::new(multicast::Multicast {
             subnet: Arc::clone(&self.backend.subnet),
-            administration: self.backend.administration.clone(),
+            sa: self.backend.sa.clone(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    fn administration(&self) -> AdministrationServiceServer<administration::Administered> {
-        AdministrationServiceServer::new(administration::Administered {
+    fn sa(&self) -> SaServiceServer<sa::SaServer> {
+        SaServiceServer::new(sa::SaServer {
             subnet: Arc::clone(&self.backend.subnet),
-            administration: self.backend.administration.clone(),
+            sa: self.backend.sa.clone(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
@@ -381,7 +381,7 @@ impl Services {
             .add_service(self.partition())
             .add_service(self.routing(access.clone()))
             .add_service(self.multicast())
-            .add_service(self.administration())
+            .add_service(self.sa())
             .add_service(self.watch())
             .add_service(self.simulation(access.clone()))
             .add_service(self.gpu(access))
@@ -408,9 +408,7 @@ async fn set_serving(health: &HealthReporter) {
     health
         .set_serving::<MulticastServiceServer<multicast::Multicast>>()
         .await;
-    health
-        .set_serving::<AdministrationServiceServer<administration::Administered>>()
-        .await;
+    health.set_serving::<SaServiceServer<sa::SaServer>>().await;
     health
         .set_serving::<WatchServiceServer<watch::Watch>>()
         .await;

@@ -4,22 +4,22 @@ use rsm_proto::v1;
 use rsm_proto::v1::multicast_service_server::MulticastService;
 use tonic::{Request, Response, Status};
 
-use super::administration::administration;
 use super::paging::Listing;
 use super::request::{p_key_filter, port_filter};
+use super::sa::sa;
 use crate::model::{GroupSelector, MulticastGroupFilter, MulticastMember};
-use crate::traits::{Administration, Subnet};
+use crate::traits::{SaQueries, Subnet};
 
 /// Multicast groups and their trees.
 #[derive(Clone)]
 pub(super) struct Multicast {
     pub(super) subnet: Arc<dyn Subnet>,
-    pub(super) administration: Option<Arc<dyn Administration>>,
+    pub(super) sa: Option<Arc<dyn SaQueries>>,
 }
 
 impl Multicast {
-    fn administration(&self) -> Result<&dyn Administration, Status> {
-        administration(self.administration.as_ref())
+    fn sa(&self) -> Result<&dyn SaQueries, Status> {
+        sa(self.sa.as_ref())
     }
 }
 
@@ -30,12 +30,12 @@ impl MulticastService for Multicast {
         request: Request<v1::ListMulticastGroupsRequest>,
     ) -> Result<Response<v1::ListMulticastGroupsResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
-        let administration = self.administration()?;
+        let sa = self.sa()?;
         let filter = MulticastGroupFilter {
             p_key: p_key_filter("p_key", request.p_key)?,
             port: port_filter(self.subnet.as_ref(), &request.port)?,
         };
-        let page = administration
+        let page = sa
             .multicast_groups(listing.after(), listing.limit(), filter)
             .await?;
         listing.answer(page, |group| group.mgid)
@@ -46,7 +46,7 @@ impl MulticastService for Multicast {
         request: Request<v1::GetMulticastGroupRequest>,
     ) -> Result<Response<v1::GetMulticastGroupResponse>, Status> {
         let group: GroupSelector = request.get_ref().group.parse()?;
-        let group = self.administration()?.multicast_group(group).await?;
+        let group = self.sa()?.multicast_group(group).await?;
         Ok(Response::new(v1::GetMulticastGroupResponse {
             group: Some(group.into()),
         }))
@@ -59,7 +59,7 @@ impl MulticastService for Multicast {
         let (request, listing) = Listing::of(request)?;
         let group: GroupSelector = request.group.parse()?;
         let page = self
-            .administration()?
+            .sa()?
             .multicast_members(group, listing.after(), listing.limit())
             .await?;
         listing.answer(page, MulticastMember::alias)
@@ -72,7 +72,7 @@ impl MulticastService for Multicast {
         let (request, listing) = Listing::of(request)?;
         let group: GroupSelector = request.group.parse()?;
         let page = self
-            .administration()?
+            .sa()?
             .multicast_switches(group, listing.after(), listing.limit())
             .await?;
         listing.answer(page, |switch| switch.guid)

@@ -2,7 +2,7 @@
 
 use tonic::{Code, Status};
 
-use crate::error::{AdministrationError, ControlError, LookupError, RoutingError, SimulationError};
+use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{ParseGroupError, ParseSelectorError};
 
 impl From<ParseSelectorError> for Status {
@@ -60,15 +60,13 @@ impl From<RoutingError> for Status {
     }
 }
 
-impl From<AdministrationError> for Status {
-    fn from(error: AdministrationError) -> Self {
+impl From<SaError> for Status {
+    fn from(error: SaError) -> Self {
         match error {
-            AdministrationError::Lookup(lookup) => lookup.into(),
-            AdministrationError::NotAnswering { .. } => {
-                Status::failed_precondition(error.to_string())
-            }
-            AdministrationError::Busy => Status::resource_exhausted(error.to_string()),
-            AdministrationError::Stopping => Status::unavailable(error.to_string()),
+            SaError::Lookup(lookup) => lookup.into(),
+            SaError::NotAnswering { .. } => Status::failed_precondition(error.to_string()),
+            SaError::Busy => Status::resource_exhausted(error.to_string()),
+            SaError::Stopping => Status::unavailable(error.to_string()),
         }
     }
 }

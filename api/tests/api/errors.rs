@@ -2,9 +2,9 @@
 
 use rsm_api::model::SubnetState;
 use rsm_proto::v1;
-use rsm_proto::v1::administration_service_client::AdministrationServiceClient;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
+use rsm_proto::v1::sa_service_client::SaServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
 use tonic::{Code, Status};
 
@@ -172,7 +172,7 @@ fn simulations_refuse_what_is_not_there() {
 #[test]
 fn paths_that_cannot_be_asked_for() {
     let served = Served::start(Fake::tree(2, 2));
-    let mut client = AdministrationServiceClient::new(served.unix());
+    let mut client = SaServiceClient::new(served.unix());
     let request = v1::ResolvePathRequest {
         source: "host-1".to_owned(),
         destination: "fe80::2:c903:10:3".to_owned(),

@@ -10,7 +10,7 @@ use crate::fake::Fake;
 use crate::served::Served;
 
 const SERVICES: [&str; 9] = [
-    "rsm.v1.AdministrationService",
+    "rsm.v1.SaService",
     "rsm.v1.ConvergenceService",
     "rsm.v1.FabricService",
     "rsm.v1.GpuService",

@@ -1,7 +1,7 @@
 //! What hosts registered, page by page: services, subscriptions, names.
 
 use rsm_proto::v1;
-use rsm_proto::v1::administration_service_client::AdministrationServiceClient;
+use rsm_proto::v1::sa_service_client::SaServiceClient;
 use tonic::Code;
 
 use crate::fake::{Fake, GENERATION};
@@ -10,7 +10,7 @@ use crate::served::{Served, Wanted, walk};
 #[test]
 fn all_of_them_are_paged() {
     let served = Served::start(Fake::tree(2, 2));
-    let mut client = AdministrationServiceClient::new(served.unix());
+    let mut client = SaServiceClient::new(served.unix());
     let services = walk!(
         served,
         client.list_services,
@@ -78,7 +78,7 @@ fn all_of_them_are_paged() {
 #[test]
 fn a_port_has_its_own() {
     let served = Served::start(Fake::tree(2, 2));
-    let mut client = AdministrationServiceClient::new(served.unix());
+    let mut client = SaServiceClient::new(served.unix());
     for (port, subscriptions, names) in [("", 4, 3), ("host-1", 3, 2), ("host-2:1", 0, 0)] {
         let request = v1::ListSubscriptionsRequest {
             port: port.to_owned(),
@@ -112,7 +112,7 @@ fn nothing_is_registered_where_nothing_is_managed() {
         ..Wanted::default()
     };
     let served = Served::start_as(Fake::tree(1, 1), wanted);
-    let mut client = AdministrationServiceClient::new(served.unix());
+    let mut client = SaServiceClient::new(served.unix());
     let request = v1::ListSubscriptionsRequest::default();
     let refused = served.block_on(client.list_subscriptions(request));
     assert_eq!(refused.unwrap_err().code(), Code::FailedPrecondition);

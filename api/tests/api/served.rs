@@ -30,7 +30,7 @@ pub(crate) struct Served {
 pub(crate) struct Wanted {
     pub(crate) hardware: bool,
     pub insecure_admin: bool,
-    /// There is no subnet administration.
+    /// There is no the SA.
     pub(crate) unmanaged: bool,
     /// How many connections there can be, where that matters.
     pub(crate) limits: Option<ConnectionLimits>,
@@ -61,7 +61,7 @@ impl Served {
             subnet: fake.clone(),
             control: fake.clone(),
             routing: fake.clone(),
-            administration: (!wanted.unmanaged).then(|| fake.clone() as _),
+            sa: (!wanted.unmanaged).then(|| fake.clone() as _),
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
             gpus: Some(Arc::new(crate::gpu::Memory::default())),
         };

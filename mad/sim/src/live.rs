@@ -18,8 +18,7 @@ use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{
-    AdministrationPort, Datagram, Inbound, IsSmError, LocalPort, RemoteAddress, SendError, Sinks,
-    Transport,
+    Datagram, Inbound, IsSmError, LocalPort, RemoteAddress, SaPort, SendError, Sinks, Transport,
 };
 
 use crate::error::SimError;
@@ -169,10 +168,10 @@ impl SimTransport {
         self.client
     }
 
-    /// The sending half of subnet administration. The client stays attached as long as the
+    /// The sending half of the SA. The client stays attached as long as the
     /// transport is there.
-    pub fn administration(&self) -> SimAdministration {
-        SimAdministration {
+    pub fn sa(&self) -> SimSaPort {
+        SimSaPort {
             commands: self.commands.clone(),
             client: self.client,
             local: Arc::clone(&self.local),
@@ -257,16 +256,16 @@ impl Transport for SimTransport {
     }
 }
 
-/// The sending half of subnet administration of a [`SimTransport`], usable from any thread. It does
+/// The sending half of the SA of a [`SimTransport`], usable from any thread. It does
 /// no RMPP. Once the transport is gone, what it sends goes nowhere.
 #[derive(Debug, Clone)]
-pub struct SimAdministration {
+pub struct SimSaPort {
     commands: SyncSender<Command>,
     client: AttachId,
     local: Arc<RwLock<LocalPort>>,
 }
 
-impl AdministrationPort for SimAdministration {
+impl SaPort for SimSaPort {
     fn does_rmpp(&self) -> bool {
         false
     }

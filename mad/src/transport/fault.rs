@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::{Datagram, Inbound, IsSmError, LocalPort, SendError, Sink, Transport};
 use crate::wire::header::{AttrId, MadHeader};
 
-mod administration;
+mod sa;
 
-pub use administration::FaultyAdministration;
+pub use sa::FaultySaPort;
 
 /// A chance, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -1,4 +1,4 @@
-//! Messages of subnet administration: as long as they need to be, whoever cuts them into datagrams.
+//! Messages of the SA: as long as they need to be, whoever cuts them into datagrams.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::wire::header::MadHeader;
 use crate::wire::rmpp::RmppHeader;
 pub use crate::wire::sa::{SA_DATA_LEN, SA_HEADER_LEN};
 
-/// One message of subnet administration and the other end it goes to or came from.
+/// One message of the SA and the other end it goes to or came from.
 ///
 /// A message is the headers of its first datagram and the data of all of them: what the Linux MAD
 /// layer reads and writes where it does RMPP. Whether RMPP carries it, the header says: where the

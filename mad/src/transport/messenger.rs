@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Administered, AdministrationPort, Message, Outgoing, RemoteAddress, SA_HEADER_LEN, SendError,
-    Streamed,
+    Message, Outgoing, RemoteAddress, SA_HEADER_LEN, SaInbound, SaPort, SendError, Streamed,
 };
 use crate::Time;
 use crate::client::Transmit;
@@ -72,12 +71,12 @@ pub enum Left {
     Blocked,
 }
 
-/// Messages of subnet administration over a port, whoever does RMPP: the transport, or [`Rmpp`]
+/// Messages of the SA over a port, whoever does RMPP: the transport, or [`Rmpp`]
 /// here.
 ///
 /// It is driven as [`Rmpp`] is, but sends by itself.
 pub struct Messenger {
-    port: Arc<dyn AdministrationPort>,
+    port: Arc<dyn SaPort>,
     way: Way,
     deliveries: VecDeque<Delivery>,
     /// Messages that the transport did not take after they had been taken here.
@@ -108,7 +107,7 @@ struct Making {
 
 impl Messenger {
     /// Messages over `port`. `config` is for where the port does no RMPP.
-    pub fn new(port: Arc<dyn AdministrationPort>, config: RmppConfig) -> Messenger {
+    pub fn new(port: Arc<dyn SaPort>, config: RmppConfig) -> Messenger {
         let way = if port.does_rmpp() {
             Way::There {
                 making: VecDeque::new(),
@@ -129,7 +128,7 @@ impl Messenger {
     }
 
     /// The port.
-    pub fn port(&self) -> &Arc<dyn AdministrationPort> {
+    pub fn port(&self) -> &Arc<dyn SaPort> {
         &self.port
     }
 
@@ -147,21 +146,21 @@ impl Messenger {
     }
 
     /// Takes what arrived.
-    pub fn handle(&mut self, inbound: Administered, now: Time) {
+    pub fn handle(&mut self, inbound: SaInbound, now: Time) {
         match (&mut self.way, inbound) {
-            (Way::Here { rmpp, .. }, Administered::Datagram(datagram)) => {
+            (Way::Here { rmpp, .. }, SaInbound::Datagram(datagram)) => {
                 rmpp.handle(&datagram, now);
             }
-            (Way::There { .. }, Administered::Datagram(datagram)) => {
+            (Way::There { .. }, SaInbound::Datagram(datagram)) => {
                 self.deliveries
                     .push_back(Delivery::Message(Message::of(&datagram)));
             }
-            (_, Administered::Message(message)) => {
+            (_, SaInbound::Message(message)) => {
                 self.deliveries.push_back(Delivery::Message(message));
             }
             // What is done here is waited for here.
-            (Way::Here { .. }, Administered::SendFailed { .. }) => {}
-            (Way::There { .. }, Administered::SendFailed { tid, .. }) => {
+            (Way::Here { .. }, SaInbound::SendFailed { .. }) => {}
+            (Way::There { .. }, SaInbound::SendFailed { tid, .. }) => {
                 self.deliveries.push_back(Delivery::Unanswered { tid });
             }
         }
@@ -304,7 +303,7 @@ impl Messenger {
 
 /// Sends a datagram. Whether there was one, and room for it.
 fn transmit_one(
-    port: &dyn AdministrationPort,
+    port: &dyn SaPort,
     rmpp: &mut Rmpp,
     held: &mut Option<(Box<Transmit>, Time)>,
     lost: &mut u64,
@@ -339,11 +338,7 @@ fn transmit_one(
 }
 
 /// Gives a whole message to a transport that does RMPP.
-fn give(
-    port: &dyn AdministrationPort,
-    mut message: Message,
-    patience: Duration,
-) -> Result<(), NotSent> {
+fn give(port: &dyn SaPort, mut message: Message, patience: Duration) -> Result<(), NotSent> {
     let length = message.bytes.len();
     if length < SA_HEADER_LEN {
         return Err(Refused::TooShort.into());

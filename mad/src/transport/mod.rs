@@ -5,14 +5,14 @@
 //! transport's own. Decorators wrap both: they implement [`Transport`] around another one and wrap
 //! the sink before it is handed on.
 //!
-//! Subnet administration has halves of its own, see [`AdministrationPort`] and [`Sinks`];
+//! The SA has halves of its own, see [`SaPort`] and [`Sinks`];
 //! [`Messenger`] makes messages of them, by the transport's RMPP or by [ours](crate::client::rmpp).
 
-mod administration;
 mod datagram;
 pub mod fault;
 mod message;
 mod messenger;
+mod sa;
 pub mod trace;
 pub mod umad;
 #[cfg(feature = "verbs")]
@@ -21,7 +21,6 @@ pub mod verbs;
 use std::io;
 use std::time::Duration;
 
-pub use administration::{Administered, AdministrationPort, AdministrationSink, Sinks};
 pub use datagram::{
     Datagram, GENERAL_SERVICE_QKEY, Grh, Inbound, LocalPort, PortEvent, RemoteAddress, SendFailure,
 };
@@ -29,6 +28,7 @@ pub use message::{
     Filled, Message, Outgoing, Records, SA_DATA_LEN, SA_HEADER_LEN, Source, Streamed,
 };
 pub(crate) use message::{Whole, is_rmpp};
+pub use sa::{SaInbound, SaPort, SaSink, Sinks};
 
 pub use messenger::{Delivery, Left, MAX_MAKING, MAX_WHOLE, Messenger, NotSent};
 

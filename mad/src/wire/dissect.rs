@@ -11,7 +11,7 @@ use super::smp::Smp;
 
 /// All that a datagram says, a field to a line; made by [`dissect`].
 ///
-/// The first line is the header. Of classes other than subnet management and subnet administration
+/// The first line is the header. Of classes other than subnet management and the SA
 /// nothing more is shown; of a table the first record.
 #[derive(Clone, Copy)]
 pub struct Dissection<'a> {
@@ -27,7 +27,7 @@ impl fmt::Display for Dissection<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let header = MadHeader::of(self.mad);
         if header.class() == Class::SUBNET_ADMINISTRATION {
-            return administration(self.mad, f);
+            return sa(self.mad, f);
         }
         if !header.class().is_subnet_management() {
             return writeln!(f, "{header:?}");
@@ -60,8 +60,8 @@ impl fmt::Debug for Dissection<'_> {
     }
 }
 
-/// A datagram of subnet administration.
-fn administration(bytes: &MadBytes, f: &mut Formatter<'_>) -> fmt::Result {
+/// A datagram of the SA.
+fn sa(bytes: &MadBytes, f: &mut Formatter<'_>) -> fmt::Result {
     let mad = SaMad::from_bytes(bytes);
     writeln!(f, "{mad:?}")?;
     lines(fields::RMPP, bytes, f)?;

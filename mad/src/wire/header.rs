@@ -54,7 +54,7 @@ bits! { MadHeader {
     base_version, set_base_version: u8 = base_version;
     /// The management class.
     class, set_class: Class = class;
-    /// The version of the class's format: 1 for subnet management, 2 for subnet administration.
+    /// The version of the class's format: 1 for subnet management, 2 for the SA.
     class_version, set_class_version: u8 = class_version;
     /// The method, with its R (response) bit.
     method, set_method: Method = method;
@@ -100,7 +100,7 @@ pub struct Class(pub u8);
 impl Class {
     /// Subnet management, routed by LID.
     pub const SUBNET_LID_ROUTED: Class = Class(0x01);
-    /// Subnet administration.
+    /// The SA.
     pub const SUBNET_ADMINISTRATION: Class = Class(0x03);
     /// Performance management.
     pub const PERFORMANCE: Class = Class(0x04);
@@ -140,13 +140,13 @@ impl Method {
     pub const REPORT: Method = Method(0x06);
     /// Asks the sender of a trap not to repeat it.
     pub const TRAP_REPRESS: Method = Method(0x07);
-    /// Subnet administration (IBA 15.2.2): asks for all records that match.
+    /// The SA (IBA 15.2.2): asks for all records that match.
     pub const GET_TABLE: Method = Method(0x12);
-    /// Subnet administration: asks for the nodes along a path.
+    /// The SA: asks for the nodes along a path.
     pub const GET_TRACE_TABLE: Method = Method(0x13);
-    /// Subnet administration: asks for records by a question of several packets.
+    /// The SA: asks for records by a question of several packets.
     pub const GET_MULTI: Method = Method(0x14);
-    /// Subnet administration: takes back what a Set brought.
+    /// The SA: takes back what a Set brought.
     pub const DELETE: Method = Method(0x15);
     /// The response to [`Method::GET`] and to [`Method::SET`].
     pub const GET_RESPONSE: Method = Method(0x81);

@@ -127,14 +127,11 @@ fn what_is_no_answer_is_left_to_the_caller() {
         .header_mut()
         .set_method(Method::TRAP);
     assert!(matches!(client.handle(&trap, START), Handled::Unsolicited));
-    let mut administration = answer(&request, Status::OK);
-    Smp::from_bytes_mut(&mut administration)
+    let mut sa = answer(&request, Status::OK);
+    Smp::from_bytes_mut(&mut sa)
         .header_mut()
         .set_class(Class::SUBNET_ADMINISTRATION);
-    assert!(matches!(
-        client.handle(&administration, START),
-        Handled::Unsolicited
-    ));
+    assert!(matches!(client.handle(&sa, START), Handled::Unsolicited));
     assert_eq!(client.pending(), 1);
 }
 

@@ -11,8 +11,8 @@ use rsm_mad::ids::{DirectedPath, Tid};
 use rsm_mad::transport::fault::{Chance, FaultPlan, FaultRates, Faults};
 use rsm_mad::transport::trace::{PcapngWriter, Trace};
 use rsm_mad::transport::{
-    Administered, AdministrationPort, Datagram, Inbound, IsSmError, LocalPort, PortEvent,
-    RemoteAddress, SendError, SendFailure, Sink, Transport,
+    Datagram, Inbound, IsSmError, LocalPort, PortEvent, RemoteAddress, SaInbound, SaPort,
+    SendError, SendFailure, Sink, Transport,
 };
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::{AttrId, Method, Status};
@@ -249,8 +249,8 @@ fn wireshark_reads_a_capture_as_subnet_management() {
     assert_eq!(rows, expected, "{errors}");
 }
 
-/// The sending half of subnet administration.
-impl AdministrationPort for Kept {
+/// The sending half of the SA.
+impl SaPort for Kept {
     fn does_rmpp(&self) -> bool {
         false
     }
@@ -268,7 +268,7 @@ impl AdministrationPort for Kept {
 }
 
 #[test]
-fn subnet_administration_suffers_the_same_faults() {
+fn datagrams_of_the_sa_suffer_the_same_faults() {
     let rates = FaultRates {
         drop_out: Chance::percent(30),
         drop_in: Chance::percent(20),
@@ -283,11 +283,11 @@ fn subnet_administration_suffers_the_same_faults() {
         hold: 3,
     });
     let (sent, came) = (Kept::default(), Kept::default());
-    let port = faults.administration(sent.clone());
+    let port = faults.sa(sent.clone());
     let mut sink = {
         let came = came.clone();
-        faults.administration_sink(Box::new(move |inbound| {
-            if let Administered::Datagram(datagram) = inbound {
+        faults.sa_sink(Box::new(move |inbound| {
+            if let SaInbound::Datagram(datagram) = inbound {
                 came.0.lock().push(datagram);
             }
         }))
@@ -298,7 +298,7 @@ fn subnet_administration_suffers_the_same_faults() {
         let mut mad = [0; 256];
         mad[8..16].copy_from_slice(&tid.to_be_bytes());
         port.send(&mad, &remote, Duration::ZERO).unwrap();
-        sink(Administered::Datagram(Datagram { mad, remote }));
+        sink(SaInbound::Datagram(Datagram { mad, remote }));
     }
     let counts = port.counts();
     assert_eq!((counts.sent, counts.received), (COUNT, COUNT));
@@ -321,12 +321,12 @@ fn subnet_administration_suffers_the_same_faults() {
     let failures = Arc::new(AtomicU64::new(0));
     let mut sink = {
         let failures = Arc::clone(&failures);
-        faults.administration_sink(Box::new(move |_| {
+        faults.sa_sink(Box::new(move |_| {
             failures.fetch_add(1, Ordering::Relaxed);
         }))
     };
     for _ in 0..100 {
-        sink(Administered::SendFailed {
+        sink(SaInbound::SendFailed {
             tid: Tid(1),
             kind: SendFailure::TimedOut,
         });

@@ -23,7 +23,7 @@ pub const FOUND_FOR: Duration = Duration::from_secs(300);
 /// The members that were found.
 #[derive(Debug, Default)]
 pub(super) enum Found {
-    /// Subnet administration has not yet said whether it remembers everybody.
+    /// The SA has not yet said whether it remembers everybody.
     #[default]
     Unasked,
     /// It does not, and what switches hold is to be looked at.
@@ -62,7 +62,7 @@ impl Found {
         }
     }
 
-    /// Subnet administration says who takes part: from now on those ports are members as long as
+    /// The SA says who takes part: from now on those ports are members as long as
     /// they are in there.
     pub(super) fn heard(&mut self, groups: &GroupSet) {
         if matches!(self, Found::Unasked) {

@@ -160,7 +160,7 @@ pub struct Remembered {
     pub cabling: Cabling,
     /// Number of the last plan.
     pub generation: u64,
-    /// What hosts registered with subnet administration before is not among what is remembered:
+    /// What hosts registered with the SA before is not among what is remembered:
     /// they are to do it again, once.
     pub reregister: bool,
 }

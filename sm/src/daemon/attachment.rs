@@ -12,9 +12,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::trace::{PcapngWriter, Trace, Traced};
 use rsm_mad::transport::umad::{self, UmadSelector, UmadTransport};
-use rsm_mad::transport::{
-    AdministrationPort, Datagram, IsSmError, LocalPort, SendError, Sinks, Transport,
-};
+use rsm_mad::transport::{Datagram, IsSmError, LocalPort, SaPort, SendError, Sinks, Transport};
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::Sim;
 use rsm_sim::live::{self, SimHandle, SimTransport};
@@ -131,21 +129,17 @@ impl Line {
         }
     }
 
-    /// The sending half of subnet administration.
-    pub(super) fn administration(&mut self) -> Arc<dyn AdministrationPort> {
+    /// The sending half of the SA.
+    pub(super) fn sa(&mut self) -> Arc<dyn SaPort> {
         let (port, trace) = match self {
             Line::Plain(port) => (port, None),
             Line::Traced(port, trace) => (port.get_mut(), Some(trace)),
         };
         match (port, trace) {
-            (Attachment::Umad(port), None) => Arc::new(port.administration()),
-            (Attachment::Umad(port), Some(trace)) => {
-                Arc::new(trace.administration(port.administration()))
-            }
-            (Attachment::Sim(port), None) => Arc::new(port.administration()),
-            (Attachment::Sim(port), Some(trace)) => {
-                Arc::new(trace.administration(port.administration()))
-            }
+            (Attachment::Umad(port), None) => Arc::new(port.sa()),
+            (Attachment::Umad(port), Some(trace)) => Arc::new(trace.sa(port.sa())),
+            (Attachment::Sim(port), None) => Arc::new(port.sa()),
+            (Attachment::Sim(port), Some(trace)) => Arc::new(trace.sa(port.sa())),
         }
     }
 

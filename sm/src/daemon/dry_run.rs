@@ -1,6 +1,6 @@
 //! `rsm --dry-run`: a subnet is read and planned for, and what would be set is reported.
 //!
-//! Only Gets leave: no IsSM bit, no SMInfo, no answer to traps, no subnet administration, nothing
+//! Only Gets leave: no IsSM bit, no SMInfo, no answer to traps, no the SA, nothing
 //! in the store. So it runs beside a master without that one noticing more than a few questions.
 
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
     let (inbox, mut events) = mpsc::channel(INBOX);
     let sinks = Sinks {
         others: sink(inbox),
-        administration: None,
+        sa: None,
     };
     let trace = options.trace.as_deref();
     // The trace is the only part of the daemon that a dry run has; what it reports is logged.

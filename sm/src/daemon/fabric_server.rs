@@ -103,7 +103,7 @@ async fn serve_api(
         subnet: view.clone(),
         control: Arc::new(Controller::new(nobody, view.clone())),
         routing: Arc::new(Judge::new(view)),
-        administration: None,
+        sa: None,
         simulation: Some(Arc::new(simulator)),
         gpus: None,
     };

@@ -2,10 +2,9 @@
 //!
 //! One task owns the core. Everything reaches it as an [`Event`] through one bounded channel, and
 //! everything it wants done is done here: datagrams are sent at once, plans are computed on a
-//! blocking thread, what it publishes goes to the readers and to [subnet
-//! administration](administration), what it remembers to the thread of the store.
+//! blocking thread, what it publishes goes to the readers and to [the
+//! SA](the SA), what it remembers to the thread of the store.
 
-pub mod administration;
 mod attachment;
 mod clock;
 mod compute;
@@ -18,6 +17,7 @@ mod gpu_hosts;
 mod memory;
 mod pause;
 mod progress;
+pub mod sa;
 mod server;
 mod settings;
 mod signals;
@@ -32,7 +32,6 @@ use rsm_api::Subnet as _;
 use rsm_mad::transport::{Inbound, PortEvent, Sink, Sinks};
 use tokio::sync::mpsc;
 
-use self::administration::{Administering, Administrator};
 pub use self::attachment::FabricSpec;
 use self::attachment::{Line, Presence};
 use self::clock::Clock;
@@ -43,6 +42,7 @@ use self::findings::DaemonFindings;
 use self::gpu_hosts::GpuHosts;
 use self::memory::Keeper;
 use self::pause::PauseWatch;
+use self::sa::{SaHandle, SaSetup};
 use self::server::serve;
 use self::signals::Signals;
 use self::state_dir::StateDir;
@@ -51,7 +51,7 @@ use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Command, Core, Effect, Event};
 use crate::plan;
-use crate::publish::{Administered, Controller, Judge, Simulator, View};
+use crate::publish::{Controller, Judge, PublishedSa, Simulator, View};
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
 /// that the receive thread never waits while the core sends, and 1.3 MB.
@@ -113,10 +113,10 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     // Nobody would be there to register with.
     kept.core.reregister &= !options.once;
     let (inbox, events) = mpsc::channel(INBOX);
-    let administrator = Administrator::new(Arc::new(move || clock.now()));
+    let sa_setup = SaSetup::new(Arc::new(move || clock.now()));
     let sinks = Sinks {
         others: sink(inbox.clone()),
-        administration: Some(administrator.sink()),
+        sa: Some(sa_setup.sink()),
     };
     let (mut line, simulated) = attachment::open(
         &options.fabric,
@@ -127,13 +127,13 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         Presence::Manager,
     )
     .with_context(|| format!("cannot attach to {}", options.fabric))?;
-    let administering = administrator.start(
-        settings::administration_config(&options.config),
-        line.administration(),
-        administration::Surroundings {
-            remembered: kept.administration,
+    let sa_handle = sa_setup.start(
+        settings::sa_config(&options.config),
+        line.sa(),
+        sa::Surroundings {
+            remembered: kept.sa,
             core: core_sink(inbox.clone()),
-            save: keeper.administration_sink(),
+            save: keeper.sa_sink(),
             journal: keeper.journal(),
         },
     )?;
@@ -166,10 +166,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
             subnet: view.clone(),
             control: controller.clone(),
             routing: judge,
-            administration: Some(Arc::new(Administered::new(
-                view.clone(),
-                administering.desk(),
-            ))),
+            sa: Some(Arc::new(PublishedSa::new(view.clone(), sa_handle.desk()))),
             simulation,
             gpus: Some(Arc::new(GpuHosts::new(
                 view.clone(),
@@ -188,7 +185,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         inbox,
         view,
         controller,
-        administering,
+        sa_handle,
         keeper,
         dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
         state_dir: StateDir::start(state_dir, findings.clone())?,
@@ -213,8 +210,8 @@ fn sink(inbox: mpsc::Sender<Event>) -> Sink {
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
 }
 
-/// Where subnet administration tells the core what concerns it.
-fn core_sink(inbox: mpsc::Sender<Event>) -> administration::CoreSink {
+/// Where the SA tells the core what concerns it.
+fn core_sink(inbox: mpsc::Sender<Event>) -> sa::CoreSink {
     Box::new(move |event| match inbox.try_send(event) {
         Ok(()) => true,
         Err(mpsc::error::TrySendError::Full(_)) => false,
@@ -239,7 +236,7 @@ struct Shell {
     inbox: mpsc::Sender<Event>,
     view: Arc<View>,
     controller: Arc<Controller>,
-    administering: Administering,
+    sa_handle: SaHandle,
     keeper: Keeper,
     dumper: Dumper,
     state_dir: StateDir,
@@ -311,7 +308,7 @@ impl Shell {
         }
         drop(events);
         self.controller.stop();
-        self.administering.stop();
+        self.sa_handle.stop();
         self.line.finish();
         self.dumper.finish();
         self.keeper.close();
@@ -356,18 +353,18 @@ impl Shell {
                     }
                 }
                 Effect::Plan(job) => self.start_plan(job, failed.clone()),
-                Effect::Serve(forthcoming) => self.administering.serve(forthcoming),
+                Effect::Serve(forthcoming) => self.sa_handle.serve(forthcoming),
                 // Only a dry run has it.
                 Effect::Foreseen(_) => {}
                 Effect::Publish(snapshot) => {
                     log_role(self.last.as_deref(), &snapshot);
-                    self.administering.publish(snapshot.clone());
+                    self.sa_handle.publish(snapshot.clone());
                     self.view.replace(snapshot.clone());
                     self.controller.recheck();
                     self.last = Some(snapshot);
                 }
                 Effect::Remember(remembered) => self.keeper.keep(remembered),
-                Effect::Notice(notice) => self.administering.notice(*notice),
+                Effect::Notice(notice) => self.sa_handle.notice(*notice),
                 Effect::Converged(convergence) => {
                     if let Some(snapshot) = &self.last {
                         log_convergence(&convergence, snapshot, &self.view);

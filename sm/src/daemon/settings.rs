@@ -126,8 +126,8 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
     shown
 }
 
-/// What `config` tells subnet administration. Whoever knows the key of subnet managers is trusted.
-pub(super) fn administration_config(config: &Config) -> sa::Config {
+/// What `config` tells the SA. Whoever knows the key of subnet managers is trusted.
+pub(super) fn sa_config(config: &Config) -> sa::Config {
     sa::Config {
         sm_key: config.sm.sm_key,
     }

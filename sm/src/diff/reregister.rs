@@ -1,4 +1,4 @@
-//! Hosts that are to register anew with subnet administration (IBA 14.4.11).
+//! Hosts that are to register anew with the SA (IBA 14.4.11).
 
 use std::collections::BTreeSet;
 

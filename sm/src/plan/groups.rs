@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 
-/// The members of each multicast LID in use, as subnet administration has them. Immutable; sets
+/// The members of each multicast LID in use, as the SA has them. Immutable; sets
 /// that follow each other share what did not change.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GroupSet {

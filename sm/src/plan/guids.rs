@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::GuidInfo;
 /// Entries in a block of a port's GUIDInfo.
 const ENTRIES: u8 = GuidInfo::ENTRIES as u8;
 
-/// The alias GUIDs of all ports, as subnet administration has given them. Index 0 is a port's own
+/// The alias GUIDs of all ports, as the SA has given them. Index 0 is a port's own
 /// GUID and not in here.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct AliasGuids {

@@ -2,11 +2,10 @@
 //!
 //! The daemon hands every [`Snapshot`](crate::core::snapshot::Snapshot) that the core publishes to
 //! a [`View`], which answers all readers from it and tells watchers what changed. [`Controller`]
-//! carries requests to the core and its answers back; [`Administered`] shows what hosts told subnet
-//! administration; [`Simulator`] operates a simulated fabric. Nothing here changes the subnet, and
+//! carries requests to the core and its answers back; [`PublishedSa`] shows what hosts told the
+//! SA; [`Simulator`] operates a simulated fabric. Nothing here changes the subnet, and
 //! no reader ever waits for it.
 
-mod administration;
 mod aliases;
 mod control;
 pub mod dry_run;
@@ -23,6 +22,7 @@ mod partitions;
 mod paths;
 mod published;
 mod routes;
+mod sa;
 mod services;
 mod simulator;
 mod state;
@@ -32,11 +32,11 @@ mod subscriptions;
 pub mod summary;
 mod view;
 
-pub use self::administration::{Administered, Desk};
 pub use self::control::{Controller, MAX_WAITING};
 pub use self::events::MAX_CHANGES;
 pub use self::judge::Judge;
 pub use self::names::Names;
+pub use self::sa::{Desk, PublishedSa};
 pub use self::simulator::Simulator;
 pub use self::view::{Clock, View};
 

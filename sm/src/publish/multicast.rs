@@ -1,4 +1,4 @@
-//! Multicast groups as the API shows them: who takes part by what subnet administration holds,
+//! Multicast groups as the API shows them: who takes part by what the SA holds,
 //! trees by the plan in force.
 
 use std::ops::Bound;

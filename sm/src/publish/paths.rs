@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rsm_api::model::{Hop, Path, PathQuestion, Paths, Selector};
-use rsm_api::{AdministrationError, LookupError};
+use rsm_api::{LookupError, SaError};
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::TraceRecord;
@@ -18,8 +18,8 @@ pub(super) fn between(
     published: &Published,
     standing: &Standing,
     question: &PathQuestion,
-) -> Result<Paths, AdministrationError> {
-    let not_answering = |reason: &str| AdministrationError::NotAnswering {
+) -> Result<Paths, SaError> {
+    let not_answering = |reason: &str| SaError::NotAnswering {
         reason: reason.to_owned(),
     };
     let directory = standing

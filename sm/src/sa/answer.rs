@@ -256,7 +256,7 @@ impl Answer {
     }
 
     /// Whether its record is still looked for: call
-    /// [`Administration::go_on`](super::Administration::go_on), after others had their turn.
+    /// [`Sa::go_on`](super::Sa::go_on), after others had their turn.
     pub fn is_open(&self) -> bool {
         matches!(self.body, Body::Search(_))
     }

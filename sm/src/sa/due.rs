@@ -10,7 +10,7 @@ use rsm_mad::Time;
 use super::events::News;
 use super::memory::Unsaved;
 use super::standing::Standing;
-use super::{Administration, Looked, mcast};
+use super::{Looked, Sa, mcast};
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
 
@@ -26,8 +26,8 @@ const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
 /// disk, and a copy of what changes while it is made.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
-impl Administration {
-    /// Does what is due at `now`, a turn's worth. Call it after each [`Administration::stand`] too.
+impl Sa {
+    /// Does what is due at `now`, a turn's worth. Call it after each [`Sa::stand`] too.
     pub fn handle_deadline(&mut self, now: Time) {
         let Standing {
             directory,
@@ -74,7 +74,7 @@ impl Administration {
         }
     }
 
-    /// When there is something to do next: for [`Administration::handle_deadline`], or to ask for
+    /// When there is something to do next: for [`Sa::handle_deadline`], or to ask for
     /// groups.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());

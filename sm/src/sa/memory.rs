@@ -1,4 +1,4 @@
-//! What subnet administration knows that nobody else can tell it again, across restarts.
+//! What the SA knows that nobody else can tell it again, across restarts.
 
 use std::sync::Arc;
 

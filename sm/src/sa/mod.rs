@@ -1,7 +1,7 @@
-//! Subnet administration: hosts get their answers (IBA 15).
+//! The SA: hosts get their answers (IBA 15).
 //!
-//! A state machine without I/O: [`Administration::handle`] takes a message and gives the answer to
-//! it, from what was last handed over with [`Administration::replace`]. It never waits for a sweep
+//! A state machine without I/O: [`Sa::handle`] takes a message and gives the answer to
+//! it, from what was last handed over with [`Sa::replace`]. It never waits for a sweep
 //! or for planning, and neither waits for it. An answer that is a table is produced while it is
 //! sent, record by record, however long it is.
 
@@ -68,7 +68,7 @@ pub struct Request<'a> {
     pub requester: RemoteAddress,
 }
 
-/// What the administrator decides by.
+/// What the SA decides by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The SM_Key that trusted requesters show; 0: nobody is trusted.
@@ -83,7 +83,7 @@ enum Looked {
     AtAll,
 }
 
-/// What hosts have told the administrator, at one moment. Holding on to it costs a copy of what
+/// What hosts have told the SA, at one moment. Holding on to it costs a copy of what
 /// changes meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
@@ -97,9 +97,9 @@ pub struct Holdings {
     pub names: Arc<AliasGuids>,
 }
 
-/// The subnet administrator.
+/// The SA.
 #[derive(Debug)]
-pub struct Administration {
+pub struct Sa {
     config: Config,
     standing: Standing,
     multicast: Registry,
@@ -115,15 +115,15 @@ pub struct Administration {
     told: Option<(Time, u32)>,
     /// When that was last to be remembered.
     saved: Option<Time>,
-    /// What requests have changed since [`Administration::take_touched`].
+    /// What requests have changed since [`Sa::take_touched`].
     touched: Vec<Touched>,
     statistics: Arc<Statistics>,
 }
 
-impl Administration {
-    /// An administrator that knows nothing yet, and is silent until it does.
-    pub fn new(config: Config) -> Administration {
-        Administration {
+impl Sa {
+    /// An SA that knows nothing yet, and is silent until it does.
+    pub fn new(config: Config) -> Sa {
+        Sa {
             config,
             standing: Standing::default(),
             multicast: Registry::new(mcast::Config::default()),
@@ -151,7 +151,7 @@ impl Administration {
         self.stand(Standing::of(snapshot, Some(&self.standing)));
     }
 
-    /// As [`Administration::replace`], with what was made of a snapshot elsewhere.
+    /// As [`Sa::replace`], with what was made of a snapshot elsewhere.
     pub fn stand(&mut self, standing: Standing) {
         // While members come by the thousand, each of whom changes the plan, ports and partitions
         // stay what they are.
@@ -199,7 +199,7 @@ impl Administration {
     }
 
     /// The next report to be sent to a subscriber. Call it until there is none; while
-    /// [`Administration::next_deadline`] has come there will be more, after others had their turn.
+    /// [`Sa::next_deadline`] has come there will be more, after others had their turn.
     pub fn poll_report(&mut self, now: Time) -> Option<Report> {
         let directory = self.standing.in_force()?;
         self.events.poll_report(directory, now)
@@ -238,7 +238,7 @@ impl Administration {
     }
 
     /// What the requests have changed that were answered since the last call. Call it after each
-    /// [`Administration::handle`].
+    /// [`Sa::handle`].
     pub fn take_touched(&mut self) -> Vec<Touched> {
         std::mem::take(&mut self.touched)
     }
@@ -270,7 +270,7 @@ impl Administration {
 
     /// Counts in `statistics` from now on, which others may count in and read.
     #[must_use]
-    pub fn counting_in(mut self, statistics: Arc<Statistics>) -> Administration {
+    pub fn counting_in(mut self, statistics: Arc<Statistics>) -> Sa {
         self.statistics = statistics;
         self
     }

@@ -14,9 +14,9 @@ use super::answer::{self, Answer};
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::trust::Trust;
-use super::{Administration, Request, Touched, guids, query, services};
+use super::{Request, Sa, Touched, guids, query, services};
 
-impl Administration {
+impl Sa {
     /// Answers `request`, which arrived at `now`, in bounded time: what takes longer is
     /// [open](Answer::is_open), or a table. `None` for responses, for bytes that are no message of
     /// the class, and for a wrong SM_Key, which is not to be found out by trying. `None` as well

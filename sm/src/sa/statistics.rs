@@ -1,4 +1,4 @@
-//! What subnet administration was asked, and what became of it.
+//! What the SA was asked, and what became of it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

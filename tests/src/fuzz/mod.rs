@@ -5,12 +5,12 @@
 //! mutants of them that a seed decides ([`mutant`]); the crate in `tests/fuzz` hands the same
 //! functions to cargo-fuzz. An input that has failed joins the corpus with the repair.
 
-mod administration;
 mod bytes;
 mod mutant;
 mod records;
 mod rmpp;
 mod rmpp_link;
+mod sa;
 
 use std::path::PathBuf;
 
@@ -45,18 +45,18 @@ impl Seed {
     }
 }
 
-/// The views of every record of subnet administration.
+/// The views of every record of the SA.
 pub const RECORDS: Target = Target {
     name: "records",
     run: records::run,
     seeds: records::seeds,
 };
 
-/// Requests to subnet administration.
-pub const ADMINISTRATION: Target = Target {
-    name: "administration",
-    run: administration::run,
-    seeds: administration::seeds,
+/// Requests to the SA.
+pub const SA: Target = Target {
+    name: "sa",
+    run: sa::run,
+    seeds: sa::seeds,
 };
 
 /// Packets of any kind to one end of RMPP.
@@ -74,7 +74,7 @@ pub const RMPP_LINK: Target = Target {
 };
 
 /// All of them.
-pub const TARGETS: [Target; 4] = [RECORDS, ADMINISTRATION, RMPP, RMPP_LINK];
+pub const TARGETS: [Target; 4] = [RECORDS, SA, RMPP, RMPP_LINK];
 
 impl Target {
     /// Takes any bytes.

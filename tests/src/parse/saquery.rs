@@ -1,4 +1,4 @@
-//! `saquery`: records of subnet administration, each a heading and its fields.
+//! `saquery`: records of the SA, each a heading and its fields.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Subnet administration and hosts that ask it, in virtual time.
+//! The SA and hosts that ask it, in virtual time.
 //!
-//! The fabric has been brought up and stays as it is. At the manager's port there is subnet
-//! administration instead, behind faults; at the ports of hosts are programs. Whatever takes no
+//! The fabric has been brought up and stays as it is. At the manager's port there is the
+//! SA instead, behind faults; at the ports of hosts are programs. Whatever takes no
 //! time in the simulation takes none here: answers are made in the moment in which questions come,
 //! a turn's worth of work at a time.
 
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rsm::daemon::administration::outgoing;
-use rsm::sa::{Administration, Answer, Config, Request};
+use rsm::daemon::sa::outgoing;
+use rsm::sa::{Answer, Config, Request, Sa};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::{Refused, RmppConfig, RmppStats};
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::fault::{FaultCounts, FaultPlan, Faults};
 use rsm_mad::transport::{
-    Administered, AdministrationPort, AdministrationSink, Datagram, Delivery, Inbound, Left,
-    LocalPort, Message, Messenger, NotSent, RemoteAddress, SendError,
+    Datagram, Delivery, Inbound, Left, LocalPort, Message, Messenger, NotSent, RemoteAddress,
+    SaInbound, SaPort, SaSink, SendError,
 };
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{Method, Status};
@@ -45,7 +45,7 @@ struct Way {
     local: LocalPort,
 }
 
-impl AdministrationPort for Way {
+impl SaPort for Way {
     fn does_rmpp(&self) -> bool {
         false
     }
@@ -67,8 +67,8 @@ struct End {
     client: AttachId,
     way: Arc<Way>,
     messenger: Messenger,
-    sink: AdministrationSink,
-    inbox: Arc<Mutex<VecDeque<Administered>>>,
+    sink: SaSink,
+    inbox: Arc<Mutex<VecDeque<SaInbound>>>,
     /// It takes no notice of what comes.
     deaf: bool,
     /// Counts questions.
@@ -82,15 +82,15 @@ impl End {
             outbox: Mutex::default(),
             local: sim.local_port(client).expect("it was attached just now"),
         });
-        let inbox: Arc<Mutex<VecDeque<Administered>>> = Arc::default();
+        let inbox: Arc<Mutex<VecDeque<SaInbound>>> = Arc::default();
         let arrived = Arc::clone(&inbox);
-        let mut sink: AdministrationSink = Box::new(move |what| arrived.lock().push_back(what));
-        let mut port: Arc<dyn AdministrationPort> = Arc::clone(&way) as _;
+        let mut sink: SaSink = Box::new(move |what| arrived.lock().push_back(what));
+        let mut port: Arc<dyn SaPort> = Arc::clone(&way) as _;
         let mut config = RmppConfig::default();
         match faults {
             Some(faults) => {
-                sink = faults.administration_sink(sink);
-                port = Arc::new(faults.administration(port));
+                sink = faults.sa_sink(sink);
+                port = Arc::new(faults.sa(port));
             }
             // A host takes what it asked for.
             None => config.max_received = 256 << 20,
@@ -110,7 +110,7 @@ impl End {
         if self.deaf {
             return;
         }
-        (self.sink)(Administered::Datagram(datagram));
+        (self.sink)(SaInbound::Datagram(datagram));
         while let Some(what) = self.inbox.lock().pop_front() {
             self.messenger.handle(what, now);
         }
@@ -126,12 +126,12 @@ impl End {
     }
 }
 
-/// Subnet administration and its hosts.
+/// The SA and its hosts.
 pub struct Hosts {
     /// The fabric.
     pub sim: Sim,
-    /// Subnet administration.
-    pub administration: Administration,
+    /// The SA.
+    pub sa: Sa,
     now: Time,
     server: End,
     lid: Lid,
@@ -157,8 +157,8 @@ impl Hosts {
         sim.detach(manager.attachment());
         let faults = Faults::new(plan);
         let server = End::new(&mut sim, place, Some(&faults));
-        let mut administration = Administration::new(config);
-        administration.replace(snapshot);
+        let mut sa = Sa::new(config);
+        sa.replace(snapshot);
         let fabric = &snapshot.fabric;
         let mut hosts = Vec::new();
         let mut places = Vec::new();
@@ -174,7 +174,7 @@ impl Hosts {
             lid: sim.port_info(place.0, place.1).expect("it is there").lid(),
             now: sim.now(),
             sim,
-            administration,
+            sa,
             server,
             faults,
             open: VecDeque::new(),
@@ -195,7 +195,7 @@ impl Hosts {
         self.now
     }
 
-    /// What subnet administration has under way.
+    /// What the SA has under way.
     #[must_use]
     pub fn stats(&self) -> RmppStats {
         self.server.messenger.stats()
@@ -287,7 +287,7 @@ impl Hosts {
         let ends = self.hosts.iter().chain([&self.server]);
         let deadlines = ends.filter_map(|end| end.messenger.next_deadline());
         let next = deadlines
-            .chain(self.administration.next_deadline())
+            .chain(self.sa.next_deadline())
             .chain(self.sim.next_event())
             .min();
         let limit = match next {
@@ -313,14 +313,14 @@ impl Hosts {
         }
     }
 
-    /// A turn of subnet administration. Whether it has more to do at once.
+    /// A turn of the SA. Whether it has more to do at once.
     fn serve(&mut self) -> bool {
         let now = self.now;
-        self.administration.handle_deadline(now);
+        self.sa.handle_deadline(now);
         self.server.messenger.handle_deadline(now);
         // Nobody plans for groups or remembers them here.
-        let _ = self.administration.poll_groups(now);
-        let _ = self.administration.poll_save(now);
+        let _ = self.sa.poll_groups(now);
+        let _ = self.sa.poll_save(now);
         while let Some(delivery) = self.server.messenger.poll() {
             let Delivery::Message(message) = delivery else {
                 continue;
@@ -329,14 +329,14 @@ impl Hosts {
                 bytes: &message.bytes,
                 requester: message.remote,
             };
-            let answer = self.administration.handle(request, now);
+            let answer = self.sa.handle(request, now);
             self.open.extend(answer);
         }
         for _ in 0..self.open.len().min(AT_ONCE) {
             let Some(mut answer) = self.open.pop_front() else {
                 break;
             };
-            if self.administration.go_on(&mut answer) {
+            if self.sa.go_on(&mut answer) {
                 self.send_answer(answer);
             } else {
                 self.open.push_back(answer);

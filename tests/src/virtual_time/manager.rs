@@ -40,7 +40,7 @@ pub struct Manager {
     core: Option<Core>,
     incarnation: u16,
     remembered: Remembered,
-    /// Who takes part in multicast, as subnet administration beside the core remembers it.
+    /// Who takes part in multicast, as the SA beside the core remembers it.
     groups: Option<Arc<GroupSet>>,
     /// The names of ports, as the same does.
     guids: Arc<AliasGuids>,

@@ -6,7 +6,7 @@
 //!   run can be repeated by its seed.
 //! * [`expect`] says what has to hold once a subnet is quiet: ports Active, pairs reachable.
 //! * [`partitions`] says whether the hardware holds the P_Keys that were planned.
-//! * [`hosts`] has hosts ask subnet administration, through faults.
+//! * [`hosts`] has hosts ask the SA, through faults.
 //! * [`deliveries`] follows packets after every Set: whether any is lost on the way from one set of
 //!   tables to the next.
 //! * [`watch`] looks at every state that was ever on the wire: credit loops, moved LIDs.

@@ -62,6 +62,6 @@ macro_rules! fuzzed {
 }
 
 fuzzed!(records, rsm_tests::fuzz::RECORDS);
-fuzzed!(administration, rsm_tests::fuzz::ADMINISTRATION);
+fuzzed!(sa, rsm_tests::fuzz::SA);
 fuzzed!(rmpp, rsm_tests::fuzz::RMPP);
 fuzzed!(rmpp_link, rsm_tests::fuzz::RMPP_LINK);

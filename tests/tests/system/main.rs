@@ -1,13 +1,12 @@
 //! The whole system: in simulation (`sim_*`), next to real peers (`peers_*`), as an operator runs
 //! it, and when it crashes.
 
-mod crash_administration;
+mod crash_sa;
 mod docs;
 mod fuzz;
 mod managed_events;
 mod managed_gpus;
 mod managed_pause;
-mod peers_administration;
 mod peers_alike;
 mod peers_bringup;
 mod peers_dry_run;
@@ -24,9 +23,9 @@ mod peers_preload;
 mod peers_real_fabrics;
 mod peers_restart;
 mod peers_routes;
+mod peers_sa;
 mod peers_saquery;
 mod peers_standby;
-mod sim_administration;
 mod sim_bringup;
 mod sim_deltas;
 mod sim_devices;
@@ -53,6 +52,7 @@ mod sim_refusals;
 mod sim_refused;
 mod sim_relink;
 mod sim_restart;
+mod sim_sa;
 mod sim_seeds;
 mod sim_standby;
 mod sim_takeover;

@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::{Trap, TrapDetails};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, InformInfo, InformInfoRecord, SaNotice};
 use rsm_routing::netlist::NodeKind;
-use rsm_tests::administered::Host;
+use rsm_tests::answering::Host;
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::clock::wait_for_every;
 use rsm_tests::managed::Managed;

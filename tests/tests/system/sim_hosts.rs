@@ -184,7 +184,7 @@ fn through_loss_everybody_joins_and_has_a_path() {
         let faults = subnet.faults();
         assert!(faults.dropped_in > 0 && faults.dropped_out > 0 && faults.delayed > 0);
         assert!(again < 3 * HOSTS, "{again} questions again");
-        assert_eq!(subnet.administration.multicast().members(), HOSTS);
+        assert_eq!(subnet.sa.multicast().members(), HOSTS);
     });
 }
 
@@ -192,7 +192,7 @@ fn through_loss_everybody_joins_and_has_a_path() {
 fn without_faults_nobody_asks_twice() {
     let mut subnet = subnet(FaultPlan::default());
     assert_eq!(start_all(&mut subnet, Duration::from_secs(1)), 0);
-    assert_eq!(subnet.administration.multicast().members(), HOSTS);
+    assert_eq!(subnet.sa.multicast().members(), HOSTS);
 }
 
 /// The time by which a host is answered that asks for a path now.

@@ -1,12 +1,12 @@
 use rsm_api::client::{connect, default_endpoints};
 use rsm_proto::List;
-use rsm_proto::v1::administration_service_client::AdministrationServiceClient;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::gpu_service_client::GpuServiceClient;
 use rsm_proto::v1::multicast_service_client::MulticastServiceClient;
 use rsm_proto::v1::partition_service_client::PartitionServiceClient;
 use rsm_proto::v1::routing_service_client::RoutingServiceClient;
+use rsm_proto::v1::sa_service_client::SaServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
 use rsm_proto::v1::watch_service_client::WatchServiceClient;
 use tonic::transport::Channel;
@@ -58,8 +58,8 @@ impl Session {
         MulticastServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn administration(&self) -> AdministrationServiceClient<Channel> {
-        AdministrationServiceClient::new(self.channel.clone())
+    pub(crate) fn sa(&self) -> SaServiceClient<Channel> {
+        SaServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn routing(&self) -> RoutingServiceClient<Channel> {

@@ -1,9 +1,9 @@
 //! A subnet manager in memory: a tree of switches and hosts that stays as it was made.
 
-mod administration;
 mod control;
 mod registrations;
 mod routing;
+mod sa;
 mod subnet;
 mod tree;
 
@@ -18,7 +18,7 @@ use rsm_api::model::{
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
-pub(crate) use administration::FakeGroup;
+pub(crate) use sa::FakeGroup;
 pub(crate) use tree::{HOST, LEAF, guid};
 
 /// The generation that everything comes from.

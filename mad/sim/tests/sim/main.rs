@@ -1,9 +1,9 @@
-//! The simulator: agents, personalities, ways of packets, administration.
+//! The simulator: agents, personalities, ways of packets, the SA.
 
-mod administration;
 mod agents;
 mod common;
 mod live;
 mod personalities;
 mod random;
+mod sa;
 mod ways;

@@ -1,7 +1,7 @@
 //! Reliable multi-packet transactions, RMPP version 1 (IBA 13.6), without clock, thread or socket.
 //!
-//! [`Rmpp`] stands between datagrams and [messages](crate::transport::Message) of subnet
-//! administration. The owner passes on what arrives with [`Rmpp::handle`], gives it what to send
+//! [`Rmpp`] stands between datagrams and [messages](crate::transport::Message) of the
+//! SA. The owner passes on what arrives with [`Rmpp::handle`], gives it what to send
 //! with [`Rmpp::send`], sends what [`Rmpp::poll_transmit`] hands out, takes what
 //! [`Rmpp::poll_message`] and [`Rmpp::poll_failure`] hand out, and calls [`Rmpp::handle_deadline`]
 //! when [`Rmpp::next_deadline`] has come. The same calls with the same times give the same

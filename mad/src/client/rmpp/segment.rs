@@ -15,7 +15,7 @@ pub(super) const MAX_PAYLOAD: u32 = CLASS_HEADER_LEN + SA_DATA_LEN as u32;
 /// Headers of a message, the RMPP header among them.
 pub(super) type Headers = [u8; SA_HEADER_LEN];
 
-/// A datagram of subnet administration as RMPP sees it.
+/// A datagram of the SA as RMPP sees it.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Segment {

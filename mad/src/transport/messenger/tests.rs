@@ -14,7 +14,7 @@ struct Kernel {
     sent: Mutex<Vec<Vec<u8>>>,
 }
 
-impl AdministrationPort for Kernel {
+impl SaPort for Kernel {
     fn does_rmpp(&self) -> bool {
         true
     }
@@ -53,7 +53,7 @@ fn streamed(data: Box<dyn Source>) -> Outgoing {
 
 fn post() -> (Arc<Kernel>, Messenger) {
     let kernel = Arc::new(Kernel::default());
-    let port = Arc::clone(&kernel) as Arc<dyn AdministrationPort>;
+    let port = Arc::clone(&kernel) as Arc<dyn SaPort>;
     (kernel, Messenger::new(port, RmppConfig::default()))
 }
 

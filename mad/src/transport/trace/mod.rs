@@ -32,8 +32,8 @@ pub use packet::Direction;
 pub use pcapng::PcapngWriter;
 
 use super::{
-    Administered, AdministrationPort, AdministrationSink, Datagram, Inbound, IsSmError, LocalPort,
-    Message, RemoteAddress, SendError, Sink, Sinks, Transport, is_rmpp,
+    Datagram, Inbound, IsSmError, LocalPort, Message, RemoteAddress, SaInbound, SaPort, SaSink,
+    SendError, Sink, Sinks, Transport, is_rmpp,
 };
 use crate::Time;
 use crate::client::rmpp::segments;
@@ -107,37 +107,34 @@ impl Trace {
 
     /// Wraps the receiving halves.
     pub fn sinks(&self, sinks: impl Into<Sinks>) -> Sinks {
-        let Sinks {
-            others,
-            administration,
-        } = sinks.into();
-        let wrap = |mut sink: AdministrationSink| -> AdministrationSink {
+        let Sinks { others, sa } = sinks.into();
+        let wrap = |mut sink: SaSink| -> SaSink {
             let trace = self.clone();
-            Box::new(move |administered| {
-                match &administered {
-                    Administered::Datagram(datagram) => {
+            Box::new(move |inbound| {
+                match &inbound {
+                    SaInbound::Datagram(datagram) => {
                         trace.record(Direction::Inbound, datagram);
                     }
-                    Administered::Message(Message { bytes, remote }) => {
+                    SaInbound::Message(Message { bytes, remote }) => {
                         trace.record_message(Direction::Inbound, bytes, remote);
                     }
-                    Administered::SendFailed { .. } => {}
+                    SaInbound::SendFailed { .. } => {}
                 }
-                sink(administered);
+                sink(inbound);
             })
         };
         Sinks {
             others: self.sink(others),
-            administration: administration.map(wrap),
+            sa: sa.map(wrap),
         }
     }
 
-    /// Wraps the sending half of subnet administration.
+    /// Wraps the sending half of the SA.
     ///
     /// Where the transport does RMPP, only whole messages are seen here: their segments are
     /// recorded one after the other, and acknowledgements not at all.
-    pub fn administration<P: AdministrationPort>(&self, port: P) -> TracedAdministration<P> {
-        TracedAdministration {
+    pub fn sa<P: SaPort>(&self, port: P) -> TracedSaPort<P> {
+        TracedSaPort {
             port,
             trace: self.clone(),
         }
@@ -205,14 +202,14 @@ impl Trace {
     }
 }
 
-/// The sending half of subnet administration, which records what it is given to send, whether it
+/// The sending half of the SA, which records what it is given to send, whether it
 /// succeeds or not.
-pub struct TracedAdministration<P> {
+pub struct TracedSaPort<P> {
     port: P,
     trace: Trace,
 }
 
-impl<P: AdministrationPort> AdministrationPort for TracedAdministration<P> {
+impl<P: SaPort> SaPort for TracedSaPort<P> {
     fn does_rmpp(&self) -> bool {
         self.port.does_rmpp()
     }

@@ -11,11 +11,11 @@
 //! [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], as often and as seldom as its
 //! own clock tells it to, until that succeeds.
 
-mod administration;
 mod agents;
 mod ffi;
 mod ports;
 mod receiver;
+mod sa;
 mod sysfs;
 
 use std::io;
@@ -34,9 +34,9 @@ use self::sysfs::{PortFiles, PortWatch};
 use super::{Datagram, IsSmError, LocalPort, SendError, Sinks, Transport};
 use crate::wire::header::{Class, MadHeader};
 
-use administration::Agent;
-pub use administration::UmadAdministration;
 pub use ports::UmadSelector;
+use sa::Agent;
+pub use sa::UmadSaPort;
 
 /// A port could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +130,7 @@ fn open_as(
         local,
         opened: None,
         sinks: Some(sinks),
-        administration: Arc::default(),
+        sa: Arc::default(),
         is_sm: None,
     };
     transport.start(ready)?;
@@ -225,8 +225,8 @@ pub struct UmadTransport {
     opened: Option<Opened>,
     /// The receiving halves, while no thread has them.
     sinks: Option<Sinks>,
-    /// What subnet administration sends through, while the port is open.
-    administration: Arc<RwLock<Option<Agent>>>,
+    /// What the SA sends through, while the port is open.
+    sa: Arc<RwLock<Option<Agent>>>,
     is_sm: Option<IsSm>,
 }
 
@@ -268,7 +268,7 @@ impl UmadTransport {
             .name(format!("umad {device}"))
             .spawn(move || receiver::run(&for_thread, known, &watch, sinks))
             .map_err(|source| UmadError::Thread { device, source })?;
-        *self.administration.write() = Some(Agent {
+        *self.sa.write() = Some(Agent {
             id: agents.for_class(Class::SUBNET_ADMINISTRATION),
             shared: Arc::clone(&shared),
         });
@@ -282,7 +282,7 @@ impl UmadTransport {
 
     /// Ends the thread and takes the sinks back.
     fn stop(&mut self) {
-        *self.administration.write() = None;
+        *self.sa.write() = None;
         let Some(opened) = self.opened.take() else {
             return;
         };
@@ -319,10 +319,10 @@ impl UmadTransport {
         Ok(())
     }
 
-    /// The sending half of subnet administration; it goes on when the port is opened again.
-    pub fn administration(&self) -> UmadAdministration {
-        UmadAdministration {
-            agent: Arc::clone(&self.administration),
+    /// The sending half of the SA; it goes on when the port is opened again.
+    pub fn sa(&self) -> UmadSaPort {
+        UmadSaPort {
+            agent: Arc::clone(&self.sa),
             known: self.local.clone(),
         }
     }
@@ -388,7 +388,7 @@ const CLOSE_STEP: Duration = Duration::from_millis(5);
 impl Drop for UmadTransport {
     fn drop(&mut self) {
         self.is_sm = None;
-        *self.administration.write() = None;
+        *self.sa.write() = None;
         let Some(opened) = self.opened.take() else {
             return;
         };

@@ -8,7 +8,7 @@ use super::ffi::{self, OpenPort, PortAttributes, Received};
 use super::ports::local_port;
 use super::sysfs::{PortWatch, Reading};
 use crate::transport::{
-    Administered, Inbound, LocalPort, Message, PortEvent, SA_HEADER_LEN, SendFailure, Sinks,
+    Inbound, LocalPort, Message, PortEvent, SA_HEADER_LEN, SaInbound, SendFailure, Sinks,
 };
 use crate::wire::MAD_LEN;
 use crate::wire::attr::PortState;
@@ -145,7 +145,7 @@ pub(super) fn run(
 
 fn deliver(sinks: &mut Sinks, received: Received) {
     if received.is_message() {
-        sinks.administer(Administered::Message(received.into_message()));
+        sinks.deliver_to_sa(SaInbound::Message(received.into_message()));
     } else if let Some(inbound) = classify(&received) {
         sinks.deliver(inbound);
     }
@@ -167,7 +167,7 @@ fn take_state(
 }
 
 impl Received {
-    /// Whether it arrived and is subnet administration's, where the kernel makes messages of
+    /// Whether it arrived and is the SA's, where the kernel makes messages of
     /// datagrams.
     fn is_message(&self) -> bool {
         self.status == 0

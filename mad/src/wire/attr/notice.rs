@@ -66,13 +66,13 @@ impl fmt::Debug for ProducerType {
 pub struct Trap(pub u16);
 
 impl Trap {
-    /// A port has become reachable. Sent to subscribers by subnet administration.
+    /// A port has become reachable. Sent to subscribers by the SA.
     pub const GID_IN_SERVICE: Trap = Trap(64);
-    /// A port is no longer reachable. Sent to subscribers by subnet administration.
+    /// A port is no longer reachable. Sent to subscribers by the SA.
     pub const GID_OUT_OF_SERVICE: Trap = Trap(65);
-    /// A multicast group was created. Sent to subscribers by subnet administration.
+    /// A multicast group was created. Sent to subscribers by the SA.
     pub const GROUP_CREATED: Trap = Trap(66);
-    /// A multicast group was deleted. Sent to subscribers by subnet administration.
+    /// A multicast group was deleted. Sent to subscribers by the SA.
     pub const GROUP_DELETED: Trap = Trap(67);
     /// The state of a switch's port changed.
     pub const LINK_STATE_CHANGED: Trap = Trap(128);
@@ -111,7 +111,7 @@ impl fmt::Debug for Trap {
 newtype_fields!(ProducerType: u32, Trap: u16);
 
 /// Notice (IBA 13.4.8.2): what a Trap, a Report and their answers carry. In the 64 data bytes of an
-/// SMP there is no room for the IssuerGID, which follows in subnet administration.
+/// SMP there is no room for the IssuerGID, which follows in the SA.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0

@@ -269,7 +269,7 @@ bits! { PortInfo {
     q_key_violations, set_q_key_violations: u16 = q_key_violations;
     /// The number of GUIDInfo entries. Read only.
     guid_cap, set_guid_cap: u8 = guid_cap;
-    /// In a Set: clients behind the port shall register with subnet administration again.
+    /// In a Set: clients behind the port shall register with the SA again.
     client_reregister, set_client_reregister: bool = reregister_and_timeout[7, 7];
     /// Whether trap 257 or 258 is withheld for multicast packets, 2 bits.
     multicast_p_key_trap_suppression_enabled, set_multicast_p_key_trap_suppression_enabled: u8 = reregister_and_timeout[6, 5];

@@ -195,7 +195,7 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
     }
 }
 
-/// The layout of a record or of another attribute of subnet administration; `None` for one that is
+/// The layout of a record or of another attribute of the SA; `None` for one that is
 /// not known.
 pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
     match attribute.0 {

@@ -44,7 +44,7 @@ pub const RMPP: &[FieldSpec] = &[
     dec("PayloadLength/NewWindowLast", 256, 32),
 ];
 
-/// What subnet administration adds (IBA 15.2.1.1).
+/// What the SA adds (IBA 15.2.1.1).
 pub const SA: &[FieldSpec] = &[
     hex("SM_Key", 288, 64),
     dec("AttributeOffset", 352, 16),

@@ -1,4 +1,4 @@
-//! The fields of the records of subnet administration (IBA 15.2.5); offsets from the start of the
+//! The fields of the records of the SA (IBA 15.2.5); offsets from the start of the
 //! record.
 
 use super::attributes as attr;

@@ -8,7 +8,7 @@ use crate::wire::bits::bits;
 use crate::wire::codes::bit_mask;
 
 bit_mask! {
-    /// CapabilityMask of ClassPortInfo in subnet administration (IBA 15.2.5.1).
+    /// CapabilityMask of ClassPortInfo in the SA (IBA 15.2.5.1).
     SaCapabilityMask(u16) {
         /// Sends traps of its own.
         TRAP = 0x0001 "IsTrapSupported",
@@ -28,7 +28,7 @@ bit_mask! {
 }
 
 bit_mask! {
-    /// CapabilityMask2 of ClassPortInfo in subnet administration (IBA 15.2.5.1); 27 bits.
+    /// CapabilityMask2 of ClassPortInfo in the SA (IBA 15.2.5.1); 27 bits.
     SaCapabilityMask2(u32) {
         /// Knows QoS classes.
         QOS = 0x002 "IsQoSSupported",
@@ -57,7 +57,7 @@ bit_mask! {
     }
 }
 
-/// ClassPortInfo (IBA 13.4.8.1) as subnet administration uses it: what the administrator can do.
+/// ClassPortInfo (IBA 13.4.8.1) as the SA uses it: what the SA can do.
 /// The redirection is never used here, the trap fields by nobody.
 ///
 /// ```text
@@ -99,7 +99,7 @@ pub struct ClassPortInfo {
 record!(ClassPortInfo, 0x0001, "ClassPortInfo");
 
 bits! { ClassPortInfo {
-    /// The MAD base version that the administrator knows.
+    /// The MAD base version that the SA knows.
     base_version, set_base_version: u8 = base_version;
     /// The class version that it knows.
     class_version, set_class_version: u8 = class_version;

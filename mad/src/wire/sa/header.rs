@@ -9,7 +9,7 @@ use crate::wire::header::{AttrId, BASE_VERSION, Class, MadHeader, Method, Status
 use crate::wire::rmpp::RmppHeader;
 use crate::wire::{MAD_LEN, MadBytes, bits};
 
-/// The class version of subnet administration (IBA 15.2.1).
+/// The class version of the SA (IBA 15.2.1).
 pub const CLASS_VERSION: u8 = 2;
 
 /// The bytes of a message before its data.
@@ -18,7 +18,7 @@ pub const SA_HEADER_LEN: usize = 56;
 /// The bytes of data in one datagram.
 pub const SA_DATA_LEN: usize = MAD_LEN - SA_HEADER_LEN;
 
-/// What every datagram of subnet administration begins with (IBA 15.2.1.1).
+/// What every datagram of the SA begins with (IBA 15.2.1.1).
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -159,7 +159,7 @@ impl fmt::Display for AttributeName {
     }
 }
 
-/// A datagram of subnet administration: a message that fits into one, or a segment of one.
+/// A datagram of the SA: a message that fits into one, or a segment of one.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SaMad {

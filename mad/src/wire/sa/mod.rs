@@ -1,4 +1,4 @@
-//! Subnet administration: its datagrams, and its records, one file each (IBA 15.2).
+//! The SA: its datagrams, and its records, one file each (IBA 15.2).
 //!
 //! A message is an [`SaHeader`] and what follows: one record, or as many as RMPP carries. In a
 //! table every record begins at a multiple of 8 bytes, which is why the views here have the padding

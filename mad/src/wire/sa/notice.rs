@@ -3,7 +3,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{gids, narrow, record, widen};
 use crate::wire::attr::Notice;
 
-/// Notice as subnet administration reports it (IBA 13.4.8.2): with the GID of the port that it
+/// Notice as the SA reports it (IBA 13.4.8.2): with the GID of the port that it
 /// comes from, for which there is no room in subnet management.
 ///
 /// ```text

@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::wire::header::Status;
 
-/// The statuses that subnet administration adds to the common ones (IBA 15.2.2), as values of the
+/// The statuses that the SA adds to the common ones (IBA 15.2.2), as values of the
 /// header's field.
 pub struct SaStatus;
 

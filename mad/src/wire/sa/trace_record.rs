@@ -43,7 +43,7 @@ bits! { TraceRecord {
     id_generation, set_id_generation: u16 = id_generation;
     /// What the node is.
     node_type, set_node_type: NodeType = node_type;
-    /// The node; disguised where the administrator does not want to tell.
+    /// The node; disguised where the SA does not want to tell.
     node_id, set_node_id: Guid = node_id;
     /// The chassis that it is in; 0 where unknown.
     chassis_id, set_chassis_id: Guid = chassis_id;

@@ -1,4 +1,4 @@
-//! The records of subnet administration: views, field tables and components say the same.
+//! The records of the SA: views, field tables and components say the same.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -524,7 +524,7 @@ fn rmpp_header() {
 }
 
 #[test]
-fn administration_header() {
+fn sa_header() {
     check_layout(56, SA);
     check_layout(SA_HEADER_LEN, &[fields::HEADER, RMPP, SA].concat());
     let accessors = accessors! { SaHeader, split, SaHeader::as_bytes;

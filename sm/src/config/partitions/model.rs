@@ -17,7 +17,7 @@ pub struct Partitions {
     /// partition the later counts.
     ///
     /// Whatever they say, the port of the subnet manager is a full member of the default partition:
-    /// limited members could not reach subnet administration otherwise.
+    /// limited members could not reach the SA otherwise.
     pub rules: Vec<Rule>,
     /// Whether a port can hold both keys of a partition. Where it cannot, [`Membership::Both`]
     /// counts as full.

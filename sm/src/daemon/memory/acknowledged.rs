@@ -16,10 +16,10 @@ use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
 
 use super::{groups, guids, services, subscriptions};
-use crate::daemon::administration::{HELD_AT_MOST, Journal, Wake};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
-use crate::sa::{Administration, Touched};
+use crate::daemon::sa::{HELD_AT_MOST, Journal, Wake};
+use crate::sa::{Sa, Touched};
 use crate::store::journal::{self, Entry, RowChange};
 use crate::store::{ChangeSet, Namespace, Persisted, StoreError};
 
@@ -236,29 +236,23 @@ impl Acknowledged {
     }
 
     /// The rows of what a request has changed, as they are now.
-    fn rows(&self, touched: &Touched, administration: &Administration) -> Vec<RowChange> {
+    fn rows(&self, touched: &Touched, sa: &Sa) -> Vec<RowChange> {
         match touched {
             Touched::Membership { mgid, member } => {
-                groups::rows(&administration.multicast().view(), *mgid, *member)
+                groups::rows(&sa.multicast().view(), *mgid, *member)
             }
-            Touched::Service(id) => {
-                services::row(&administration.services().view(), id, &self.clock)
-            }
-            Touched::AliasGuids(port) => {
-                guids::rows(administration.guids().names().aliases(), *port)
-            }
-            Touched::Subscriptions(port) => {
-                subscriptions::rows(&administration.events().view(), *port)
-            }
+            Touched::Service(id) => services::row(&sa.services().view(), id, &self.clock),
+            Touched::AliasGuids(port) => guids::rows(sa.guids().names().aliases(), *port),
+            Touched::Subscriptions(port) => subscriptions::rows(&sa.events().view(), *port),
         }
     }
 }
 
 impl Journal for Acknowledged {
-    fn append(&self, touched: &[Touched], administration: &Administration) -> Option<u64> {
+    fn append(&self, touched: &[Touched], sa: &Sa) -> Option<u64> {
         let rows: Vec<RowChange> = touched
             .iter()
-            .flat_map(|touched| self.rows(touched, administration))
+            .flat_map(|touched| self.rows(touched, sa))
             .collect();
         let mut state = self.state.lock();
         if state.broken || state.closing {

@@ -1,4 +1,4 @@
-//! What the core and subnet administration remember, in the store.
+//! What the core and the SA remember, in the store.
 //!
 //! Commits are made on a thread of their own, so that no convergence waits for a disk. Of several
 //! that wait, only the last is made: each one is whole.
@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::acknowledged::Acknowledged;
-use super::administration;
+use super::sa;
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
@@ -51,8 +51,8 @@ const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration
 #[derive(Default)]
 struct Latest {
     remembered: Option<Box<Remembered>>,
-    administration: sa::Unsaved,
-    /// How far the journal had come when `administration` was said.
+    sa: sa::Unsaved,
+    /// How far the journal had come when `sa` was said.
     journaled: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ struct Mailbox {
     bell: watch::Sender<()>,
 }
 
-/// Keeps what the core remembers, and what subnet administration does.
+/// Keeps what the core remembers, and what the SA does.
 pub(super) struct Keeper {
     mailbox: Mailbox,
     thread: std::thread::JoinHandle<()>,
@@ -74,8 +74,8 @@ pub(super) struct Keeper {
 pub(super) struct Kept {
     /// What the core remembers.
     pub(super) core: Remembered,
-    /// What subnet administration remembers.
-    pub(super) administration: sa::Remembered,
+    /// What the SA remembers.
+    pub(super) sa: sa::Remembered,
 }
 
 /// Opens the store in `dir` (`None`: nothing survives), and says what was remembered.
@@ -117,7 +117,7 @@ pub(super) fn open(
     core.reregister = persisted.claims.is_empty() || report.may_lack_records();
     let kept = Kept {
         core,
-        administration: sa::Remembered {
+        sa: sa::Remembered {
             groups: groups::remembered(&persisted),
             services: services::remembered(&persisted, &clock, clock.now()),
             guids: guids::remembered(&persisted),
@@ -166,23 +166,23 @@ impl Keeper {
             .put(|latest| latest.remembered = Some(remembered));
     }
 
-    /// Where subnet administration tells what is to be kept from then on. Does not wait. The store
+    /// Where the SA tells what is to be kept from then on. Does not wait. The store
     /// closes when it is gone as well.
-    pub(super) fn administration_sink(&self) -> Box<dyn Fn(sa::Unsaved) + Send> {
+    pub(super) fn sa_sink(&self) -> Box<dyn Fn(sa::Unsaved) + Send> {
         let mailbox = self.mailbox.clone();
         let journal = self.journal.as_ref().map(|(journal, _)| journal.clone());
         Box::new(move |unsaved| {
             // It is the thread that appends which says this, so that what was appended is in it.
             let journaled = journal.as_ref().map(|journal| journal.last());
             mailbox.put(|latest| {
-                latest.administration.update(unsaved);
+                latest.sa.update(unsaved);
                 latest.journaled = journaled.or(latest.journaled);
             });
         })
     }
 
     /// What answers wait for that acknowledge something; nothing where nothing survives.
-    pub(super) fn journal(&self) -> Option<Arc<dyn administration::Journal>> {
+    pub(super) fn journal(&self) -> Option<Arc<dyn sa::Journal>> {
         let (journal, _) = self.journal.as_ref()?;
         Some(journal.clone())
     }
@@ -342,23 +342,23 @@ fn changes_to(
 ) -> ChangeSet {
     let Latest {
         remembered,
-        administration,
+        sa,
         journaled: _,
     } = latest;
     let mut changes = match remembered {
         Some(remembered) => changes(persisted, known, remembered, clock),
         None => ChangeSet::new(),
     };
-    if let Some(groups) = &administration.groups {
+    if let Some(groups) = &sa.groups {
         groups::changes(persisted, groups, &mut changes);
     }
-    if let Some(services) = &administration.services {
+    if let Some(services) = &sa.services {
         services::changes(persisted, services, clock, &mut changes);
     }
-    if let Some(aliases) = &administration.guids {
+    if let Some(aliases) = &sa.guids {
         guids::changes(persisted, aliases, &mut changes);
     }
-    if let Some(subscriptions) = &administration.subscriptions {
+    if let Some(subscriptions) = &sa.subscriptions {
         subscriptions::changes(persisted, subscriptions, &mut changes);
     }
     changes
@@ -482,7 +482,7 @@ mod tests {
 
     use rsm_ids::{Guid, Lid, Lmc};
 
-    use super::administration::Journal as _;
+    use super::sa::Journal as _;
     use super::*;
     use crate::store::LoadReport;
     use crate::store::io::Operation;
@@ -640,7 +640,7 @@ mod tests {
             let rung = rung.clone();
             Box::new(move || rung.store(true, Ordering::Relaxed))
         });
-        let sa = sa::Administration::new(sa::Config { sm_key: 0 });
+        let sa = sa::Sa::new(sa::Config { sm_key: 0 });
         let touched = sa::Touched::AliasGuids(Guid(9));
         assert_eq!(journal.append(&[touched], &sa), Some(41));
         assert_eq!(journal.append(&[touched, touched], &sa), Some(42));

@@ -1,4 +1,4 @@
-//! A table of the store, as subnet administration uses it: rows that are written and removed as a
+//! A table of the store, as the SA uses it: rows that are written and removed as a
 //! whole differs.
 
 use std::collections::BTreeMap;

@@ -1,13 +1,13 @@
-//! Subnet administration that stands still.
+//! The SA that stands still.
 
 use std::sync::Arc;
 
-use rsm_api::{AdministrationError, BoxFuture};
+use rsm_api::{BoxFuture, SaError};
 
 use super::world::World;
 use crate::core::snapshot::Snapshot;
-use crate::publish::{Administered, Desk};
-use crate::sa::{Administration, Counters, Holdings, Standing};
+use crate::publish::{Desk, PublishedSa};
+use crate::sa::{Counters, Holdings, Sa, Standing};
 
 /// What it was like once.
 pub(super) struct Held {
@@ -17,17 +17,17 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn of(administration: &Administration, snapshot: &Snapshot) -> Held {
+    pub(super) fn of(sa: &Sa, snapshot: &Snapshot) -> Held {
         Held {
-            counters: administration.counters(),
-            holdings: administration.holdings(),
+            counters: sa.counters(),
+            holdings: sa.holdings(),
             standing: Standing::of(snapshot, None),
         }
     }
 
     /// It, as the API shows it.
-    pub(super) fn shown(self, world: &World) -> Administered {
-        Administered::new(world.view.clone(), Arc::new(self))
+    pub(super) fn shown(self, world: &World) -> PublishedSa {
+        PublishedSa::new(world.view.clone(), Arc::new(self))
     }
 }
 
@@ -40,7 +40,7 @@ impl Desk for Held {
         self.standing.clone()
     }
 
-    fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>> {
+    fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>> {
         Box::pin(async { Ok(self.holdings.clone()) })
     }
 }

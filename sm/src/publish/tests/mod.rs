@@ -1,7 +1,6 @@
 //! The view over a core that looks after a simulated fabric in virtual time.
 
 mod acting;
-mod administration;
 mod changes;
 mod desk;
 mod ledgers;
@@ -11,6 +10,7 @@ mod partitions;
 mod reading;
 mod registrations;
 mod reports;
+mod sa;
 mod services;
 mod states;
 mod world;

@@ -3,7 +3,7 @@
 use rsm_api::model::{
     GroupSelector, JoinState, MulticastGroupFilter, MulticastMember, MulticastSwitch, PortKey,
 };
-use rsm_api::{Administration as _, LookupError};
+use rsm_api::{LookupError, Sa as _};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
@@ -13,9 +13,9 @@ use rsm_mad::wire::sa::{JoinState as Bits, Rate};
 use super::desk::{Held, now};
 use super::world::*;
 use crate::core::Event;
-use crate::publish::Administered;
+use crate::publish::PublishedSa;
 use crate::sa::mcast::{Parameters, SavedGroup, SavedMember};
-use crate::sa::{Administration, Config, Remembered};
+use crate::sa::{Config, Remembered, Sa};
 
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 const ALL_HOSTS: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_0000_0001);
@@ -52,7 +52,7 @@ fn saved(mgid: Gid, mlid: u16, members: &[(Guid, Bits)]) -> SavedGroup {
 
 /// The small fabric with three groups: the first and the third host, one of which only sends, and
 /// somebody who has gone in one; the second host in two others, which share a multicast LID.
-fn gathered() -> (World, Administered) {
+fn gathered() -> (World, PublishedSa) {
     let mut world = World::up();
     let guid = |host: usize| {
         let snapshot = world.snapshot();
@@ -74,13 +74,13 @@ fn gathered() -> (World, Administered) {
         groups,
         ..Remembered::default()
     };
-    let mut administration = Administration::new(Config { sm_key: 0 });
-    assert_eq!(administration.restore(remembered, Time::ZERO), 0);
-    administration.replace(&world.snapshot());
-    let told = administration.poll_groups(Time::MAX).unwrap();
+    let mut sa = Sa::new(Config { sm_key: 0 });
+    assert_eq!(sa.restore(remembered, Time::ZERO), 0);
+    sa.replace(&world.snapshot());
+    let told = sa.poll_groups(Time::MAX).unwrap();
     world.handle(Event::Groups(told));
     world.run(std::time::Duration::from_secs(2));
-    let shown = Held::of(&administration, &world.snapshot()).shown(&world);
+    let shown = Held::of(&sa, &world.snapshot()).shown(&world);
     (world, shown)
 }
 

@@ -1,6 +1,6 @@
 //! What hosts asked to be told of, and the names that their ports have beside their own.
 
-use rsm_api::Administration as _;
+use rsm_api::Sa as _;
 use rsm_api::model::{AliasGuidKey, PortKey, SubscriptionKey, SubscriptionSources};
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
@@ -13,9 +13,9 @@ use rsm_mad::wire::sa::InformInfo;
 use super::desk::{Held, now};
 use super::world::*;
 use crate::plan::guids::AliasGuids;
-use crate::publish::Administered;
+use crate::publish::PublishedSa;
 use crate::sa::events::SavedSubscription;
-use crate::sa::{Administration, Config, Remembered};
+use crate::sa::{Config, Remembered, Sa};
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
@@ -34,10 +34,10 @@ fn host(world: &World) -> (PortKey, Guid) {
 }
 
 /// The small fabric as it is shown where this is remembered.
-fn remembering(world: &World, remembered: Remembered) -> Administered {
-    let mut administration = Administration::new(Config { sm_key: 0 });
-    assert_eq!(administration.restore(remembered, Time::ZERO), 0);
-    Held::of(&administration, &world.snapshot()).shown(world)
+fn remembering(world: &World, remembered: Remembered) -> PublishedSa {
+    let mut sa = Sa::new(Config { sm_key: 0 });
+    assert_eq!(sa.restore(remembered, Time::ZERO), 0);
+    Held::of(&sa, &world.snapshot()).shown(world)
 }
 
 fn everything() -> InformInfo {

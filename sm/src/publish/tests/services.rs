@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm_api::Administration as _;
+use rsm_api::Sa as _;
 use rsm_api::model::{PortKey, ServiceFilter};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
@@ -12,9 +12,9 @@ use rsm_mad::wire::sa::ServiceRecord;
 
 use super::desk::{Held, now};
 use super::world::*;
-use crate::publish::Administered;
+use crate::publish::PublishedSa;
 use crate::sa::services::SavedService;
-use crate::sa::{Administration, Config, Remembered};
+use crate::sa::{Config, Remembered, Sa};
 
 /// A port that is in no fabric.
 const GONE: Guid = Guid(0xDEAD);
@@ -38,7 +38,7 @@ fn service(id: u64, port: Guid, p_key: u16, name: &[u8], lease_s: Option<u64>) -
 }
 
 /// The small fabric with two services of the first host and one of somebody who has gone.
-fn offered() -> (World, Administered) {
+fn offered() -> (World, PublishedSa) {
     let world = World::up();
     let snapshot = world.snapshot();
     let at = snapshot.fabric.find(HOSTS[0]).unwrap();
@@ -52,10 +52,10 @@ fn offered() -> (World, Administered) {
         services,
         ..Remembered::default()
     };
-    let mut administration = Administration::new(Config { sm_key: 0 });
+    let mut sa = Sa::new(Config { sm_key: 0 });
     // What is shown is of the time of the world: two seconds later.
-    assert_eq!(administration.restore(remembered, Time::ZERO), 0);
-    let shown = Held::of(&administration, &snapshot).shown(&world);
+    assert_eq!(sa.restore(remembered, Time::ZERO), 0);
+    let shown = Held::of(&sa, &snapshot).shown(&world);
     (world, shown)
 }
 

@@ -15,7 +15,7 @@ use crate::sa::trust::Trust;
 /// What names a block of a port.
 const NAMED: ComponentMask = ComponentMask(GuidInfoRecord::LID.0 | GuidInfoRecord::BLOCK_NUM.0);
 
-/// The upper half of names that are made up: locally administered, which no manufacturer gives, and
+/// The upper half of names that are made up: locally inbound, which no manufacturer gives, and
 /// then `RSM`.
 const ASSIGNED: u64 = 0x0252_534D << 32;
 

@@ -17,7 +17,7 @@ const P_KEY_SHIFT: u32 = 80;
 const IPV4: u16 = 0x401B;
 /// IPv6 over InfiniBand.
 const IPV6: u16 = 0x601B;
-/// Assigned by subnet administration.
+/// Assigned by the SA.
 const ASSIGNED: u16 = 0xA01B;
 
 /// The scope of groups that do not leave the subnet.
@@ -35,7 +35,7 @@ pub(super) fn scope(mgid: Gid) -> u8 {
 /// Whether a group can be made with this MGID.
 ///
 /// The flags but the lowest, which tells transient groups from permanent ones, are reserved; and
-/// groups that subnet administration names itself stay with it where they do not leave the subnet.
+/// groups that the SA names itself stay with it where they do not leave the subnet.
 /// IP groups are as RFC 4391 has them.
 pub(super) fn is_valid(mgid: Gid) -> bool {
     if !mgid.is_multicast() {

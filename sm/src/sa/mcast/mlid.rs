@@ -7,7 +7,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
 /// The multicast LID of the default partition's broadcast group, which hosts that start before
-/// subnet administration answers may assume.
+/// the SA answers may assume.
 pub(super) const BROADCAST: Lid = Lid::MULTICAST_FIRST;
 
 /// How many multicast LIDs there are.

@@ -1,4 +1,4 @@
-//! ClassPortInfo: what this administrator can do.
+//! ClassPortInfo: what this SA can do.
 
 use rsm_mad::wire::header::BASE_VERSION;
 use rsm_mad::wire::sa::{CLASS_VERSION, ClassPortInfo, SaCapabilityMask, SaCapabilityMask2};

@@ -11,7 +11,7 @@ use rsm_mad::wire::sa::*;
 
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned};
 use crate::plan::guids::AliasGuids;
-use crate::sa::{Administration, Config, Remembered};
+use crate::sa::{Config, Remembered, Sa};
 
 const NAMED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM);
 const FIRST: Guid = Guid(0x1111);
@@ -223,7 +223,7 @@ fn what_is_remembered_comes_back_unless_it_makes_no_sense() {
         let names = saved.by_port.entry(Guid(port)).or_default();
         names.insert(index, Guid(alias));
     }
-    let mut sa = Administration::new(Config { sm_key: 0 });
+    let mut sa = Sa::new(Config { sm_key: 0 });
     let remembered = Remembered {
         guids: saved,
         ..Remembered::default()

@@ -8,7 +8,7 @@ use rsm_mad::wire::sa::*;
 
 use super::world::{SM_KEY, SMALL, World, planned};
 use crate::core::role::{Other, Role};
-use crate::sa::{Administration, Config, Counters, Request, WORK_PER_PULL};
+use crate::sa::{Config, Counters, Request, Sa, WORK_PER_PULL};
 
 const ALL: ComponentMask = ComponentMask::NONE;
 
@@ -347,7 +347,7 @@ fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
     assert_eq!(world.sa.counters().unserved, 1);
 
     let lid = world.hosts()[0];
-    let mut early = Administration::new(Config { sm_key: SM_KEY });
+    let mut early = Sa::new(Config { sm_key: SM_KEY });
     assert!(early.handle(request(lid), Time::ZERO).is_none());
     assert!(!early.is_serving());
     for role in [Role::Discovering, standby(&world), Role::NotActive] {

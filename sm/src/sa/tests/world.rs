@@ -17,7 +17,7 @@ use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::policy::Policy;
 use crate::plan::{self, Job, Plan};
-use crate::sa::{Administration, Answer, Config, Directory, Request, Standing};
+use crate::sa::{Answer, Config, Directory, Request, Sa, Standing};
 
 pub(super) const SM_KEY: u64 = 0x1234;
 
@@ -27,7 +27,7 @@ pub(super) const PREFIX: u64 = 0xFE80_0000_0000_0000;
 pub(super) const SMALL: &str = "pgft:2;2,2;1,2;1,1";
 
 pub(super) struct World {
-    pub(super) sa: Administration,
+    pub(super) sa: Sa,
     pub(super) snapshot: Snapshot,
     pub(super) now: Time,
 }
@@ -97,7 +97,7 @@ impl World {
             stats: ClientStats::default(),
             traps: Default::default(),
         };
-        let mut sa = Administration::new(Config { sm_key: SM_KEY });
+        let mut sa = Sa::new(Config { sm_key: SM_KEY });
         sa.replace(&snapshot);
         sa.handle_deadline(Time::ZERO);
         World {

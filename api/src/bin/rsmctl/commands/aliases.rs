@@ -20,7 +20,7 @@ pub(crate) async fn run(arguments: AliasesArguments, session: &mut Session) -> R
             port: arguments.port.clone().unwrap_or_default(),
             ..Default::default()
         },
-        async |request| session.administration().list_alias_guids(request).await,
+        async |request| session.sa().list_alias_guids(request).await,
     )
     .await?;
     session

@@ -74,13 +74,13 @@ questions! {
     Lft(lft::LftArguments);
     /// The way from one port to another, hop by hop
     Route(route::RouteArguments);
-    /// The paths that a host is told of when it asks subnet administration for one
+    /// The paths that a host is told of when it asks the SA for one
     Path(path::PathArguments);
     /// Who may talk to whom
     Partitions(partitions::PartitionsArguments);
     /// Multicast groups, or the members and the tree of one
     Multicast(multicast::MulticastArguments);
-    /// What hosts asked subnet administration, and how long answers took
+    /// What hosts asked the SA, and how long answers took
     Sa(sa::SaArguments);
     /// Services that ports offer
     Services(services::ServicesArguments);

@@ -8,7 +8,7 @@ use crate::output::{Rows, printable};
 use crate::session::Session;
 use crate::text::{hex, nanoseconds, p_key};
 
-/// The paths that a host is told of when it asks subnet administration for one
+/// The paths that a host is told of when it asks the SA for one
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  rsmctl path gpu-0001:1 gpu-0777:1\n  rsmctl path 17 fe80::2:c903:0:1234 --pkey 0x8010 --sl 1\n\nThe exit code is 1 where there is no path. `rsmctl route` follows the forwarding tables instead."
@@ -37,7 +37,7 @@ pub(crate) async fn run(arguments: PathArguments, session: &mut Session) -> Resu
         service_level: arguments.sl,
         max_paths: arguments.paths.unwrap_or_default(),
     };
-    let answer = session.administration().resolve_path(request).await?;
+    let answer = session.sa().resolve_path(request).await?;
     let paths = answer.into_inner().paths.unwrap_or_default();
     if session.output.is_json() {
         session.output.json(&paths)?;

@@ -6,7 +6,7 @@ use crate::output::Rows;
 use crate::session::Session;
 use crate::text::{NONE, nanoseconds};
 
-/// What hosts asked subnet administration, and how long answers took
+/// What hosts asked the SA, and how long answers took
 #[derive(Debug, Args)]
 #[command(
     after_help = "Numbers count from the start of rsm. A latency is the time from the arrival of a request until\nits answer is handed to the port; `below` is exact to an eighth.\n\nExample: rsmctl sa --format json | jq .busy"
@@ -14,9 +14,9 @@ use crate::text::{NONE, nanoseconds};
 pub(crate) struct SaArguments {}
 
 pub(crate) async fn run(_: SaArguments, session: &mut Session) -> Result<(), Failure> {
-    let request = v1::GetAdministrationCountersRequest {};
-    let mut client = session.administration();
-    let answer = client.get_administration_counters(request).await?;
+    let request = v1::GetSaCountersRequest {};
+    let mut client = session.sa();
+    let answer = client.get_sa_counters(request).await?;
     let counters = answer.into_inner().counters.unwrap_or_default();
     if session.output.is_json() {
         return session.output.json(&counters);
@@ -38,7 +38,7 @@ pub(crate) async fn run(_: SaArguments, session: &mut Session) -> Result<(), Fai
     session.output.table(summary(&counters, &latencies))
 }
 
-fn summary(counters: &v1::AdministrationCounters, latencies: &v1::Latencies) -> Rows {
+fn summary(counters: &v1::SaCounters, latencies: &v1::Latencies) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
     row("Latency", told(latencies));

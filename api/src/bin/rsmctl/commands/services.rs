@@ -29,7 +29,7 @@ pub(crate) async fn run(
             port: arguments.port.clone().unwrap_or_default(),
             ..Default::default()
         },
-        async |request| session.administration().list_services(request).await,
+        async |request| session.sa().list_services(request).await,
     )
     .await?;
     session.output.list(

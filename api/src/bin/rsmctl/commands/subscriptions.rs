@@ -25,7 +25,7 @@ pub(crate) async fn run(
             port: arguments.port.clone().unwrap_or_default(),
             ..Default::default()
         },
-        async |request| session.administration().list_subscriptions(request).await,
+        async |request| session.sa().list_subscriptions(request).await,
     )
     .await?;
     session.output.list(

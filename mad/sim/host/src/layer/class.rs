@@ -9,7 +9,7 @@ pub(super) const MAD_HEADER_LEN: usize = 24;
 /// That and the RMPP header (IBA 13.6.2), which the classes with RMPP have.
 pub(super) const RMPP_HEADER_LEN: usize = 36;
 
-/// Classes that have an RMPP header: device management, subnet administration, boot management and
+/// Classes that have an RMPP header: device management, the SA, boot management and
 /// vendors' second range (IBA 13.6.1).
 pub(super) fn has_rmpp(class: Class) -> bool {
     const BOOT_MANAGEMENT: Class = Class(0x12);
@@ -31,7 +31,7 @@ pub(super) fn data_offset(class: Class) -> usize {
     const VENDOR: usize = 40;
     match class {
         Class::SUBNET_ADMINISTRATION => SA,
-        // Device management, device administration, boot management.
+        // Device management, device the SA, boot management.
         Class(0x06 | 0x10 | 0x12) => DEVICE,
         _ if has_oui(class) => VENDOR,
         _ => MAD_HEADER_LEN,

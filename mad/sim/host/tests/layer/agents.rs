@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::world::{
-    GET, GET_RESP, SERVES, World, Written, administration, arrived, message, tid_of,
-};
+use crate::world::{GET, GET_RESP, SERVES, World, Written, arrived, message, sa, tid_of};
 use rsm_sim_host::abi::{HEADER_LEN, OLD_HEADER_LEN};
 use rsm_sim_host::layer::{MadLayer, Registration};
 use rustix::io::Errno;
@@ -20,32 +18,23 @@ fn a_method_of_a_class_has_one_agent() {
     let mut layer = MadLayer::new();
     let (one, other) = (layer.open(), layer.open());
     let refused = Err(Errno::INVAL);
-    assert_eq!(layer.register(one, &administration(SERVES), false), Ok(0));
-    assert_eq!(
-        layer.register(other, &administration(1 << GET), false),
-        refused
-    );
+    assert_eq!(layer.register(one, &sa(SERVES), false), Ok(0));
+    assert_eq!(layer.register(other, &sa(1 << GET), false), refused);
     // Another version, other methods, and no methods are no conflict.
     let older = Registration {
         version: 1,
-        ..administration(SERVES)
+        ..sa(SERVES)
     };
     assert_eq!(layer.register(other, &older, false), Ok(0));
-    assert_eq!(layer.register(other, &administration(1 << 2), false), Ok(1));
-    assert_eq!(layer.register(other, &administration(0), false), Ok(2));
+    assert_eq!(layer.register(other, &sa(1 << 2), false), Ok(1));
+    assert_eq!(layer.register(other, &sa(0), false), Ok(2));
     // What was given up, by hand or by closing, is free.
     layer.unregister(one, 0).unwrap();
     assert_eq!(layer.unregister(one, 0), Err(Errno::INVAL));
-    assert_eq!(
-        layer.register(other, &administration(1 << GET), false),
-        Ok(3)
-    );
+    assert_eq!(layer.register(other, &sa(1 << GET), false), Ok(3));
     layer.close(other);
-    assert_eq!(layer.register(one, &administration(SERVES), false), Ok(0));
-    assert_eq!(
-        layer.register(other, &administration(0), false),
-        Err(Errno::BADF)
-    );
+    assert_eq!(layer.register(one, &sa(SERVES), false), Ok(0));
+    assert_eq!(layer.register(other, &sa(0), false), Err(Errno::BADF));
 }
 
 #[test]
@@ -76,7 +65,7 @@ fn vendors_are_told_apart() {
 fn what_no_kernel_registers_is_refused() {
     let mut layer = MadLayer::new();
     let file = layer.open();
-    let good = administration(SERVES);
+    let good = sa(SERVES);
     for bad in [
         Registration { qpn: 2, ..good },
         Registration { qpn: 0, ..good },
@@ -112,21 +101,18 @@ fn what_no_kernel_registers_is_refused() {
         );
     }
     for id in 0..32 {
-        assert_eq!(layer.register(file, &administration(0), false), Ok(id));
+        assert_eq!(layer.register(file, &sa(0), false), Ok(id));
     }
-    assert_eq!(
-        layer.register(file, &administration(0), false),
-        Err(Errno::NOMEM)
-    );
+    assert_eq!(layer.register(file, &sa(0), false), Err(Errno::NOMEM));
 }
 
 #[test]
 fn the_header_is_chosen_before_the_first_agent() {
     let mut layer = MadLayer::new();
     let (old, new) = (layer.open(), layer.open());
-    layer.register(old, &administration(0), false).unwrap();
+    layer.register(old, &sa(0), false).unwrap();
     assert_eq!(layer.enable_pkey(old), Err(Errno::INVAL));
-    layer.register(new, &administration(0), true).unwrap();
+    layer.register(new, &sa(0), true).unwrap();
     // 36 bytes of message are the least.
     for (file, len) in [(old, OLD_HEADER_LEN), (new, HEADER_LEN)] {
         assert_eq!(
@@ -143,9 +129,9 @@ fn the_header_is_chosen_before_the_first_agent() {
 #[test]
 fn a_response_goes_to_who_asked_and_to_nobody_else() {
     let mut world = World::new();
-    let (server, serving) = world.agent(1, &administration(SERVES));
-    let (one, id) = world.agent(0, &administration(0));
-    let (_other, _) = world.agent(0, &administration(0));
+    let (server, serving) = world.agent(1, &sa(SERVES));
+    let (one, id) = world.agent(0, &sa(0));
+    let (_other, _) = world.agent(0, &sa(0));
     let ask = Written {
         id,
         lid: 2,
@@ -188,7 +174,7 @@ fn a_response_goes_to_who_asked_and_to_nobody_else() {
 fn the_same_transaction_twice_is_refused_while_it_runs() {
     let mut world = World::new();
     world.fate = Box::new(|_, _| 0);
-    let (file, id) = world.agent(0, &administration(0));
+    let (file, id) = world.agent(0, &sa(0));
     let ask = Written {
         id,
         lid: 2,
@@ -213,7 +199,7 @@ fn the_same_transaction_twice_is_refused_while_it_runs() {
 fn what_has_no_answer_comes_back_after_its_retries() {
     let mut world = World::new();
     world.fate = Box::new(|_, _| 0);
-    let (file, id) = world.agent(0, &administration(0));
+    let (file, id) = world.agent(0, &sa(0));
     let ask = Written {
         id,
         lid: 2,
@@ -236,7 +222,7 @@ fn what_has_no_answer_comes_back_after_its_retries() {
 #[test]
 fn what_expects_no_answer_is_sent_and_forgotten() {
     let mut world = World::new();
-    let (file, id) = world.agent(0, &administration(0));
+    let (file, id) = world.agent(0, &sa(0));
     let send = Written {
         id,
         lid: 2,
@@ -253,7 +239,7 @@ fn what_expects_no_answer_is_sent_and_forgotten() {
 #[test]
 fn a_get_that_nobody_serves_is_refused() {
     let mut world = World::new();
-    let (file, id) = world.agent(0, &administration(0));
+    let (file, id) = world.agent(0, &sa(0));
     let ask = Written {
         id,
         lid: 2,
@@ -277,7 +263,7 @@ fn a_get_that_nobody_serves_is_refused() {
 #[test]
 fn closing_forgets_what_was_asked() {
     let mut world = World::new();
-    let (file, id) = world.agent(0, &administration(0));
+    let (file, id) = world.agent(0, &sa(0));
     let ask = Written {
         id,
         lid: 2,
@@ -302,7 +288,7 @@ fn no_agent_is_numbered_as_one_before() {
     for _ in 0..3 {
         let file = layer.open();
         layer.enable_pkey(file).unwrap();
-        let id = layer.register(file, &administration(0), false).unwrap();
+        let id = layer.register(file, &sa(0), false).unwrap();
         let ask = Written {
             id,
             lid: 2,

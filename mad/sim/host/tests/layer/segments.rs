@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use crate::world::{
-    GET_TABLE, GET_TABLE_RESP, LATENCY, SERVES, World, Written, administration, arrived, message,
-    tid_of,
+    GET_TABLE, GET_TABLE_RESP, LATENCY, SERVES, World, Written, arrived, message, sa, tid_of,
 };
 use rsm_mad::transport::Datagram;
 use rsm_sim_host::layer::{FileId, Registration};
@@ -13,8 +12,8 @@ use rsm_sim_host::layer::{FileId, Registration};
 /// A client that has asked for a table, and a server that has read the question.
 fn asked(retries: u32) -> (World, FileId, Written, u64) {
     let mut world = World::new();
-    let (server, serving) = world.agent(1, &administration(SERVES));
-    let (client, id) = world.agent(0, &administration(0));
+    let (server, serving) = world.agent(1, &sa(SERVES));
+    let (client, id) = world.agent(0, &sa(0));
     let ask = Written {
         id,
         lid: 2,
@@ -223,8 +222,8 @@ fn nonsense_is_answered_with_its_reason() {
 fn both_ways_in_segments() {
     const GET_MULTI: u8 = 0x14;
     let mut world = World::new();
-    let (server, serving) = world.agent(1, &administration(1 << GET_MULTI));
-    let (client, id) = world.agent(0, &administration(0));
+    let (server, serving) = world.agent(1, &sa(1 << GET_MULTI));
+    let (client, id) = world.agent(0, &sa(0));
     let ask = Written {
         id,
         lid: 2,
@@ -256,15 +255,15 @@ fn who_does_it_by_himself_gets_every_segment() {
     for by_himself in [
         Registration {
             rmpp_version: 0,
-            ..administration(0)
+            ..sa(0)
         },
         Registration {
             user_rmpp: true,
-            ..administration(0)
+            ..sa(0)
         },
     ] {
         let mut world = World::new();
-        let (server, serving) = world.agent(1, &administration(SERVES));
+        let (server, serving) = world.agent(1, &sa(SERVES));
         let (client, id) = world.agent(0, &by_himself);
         let ask = Written {
             id,
@@ -308,7 +307,7 @@ fn who_does_it_by_himself_gets_every_segment() {
 fn whatever_arrives_nothing_panics() {
     let mut dice = Dice(42);
     let mut world = World::new();
-    let (file, id) = world.agent(0, &administration(SERVES));
+    let (file, id) = world.agent(0, &sa(SERVES));
     for round in 0..200_000u64 {
         let mut mad = [0; 256];
         for byte in &mut mad[..60] {

@@ -122,8 +122,8 @@ impl World {
     }
 }
 
-/// What an agent of subnet administration registers for; a client where there are no methods.
-pub(super) fn administration(methods: u128) -> Registration {
+/// What an agent of the SA registers for; a client where there are no methods.
+pub(super) fn sa(methods: u128) -> Registration {
     Registration {
         qpn: 1,
         class: SA,
@@ -159,7 +159,7 @@ impl Written {
     }
 }
 
-/// A message of subnet administration with `len` bytes of data. With `segments` its RMPP header is
+/// A message of the SA with `len` bytes of data. With `segments` its RMPP header is
 /// active.
 pub(super) fn message(method: u8, tid: u64, len: usize, segments: bool) -> Vec<u8> {
     let mut message = vec![0; 56 + len];

@@ -19,7 +19,7 @@ use super::world::{PREFIX, SM_KEY, SMALL, World, records};
 use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::sa::events::{News, Report, SavedSubscription, limits};
-use crate::sa::{Administration, Config, Remembered, Request};
+use crate::sa::{Config, Remembered, Request, Sa};
 
 const START: Time = Time::from_nanos(1_000_000_000);
 

@@ -192,7 +192,7 @@ fn subscriptions_survive_a_restart() {
     let saved: Vec<_> = world.sa.events().view().save().collect();
     assert_eq!(saved.len(), 2);
 
-    let mut after = Administration::new(Config { sm_key: SM_KEY });
+    let mut after = Sa::new(Config { sm_key: SM_KEY });
     let mut twice = saved.clone();
     twice.extend(saved.clone());
     let mut broken = saved[0];
@@ -219,7 +219,7 @@ fn subscriptions_survive_a_restart() {
     assert!(world.sa.events().is_empty());
 }
 
-fn restore(sa: &mut Administration, subscriptions: Vec<SavedSubscription>) -> usize {
+fn restore(sa: &mut Sa, subscriptions: Vec<SavedSubscription>) -> usize {
     let remembered = Remembered {
         subscriptions,
         ..Remembered::default()

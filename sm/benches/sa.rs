@@ -1,8 +1,8 @@
-//! How many requests a second the subnet administrator answers, one after the other on one thread,
-//! from the bytes of the request to the bytes of the answer: the cost of the administrator itself,
+//! How many requests a second the SA answers, one after the other on one thread,
+//! from the bytes of the request to the bytes of the answer: the cost of the SA itself,
 //! with nothing of a network's.
 //!
-//! `cargo bench -p rsm --bench administration [-- FABRIC]`, FABRIC being anything that `rsm plan`
+//! `cargo bench -p rsm --bench sa [-- FABRIC]`, FABRIC being anything that `rsm plan`
 //! takes; without one a small fabric and one of 45,056 hosts.
 
 #![allow(
@@ -24,7 +24,7 @@ use rsm::fabric::Fabric;
 use rsm::offline;
 use rsm::plan::policy::Policy;
 use rsm::plan::{self, Job, Outcome};
-use rsm::sa::{Administration, Config, Request, Standing};
+use rsm::sa::{Config, Request, Sa, Standing};
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
@@ -111,7 +111,7 @@ fn hosts(fabric: &Fabric, prefix: u64) -> Vec<Host> {
 }
 
 struct Bench {
-    sa: Administration,
+    sa: Sa,
     hosts: Vec<Host>,
     numbers: Numbers,
 }
@@ -245,7 +245,7 @@ fn mix(fabric: &mut Fabric) {
 }
 
 fn run(spec: &str, links: &str, snapshot: Snapshot) {
-    let mut sa = Administration::new(Config { sm_key: 0 });
+    let mut sa = Sa::new(Config { sm_key: 0 });
     let start = Instant::now();
     let standing = Standing::of(&snapshot, None);
     let arranged = start.elapsed();

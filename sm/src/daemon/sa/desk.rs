@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use rsm_api::{AdministrationError, BoxFuture};
+use rsm_api::{BoxFuture, SaError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::Inbox;
@@ -35,15 +35,15 @@ impl Desk for FrontDesk {
         self.standing.read().clone()
     }
 
-    fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>> {
+    fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>> {
         Box::pin(async move {
             let (visitor, told) = oneshot::channel();
             self.door.try_send(visitor).map_err(|error| match error {
-                mpsc::error::TrySendError::Full(_) => AdministrationError::Busy,
-                mpsc::error::TrySendError::Closed(_) => AdministrationError::Stopping,
+                mpsc::error::TrySendError::Full(_) => SaError::Busy,
+                mpsc::error::TrySendError::Closed(_) => SaError::Stopping,
             })?;
             self.inbox.wake();
-            told.await.map_err(|_| AdministrationError::Stopping)
+            told.await.map_err(|_| SaError::Stopping)
         })
     }
 }
@@ -70,9 +70,7 @@ mod tests {
     }
 
     /// What has come of it so far.
-    fn look(
-        asked: &mut BoxFuture<'_, Result<Holdings, AdministrationError>>,
-    ) -> Option<Result<(), AdministrationError>> {
+    fn look(asked: &mut BoxFuture<'_, Result<Holdings, SaError>>) -> Option<Result<(), SaError>> {
         match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(told) => Some(told.map(drop)),
             Poll::Pending => None,
@@ -96,7 +94,7 @@ mod tests {
         let (desk, mut visitors, _calls) = desk(1);
         let (mut first, mut second) = (desk.holdings(), desk.holdings());
         assert_eq!(look(&mut first), None);
-        assert_eq!(look(&mut second), Some(Err(AdministrationError::Busy)));
+        assert_eq!(look(&mut second), Some(Err(SaError::Busy)));
         drop(visitors.try_recv().unwrap().send(Holdings::default()));
         assert_eq!(look(&mut first), Some(Ok(())));
         let mut third = desk.holdings();
@@ -109,7 +107,7 @@ mod tests {
         let mut waiting = desk.holdings();
         assert_eq!(look(&mut waiting), None);
         drop(visitors);
-        let stopping = Some(Err(AdministrationError::Stopping));
+        let stopping = Some(Err(SaError::Stopping));
         assert_eq!(look(&mut waiting), stopping);
         assert_eq!(look(&mut desk.holdings()), stopping);
     }

@@ -1,4 +1,4 @@
-//! Where messages of subnet administration come in: on the transport's receive thread, which never
+//! Where messages of the SA come in: on the transport's receive thread, which never
 //! waits here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use rsm_mad::Time;
-use rsm_mad::transport::{Administered, AdministrationPort, AdministrationSink, RemoteAddress};
+use rsm_mad::transport::{RemoteAddress, SaInbound, SaPort, SaSink};
 use rsm_mad::wire::attr::Notice;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::rmpp::{RmppHeader, RmppType};
@@ -37,11 +37,11 @@ const CONTENDED: usize = 1024;
 
 /// What came in, and when.
 pub(super) struct Arrival {
-    pub(super) what: Administered,
+    pub(super) what: SaInbound,
     pub(super) at: Time,
 }
 
-/// What the thread of subnet administration is sent.
+/// What the thread of the SA is sent.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all of them are arrivals; a box each would cost more than the copy"
@@ -60,7 +60,7 @@ pub(super) struct Gate {
     pub(super) inbox: Inbox,
     /// Where refusals go. Not owned: the port goes when its owner does, although the transport
     /// holds this.
-    pub(super) port: Arc<OnceLock<Weak<dyn AdministrationPort>>>,
+    pub(super) port: Arc<OnceLock<Weak<dyn SaPort>>>,
     pub(super) statistics: Arc<Statistics>,
     /// Whether requests are answered at all. While they are not, those beyond the room get no BUSY
     /// either.
@@ -69,12 +69,12 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn into_sink(self) -> AdministrationSink {
+    pub(super) fn into_sink(self) -> SaSink {
         let mut admission = Admission::new();
         Box::new(move |what| self.take(what, &mut admission))
     }
 
-    fn take(&self, what: Administered, admission: &mut Admission) {
+    fn take(&self, what: SaInbound, admission: &mut Admission) {
         let at = (self.clock)();
         let waiting = self.inbox.waiting();
         let question = question(&what);
@@ -118,11 +118,11 @@ struct Question {
 }
 
 /// The question that arrived, if it is one: a request, or the first packet of a longer one.
-fn question(what: &Administered) -> Option<Question> {
+fn question(what: &SaInbound) -> Option<Question> {
     let (bytes, remote) = match what {
-        Administered::Datagram(datagram) => (&datagram.mad[..], datagram.remote),
-        Administered::Message(message) => (&message.bytes[..], message.remote),
-        Administered::SendFailed { .. } => return None,
+        SaInbound::Datagram(datagram) => (&datagram.mad[..], datagram.remote),
+        SaInbound::Message(message) => (&message.bytes[..], message.remote),
+        SaInbound::SendFailed { .. } => return None,
     };
     let (header, _) = SaHeader::split(bytes)?;
     let method = header.mad().method();
@@ -130,7 +130,7 @@ fn question(what: &Administered) -> Option<Question> {
         return None;
     }
     let rmpp = header.rmpp();
-    let is_packet = matches!(what, Administered::Datagram(_)) && rmpp.is_active();
+    let is_packet = matches!(what, SaInbound::Datagram(_)) && rmpp.is_active();
     let begins = rmpp.rmpp_type() == RmppType::Data && rmpp.segment_number() == 1;
     (!is_packet || begins).then_some(Question {
         header: *header,
@@ -176,7 +176,7 @@ mod tests {
     #[derive(Default)]
     struct Outbox(Mutex<Vec<(Lid, Vec<u8>)>>);
 
-    impl AdministrationPort for Outbox {
+    impl SaPort for Outbox {
         fn does_rmpp(&self) -> bool {
             false
         }
@@ -199,17 +199,17 @@ mod tests {
         }
     }
 
-    fn datagram(lid: u16, method: Method, change: impl FnOnce(&mut RmppHeader)) -> Administered {
+    fn datagram(lid: u16, method: Method, change: impl FnOnce(&mut RmppHeader)) -> SaInbound {
         let mut header = SaHeader::request::<PathRecord>(method, Tid(7));
         header.set_sm_key(99);
         change(header.rmpp_mut());
         let mut mad = [0xEE; MAD_LEN];
         mad[..SA_HEADER_LEN].copy_from_slice(header.as_bytes());
         let remote = RemoteAddress::gsi(Lid(lid), 0);
-        Administered::Datagram(Datagram { mad, remote })
+        SaInbound::Datagram(Datagram { mad, remote })
     }
 
-    fn ask(lid: u16) -> Administered {
+    fn ask(lid: u16) -> SaInbound {
         datagram(lid, Method::GET_TABLE, |_| ())
     }
 
@@ -219,7 +219,7 @@ mod tests {
         let outbox = Arc::new(Outbox::default());
         let statistics = Arc::new(Statistics::default());
         let port = Arc::new(OnceLock::new());
-        let weak: Weak<dyn AdministrationPort> = Arc::downgrade(&outbox) as _;
+        let weak: Weak<dyn SaPort> = Arc::downgrade(&outbox) as _;
         assert!(port.set(weak).is_ok());
         let gate = Gate {
             inbox,
@@ -294,7 +294,7 @@ mod tests {
             });
             assert_eq!(asked(data).is_some(), answered);
         }
-        let failed = Administered::SendFailed {
+        let failed = SaInbound::SendFailed {
             tid: Tid(1),
             kind: rsm_mad::transport::SendFailure::TimedOut,
         };

@@ -1,12 +1,12 @@
-//! Hosts of a simulated fabric ask subnet administration.
+//! Hosts of a simulated fabric ask the SA.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rsm::daemon::administration::{HELD_AT_MOST, Journal, Wake};
-use rsm::sa::{Administration, Touched};
+use rsm::daemon::sa::{HELD_AT_MOST, Journal, Wake};
+use rsm::sa::{Sa, Touched};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::header::{Method, Status};
@@ -15,13 +15,13 @@ use rsm_mad::wire::sa::{
     VlArbitrationTableRecord,
 };
 use rsm_sim::DropReason;
-use rsm_tests::administered::Administered;
+use rsm_tests::answering::AnsweringFabric;
 use rsm_tests::clock::wait_for;
 
 const SPEC: &str = "fat-tree:k=4,levels=3";
 
 /// The hosts besides the manager's, with their ports and LIDs.
-fn hosts(fabric: &Administered) -> Vec<(Guid, PortNum, Lid)> {
+fn hosts(fabric: &AnsweringFabric) -> Vec<(Guid, PortNum, Lid)> {
     let snapshot = &fabric.snapshot;
     let own = snapshot.own_guid;
     snapshot
@@ -42,7 +42,7 @@ const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
 #[test]
 fn a_host_gets_a_path_and_whole_tables() {
-    let fabric = Administered::answering(SPEC, 0);
+    let fabric = AnsweringFabric::answering(SPEC, 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
     let mut host = fabric.host(node, port);
@@ -81,7 +81,7 @@ fn a_host_gets_a_path_and_whole_tables() {
     assert_eq!(none.status(), Status::OK);
     assert!(none.records::<PathRecord>().is_empty());
 
-    let counters = fabric.administering.statistics().counters();
+    let counters = fabric.sa_handle.statistics().counters();
     let of = |attribute, method| counters.requests.get(&(attribute, method)).copied();
     assert!(of(PathRecord::ID, Method::GET).is_some_and(|count| count >= 1));
     assert_eq!(of(PathRecord::ID, Method::GET_TABLE), Some(2));
@@ -93,12 +93,12 @@ fn a_host_gets_a_path_and_whole_tables() {
         (counters.busy, counters.dropped, counters.failed),
         (0, 0, 0)
     );
-    fabric.administering.stop();
+    fabric.sa_handle.stop();
 }
 
 #[test]
 fn requests_before_the_first_snapshot_are_answered_when_they_are_repeated_after_it() {
-    let fabric = Administered::brought_up(SPEC, 0);
+    let fabric = AnsweringFabric::brought_up(SPEC, 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
     let mut host = fabric.host(node, port);
@@ -111,15 +111,15 @@ fn requests_before_the_first_snapshot_are_answered_when_they_are_repeated_after_
         );
         assert!(answer.is_none(), "{answer:?}");
     }
-    let counters = fabric.administering.statistics().counters();
+    let counters = fabric.sa_handle.statistics().counters();
     assert_eq!((counters.unserved, counters.busy), (2, 0));
-    fabric.administering.publish(fabric.snapshot.clone());
+    fabric.sa_handle.publish(fabric.snapshot.clone());
     let answered = wait_for(Duration::from_secs(10), || {
         let patience = Duration::from_millis(200);
         host.try_ask(patience, (Method::GET, PAIR, 0), &path(lid, lid))
     });
     assert_eq!(answered.expect("it is master now").status(), Status::OK);
-    fabric.administering.stop();
+    fabric.sa_handle.stop();
 }
 
 /// A disk that takes its time.
@@ -131,7 +131,7 @@ struct SlowDisk {
 }
 
 impl Journal for SlowDisk {
-    fn append(&self, touched: &[Touched], _: &Administration) -> Option<u64> {
+    fn append(&self, touched: &[Touched], _: &Sa) -> Option<u64> {
         assert_eq!(touched.len(), 1);
         Some(self.appended.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -148,7 +148,7 @@ impl Journal for SlowDisk {
 #[test]
 fn a_registration_is_acknowledged_when_it_is_on_the_disk_or_the_disk_is_too_slow() {
     let disk = Arc::new(SlowDisk::default());
-    let fabric = Administered::journaled(SPEC, 0, Some(disk.clone())).serving();
+    let fabric = AnsweringFabric::journaled(SPEC, 0, Some(disk.clone())).serving();
     let (node, port, lid) = hosts(&fabric)[0];
     let mut host = fabric.host(node, port);
     let gid = fabric
@@ -159,8 +159,8 @@ fn a_registration_is_acknowledged_when_it_is_on_the_disk_or_the_disk_is_too_slow
     let mut service = ServiceRecord::default();
     service.set_service_gid(Gid::new(0xFE80_0000_0000_0000, gid));
     let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
-    let answered = |fabric: &Administered| {
-        let counters = fabric.administering.statistics().counters();
+    let answered = |fabric: &AnsweringFabric| {
+        let counters = fabric.sa_handle.statistics().counters();
         counters.latencies.count()
     };
 
@@ -179,7 +179,7 @@ fn a_registration_is_acknowledged_when_it_is_on_the_disk_or_the_disk_is_too_slow
     host.send(Method::SET, mask, &service);
     assert_eq!(host.answer().status(), Status::OK);
     assert_eq!(disk.appended.load(Ordering::Relaxed), 2);
-    let counters = fabric.administering.statistics().counters();
+    let counters = fabric.sa_handle.statistics().counters();
     let slowest = counters
         .latencies
         .quantile(1.0)
@@ -191,12 +191,12 @@ fn a_registration_is_acknowledged_when_it_is_on_the_disk_or_the_disk_is_too_slow
     let path = host.ask(Method::GET, PAIR, &path(lid, lid));
     assert_eq!(path.status(), Status::OK);
     assert_eq!(disk.appended.load(Ordering::Relaxed), 2);
-    fabric.administering.stop();
+    fabric.sa_handle.stop();
 }
 
 #[test]
 fn what_no_lid_leads_to_is_looked_for_while_others_are_answered() {
-    let fabric = Administered::answering("fat-tree:k=8,levels=3", 0);
+    let fabric = AnsweringFabric::answering("fat-tree:k=8,levels=3", 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
     let mut host = fabric.host(node, port);
@@ -211,13 +211,13 @@ fn what_no_lid_leads_to_is_looked_for_while_others_are_answered() {
     let mask = VlArbitrationTableRecord::BLOCK_NUM;
     let answer = host.ask(Method::GET, mask, &wanted);
     assert_eq!(answer.status(), SaStatus::NO_RECORDS);
-    fabric.administering.stop();
+    fabric.sa_handle.stop();
 }
 
 #[test]
 fn loss_delays_a_table_and_does_not_cut_it() {
     // Fourteen thousand segments: they are under way for a while.
-    let fabric = Administered::answering("fat-tree:k=8,levels=3", 0);
+    let fabric = AnsweringFabric::answering("fat-tree:k=8,levels=3", 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
     let mut host = fabric.host(node, port);
@@ -245,12 +245,12 @@ fn loss_delays_a_table_and_does_not_cut_it() {
         .handle
         .with(|sim| sim.counters().dropped_for(DropReason::Loss));
     assert!(lost.unwrap() > 0);
-    fabric.administering.stop();
+    fabric.sa_handle.stop();
 }
 
 #[test]
 fn one_that_asks_without_end_is_refused_and_others_are_not() {
-    let fabric = Administered::answering(SPEC, 0);
+    let fabric = AnsweringFabric::answering(SPEC, 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
     let mut greedy = fabric.host(node, port);
@@ -273,7 +273,7 @@ fn one_that_asks_without_end_is_refused_and_others_are_not() {
         let answer = modest.ask(Method::GET, PAIR, &path(other, lid));
         assert_eq!(answer.status(), Status::OK);
     }
-    let counters = fabric.administering.statistics().counters();
+    let counters = fabric.sa_handle.statistics().counters();
     assert_eq!(counters.dropped, 0);
-    fabric.administering.stop();
+    fabric.sa_handle.stop();
 }

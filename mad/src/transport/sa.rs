@@ -1,4 +1,4 @@
-//! Subnet administration's own way through a port, beside that of subnet management.
+//! The SA's own way through a port, beside that of subnet management.
 //!
 //! What arrives for it goes to a sink of its own, and it sends by a half of its own, from whatever
 //! thread it likes: no question of a host waits for the manager of the subnet, and the manager
@@ -11,13 +11,13 @@ use super::{Datagram, Inbound, LocalPort, Message, RemoteAddress, SendError, Sen
 use crate::ids::Tid;
 use crate::wire::header::{Class, MadHeader};
 
-/// What a transport delivers for subnet administration.
+/// What a transport delivers for the SA.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all of them are datagrams; a box each would cost more than the copy"
 )]
-pub enum Administered {
+pub enum SaInbound {
     /// A datagram as it came, a segment of a longer message perhaps: the transport does no RMPP.
     Datagram(Datagram),
     /// A message, put together by the transport where it had many segments.
@@ -31,44 +31,41 @@ pub enum Administered {
     },
 }
 
-impl Administered {
+impl SaInbound {
     /// The common header of what arrived.
     pub fn header(&self) -> Option<&MadHeader> {
         match self {
-            Administered::Datagram(datagram) => Some(MadHeader::of(&datagram.mad)),
-            Administered::Message(message) => message.header(),
-            Administered::SendFailed { .. } => None,
+            SaInbound::Datagram(datagram) => Some(MadHeader::of(&datagram.mad)),
+            SaInbound::Message(message) => message.header(),
+            SaInbound::SendFailed { .. } => None,
         }
     }
 
     /// Where it came from.
     pub fn remote(&self) -> Option<&RemoteAddress> {
         match self {
-            Administered::Datagram(datagram) => Some(&datagram.remote),
-            Administered::Message(message) => Some(&message.remote),
-            Administered::SendFailed { .. } => None,
+            SaInbound::Datagram(datagram) => Some(&datagram.remote),
+            SaInbound::Message(message) => Some(&message.remote),
+            SaInbound::SendFailed { .. } => None,
         }
     }
 }
 
-/// The receiving half of subnet administration: called on the transport's receive thread. It must
+/// The receiving half of the SA: called on the transport's receive thread. It must
 /// not block, for subnet management is received by the same thread.
-pub type AdministrationSink = Box<dyn FnMut(Administered) + Send>;
+pub type SaSink = Box<dyn FnMut(SaInbound) + Send>;
 
 /// The receiving halves of a transport.
 pub struct Sinks {
     /// For everything else.
     pub others: Sink,
-    /// For subnet administration; where there is none, its datagrams go to the others'.
-    pub administration: Option<AdministrationSink>,
+    /// For the SA; where there is none, its datagrams go to the others'.
+    pub sa: Option<SaSink>,
 }
 
 impl From<Sink> for Sinks {
     fn from(others: Sink) -> Sinks {
-        Sinks {
-            others,
-            administration: None,
-        }
+        Sinks { others, sa: None }
     }
 }
 
@@ -81,35 +78,35 @@ impl<F: FnMut(Inbound) + Send + 'static> From<Box<F>> for Sinks {
 impl Sinks {
     /// Hands on what arrived to the half it is for.
     pub fn deliver(&mut self, inbound: Inbound) {
-        let administered = match (&inbound, &self.administration) {
+        let for_sa = match (&inbound, &self.sa) {
             (Inbound::Mad(datagram), Some(_))
                 if MadHeader::of(&datagram.mad).class() == Class::SUBNET_ADMINISTRATION =>
             {
-                Administered::Datagram(*datagram)
+                SaInbound::Datagram(*datagram)
             }
             (&Inbound::SendFailed { class, tid, kind }, Some(_))
                 if class == Class::SUBNET_ADMINISTRATION =>
             {
-                Administered::SendFailed { tid, kind }
+                SaInbound::SendFailed { tid, kind }
             }
             _ => return (self.others)(inbound),
         };
-        self.administer(administered);
+        self.deliver_to_sa(for_sa);
     }
 
-    /// Hands on what is for subnet administration. Without a sink for it a message of one datagram
-    /// goes to the others'; there is no other form for a longer one, and who does not administer
+    /// Hands on what is for the SA. Without a sink for it a message of one datagram
+    /// goes to the others'; there is no other form for a longer one, and who does not deliver_to_sa
     /// has not asked for it.
-    pub fn administer(&mut self, administered: Administered) {
-        match (&mut self.administration, administered) {
-            (Some(sink), administered) => sink(administered),
-            (None, Administered::Datagram(datagram)) => (self.others)(Inbound::Mad(datagram)),
-            (None, Administered::SendFailed { tid, kind }) => (self.others)(Inbound::SendFailed {
+    pub fn deliver_to_sa(&mut self, for_sa: SaInbound) {
+        match (&mut self.sa, for_sa) {
+            (Some(sink), for_sa) => sink(for_sa),
+            (None, SaInbound::Datagram(datagram)) => (self.others)(Inbound::Mad(datagram)),
+            (None, SaInbound::SendFailed { tid, kind }) => (self.others)(Inbound::SendFailed {
                 class: Class::SUBNET_ADMINISTRATION,
                 tid,
                 kind,
             }),
-            (None, Administered::Message(message)) => match message.bytes.try_into() {
+            (None, SaInbound::Message(message)) => match message.bytes.try_into() {
                 Ok(mad) => {
                     let remote = message.remote;
                     (self.others)(Inbound::Mad(Datagram { mad, remote }));
@@ -123,9 +120,9 @@ impl Sinks {
     }
 }
 
-/// The sending half of subnet administration.
-pub trait AdministrationPort: Send + Sync {
-    /// Whether the transport does RMPP: then [`AdministrationPort::send`] takes whole messages, and
+/// The sending half of the SA.
+pub trait SaPort: Send + Sync {
+    /// Whether the transport does RMPP: then [`SaPort::send`] takes whole messages, and
     /// whole messages arrive; otherwise both are datagrams, and the caller does RMPP.
     fn does_rmpp(&self) -> bool;
 
@@ -147,7 +144,7 @@ pub trait AdministrationPort: Send + Sync {
     fn local_port(&self) -> LocalPort;
 }
 
-impl<P: AdministrationPort + ?Sized> AdministrationPort for Arc<P> {
+impl<P: SaPort + ?Sized> SaPort for Arc<P> {
     fn does_rmpp(&self) -> bool {
         (**self).does_rmpp()
     }

@@ -1,4 +1,4 @@
-//! Subnet administration beside the core: a thread of its own, with an inbox of its own that the
+//! The SA beside the core: a thread of its own, with an inbox of its own that the
 //! transport fills and a way out of its own. No question waits for the core, and the core waits for
 //! no question.
 //!
@@ -27,7 +27,7 @@ use anyhow::Context as _;
 use parking_lot::{Mutex, RwLock};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
-use rsm_mad::transport::{AdministrationPort, AdministrationSink, Messenger};
+use rsm_mad::transport::{Messenger, SaPort, SaSink};
 use rsm_mad::wire::attr::Notice;
 use tokio::sync::{mpsc, watch};
 
@@ -41,7 +41,7 @@ use crate::core::Event;
 use crate::core::snapshot::{Forthcoming, Snapshot};
 use crate::daemon::compute;
 use crate::publish::Desk;
-use crate::sa::{self, Administration, Standing, Statistics, Touched};
+use crate::sa::{self, Sa, Standing, Statistics, Touched};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -62,10 +62,10 @@ pub type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// Where it is written, before the answer goes, what requests have changed.
 pub trait Journal: Send + Sync {
-    /// Has it written that this was changed, to what `administration` has now, with what others
+    /// Has it written that this was changed, to what `sa` has now, with what others
     /// change at the same time. Does not wait. Returns what [`Journal::durable`] will come to;
     /// `None` where it cannot be written.
-    fn append(&self, touched: &[Touched], administration: &Administration) -> Option<u64>;
+    fn append(&self, touched: &[Touched], sa: &Sa) -> Option<u64>;
 
     /// How far it has come.
     fn durable(&self) -> u64;
@@ -74,7 +74,7 @@ pub trait Journal: Send + Sync {
     fn on_durable(&self, wake: Wake);
 }
 
-/// What subnet administration has to do with others, beyond the port.
+/// What the SA has to do with others, beyond the port.
 pub struct Surroundings {
     /// What was kept before.
     pub remembered: sa::Remembered,
@@ -86,21 +86,21 @@ pub struct Surroundings {
     pub journal: Option<Arc<dyn Journal>>,
 }
 
-/// Subnet administration before its port is open: it has a sink for the transport that opens it.
-pub struct Administrator {
+/// The SA before its port is open: it has a sink for the transport that opens it.
+pub struct SaSetup {
     calls: Calls,
     inbox: Inbox,
-    port: Arc<OnceLock<Weak<dyn AdministrationPort>>>,
+    port: Arc<OnceLock<Weak<dyn SaPort>>>,
     statistics: Arc<Statistics>,
     serving: Arc<AtomicBool>,
     clock: Clock,
 }
 
-impl Administrator {
-    /// Subnet administration that goes by `clock`.
-    pub fn new(clock: Clock) -> Administrator {
+impl SaSetup {
+    /// The SA that goes by `clock`.
+    pub fn new(clock: Clock) -> SaSetup {
         let (inbox, calls) = inbox(ROOM);
-        Administrator {
+        SaSetup {
             calls,
             inbox,
             port: Arc::default(),
@@ -110,8 +110,8 @@ impl Administrator {
         }
     }
 
-    /// Where the transport delivers what is for subnet administration.
-    pub fn sink(&self) -> AdministrationSink {
+    /// Where the transport delivers what is for the SA.
+    pub fn sink(&self) -> SaSink {
         let gate = Gate {
             inbox: self.inbox.clone(),
             port: Arc::clone(&self.port),
@@ -130,17 +130,16 @@ impl Administrator {
     pub fn start(
         self,
         config: sa::Config,
-        port: Arc<dyn AdministrationPort>,
+        port: Arc<dyn SaPort>,
         surroundings: Surroundings,
-    ) -> anyhow::Result<Administering> {
+    ) -> anyhow::Result<SaHandle> {
         // Set once: the value is made here and used up here.
         let _ = self.port.set(Arc::downgrade(&port));
         let standing = Arc::new(Mutex::new(None));
         let shown = Arc::new(RwLock::new(Standing::default()));
         let closing = Arc::new(AtomicBool::new(false));
-        let mut administration =
-            Administration::new(config).counting_in(Arc::clone(&self.statistics));
-        let left_out = administration.restore(surroundings.remembered, (self.clock)());
+        let mut sa = Sa::new(config).counting_in(Arc::clone(&self.statistics));
+        let left_out = sa.restore(surroundings.remembered, (self.clock)());
         if left_out > 0 {
             tracing::warn!(left_out, "records that were remembered make no sense");
         }
@@ -151,7 +150,7 @@ impl Administrator {
         let (door, visitors) = mpsc::channel(MAX_VISITORS);
         let worker = Worker {
             visitors,
-            administration,
+            sa,
             messenger: Messenger::new(port, RmppConfig::default()),
             searches: Searches::default(),
             calls: self.calls,
@@ -169,9 +168,9 @@ impl Administrator {
             unregistered: BTreeSet::new(),
         };
         let worker = Builder::new()
-            .name("administration".to_owned())
+            .name("sa".to_owned())
             .spawn(move || worker.run())
-            .context("cannot start the thread of subnet administration")?;
+            .context("cannot start the thread of the SA")?;
         let desk = Arc::new(FrontDesk {
             door,
             inbox: self.inbox.clone(),
@@ -187,7 +186,7 @@ impl Administrator {
             .name("directory".to_owned())
             .spawn(move || keep_directory(&runtime, bases, (&standing, &shown), &inbox))
             .context("cannot start the thread of the directory")?;
-        Ok(Administering {
+        Ok(SaHandle {
             desk,
             inbox: self.inbox,
             latest,
@@ -200,8 +199,8 @@ impl Administrator {
     }
 }
 
-/// Subnet administration that answers.
-pub struct Administering {
+/// The SA that answers.
+pub struct SaHandle {
     desk: Arc<FrontDesk>,
     inbox: Inbox,
     latest: watch::Sender<Option<Basis>>,
@@ -212,7 +211,7 @@ pub struct Administering {
     directories: JoinHandle<()>,
 }
 
-impl Administering {
+impl SaHandle {
     /// Answers from `snapshot` soon. Does not wait.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.latest.send_replace(Some(Basis::Published(snapshot)));
@@ -255,7 +254,7 @@ impl Administering {
         drop(self.latest);
         for thread in [self.worker, self.directories] {
             if thread.join().is_err() {
-                tracing::error!("a thread of subnet administration panicked");
+                tracing::error!("a thread of the SA panicked");
             }
         }
         let counters = self.statistics.counters();
@@ -265,7 +264,7 @@ impl Administering {
             dropped = counters.dropped,
             failed = counters.failed,
             p99_ns = counters.latencies.quantile(0.99),
-            "subnet administration ends"
+            "the SA ends"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Subnet administration as the API shows it.
+//! The SA as the API shows it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rsm_api::model::{
     Subscription, SubscriptionKey,
 };
 use rsm_api::v1;
-use rsm_api::{Administration, AdministrationError, BoxFuture};
+use rsm_api::{BoxFuture, SaError, SaQueries};
 use rsm_ids::{Gid, Guid};
 use rsm_mad::wire::fields;
 use rsm_mad::wire::sa::SaStatus;
@@ -17,7 +17,7 @@ use super::view::View;
 use super::{aliases, multicast, paths, services, subscriptions};
 use crate::sa::{Counters, Holdings, LatencyCounts, Standing};
 
-/// Where subnet administration, which is busy elsewhere, can be asked about itself.
+/// Where the SA, which is busy elsewhere, can be asked about itself.
 pub trait Desk: Send + Sync + 'static {
     /// What it was asked since the start.
     fn counters(&self) -> Counters;
@@ -27,28 +27,28 @@ pub trait Desk: Send + Sync + 'static {
 
     /// What hosts have told it, as it is when this is called or a little later. What comes of it is
     /// to be let go soon.
-    fn holdings(&self) -> BoxFuture<'_, Result<Holdings, AdministrationError>>;
+    fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>>;
 }
 
-/// Answers readers from what subnet administration holds, and from the snapshot in force.
-pub struct Administered {
+/// Answers readers from what the SA holds, and from the snapshot in force.
+pub struct PublishedSa {
     view: Arc<View>,
     desk: Arc<dyn Desk>,
 }
 
-impl Administered {
+impl PublishedSa {
     /// What is known at `desk`, in the subnet of `view`.
-    pub fn new(view: Arc<View>, desk: Arc<dyn Desk>) -> Administered {
-        Administered { view, desk }
+    pub fn new(view: Arc<View>, desk: Arc<dyn Desk>) -> PublishedSa {
+        PublishedSa { view, desk }
     }
 }
 
-impl Administration for Administered {
-    fn counters(&self) -> v1::AdministrationCounters {
+impl SaQueries for PublishedSa {
+    fn counters(&self) -> v1::SaCounters {
         shown(&self.desk.counters())
     }
 
-    fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError> {
+    fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError> {
         paths::between(&self.view.published(), &self.desk.standing(), question)
     }
 
@@ -57,7 +57,7 @@ impl Administration for Administered {
         after: Option<ServiceKey>,
         limit: usize,
         filter: ServiceFilter,
-    ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<Service>, SaError>> {
         Box::pin(async move {
             let services = self.desk.holdings().await?.services;
             let (published, now) = (self.view.published(), self.view.now());
@@ -72,7 +72,7 @@ impl Administration for Administered {
         after: Option<SubscriptionKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Subscription>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>> {
         Box::pin(async move {
             let view = self.desk.holdings().await?.subscriptions;
             let published = self.view.published();
@@ -87,7 +87,7 @@ impl Administration for Administered {
         after: Option<AliasGuidKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>> {
         Box::pin(async move {
             let names = self.desk.holdings().await?.names;
             let published = self.view.published();
@@ -100,7 +100,7 @@ impl Administration for Administered {
         after: Option<Gid>,
         limit: usize,
         filter: MulticastGroupFilter,
-    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>> {
         Box::pin(async move {
             let groups = self.desk.holdings().await?.groups;
             let published = self.view.published();
@@ -113,7 +113,7 @@ impl Administration for Administered {
     fn multicast_group(
         &self,
         group: GroupSelector,
-    ) -> BoxFuture<'_, Result<MulticastGroup, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<MulticastGroup, SaError>> {
         Box::pin(async move {
             let groups = self.desk.holdings().await?.groups;
             let group = multicast::find(&groups, group)?;
@@ -126,7 +126,7 @@ impl Administration for Administered {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastMember>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>> {
         Box::pin(async move {
             let groups = self.desk.holdings().await?.groups;
             let group = multicast::find(&groups, group)?;
@@ -140,7 +140,7 @@ impl Administration for Administered {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>> {
         Box::pin(async move {
             let groups = self.desk.holdings().await?.groups;
             let mlid = multicast::find(&groups, group)?.mlid;
@@ -155,11 +155,11 @@ impl Administration for Administered {
 const OTHER: &str = "other";
 
 /// The counters by name.
-fn shown(counters: &Counters) -> v1::AdministrationCounters {
+fn shown(counters: &Counters) -> v1::SaCounters {
     let requests = counters.requests.iter().map(|(&key, &count)| {
         let (attribute, method) = key;
         let is_other = key == Counters::OTHER;
-        v1::AdministrationRequests {
+        v1::SaRequests {
             attribute_id: attribute.0.into(),
             attribute: fields::of_record(attribute)
                 .map_or(OTHER, |layout| layout.name)
@@ -175,7 +175,7 @@ fn shown(counters: &Counters) -> v1::AdministrationCounters {
     });
     let answers = counters.answers.iter().map(|(&status, &count)| {
         let is_other = status == Counters::OTHER_STATUS;
-        v1::AdministrationAnswers {
+        v1::SaAnswers {
             status_id: status.0.into(),
             status: if is_other {
                 OTHER.to_owned()
@@ -185,7 +185,7 @@ fn shown(counters: &Counters) -> v1::AdministrationCounters {
             count,
         }
     });
-    v1::AdministrationCounters {
+    v1::SaCounters {
         requests: requests.collect(),
         answers: answers.collect(),
         latencies: Some(latencies(&counters.latencies)),

@@ -11,7 +11,7 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{
     ComponentMask, GuidInfoRecord, JoinState, McMemberRecord, PathRecord, Record, ServiceRecord,
 };
-use rsm_tests::administered::Host;
+use rsm_tests::answering::Host;
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::clock::wait_for_every;
 use rsm_tests::managed::Managed;

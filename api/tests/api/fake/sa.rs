@@ -6,7 +6,7 @@ use rsm_api::model::{
     Service, ServiceFilter, ServiceKey, Subscription, SubscriptionKey,
 };
 use rsm_api::v1;
-use rsm_api::{Administration, AdministrationError, BoxFuture, LookupError, Subnet};
+use rsm_api::{BoxFuture, LookupError, SaError, SaQueries, Subnet};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use super::subnet::{keyed_page, page};
@@ -125,24 +125,23 @@ impl Fake {
     }
 }
 
-impl Administration for Fake {
-    fn counters(&self) -> v1::AdministrationCounters {
-        let requests = |attribute_id, attribute: &str, method_id, method: &str, count| {
-            v1::AdministrationRequests {
+impl SaQueries for Fake {
+    fn counters(&self) -> v1::SaCounters {
+        let requests =
+            |attribute_id, attribute: &str, method_id, method: &str, count| v1::SaRequests {
                 attribute_id,
                 attribute: attribute.to_owned(),
                 method_id,
                 method: method.to_owned(),
                 count,
-            }
-        };
-        let answers = |status_id, status: &str, count| v1::AdministrationAnswers {
+            };
+        let answers = |status_id, status: &str, count| v1::SaAnswers {
             status_id,
             status: status.to_owned(),
             count,
         };
         let bucket = |below_ns, count| v1::LatencyBucket { below_ns, count };
-        v1::AdministrationCounters {
+        v1::SaCounters {
             requests: vec![
                 requests(0, "other", 0, "other", 1),
                 requests(0x35, "PathRecord", 0x01, "Get", 900),
@@ -164,7 +163,7 @@ impl Administration for Fake {
         }
     }
 
-    fn paths(&self, question: &PathQuestion) -> Result<Paths, AdministrationError> {
+    fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError> {
         let (source, destination) = (&question.source, &question.destination);
         let hops = self.route(source, destination)?.hops;
         let (from, to) = (self.end_port(source)?, self.end_port(destination)?);
@@ -202,7 +201,7 @@ impl Administration for Fake {
         after: Option<ServiceKey>,
         limit: usize,
         filter: ServiceFilter,
-    ) -> BoxFuture<'_, Result<Page<Service>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<Service>, SaError>> {
         Box::pin(async move {
             let wanted = |service: &Service| {
                 filter
@@ -220,7 +219,7 @@ impl Administration for Fake {
         after: Option<SubscriptionKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Subscription>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>> {
         Box::pin(async move {
             let wanted = |one: &Subscription| port.is_none_or(|port| one.port == Some(port));
             Ok(page(&self.subscriptions, after, limit, wanted))
@@ -232,7 +231,7 @@ impl Administration for Fake {
         after: Option<AliasGuidKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>> {
         Box::pin(async move {
             let of = port.map(v1::PortKey::from);
             let wanted = |one: &v1::AliasGuid| of.is_none() || one.port == of;
@@ -245,7 +244,7 @@ impl Administration for Fake {
         after: Option<Gid>,
         limit: usize,
         filter: MulticastGroupFilter,
-    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>> {
         Box::pin(async move {
             let wanted = |one: &FakeGroup| {
                 let p_key = filter.p_key.map(|key| key & 0x7FFF);
@@ -266,7 +265,7 @@ impl Administration for Fake {
     fn multicast_group(
         &self,
         group: GroupSelector,
-    ) -> BoxFuture<'_, Result<MulticastGroup, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<MulticastGroup, SaError>> {
         Box::pin(async move { Ok(self.find_group(group)?.group.clone()) })
     }
 
@@ -275,7 +274,7 @@ impl Administration for Fake {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastMember>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>> {
         Box::pin(async move {
             let members = &self.find_group(group)?.members;
             Ok(page(members, after, limit, |_| true))
@@ -287,7 +286,7 @@ impl Administration for Fake {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, AdministrationError>> {
+    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>> {
         Box::pin(async move {
             let switches = &self.find_group(group)?.switches;
             Ok(page(switches, after, limit, |_| true))

@@ -1,4 +1,4 @@
-//! Requests to subnet administration: whatever is asked, there is one answer, it ends, and it tells
+//! Requests to the SA: whatever is asked, there is one answer, it ends, and it tells
 //! nobody of a partition that is not his.
 //!
 //! An input is a row of requests. Each is a byte that says which host asks, one that says how much
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rsm::sa::mcast::limits::{MAX_GROUPS, MAX_MEMBERS};
-use rsm::sa::{Administration, Answer, Config, Counters, Request, Standing};
+use rsm::sa::{Answer, Config, Counters, Request, Sa, Standing};
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
@@ -107,7 +107,7 @@ fn hosts_of(world: &World) -> impl Iterator<Item = (Guid, Lid)> {
 
 pub(super) fn run(input: &[u8]) {
     let subnet = subnet();
-    let mut sa = Administration::new(Config { sm_key: SM_KEY });
+    let mut sa = Sa::new(Config { sm_key: SM_KEY });
     sa.stand(subnet.standing.clone());
     let mut now = Time::ZERO;
     let mut kept = Vec::new();

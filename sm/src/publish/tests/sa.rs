@@ -1,7 +1,7 @@
-//! What subnet administration was asked, and the paths that it tells of.
+//! What the SA was asked, and the paths that it tells of.
 
 use rsm_api::model::{Path, PathQuestion, Paths};
-use rsm_api::{Administration as _, AdministrationError, LookupError};
+use rsm_api::{LookupError, Sa as _, SaError};
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
@@ -13,18 +13,18 @@ use super::desk::Held;
 use super::partitions::divided;
 use super::world::*;
 use crate::core::role::Role;
-use crate::publish::Administered;
-use crate::sa::{Administration, Config, NoPath, Request, Standing};
+use crate::publish::PublishedSa;
+use crate::sa::{Config, NoPath, Request, Sa, Standing};
 
-/// Subnet administration of `world`.
-fn administration(world: &World) -> Administration {
-    let mut administration = Administration::new(Config { sm_key: 7 });
-    administration.replace(&world.snapshot());
-    administration
+/// The SA of `world`.
+fn sa(world: &World) -> Sa {
+    let mut sa = Sa::new(Config { sm_key: 7 });
+    sa.replace(&world.snapshot());
+    sa
 }
 
-fn shown(world: &World) -> Administered {
-    Held::of(&administration(world), &world.snapshot()).shown(world)
+fn shown(world: &World) -> PublishedSa {
+    Held::of(&sa(world), &world.snapshot()).shown(world)
 }
 
 fn lid(world: &World, host: usize) -> Lid {
@@ -34,7 +34,7 @@ fn lid(world: &World, host: usize) -> Lid {
 }
 
 fn ask<R: Record>(
-    administration: &mut Administration,
+    sa: &mut Sa,
     requester: Lid,
     method: Method,
     mask: ComponentMask,
@@ -45,44 +45,33 @@ fn ask<R: Record>(
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(requester, 0),
     };
-    let answer = administration.handle(request, Time::ZERO)?;
+    let answer = sa.handle(request, Time::ZERO)?;
     Some(answer.into_message(1 << 20).unwrap())
 }
 
 #[test]
 fn counters_have_names() {
     let world = World::up();
-    let mut administration = administration(&world);
+    let mut sa = sa(&world);
     let host = lid(&world, 0);
     let anything = ComponentMask::NONE;
     let node = NodeRecord::default();
     for method in [Method::GET_TABLE, Method::GET_TABLE, Method(0x40)] {
-        assert!(ask(&mut administration, host, method, anything, &node).is_some());
+        assert!(ask(&mut sa, host, method, anything, &node).is_some());
     }
     let nobody = ComponentMask::NONE;
     let path = PathRecord::default();
-    assert!(ask(&mut administration, host, Method::GET, nobody, &path).is_some());
-    assert!(
-        ask(
-            &mut administration,
-            host,
-            Method::GET_RESPONSE,
-            nobody,
-            &path
-        )
-        .is_none()
-    );
+    assert!(ask(&mut sa, host, Method::GET, nobody, &path).is_some());
+    assert!(ask(&mut sa, host, Method::GET_RESPONSE, nobody, &path).is_none());
     let mut mad = SaMad::request(Method::GET, Tid(1), nobody, &path);
     mad.header.set_sm_key(8);
     let request = Request {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(host, 0),
     };
-    assert!(administration.handle(request, Time::ZERO).is_none());
+    assert!(sa.handle(request, Time::ZERO).is_none());
 
-    let counters = Held::of(&administration, &world.snapshot())
-        .shown(&world)
-        .counters();
+    let counters = Held::of(&sa, &world.snapshot()).shown(&world).counters();
     let requests: Vec<_> = counters
         .requests
         .iter()
@@ -118,7 +107,7 @@ fn between(source: &str, destination: &str) -> PathQuestion {
     }
 }
 
-fn paths(shown: &Administered, question: &PathQuestion) -> Result<Vec<Path>, String> {
+fn paths(shown: &PublishedSa, question: &PathQuestion) -> Result<Vec<Path>, String> {
     shown.paths(question).unwrap().paths
 }
 
@@ -131,8 +120,8 @@ fn a_path_is_what_the_host_would_get() {
     let mut record = PathRecord::default();
     record.set_slid(from).set_dlid(to);
     let mask = PathRecord::SLID | PathRecord::DLID;
-    let mut administration = administration(&world);
-    let told = ask(&mut administration, from, Method::GET, mask, &record).unwrap();
+    let mut sa = sa(&world);
+    let told = ask(&mut sa, from, Method::GET, mask, &record).unwrap();
     let mad = SaMad::from_bytes(told[..].try_into().unwrap());
     let told = *PathRecord::from_prefix(&mad.data).unwrap();
 
@@ -210,29 +199,29 @@ fn why_there_is_no_path() {
     assert_eq!(reason, NoPath::NoPartition.to_string());
 
     let world = World::up();
-    let answered = |world: &World, from: &str, to: &str| -> Result<Paths, AdministrationError> {
+    let answered = |world: &World, from: &str, to: &str| -> Result<Paths, SaError> {
         shown(world).paths(&between(from, to))
     };
     let refused = answered(&world, "host-1", "leaf-1:1").unwrap_err();
     assert!(matches!(
         refused,
-        AdministrationError::Lookup(LookupError::NoLid { .. })
+        SaError::Lookup(LookupError::NoLid { .. })
     ));
     let refused = answered(&world, "nobody", "host-1").unwrap_err();
     assert!(matches!(
         refused,
-        AdministrationError::Lookup(LookupError::NotFound { .. })
+        SaError::Lookup(LookupError::NotFound { .. })
     ));
 
     // Before there is a plan, and where another is the master, hosts are asked for patience.
-    let mut held = Held::of(&administration(&world), &world.snapshot());
+    let mut held = Held::of(&sa(&world), &world.snapshot());
     held.standing = Standing::default();
     let question = between("host-1", "host-2");
     let refused = held.shown(&world).paths(&question).unwrap_err();
     assert!(refused.to_string().contains("no plan"), "{refused}");
     let mut standby = world.snapshot();
     standby.role = Role::Discovering;
-    let refused = Held::of(&administration(&world), &standby)
+    let refused = Held::of(&sa(&world), &standby)
         .shown(&world)
         .paths(&question)
         .unwrap_err();

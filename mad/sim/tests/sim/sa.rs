@@ -1,4 +1,4 @@
-//! General service datagrams between hosts, and messages of subnet administration made of them.
+//! General service datagrams between hosts, and messages of the SA made of them.
 
 use crate::common;
 
@@ -11,8 +11,8 @@ use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{
-    Administered, AdministrationSink, Datagram, Delivery, Inbound, Left, Message, Messenger,
-    Outgoing, Records, RemoteAddress, SA_HEADER_LEN, SendFailure, Sinks, Streamed,
+    Datagram, Delivery, Inbound, Left, Message, Messenger, Outgoing, Records, RemoteAddress,
+    SA_HEADER_LEN, SaInbound, SaSink, SendFailure, Sinks, Streamed,
 };
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::{PKey, PKeyTable};
@@ -176,7 +176,7 @@ fn segments_reach_a_host_after_the_first_ended_its_waiting() {
 /// A port with messages, in real time.
 struct Post {
     messenger: Messenger,
-    inbox: Receiver<Administered>,
+    inbox: Receiver<SaInbound>,
     started: Instant,
     /// Stays attached.
     _transport: SimTransport,
@@ -189,13 +189,13 @@ struct Post {
 impl Post {
     fn open(handle: &SimHandle, node: Guid) -> Post {
         let (sender, inbox) = channel();
-        let sink: AdministrationSink = Box::new(move |inbound| {
+        let sink: SaSink = Box::new(move |inbound| {
             // The test may be over.
             let _ = sender.send(inbound);
         });
         let sinks = Sinks {
             others: Box::new(|_| ()),
-            administration: Some(sink),
+            sa: Some(sink),
         };
         let transport = handle.attach(node, PortNum(1), sinks).unwrap();
         let config = RmppConfig {
@@ -204,7 +204,7 @@ impl Post {
             ..RmppConfig::default()
         };
         Post {
-            messenger: Messenger::new(std::sync::Arc::new(transport.administration()), config),
+            messenger: Messenger::new(std::sync::Arc::new(transport.sa()), config),
             inbox,
             started: Instant::now(),
             _transport: transport,

@@ -1,38 +1,36 @@
 use std::sync::Arc;
 
 use rsm_proto::v1;
-use rsm_proto::v1::administration_service_server::AdministrationService;
+use rsm_proto::v1::sa_service_server::SaService;
 use tonic::{Request, Response, Status};
 
 use super::paging::Listing;
 use super::request::{max_paths, p_key_filter, port_filter, selector, service_level, text_filter};
 use crate::model::{PathQuestion, ServiceFilter};
-use crate::traits::{Administration, Subnet};
+use crate::traits::{SaQueries, Subnet};
 
 /// What hosts ask, and what they are told.
 #[derive(Clone)]
-pub(super) struct Administered {
+pub(super) struct SaServer {
     pub(super) subnet: Arc<dyn Subnet>,
-    pub(super) administration: Option<Arc<dyn Administration>>,
+    pub(super) sa: Option<Arc<dyn SaQueries>>,
 }
 
-/// Subnet administration, where there is any.
-pub(super) fn administration(
-    administration: Option<&Arc<dyn Administration>>,
-) -> Result<&dyn Administration, Status> {
-    administration.map(Arc::as_ref).ok_or_else(|| {
+/// The SA, where there is any.
+pub(super) fn sa(sa: Option<&Arc<dyn SaQueries>>) -> Result<&dyn SaQueries, Status> {
+    sa.map(Arc::as_ref).ok_or_else(|| {
         Status::failed_precondition("this server manages no subnet: ask an rsm that does")
     })
 }
 
 #[tonic::async_trait]
-impl AdministrationService for Administered {
-    async fn get_administration_counters(
+impl SaService for SaServer {
+    async fn get_sa_counters(
         &self,
-        _request: Request<v1::GetAdministrationCountersRequest>,
-    ) -> Result<Response<v1::GetAdministrationCountersResponse>, Status> {
-        let counters = administration(self.administration.as_ref())?.counters();
-        Ok(Response::new(v1::GetAdministrationCountersResponse {
+        _request: Request<v1::GetSaCountersRequest>,
+    ) -> Result<Response<v1::GetSaCountersResponse>, Status> {
+        let counters = sa(self.sa.as_ref())?.counters();
+        Ok(Response::new(v1::GetSaCountersResponse {
             counters: Some(counters),
         }))
     }
@@ -49,7 +47,7 @@ impl AdministrationService for Administered {
             service_level: request.service_level.map(service_level).transpose()?,
             max_paths: max_paths(request.max_paths)?,
         };
-        let paths = administration(self.administration.as_ref())?.paths(&question)?;
+        let paths = sa(self.sa.as_ref())?.paths(&question)?;
         Ok(Response::new(v1::ResolvePathResponse {
             generation: paths.generation,
             paths: Some(paths.into()),
@@ -61,12 +59,12 @@ impl AdministrationService for Administered {
         request: Request<v1::ListServicesRequest>,
     ) -> Result<Response<v1::ListServicesResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
-        let administration = administration(self.administration.as_ref())?;
+        let sa = sa(self.sa.as_ref())?;
         let filter = ServiceFilter {
             name: text_filter("name", request.name)?,
             port: port_filter(self.subnet.as_ref(), &request.port)?,
         };
-        let page = administration
+        let page = sa
             .services(listing.after(), listing.limit(), filter)
             .await?;
         listing.answer(page, |service| service.key)
@@ -77,9 +75,9 @@ impl AdministrationService for Administered {
         request: Request<v1::ListSubscriptionsRequest>,
     ) -> Result<Response<v1::ListSubscriptionsResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
-        let administration = administration(self.administration.as_ref())?;
+        let sa = sa(self.sa.as_ref())?;
         let port = port_filter(self.subnet.as_ref(), &request.port)?;
-        let page = administration
+        let page = sa
             .subscriptions(listing.after(), listing.limit(), port)
             .await?;
         listing.answer(page, |subscription| subscription.key)
@@ -90,9 +88,9 @@ impl AdministrationService for Administered {
         request: Request<v1::ListAliasGuidsRequest>,
     ) -> Result<Response<v1::ListAliasGuidsResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
-        let administration = administration(self.administration.as_ref())?;
+        let sa = sa(self.sa.as_ref())?;
         let port = port_filter(self.subnet.as_ref(), &request.port)?;
-        let page = administration
+        let page = sa
             .alias_guids(listing.after(), listing.limit(), port)
             .await?;
         listing.answer_keyed(page)

@@ -1,4 +1,4 @@
-//! A simulated fabric in real time with subnet administration at the manager's port, and hosts that
+//! A simulated fabric in real time with the SA at the manager's port, and hosts that
 //! ask it.
 
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rsm::core::snapshot::Snapshot;
-use rsm::daemon::administration::{Administering, Administrator, Clock, Journal, Surroundings};
+use rsm::daemon::sa::{Clock, Journal, SaHandle, SaSetup, Surroundings};
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{
-    Administered as Inbound, AdministrationPort, AdministrationSink, Delivery, Inbound as Anything,
-    Left, Message, Messenger, PortEvent, RemoteAddress, Sinks,
+    AnsweringFabric as Inbound, Delivery, Inbound as Anything, Left, Message, Messenger, PortEvent,
+    RemoteAddress, SaPort, SaSink, Sinks,
 };
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};
@@ -37,35 +37,39 @@ fn clock() -> Clock {
 }
 
 /// A fabric that was brought up in virtual time and goes on in real time.
-pub struct Administered {
+pub struct AnsweringFabric {
     /// The fabric.
     pub handle: SimHandle,
     /// What the manager published last.
     pub snapshot: Arc<Snapshot>,
-    /// Subnet administration; it knows of nothing before [`Administering::publish`].
-    pub administering: Administering,
+    /// The SA; it knows of nothing before [`SaHandle::publish`].
+    pub sa_handle: SaHandle,
     lid: Lid,
     _transport: SimTransport,
 }
 
-impl Administered {
+impl AnsweringFabric {
     /// The fabric of a generator's specification, with trusted requesters showing `sm_key`.
     ///
     /// # Panics
     ///
     /// When the specification is none, or the subnet does not come up as it should.
     #[must_use]
-    pub fn brought_up(spec: &str, sm_key: u64) -> Administered {
-        Administered::journaled(spec, sm_key, None)
+    pub fn brought_up(spec: &str, sm_key: u64) -> AnsweringFabric {
+        AnsweringFabric::journaled(spec, sm_key, None)
     }
 
-    /// As [`Administered::brought_up`], where answers wait for a journal.
+    /// As [`AnsweringFabric::brought_up`], where answers wait for a journal.
     ///
     /// # Panics
     ///
     /// As there.
     #[must_use]
-    pub fn journaled(spec: &str, sm_key: u64, journal: Option<Arc<dyn Journal>>) -> Administered {
+    pub fn journaled(
+        spec: &str,
+        sm_key: u64,
+        journal: Option<Arc<dyn Journal>>,
+    ) -> AnsweringFabric {
         let world = World::brought_up(spec, Settings::default());
         let manager = world.manager();
         let snapshot = manager.snapshot().expect("it is up").clone();
@@ -74,17 +78,17 @@ impl Administered {
         sim.detach(manager.attachment());
         let lid = sim.port_info(node, port).expect("it is there").lid();
         let handle = live::spawn(sim).expect("there is a thread");
-        let administrator = Administrator::new(clock());
+        let sa_setup = SaSetup::new(clock());
         let sinks = Sinks {
             others: Box::new(|_| ()),
-            administration: Some(administrator.sink()),
+            sa: Some(sa_setup.sink()),
         };
         let transport = handle.attach(node, port, sinks).expect("the port is free");
         let config = sa::Config { sm_key };
-        let administering = administrator
+        let sa_handle = sa_setup
             .start(
                 config,
-                Arc::new(transport.administration()),
+                Arc::new(transport.sa()),
                 Surroundings {
                     remembered: sa::Remembered::default(),
                     core: Box::new(|_| true),
@@ -93,23 +97,23 @@ impl Administered {
                 },
             )
             .expect("there are threads");
-        Administered {
+        AnsweringFabric {
             handle,
             snapshot,
-            administering,
+            sa_handle,
             lid,
             _transport: transport,
         }
     }
 
-    /// As [`Administered::brought_up`], answering.
+    /// As [`AnsweringFabric::brought_up`], answering.
     ///
     /// # Panics
     ///
     /// As there, and when it never answers.
     #[must_use]
-    pub fn answering(spec: &str, sm_key: u64) -> Administered {
-        Administered::brought_up(spec, sm_key).serving()
+    pub fn answering(spec: &str, sm_key: u64) -> AnsweringFabric {
+        AnsweringFabric::brought_up(spec, sm_key).serving()
     }
 
     /// Has it answer.
@@ -118,14 +122,14 @@ impl Administered {
     ///
     /// When it never does.
     #[must_use]
-    pub fn serving(self) -> Administered {
-        let administered = self;
-        let snapshot = Arc::clone(&administered.snapshot);
-        administered.administering.publish(snapshot);
-        let administering = &administered.administering;
-        wait_for(PATIENCE, || administering.is_serving().then_some(()))
+    pub fn serving(self) -> AnsweringFabric {
+        let answering = self;
+        let snapshot = Arc::clone(&answering.snapshot);
+        answering.sa_handle.publish(snapshot);
+        let sa_handle = &answering.sa_handle;
+        wait_for(PATIENCE, || sa_handle.is_serving().then_some(()))
             .expect("it answers from the snapshot");
-        administered
+        answering
     }
 
     /// A host at an end port.
@@ -185,7 +189,7 @@ impl Answer {
     }
 }
 
-/// A program behind a port that asks subnet administration.
+/// A program behind a port that asks the SA.
 pub struct Host {
     messenger: Messenger,
     inbox: Receiver<Inbound>,
@@ -197,7 +201,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A program at an end port that asks subnet administration at the LID `server`.
+    /// A program at an end port that asks the SA at the LID `server`.
     ///
     /// # Panics
     ///
@@ -205,7 +209,7 @@ impl Host {
     #[must_use]
     pub fn at(sim: &SimHandle, (node, port): (Guid, PortNum), server: Lid) -> Host {
         let (sender, inbox) = channel();
-        let sink: AdministrationSink = Box::new(move |inbound| {
+        let sink: SaSink = Box::new(move |inbound| {
             // The host may be gone.
             let _ = sender.send(inbound);
         });
@@ -219,7 +223,7 @@ impl Host {
                     }
                 }
             }),
-            administration: Some(sink),
+            sa: Some(sink),
         };
         let transport = sim.attach(node, port, sinks);
         let transport = transport.expect("the port is free");
@@ -228,7 +232,7 @@ impl Host {
             max_received: 256 << 20,
             ..RmppConfig::default()
         };
-        let port: Arc<dyn AdministrationPort> = Arc::new(transport.administration());
+        let port: Arc<dyn SaPort> = Arc::new(transport.sa());
         Host {
             messenger: Messenger::new(port, config),
             inbox,

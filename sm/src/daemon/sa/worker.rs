@@ -24,7 +24,7 @@ use super::{Clock, CoreSink, HELD_AT_MOST, Journal, SaveSink};
 use crate::core::Event;
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
-use crate::sa::{Administration, Answer, Request, Standing, Statistics};
+use crate::sa::{Answer, Request, Sa, Standing, Statistics};
 
 /// How many messages are taken before what is ready is sent, and how many datagrams are sent before
 /// messages are taken again.
@@ -35,7 +35,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 /// Everything that the thread has.
 pub(super) struct Worker {
-    pub(super) administration: Administration,
+    pub(super) sa: Sa,
     pub(super) messenger: Messenger,
     pub(super) searches: Searches,
     pub(super) calls: Calls,
@@ -87,23 +87,23 @@ impl Worker {
         while !self.closing.load(Ordering::Acquire) {
             let standing = self.standing.lock().take();
             if let Some(standing) = standing {
-                self.administration.stand(standing);
-                let serving = self.administration.is_serving();
+                self.sa.stand(standing);
+                let serving = self.sa.is_serving();
                 self.serving.store(serving, Ordering::Relaxed);
             }
             let now = (self.clock)();
-            self.administration.handle_deadline(now);
+            self.sa.handle_deadline(now);
             self.messenger.handle_deadline(now);
             self.deliver(now);
             self.release((self.clock)());
-            if let Some((answer, at)) = self.searches.go_on(&mut self.administration) {
+            if let Some((answer, at)) = self.searches.go_on(&mut self.sa) {
                 self.send(answer, at);
             }
             self.tell((self.clock)());
             self.report((self.clock)());
             while let Ok(visitor) = self.visitors.try_recv() {
                 // Who has gone meanwhile needs no answer.
-                let _ = visitor.send(self.administration.holdings());
+                let _ = visitor.send(self.sa.holdings());
             }
             let left = match self.messenger.transmit(AT_ONCE, now) {
                 Ok(left) => left,
@@ -129,7 +129,7 @@ impl Worker {
         // What cannot be sent any more is asked again.
         let _ = self.messenger.transmit(usize::MAX, (self.clock)());
         // What would have waited for its time is remembered now.
-        if let Some(unsaved) = self.administration.poll_save(Time::MAX) {
+        if let Some(unsaved) = self.sa.poll_save(Time::MAX) {
             (self.save)(unsaved);
         }
     }
@@ -170,7 +170,7 @@ impl Worker {
         let again = owes.then(|| now + TELL_AGAIN);
         let deadlines = [
             self.messenger.next_deadline(),
-            self.administration.next_deadline(),
+            self.sa.next_deadline(),
             again,
             self.held.front().map(|held| held.until),
         ];
@@ -184,13 +184,13 @@ impl Worker {
     /// to be remembered. The core is not waited for: of what it has no room for the last is told
     /// later.
     fn tell(&mut self, now: Time) {
-        let groups = self.administration.poll_groups(now).or(self.untold.take());
+        let groups = self.sa.poll_groups(now).or(self.untold.take());
         if let Some(groups) = groups
             && !(self.core)(Event::Groups(groups.clone()))
         {
             self.untold = Some(groups);
         }
-        if let Some(guids) = self.administration.poll_guids() {
+        if let Some(guids) = self.sa.poll_guids() {
             self.unnamed = Some(guids);
         }
         if let Some(guids) = self.unnamed.take()
@@ -199,20 +199,20 @@ impl Worker {
             self.unnamed = Some(guids);
         }
         self.unregistered
-            .extend(self.administration.poll_reregister().into_iter().flatten());
+            .extend(self.sa.poll_reregister().into_iter().flatten());
         if !self.unregistered.is_empty()
             && (self.core)(Event::Reregister(self.unregistered.clone()))
         {
             self.unregistered.clear();
         }
-        if let Some(unsaved) = self.administration.poll_save(now) {
+        if let Some(unsaved) = self.sa.poll_save(now) {
             (self.save)(unsaved);
         }
     }
 
     /// Sends what subscribers are to be told.
     fn report(&mut self, now: Time) {
-        while let Some(report) = self.administration.poll_report(now) {
+        while let Some(report) = self.sa.poll_report(now) {
             let message = Message {
                 bytes: report.mad.to_vec(),
                 remote: report.remote,
@@ -229,7 +229,7 @@ impl Worker {
     fn take(&mut self, call: Call) {
         let Arrival { what, at } = match call {
             Call::Arrival(arrival) => arrival,
-            Call::Notice(notice) => return self.administration.notice(&notice, (self.clock)()),
+            Call::Notice(notice) => return self.sa.notice(&notice, (self.clock)()),
             Call::Wake => return,
         };
         self.messenger.handle(what, (self.clock)());
@@ -241,10 +241,10 @@ impl Worker {
         while let Some(delivery) = self.messenger.poll() {
             match delivery {
                 Delivery::Message(message) => self.answer(&message, at),
-                Delivery::Unanswered { tid } => self.administration.unanswered(tid),
+                Delivery::Unanswered { tid } => self.sa.unanswered(tid),
                 Delivery::TooLong { header, remote } => {
                     let header = SaHeader::split(&header).map(|(header, _)| *header);
-                    if self.administration.is_serving() {
+                    if self.sa.is_serving() {
                         self.refuse(header, remote, SaStatus::NO_RESOURCES);
                     } else {
                         self.statistics.unserved();
@@ -259,7 +259,7 @@ impl Worker {
             bytes: &message.bytes,
             requester: message.remote,
         };
-        let Some(answer) = self.administration.handle(request, (self.clock)()) else {
+        let Some(answer) = self.sa.handle(request, (self.clock)()) else {
             return;
         };
         if !answer.is_open() {
@@ -276,9 +276,9 @@ impl Worker {
 
     /// Sends an answer; one that acknowledges a change waits until that is on the disk.
     fn hold(&mut self, answer: Answer, at: Time) {
-        let touched = self.administration.take_touched();
+        let touched = self.sa.take_touched();
         let journal = self.journal.as_ref().filter(|_| !touched.is_empty());
-        let number = journal.and_then(|journal| journal.append(&touched, &self.administration));
+        let number = journal.and_then(|journal| journal.append(&touched, &self.sa));
         match number {
             Some(number) if self.held.len() < MAX_HELD => self.held.push_back(Held {
                 number,

@@ -4,15 +4,13 @@ use parking_lot::Mutex;
 use zerocopy::FromBytes as _;
 
 use super::{FaultCounts, Faults, InboundHalf, Random};
-use crate::transport::{
-    AdministrationPort, AdministrationSink, LocalPort, RemoteAddress, SendError,
-};
+use crate::transport::{LocalPort, RemoteAddress, SaPort, SaSink, SendError};
 use crate::wire::header::{AttrId, MadHeader};
 
 impl Faults {
-    /// Wraps the receiving half of subnet administration. That a request was given up is always
+    /// Wraps the receiving half of the SA. That a request was given up is always
     /// told.
-    pub fn administration_sink(&self, mut sink: AdministrationSink) -> AdministrationSink {
+    pub fn sa_sink(&self, mut sink: SaSink) -> SaSink {
         let mut half = InboundHalf::new(self);
         let faults = self.clone();
         Box::new(move |inbound| match inbound.header() {
@@ -24,9 +22,9 @@ impl Faults {
         })
     }
 
-    /// Wraps the sending half of subnet administration.
-    pub fn administration<P: AdministrationPort>(&self, port: P) -> FaultyAdministration<P> {
-        FaultyAdministration {
+    /// Wraps the sending half of the SA.
+    pub fn sa<P: SaPort>(&self, port: P) -> FaultySaPort<P> {
+        FaultySaPort {
             port,
             faults: self.clone(),
             random: Mutex::new(Random(self.plan.seed)),
@@ -34,23 +32,23 @@ impl Faults {
     }
 }
 
-/// A sending half of subnet administration that loses and doubles what it sends.
+/// A sending half of the SA that loses and doubles what it sends.
 #[derive(Debug)]
-pub struct FaultyAdministration<P> {
+pub struct FaultySaPort<P> {
     port: P,
     faults: Faults,
     /// It is sent from any thread.
     random: Mutex<Random>,
 }
 
-impl<P> FaultyAdministration<P> {
+impl<P> FaultySaPort<P> {
     /// How often what happened so far, in both halves.
     pub fn counts(&self) -> FaultCounts {
         self.faults.counts()
     }
 }
 
-impl<P: AdministrationPort> AdministrationPort for FaultyAdministration<P> {
+impl<P: SaPort> SaPort for FaultySaPort<P> {
     fn does_rmpp(&self) -> bool {
         self.port.does_rmpp()
     }

@@ -6,32 +6,32 @@ use parking_lot::RwLock;
 
 use super::receiver::Shared;
 use super::{device, whole_milliseconds};
-use crate::transport::{AdministrationPort, LocalPort, RemoteAddress, SendError, is_rmpp};
+use crate::transport::{LocalPort, RemoteAddress, SaPort, SendError, is_rmpp};
 use crate::wire::header::Class;
 
 /// How often the kernel sends a segment again that is not acknowledged. It waits 2 s each time.
 const RMPP_RETRIES: u8 = 4;
 
-/// The agent of subnet administration on an open port.
+/// The agent of the SA on an open port.
 #[derive(Clone)]
 pub(super) struct Agent {
     pub(super) id: Option<u32>,
     pub(super) shared: Arc<Shared>,
 }
 
-/// The sending half of subnet administration of a [`UmadTransport`](super::UmadTransport): usable
+/// The sending half of the SA of a [`UmadTransport`](super::UmadTransport): usable
 /// from any thread, and closed while that is.
 ///
 /// The kernel does RMPP: messages go and come whole. ibsim stands in for a kernel that does not: of
 /// a longer message the first datagram goes, and of a datagram 224 bytes arrive. Nothing is done
 /// about that; tools that ask for no more than fits into one datagram have their answers.
-pub struct UmadAdministration {
+pub struct UmadSaPort {
     pub(super) agent: Arc<RwLock<Option<Agent>>>,
     /// The port as it was when this was made.
     pub(super) known: LocalPort,
 }
 
-impl AdministrationPort for UmadAdministration {
+impl SaPort for UmadSaPort {
     fn does_rmpp(&self) -> bool {
         true
     }
@@ -68,9 +68,9 @@ impl AdministrationPort for UmadAdministration {
     }
 }
 
-impl std::fmt::Debug for UmadAdministration {
+impl std::fmt::Debug for UmadSaPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UmadAdministration")
+        f.debug_struct("UmadSaPort")
             .field("local", &self.local_port())
             .finish_non_exhaustive()
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rsm_ids::Lid;
 use rsm_mad::Time;
 
-use crate::sa::{Administration, Answer};
+use crate::sa::{Answer, Sa};
 
 /// How many there are at once. Each looks at a thousand candidates in its turn and at some hundred
 /// thousand altogether, so that the last one of so many is answered within seconds, about as long
@@ -71,9 +71,9 @@ impl Searches {
 
     /// Goes on with the one whose turn it is. The answer, if that is known then, and when its
     /// question came.
-    pub(super) fn go_on(&mut self, administration: &mut Administration) -> Option<(Answer, Time)> {
+    pub(super) fn go_on(&mut self, sa: &mut Sa) -> Option<(Answer, Time)> {
         let Search { mut answer, at } = self.0.pop_front()?;
-        if administration.go_on(&mut answer) {
+        if sa.go_on(&mut answer) {
             return Some((answer, at));
         }
         self.0.push_back(Search { answer, at });
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn all_have_their_turn_and_the_short_ones_are_not_held_up() {
-        let mut administration = Administration::new(Config { sm_key: 0 });
+        let mut sa = Sa::new(Config { sm_key: 0 });
         let mut searches = Searches::default();
         for (lid, turns) in [(1, 3), (2, 1), (3, 2)] {
             let taken = searches.take(open(lid, 7, turns), Time::from_nanos(lid.into()));
@@ -109,7 +109,7 @@ mod tests {
         let mut turns = 0;
         while !searches.is_empty() {
             turns += 1;
-            if let Some((answer, at)) = searches.go_on(&mut administration) {
+            if let Some((answer, at)) = searches.go_on(&mut sa) {
                 assert_eq!(answer.status(), SaStatus::NO_RECORDS);
                 assert!(answer.datagram().is_some());
                 assert_eq!(at, Time::from_nanos(answer.remote.lid.0.into()));
@@ -117,7 +117,7 @@ mod tests {
             }
         }
         assert_eq!((order, turns), (vec![2, 3, 1], 6));
-        let counted = administration.counters().answers;
+        let counted = sa.counters().answers;
         assert_eq!(counted.get(&SaStatus::NO_RECORDS), Some(&3));
     }
 

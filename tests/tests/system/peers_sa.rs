@@ -1,4 +1,4 @@
-//! osmtest, which was written against another subnet administrator, asks this one under ibsim.
+//! osmtest, which was written against another SA, asks this one under ibsim.
 //!
 //! ibsim carries single datagrams only, 224 bytes of each, so that the flows with longer answers
 //! are for a better fabric.
