@@ -116,7 +116,7 @@ pub enum ControlError {
     },
 }
 
-/// Why routes were not judged or foreseen.
+/// Why routes were not measured or foreseen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
     /// The name does not lead to one node or port.
@@ -132,7 +132,9 @@ pub enum RoutingError {
         reason: String,
     },
     /// More requests wait than are queued.
-    #[error("too many requests for judgements are waiting already: ask again in some seconds")]
+    #[error(
+        "too many requests for route measurements are waiting already: ask again in some seconds"
+    )]
     Busy,
     /// The computation ended without an answer.
     #[error("the subnet manager is stopping")]

@@ -186,7 +186,7 @@ pub trait Control: Send + Sync + 'static {
     fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError>;
 }
 
-/// Judging the routes in force, and foreseeing others. Nothing here sends anything to the fabric.
+/// Measuring the routes in force, and foreseeing others. Nothing here sends anything to the fabric.
 pub trait Routing: Send + Sync + 'static {
     /// The engines there are.
     fn engines(&self) -> Page<v1::Engine>;

@@ -20,7 +20,7 @@ use rsm_routing::engine::{Change, EngineKind, Options, Ranking, rebalance, repla
 use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
-use rsm_routing::verify::{Candidate, Standing, verify_changes, verify_whole};
+use rsm_routing::verify::{Candidate, ProvedTables, verify_changes, verify_whole};
 
 use stopwatch::Taken;
 
@@ -312,7 +312,7 @@ fn bench(name: &str, topology: &Topology) {
             order(topology, &routing.ranking),
             order(broken, &again.ranking),
         );
-        let standing = Standing {
+        let proved_before = ProvedTables {
             topology,
             tables: &routing.tables,
             orientation: &then,
@@ -323,7 +323,7 @@ fn bench(name: &str, topology: &Topology) {
             tables: &again.tables,
             orientation: &now,
         };
-        let (taken, told) = median(|| verify_changes(&standing, &candidate));
+        let (taken, told) = median(|| verify_changes(&proved_before, &candidate));
         let ways = told.expect("the order is the same").ways;
         println!("    proof of the changes {taken}: {ways} ways");
         let back = Options {

@@ -21,7 +21,7 @@ use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Difference, Tables};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{
-    Candidate, IdleLinks, Standing, Tally, stages_along_opening, verify_changes, verify_whole,
+    Candidate, IdleLinks, ProvedTables, Tally, stages_along_opening, verify_changes, verify_whole,
 };
 
 const RUNS: usize = 25;
@@ -67,7 +67,7 @@ fn follow(name: &str, before: &Proved, topology: Topology, runs: usize) -> Prove
     let ranking = routing.ranking.as_ref().expect("it is ranked");
     let (ordered, now) = median(runs, || Orientation::of(&topology, ranking));
     let now = now.expect("the ranking has every switch");
-    let standing = Standing {
+    let proved_before = ProvedTables {
         topology: &before.topology,
         tables: &before.routing.tables,
         orientation: &then,
@@ -78,7 +78,7 @@ fn follow(name: &str, before: &Proved, topology: Topology, runs: usize) -> Prove
         tables: &routing.tables,
         orientation: &now,
     };
-    let (proved, changed) = median(runs, || verify_changes(&standing, &candidate));
+    let (proved, changed) = median(runs, || verify_changes(&proved_before, &candidate));
     let changed = changed.expect("the order is the same");
     let idle = IdleLinks::default();
     let is_above = |high: SwitchIdx, low: SwitchIdx| now.is_above(high, low);

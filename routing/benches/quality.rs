@@ -1,4 +1,4 @@
-//! How long judging tables takes, on fat trees of three sizes.
+//! How long measuring tables takes, on fat trees of three sizes.
 //!
 //! `cargo bench -p rsm-routing --bench quality [-- SUBSTRING]` prints the best of a few runs, in
 //! milliseconds on all cores.
@@ -12,7 +12,7 @@ mod trees;
 
 use rsm_routing::engine::{EngineKind, Options, levels_from_hosts, route};
 use rsm_routing::picture::{Scene, draw};
-use rsm_routing::quality::{Settings, judge, link_uses};
+use rsm_routing::quality::{Settings, link_uses, measure};
 
 use stopwatch::best;
 
@@ -27,7 +27,7 @@ fn main() {
             .expect("a tree can be routed");
         let (uses_taken, uses) = best(RUNS, || link_uses(&topology, &routing.tables));
         let (judge_taken, quality) = best(RUNS, || {
-            judge(&topology, &routing.tables, &Settings::default())
+            measure(&topology, &routing.tables, &Settings::default())
         });
         let (draw_taken, picture) = best(RUNS, || {
             draw(&Scene {
@@ -40,7 +40,7 @@ fn main() {
             })
         });
         println!(
-            "{name} hosts, {}: link uses {:.0}, judge {:.0} in all, picture {:.1} ({} bytes)",
+            "{name} hosts, {}: link uses {:.0}, measure {:.0} in all, picture {:.1} ({} bytes)",
             routing.engine,
             uses_taken.wall_ms,
             judge_taken.wall_ms,

@@ -3,7 +3,7 @@
 //! A packet carries a service level (SL) from its source to its end. Each switch looks up by it, by
 //! the port the packet came in by and by the port it leaves by, on which virtual lane (VL) it goes
 //! on: the SLtoVLMappingTable (IBA 14.2.5.8). Lanes have buffers of their own, so that tables which
-//! close circles of links need not close circles of (link, lane).
+//! close cycles of links need not close cycles of (link, lane).
 //!
 //! SLs are told by switch rather than by LID: what hangs off one switch shares the paths to it.
 

@@ -11,7 +11,7 @@
 //! - [`lanes`] is what they need beside it: service levels and virtual lanes;
 //! - [`mcast`] finds the trees of multicast groups beside them;
 //! - [`verify`] proves tables without knowing which engine made them;
-//! - [`quality`] judges how well they spread traffic, and [`picture`] shows it.
+//! - [`quality`] measures how well they spread traffic, and [`picture`] shows it.
 
 mod digest;
 pub mod engine;

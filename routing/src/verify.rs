@@ -5,7 +5,7 @@
 
 mod along;
 mod check;
-mod circles;
+mod cycles;
 mod delta;
 mod dependencies;
 pub(crate) mod fabric;
@@ -17,7 +17,7 @@ mod walk;
 
 pub use along::{IdleLinks, LinkEnd, Stages, stages_along, stages_along_opening};
 pub use check::{Verified, mixture_is_acyclic, verify, verify_on_lanes, verify_whole};
-pub use delta::{Candidate, Changed, Standing, Untold, verify_changes};
+pub use delta::{Candidate, Changed, Inconclusive, ProvedTables, verify_changes};
 pub use dependencies::Dependencies;
 pub use lanes::{LaneChannel, LaneReport, mixture_is_sound, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, masks_follow, verify_multicast};
@@ -46,9 +46,9 @@ pub struct Report {
     pub disconnected_pairs: u64,
     /// The same three for pairs of two switches.
     pub switch_pairs: PairCounts,
-    /// No entry leads a packet round in a circle.
+    /// No entry leads a packet round in a cycle.
     pub loop_free: bool,
-    /// No circle of links can each wait for the next: the channel dependency graph over directed
+    /// No cycle of links can each wait for the next: the channel dependency graph over directed
     /// links between switches is acyclic, with packets injected at every switch.
     pub credit_loop_free: bool,
     /// Switch-to-switch hops of the longest path that arrives.
@@ -93,11 +93,11 @@ pub enum Witness {
         /// Its entry, or `None` where it has no path.
         port: Option<PortNum>,
     },
-    /// Packets to a LID go round in a circle.
+    /// Packets to a LID go round in a cycle.
     Loop {
         /// Where they go.
         lid: Lid,
-        /// The switches of the circle and the ports they send on, the lowest GUID first.
+        /// The switches of the cycle and the ports they send on, the lowest GUID first.
         hops: Vec<(Guid, PortNum)>,
     },
     /// Links that can each wait for the next, and the last for the first.

@@ -24,7 +24,7 @@ use rsm::fabric::Fabric;
 use rsm::offline;
 use rsm::plan::policy::Policy;
 use rsm::plan::{self, Job, Outcome};
-use rsm::sa::{Config, Request, Sa, Standing};
+use rsm::sa::{Config, Request, Sa, SaSnapshot};
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
@@ -247,9 +247,9 @@ fn mix(fabric: &mut Fabric) {
 fn run(spec: &str, links: &str, snapshot: Snapshot) {
     let mut sa = Sa::new(Config { sm_key: 0 });
     let start = Instant::now();
-    let standing = Standing::of(&snapshot, None);
+    let sa_snapshot = SaSnapshot::of(&snapshot, None);
     let arranged = start.elapsed();
-    sa.stand(standing.clone());
+    sa.answer_from(sa_snapshot.clone());
     let prefix = Policy::default().ports.subnet_prefix;
     let hosts = hosts(&snapshot.fabric, prefix);
     println!(
@@ -282,7 +282,7 @@ fn run(spec: &str, links: &str, snapshot: Snapshot) {
     });
     bench.run("PortInfoRecord by LID", &ports);
     let start = Instant::now();
-    standing.prepare();
+    sa_snapshot.prepare();
     println!(
         "  all other paths computed in {:.0} ms",
         start.elapsed().as_secs_f64() * 1e3

@@ -28,7 +28,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::{
-    AnsweringFabric, Datagram, LocalPort, RemoteAddress, SaPort, SaSink, SendError,
+    SaInbound, Datagram, LocalPort, RemoteAddress, SaPort, SaSink, SendError,
 };
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::{NodeType, PKey, PortState};
@@ -338,7 +338,7 @@ impl Crowd<'_> {
     fn send(&mut self, host: &Host, mad: &SaMad) {
         let remote = RemoteAddress::gsi(host.lid, 0);
         let mad = *mad.as_bytes();
-        (self.sink)(AnsweringFabric::Datagram(Datagram { mad, remote }));
+        (self.sink)(SaInbound::Datagram(Datagram { mad, remote }));
     }
 
     fn run(&mut self, started: Instant) {

@@ -5,7 +5,7 @@
 //! Every pattern runs on all rails at the same time; a cell is the most flows that share a link
 //! between switches in one step, over all steps, and the part of the flows that stays under one
 //! leaf. With hints, ranks are in the order of hosts and rails; without, hosts come by name and
-//! GPUs by index. OpenSM routes on ibsim, and its dump is judged by the same code.
+//! GPUs by index. OpenSM routes on ibsim, and its dump is measured by the same code.
 
 mod options;
 
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use rsm_gdr::fabric::Fabric;
 use rsm_gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
+use rsm_gdr::host_order::{Blocks, HostPositions};
 use rsm_gdr::job::{JobRequest, Load, Pattern};
-use rsm_gdr::seats::{Blocks, Seats};
 use rsm_gdr::{Analysis, Config, Survey};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{self, Categories, EngineKind, Ranking};
@@ -62,14 +62,14 @@ fn main() -> Result<(), AnyError> {
     let netlist = generate::generate(options.spec(DEFAULT_SPEC))?;
     for scene in scenes(&netlist)? {
         writeln!(out, "\n### {}\n\n{}", scene.name, heading())?;
-        for (engine, tables, seats) in routed(&options, &scene, directory.path())? {
+        for (engine, tables, positions) in routed(&options, &scene, directory.path())? {
             let topology = scene.topology()?;
             let verdict = match verify(&topology, &tables) {
                 report if report.unreachable_pairs > 0 => "pairs lost",
                 report if !report.credit_loop_free => "credit loop",
                 _ => "sound",
             };
-            let fabric = scene.fabric(topology, Some(tables), &seats);
+            let fabric = scene.fabric(topology, Some(tables), &positions);
             let analysis = Analysis::new(&scene.fleet.inventory, Some(fabric), Config::default());
             let loads = Pattern::ALL.map(|pattern| loads(&analysis, pattern));
             for (number, hints) in ["on", "off"].into_iter().enumerate() {
@@ -178,20 +178,25 @@ impl Scene {
         Ok(topology.without_cables(&self.broken))
     }
 
-    fn fabric(&self, topology: Topology, tables: Option<Tables>, seats: &Arc<Seats>) -> Fabric {
+    fn fabric(
+        &self,
+        topology: Topology,
+        tables: Option<Tables>,
+        positions: &Arc<HostPositions>,
+    ) -> Fabric {
         let tables = tables.map(Arc::new);
         let mut fabric =
             Fabric::from_netlist(&self.fleet.netlist, Arc::new(topology), tables, 4096);
-        fabric.seats = seats.clone();
+        fabric.positions = positions.clone();
         fabric
     }
 
-    fn seats(&self) -> Result<Arc<Seats>, AnyError> {
+    fn positions(&self) -> Result<Arc<HostPositions>, AnyError> {
         let whole = Topology::from_netlist(&self.fleet.netlist)?;
         let fabric = self.fabric(whole, None, &Arc::default());
         let survey = Survey::new(&self.fleet.inventory, Some(&fabric), &Config::default());
         let blocks = Blocks::find(&survey, &fabric, &Categories::new());
-        Ok(Arc::new(Seats::default().with(&blocks, &fabric)))
+        Ok(Arc::new(HostPositions::default().with(&blocks, &fabric)))
     }
 }
 
@@ -209,20 +214,20 @@ fn loads(analysis: &Analysis, pattern: Pattern) -> [Option<Load>; 2] {
 }
 
 /// Everybody's tables, and the order of hosts that ranks are to follow.
-type Routed = (String, Tables, Arc<Seats>);
+type Routed = (String, Tables, Arc<HostPositions>);
 
 fn routed(options: &Options, scene: &Scene, directory: &Path) -> Result<Vec<Routed>, AnyError> {
-    let seats = scene.seats()?;
+    let positions = scene.positions()?;
     let mut found = Vec::new();
-    for (name, seats) in [
-        ("rsm fabric-tree, order on", seats.clone()),
+    for (name, positions) in [
+        ("rsm fabric-tree, order on", positions.clone()),
         ("rsm fabric-tree, order off", Arc::default()),
     ] {
         if options.takes_part(name) {
             let whole = Topology::from_netlist(&scene.fleet.netlist)?;
-            let before = route(&whole, &seats, None)?;
-            let (tables, _) = route(&scene.topology()?, &seats, before.1)?;
-            found.push((name.to_owned(), tables, seats));
+            let before = route(&whole, &positions, None)?;
+            let (tables, _) = route(&scene.topology()?, &positions, before.1)?;
+            found.push((name.to_owned(), tables, positions));
         }
     }
     let net = directory.join("fabric.net");
@@ -246,18 +251,18 @@ fn routed(options: &Options, scene: &Scene, directory: &Path) -> Result<Vec<Rout
             used if used == engine => name,
             used => format!("{name}, routed by {used}"),
         };
-        found.push((name, fit.tables, seats.clone()));
+        found.push((name, fit.tables, positions.clone()));
     }
     Ok(found)
 }
 
 fn route(
     topology: &Topology,
-    seats: &Seats,
+    positions: &HostPositions,
     previous_ranking: Option<Ranking>,
 ) -> Result<(Tables, Option<Ranking>), AnyError> {
     let options = engine::Options {
-        numbers: Arc::new(seats.numbers()),
+        numbers: Arc::new(positions.numbers()),
         previous_ranking,
         ..engine::Options::default()
     };
@@ -283,9 +288,9 @@ fn single_faults(netlist: &Netlist) -> Result<String, AnyError> {
         fleet: fleet(netlist.clone(), Faults::default())?,
         broken: Vec::new(),
     };
-    let seats = scene.seats()?;
+    let positions = scene.positions()?;
     let whole = scene.topology()?;
-    let (_, ranking) = route(&whole, &seats, None)?;
+    let (_, ranking) = route(&whole, &positions, None)?;
     let links: Vec<_> = whole
         .cables()
         .iter()
@@ -303,8 +308,8 @@ fn single_faults(netlist: &Netlist) -> Result<String, AnyError> {
         for fault in &faults {
             scene.broken.clone_from(fault);
             let topology = scene.topology()?;
-            let (tables, _) = route(&topology, &seats, ranking.clone())?;
-            let fabric = scene.fabric(topology, Some(tables), &seats);
+            let (tables, _) = route(&topology, &positions, ranking.clone())?;
+            let fabric = scene.fabric(topology, Some(tables), &positions);
             let analysis = Analysis::new(&scene.fleet.inventory, Some(fabric), Config::default());
             for (worst, pattern) in worst.iter_mut().zip(Pattern::ALL) {
                 let load = loads(&analysis, pattern)[0].unwrap_or_default();

@@ -7,14 +7,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rsm::core::snapshot::Snapshot;
-use rsm::daemon::sa::{Clock, Journal, SaHandle, SaSetup, Surroundings};
+use rsm::daemon::sa::{Clock, AckJournal, SaHandle, SaSetup, Surroundings};
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{
-    AnsweringFabric as Inbound, Delivery, Inbound as Anything, Left, Message, Messenger, PortEvent,
+    SaInbound, Delivery, Inbound, Left, Message, Messenger, PortEvent,
     RemoteAddress, SaPort, SaSink, Sinks,
 };
 use rsm_mad::wire::header::{Method, Status};
@@ -68,7 +68,7 @@ impl AnsweringFabric {
     pub fn journaled(
         spec: &str,
         sm_key: u64,
-        journal: Option<Arc<dyn Journal>>,
+        journal: Option<Arc<dyn AckJournal>>,
     ) -> AnsweringFabric {
         let world = World::brought_up(spec, Settings::default());
         let manager = world.manager();
@@ -192,7 +192,7 @@ impl Answer {
 /// A program behind a port that asks the SA.
 pub struct Host {
     messenger: Messenger,
-    inbox: Receiver<Inbound>,
+    inbox: Receiver<SaInbound>,
     clock: Clock,
     server: RemoteAddress,
     tid: u64,
@@ -218,7 +218,7 @@ impl Host {
             others: Box::new({
                 let reregistrations = reregistrations.clone();
                 move |inbound| {
-                    if inbound == Anything::Port(PortEvent::ClientReregister) {
+                    if inbound == Inbound::Port(PortEvent::ClientReregister) {
                         reregistrations.fetch_add(1, Ordering::Relaxed);
                     }
                 }

@@ -37,9 +37,9 @@ pub struct Verification {
     pub reachable_pairs: u64,
     /// Ordered pairs that no packet gets through between.
     pub unreachable_pairs: u64,
-    /// No packet ever circles.
+    /// No packet ever cycles.
     pub loop_free: bool,
-    /// Buffers never wait for each other in a circle.
+    /// Buffers never wait for each other in a cycle.
     pub credit_loop_free: bool,
     /// The longest way, in links between switches.
     pub max_hops: u32,

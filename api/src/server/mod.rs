@@ -64,7 +64,7 @@ pub struct Backend {
     pub subnet: Arc<dyn Subnet>,
     /// Acting.
     pub control: Arc<dyn Control>,
-    /// Judging routes.
+    /// Measuring routes.
     pub routing: Arc<dyn Routing>,
     /// The SA, where a subnet is managed.
     pub sa: Option<Arc<dyn SaQueries>>,

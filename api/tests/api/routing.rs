@@ -1,4 +1,4 @@
-//! Engines, judgements and what would follow.
+//! Engines, measurements and what would follow.
 
 use rsm_proto::v1;
 use rsm_proto::v1::foresee_loss_request::Loss;

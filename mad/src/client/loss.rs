@@ -174,7 +174,7 @@ impl Tolerance {
     }
 
     /// Judges what was lost since the window is at its minimum.
-    pub(super) fn judge(&mut self, now: Time) -> Verdict {
+    pub(super) fn verdict(&mut self, now: Time) -> Verdict {
         let most_are_lost = self.lost >= TELLING && self.lost >= self.answered;
         if self.total() < 2 * ENOUGH && self.lost < ENOUGH && !most_are_lost {
             return Verdict::Undecided;
@@ -223,12 +223,12 @@ mod tests {
     #[test]
     fn losses_at_the_smallest_window_are_tolerated_and_rarer_ones_are_congestion() {
         let now = Time::from_nanos(1);
-        assert_eq!(tolerance(10, 1).judge(now), Verdict::Undecided);
+        assert_eq!(tolerance(10, 1).verdict(now), Verdict::Undecided);
         let mut clean = tolerance(100, 0);
-        assert_eq!(clean.judge(now), Verdict::Congestion);
+        assert_eq!(clean.verdict(now), Verdict::Congestion);
         assert!(!clean.covers_loss() && !clean.covers_silence(1));
         let mut lossy = tolerance(32, 1);
-        assert_eq!(lossy.judge(now), Verdict::Random);
+        assert_eq!(lossy.verdict(now), Verdict::Random);
         assert!(lossy.covers_loss() && lossy.covers_silence(4) && !lossy.covers_silence(10));
         assert_eq!((lossy.plain_retries(30), clean.plain_retries(30)), (5, 0));
     }
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn losses_beyond_the_tolerated_ones_are_not_covered() {
         let mut lossy = tolerance(32, 1);
-        assert_eq!(lossy.judge(Time::from_nanos(1)), Verdict::Random);
+        assert_eq!(lossy.verdict(Time::from_nanos(1)), Verdict::Random);
         for _ in 0..32 {
             lossy.resolved(1);
         }

@@ -38,8 +38,8 @@ pub(super) struct Window {
     last_halved: Option<Time>,
     tolerance: Tolerance,
     /// No more than the minimum may be out before it is known what gets lost then.
-    judging: bool,
-    /// Its size before it was halved for the first time since it was last judged.
+    measuring_loss: bool,
+    /// Its size before it was halved for the first time since it was last measured.
     peak: Option<u32>,
     /// The lowest smoothed round trip in nanoseconds.
     base: u64,
@@ -58,7 +58,7 @@ impl Window {
             answers: 0,
             last_halved: None,
             tolerance: Tolerance::new(),
-            judging: false,
+            measuring_loss: false,
             peak: None,
             base: u64::MAX,
             limited: false,
@@ -72,7 +72,11 @@ impl Window {
 
     /// How many requests may be out now.
     pub(super) fn limit(&self) -> u32 {
-        if self.judging { self.min } else { self.size }
+        if self.measuring_loss {
+            self.min
+        } else {
+            self.size
+        }
     }
 
     /// How often it was halved.
@@ -93,7 +97,7 @@ impl Window {
             self.base += (smoothed - self.base) >> FORGET_SHIFT;
         }
         // A window that nothing waits for proves nothing by its answers.
-        if self.judging || !self.limited || self.size >= self.max {
+        if self.measuring_loss || !self.limited || self.size >= self.max {
             return;
         }
         let flat = self
@@ -123,9 +127,9 @@ impl Window {
     /// What was sent at `sent` was lost, although `out` requests are out. No window makes them
     /// fewer than the minimum: if they are that few, what gets lost is measured at once.
     pub(super) fn lost_among(&mut self, out: u32, sent: Time, now: Time) {
-        if out <= self.min && !self.judging && !self.tolerance.covers_loss() {
+        if out <= self.min && !self.measuring_loss && !self.tolerance.covers_loss() {
             self.halve(sent, now);
-            self.judging = true;
+            self.measuring_loss = true;
             self.tolerance.begin(now);
         } else {
             self.lost(sent, now);
@@ -147,10 +151,10 @@ impl Window {
     /// An attempt was answered after `lost` others of this [epoch](Window::epoch) were lost.
     pub(super) fn resolved(&mut self, lost: u32, now: Time) {
         self.tolerance.resolved(lost);
-        if !self.judging {
+        if !self.measuring_loss {
             return;
         }
-        match self.tolerance.judge(now) {
+        match self.tolerance.verdict(now) {
             Verdict::Undecided => return,
             Verdict::Congestion => {}
             Verdict::Random => {
@@ -160,7 +164,7 @@ impl Window {
                 self.answers = 0;
             }
         }
-        self.judging = false;
+        self.measuring_loss = false;
         self.peak = None;
     }
 
@@ -170,7 +174,7 @@ impl Window {
     }
 
     fn halve(&mut self, sent: Time, now: Time) {
-        if self.last_halved.is_some_and(|halved| sent < halved) || self.judging {
+        if self.last_halved.is_some_and(|halved| sent < halved) || self.measuring_loss {
             return;
         }
         self.last_halved = Some(now);
@@ -179,7 +183,7 @@ impl Window {
         self.halvings += 1;
         self.peak.get_or_insert(self.size);
         self.size = (self.size / 2).max(self.min);
-        self.judging = self.size == self.min;
+        self.measuring_loss = self.size == self.min;
         self.tolerance.begin(now);
     }
 }

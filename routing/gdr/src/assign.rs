@@ -25,15 +25,15 @@ pub(super) fn assign(
     }
     if gpus >= ports {
         let share = gpus.div_ceil(ports);
-        let seats = least(gpus, ports * share, |gpu, seat| cost(gpu, seat / share));
-        for (gpu, seat) in seats.into_iter().enumerate() {
-            out[gpu].push(seat / share);
+        let slots = least(gpus, ports * share, |gpu, slot| cost(gpu, slot / share));
+        for (gpu, slot) in slots.into_iter().enumerate() {
+            out[gpu].push(slot / share);
         }
     } else {
         let share = ports.div_ceil(gpus);
-        let seats = least(ports, gpus * share, |port, seat| cost(seat / share, port));
-        for (port, seat) in seats.into_iter().enumerate() {
-            out[seat / share].push(port);
+        let slots = least(ports, gpus * share, |port, slot| cost(slot / share, port));
+        for (port, slot) in slots.into_iter().enumerate() {
+            out[slot / share].push(port);
         }
         for (gpu, ports) in out.iter_mut().enumerate() {
             ports.sort_by_key(|&port| (cost(gpu, port), port));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
-use super::seats::Seats;
+use super::host_order::HostPositions;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
@@ -59,7 +59,7 @@ pub struct Fabric {
     /// The description of each switch, by its number.
     pub switch_names: Vec<String>,
     /// Where compute ports sit in the order that routes are spread by.
-    pub seats: Arc<Seats>,
+    pub positions: Arc<HostPositions>,
     /// Which state of the fabric this is; every result repeats it.
     pub generation: u64,
     ports: Vec<FabricPort>,
@@ -83,7 +83,7 @@ impl Fabric {
             topology,
             tables,
             switch_names,
-            seats: Arc::default(),
+            positions: Arc::default(),
             generation,
             ports: Vec::new(),
             by_node: BTreeMap::new(),

@@ -9,7 +9,7 @@
 //! - [`hosts`] keeps the inventories of many, and machine types that stand in for others;
 //! - [`fabric`] is what the subnet manager adds, and [`join`] finds which port is which;
 //! - [`roles`] tells compute ports from others, [`rails`] finds units and rails from the cables;
-//! - [`seats`] puts compute ports into an order that routes are spread by;
+//! - [`host_order`] puts compute ports into an order that routes are spread by;
 //! - [`hints`] says which port each GPU should use, and what lies between two GPUs;
 //! - [`job`] orders the processes of a job, and says what their traffic will meet;
 //! - [`render`] writes all that as the files and variables that other programs read;
@@ -26,6 +26,7 @@ pub mod findings;
 pub mod generate;
 pub mod hints;
 mod host;
+pub mod host_order;
 pub mod hosts;
 pub mod import;
 pub mod inventory;
@@ -34,7 +35,6 @@ pub mod join;
 pub mod rails;
 pub mod render;
 pub mod roles;
-pub mod seats;
 mod survey;
 
 pub use analysis::Analysis;

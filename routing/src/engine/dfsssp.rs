@@ -8,7 +8,7 @@ use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 
 /// Shortest paths, balanced, each pair of switches on the first lane on which its two paths close
-/// no circle with those before them (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
+/// no cycle with those before them (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
 /// routing for arbitrary topologies", IPDPS'11).
 ///
 /// - *Guarantee*: shortest paths without a credit loop on any graph for which the lanes suffice;

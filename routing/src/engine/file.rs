@@ -91,7 +91,7 @@ fn reaches(
                 return false;
             };
             way.push(at);
-            // Longer than there are switches: round in a circle.
+            // Longer than there are switches: round in a cycle.
             if way.len() > part.switches.len() {
                 return false;
             }

@@ -22,7 +22,7 @@ impl Engine for MinHop {
 
     fn guarantee(&self) -> &'static str {
         "shortest paths between all connected ports; free of loops, but not of credit loops where \
-         the cabling has circles"
+         the cabling has cycles"
     }
 
     fn route(

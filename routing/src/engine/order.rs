@@ -3,7 +3,7 @@
 use crate::topology::{SwitchIdx, Topology};
 
 /// A total order of the switches: of two neighbours one is above, so that every link has a
-/// direction *up*, and no path that never goes up after it went down can close a circle.
+/// direction *up*, and no path that never goes up after it went down can close a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     highest_first: Vec<SwitchIdx>,

@@ -1,4 +1,4 @@
-//! Which channel may wait for which, kept free of circles while waits are added.
+//! Which channel may wait for which, kept free of cycles while waits are added.
 //!
 //! A channel is a port group: all links from one switch to one neighbour. What is acyclic over
 //! groups is acyclic over links. A turn is a pair of channels, one into a switch and one out of it
@@ -14,7 +14,7 @@ use crate::topology::{SwitchIdx, Topology};
 enum Turn {
     Unused,
     Used,
-    /// Using it would close a circle. Turns in use only grow in number within one table of a
+    /// Using it would close a cycle. Turns in use only grow in number within one table of a
     /// destination, but those of a table that is given up are taken back: see [`Turns::take_back`].
     Blocked,
 }
@@ -102,13 +102,13 @@ impl<'a> Turns<'a> {
         self.first[input as usize] + (output as usize - own.start)
     }
 
-    /// Whether a turn is known to close a circle.
+    /// Whether a turn is known to close a cycle.
     pub(super) fn is_blocked(&self, input: u32, output: u32) -> bool {
         self.turns[self.turn(input, output)] == Turn::Blocked
     }
 
     /// Uses a turn. `Some` says whether it was not used before, `None` that it would close a
-    /// circle.
+    /// cycle.
     pub(super) fn take(&mut self, input: u32, output: u32) -> Option<bool> {
         let turn = self.turn(input, output);
         match self.turns[turn] {

@@ -1,15 +1,15 @@
 //! `updn`: up*/down* routing over any graph, without credit loops.
 //!
 //! All switches stand in one order ([`order`](super::order)), so that each link has a direction up.
-//! A packet goes up, then down, and never up again: no circle of links can wait for each other.
+//! A packet goes up, then down, and never up again: no cycle of links can wait for each other.
 //! A switch that has a way down to a destination takes it, whatever the way up costs, because the
 //! packet may have come from above. What is left to choose is the order; this folder does that.
 
 mod candidates;
-mod crown;
+mod connect_roots;
 mod dnup;
-mod judge;
 mod kept;
+mod score;
 
 pub use dnup::DnUp;
 

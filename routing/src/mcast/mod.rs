@@ -4,7 +4,7 @@
 //! (IBA 18.2.4.3.4), so that only masks that form a tree deliver each packet once. A tree here
 //! hangs from one switch and goes down from there by the same [`Orientation`] that the unicast
 //! routes follow: packets climb towards the top and come down from it, never up again, and the
-//! links of all trees and of all unicast routes together can never wait for each other in a circle.
+//! links of all trees and of all unicast routes together can never wait for each other in a cycle.
 //! Where that cannot be had (routes without an orientation, members without a common top), other
 //! trees are tried and only taken where the dependencies prove acyclic together.
 //!

@@ -43,7 +43,7 @@ struct Site {
 /// Finds a tree for each group.
 ///
 /// Trees go up and down by the ground's orientation wherever members have a common top. Where they
-/// do not, and where the unicast routes go by no orientation, trees are only kept if no circle of
+/// do not, and where the unicast routes go by no orientation, trees are only kept if no cycle of
 /// links can wait for each other, unicast routes included, unless those close one by themselves.
 /// Members that no such tree serves are in none of [`Tree::parts`].
 pub fn plan(job: &Job<'_>) -> Trees {

@@ -1,4 +1,4 @@
-//! Trees where no orientation helps: any tree whose dependencies prove to close no circle.
+//! Trees where no orientation helps: any tree whose dependencies prove to close no cycle.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Homeless {
 }
 
 /// Gives trees to those who have none, all of an island the same, if one can be had that closes no
-/// circle with the unicast routes and the other trees.
+/// cycle with the unicast routes and the other trees.
 ///
 /// Where the routes go by no orientation, the trees of `trees` are proved first; those too lose
 /// their places if they fail.

@@ -74,7 +74,7 @@ impl<'a> Phase<'a> {
         let Carrier { fabric, rows, .. } = self.carrier;
         let mut flows = self.flows.len();
         while flows > 0 {
-            let mut on_the_way = 0;
+            let mut in_transit = 0;
             for index in 0..flows {
                 let flow = self.flows[index];
                 let at = usize::from(flow.at);
@@ -83,10 +83,10 @@ impl<'a> Phase<'a> {
                 self.fullest = self.fullest.max(self.load[channel]);
                 // Fewer switches than LIDs.
                 let next = fabric.next(channel) as u16;
-                self.flows[on_the_way] = Flow { at: next, ..flow };
-                on_the_way += usize::from(next != flow.root);
+                self.flows[in_transit] = Flow { at: next, ..flow };
+                in_transit += usize::from(next != flow.root);
             }
-            flows = on_the_way;
+            flows = in_transit;
         }
         self.flows.clear();
     }

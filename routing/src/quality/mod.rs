@@ -38,7 +38,7 @@ use uses::Uses;
 /// common.
 pub const WORST_LINKS: usize = 10;
 
-/// What a judgement is told beside topology and tables.
+/// What a measurement is told beside topology and tables.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Where random permutations, bisections and samples start.
@@ -167,10 +167,10 @@ pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
     name_links(&fabric, &uses)
 }
 
-/// Judges tables.
+/// Measures tables.
 ///
 /// `tables` may hold anything, also tables for more or fewer switches: what they lack has no path.
-pub fn judge(topology: &Topology, tables: &Tables, settings: &Settings) -> Quality {
+pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Quality {
     let fabric = Fabric::new(topology);
     let rows = forest::rows(&fabric, tables);
     let hosts = Hosts::of(topology);
@@ -196,12 +196,12 @@ pub fn judge(topology: &Topology, tables: &Tables, settings: &Settings) -> Quali
         worst: worst(links),
         ..Quality::default()
     };
-    judge_permutations(&mut quality, &carrier, settings.seed);
-    judge_collectives(&mut quality, &carrier, settings);
+    measure_permutations(&mut quality, &carrier, settings.seed);
+    measure_collectives(&mut quality, &carrier, settings);
     quality
 }
 
-fn judge_permutations(quality: &mut Quality, carrier: &Carrier<'_>, seed: u64) {
+fn measure_permutations(quality: &mut Quality, carrier: &Carrier<'_>, seed: u64) {
     let count = quality.hosts;
     let distances = patterns::distances(count, &mut Rng::new(seed));
     let all = count.saturating_sub(1);
@@ -216,7 +216,7 @@ fn judge_permutations(quality: &mut Quality, carrier: &Carrier<'_>, seed: u64) {
     });
 }
 
-fn judge_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &Settings) {
+fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &Settings) {
     let rails = rails(carrier.hosts, settings);
     let everybody = vec![(0..quality.hosts).collect()];
     let groups: &[Vec<usize>] = rails.as_deref().unwrap_or(&everybody);

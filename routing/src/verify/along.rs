@@ -3,7 +3,7 @@
 //! Packets go up and then down by the one and by the other, and what could go wrong is told by
 //! pairs of entries: `x`, which sends down to `s`, and `s`, which sends up, the one old and the
 //! other new. A mixture without such a pair has no path that goes up after it went down, and so
-//! neither a loop nor a circle of links that wait for each other. Looking at the entries that
+//! neither a loop nor a cycle of links that wait for each other. Looking at the entries that
 //! change and at those that lead to them is enough to find every pair.
 //!
 //! # No entry has to discard in between
@@ -12,14 +12,14 @@
 //! above that still send down to its switch, and these may wait for others above them. An entry
 //! that begins to send down waits for the one below that still sends up; that one, as it sent up,
 //! had nobody above who sent down to it, and can only wait in the same way for one further below.
-//! So who waits for whom goes up the order, then down, and never in a circle: there is always a
+//! So who waits for whom goes up the order, then down, and never in a cycle: there is always a
 //! number of stages in which every entry is written once, from its old to its new content.
 //!
 //! # Packets that arrive go on arriving
 //!
 //! An entry whose packets arrive also waits until those that its new content leads to do so: for
 //! entries that lead nowhere yet, and for links that are not Active ([`IdleLinks`]). These waits
-//! follow the new paths. Together with the others they could close a circle only where packets of
+//! follow the new paths. Together with the others they could close a cycle only where packets of
 //! the old tables did not arrive; the LID then does without them.
 //!
 //! LIDs have nothing to do with each other, so that they are looked at block by block: what all
@@ -346,7 +346,7 @@ enum Conflict {
     /// A switch that no packet passes cannot hold all of its entries in the first stage.
     Dark,
     /// Entries wait for each other.
-    Circle,
+    Cycle,
 }
 
 /// From what is in force to what is planned.
@@ -417,7 +417,7 @@ impl Way<'_> {
     ) -> Option<Stages> {
         match waiting {
             Ok(waiting) => Some(self.tables(waiting, true)),
-            Err(Conflict::Order | Conflict::Circle) => None,
+            Err(Conflict::Order | Conflict::Cycle) => None,
             Err(Conflict::Dark) => {
                 let idle = IdleLinks::default();
                 let way = Way {
@@ -496,7 +496,7 @@ impl Way<'_> {
         for group in self.groups(block, switches) {
             column.begin(group.lid, &group.senders)?;
             let found = match column.stages(&group.changed, true) {
-                Err(Conflict::Circle | Conflict::Dark) => column.stages(&group.changed, false)?,
+                Err(Conflict::Cycle | Conflict::Dark) => column.stages(&group.changed, false)?,
                 found => found?,
             };
             waiting.late.extend(found);
@@ -652,7 +652,7 @@ impl<'a> Column<'a> {
     fn stage(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
         match self.marks.get(switch) {
             Some(Mark::Stage(stage)) => return Ok(stage),
-            Some(Mark::Open) => return Err(Conflict::Circle),
+            Some(Mark::Open) => return Err(Conflict::Cycle),
             None if !self.way.changes(switch, self.lid) => return Ok(0),
             None => self.marks.set(switch, Mark::Open),
         }
@@ -762,5 +762,5 @@ impl<'a> Column<'a> {
 
 /// The stage after `stage`. A path with more switches than a packet may pass is no path.
 fn later(stage: u8) -> Result<u8, Conflict> {
-    stage.checked_add(1).ok_or(Conflict::Circle)
+    stage.checked_add(1).ok_or(Conflict::Cycle)
 }

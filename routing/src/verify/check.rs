@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-use super::circles::Waits;
+use super::cycles::Waits;
 use super::dependencies::{Dependencies, Turns, lid_blocks};
 use super::fabric::{Blocks, Fabric, Sources};
 use super::lanes::verify_lanes;
@@ -54,20 +54,20 @@ pub fn verify_whole<'a>(topology: &'a Topology, tables: &Tables) -> Verified<'a>
         turns.push(part.turns);
     }
     let dependencies = Dependencies::from_parts(fabric, turns);
-    let circle = dependencies.circle();
+    let cycle = dependencies.cycle();
     let mut report = Report {
         loop_free,
-        credit_loop_free: circle.is_empty(),
+        credit_loop_free: cycle.is_empty(),
         ..tally.report(topology)
     };
     report.witnesses = drops.into_iter().take(MAX_WITNESSES).collect();
     report
         .witnesses
         .extend(loops.into_iter().take(MAX_WITNESSES));
-    if !circle.is_empty() {
+    if !cycle.is_empty() {
         let name = |channel| dependencies.fabric().name(channel);
         report.witnesses.push(Witness::CreditLoop {
-            channels: circle.into_iter().map(name).collect(),
+            channels: cycle.into_iter().map(name).collect(),
         });
     }
     Verified {
@@ -87,12 +87,12 @@ pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lane
     let report = &mut verified.report;
     let on_lanes = verify_lanes(topology, tables, lanes);
     report.credit_loop_free = on_lanes.is_sound();
-    // Circles of links alone are what the lanes are there for.
+    // Cycles of links alone are what the lanes are there for.
     report
         .witnesses
         .retain(|witness| !matches!(witness, Witness::CreditLoop { .. }));
-    if !on_lanes.circle.is_empty() {
-        let channels = on_lanes.circle;
+    if !on_lanes.cycle.is_empty() {
+        let channels = on_lanes.cycle;
         report
             .witnesses
             .push(Witness::CreditLoopOnLanes { channels });

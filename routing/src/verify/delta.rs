@@ -6,7 +6,7 @@
 //! the sums, and what they give now is put in. The result is that of the whole proof, number for
 //! number. Nothing is taken on trust of whoever made the tables: what differs is found here.
 //!
-//! That no circle of links can wait for each other is told by an order of the switches, as
+//! That no cycle of links can wait for each other is told by an order of the switches, as
 //! [`Dependencies::follows`](super::Dependencies::follows) has it: where the tables followed it,
 //! only what changed can go up after it went down.
 
@@ -30,7 +30,7 @@ use crate::topology::{SwitchIdx, Topology};
 
 /// Tables that were proved.
 #[derive(Clone, Copy)]
-pub struct Standing<'a> {
+pub struct ProvedTables<'a> {
     /// The fabric that they were proved on.
     pub topology: &'a Topology,
     /// The tables.
@@ -63,7 +63,7 @@ pub struct Changed {
 
 /// Why what changed does not tell whether tables are sound. They may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Untold {
+pub enum Inconclusive {
     /// Switches that were there before and are still stand in another order.
     #[error("the switches stand in another order")]
     Order,
@@ -101,17 +101,17 @@ const MAX_POINTS: usize = 1 << 20;
 /// It could not be shown like this that the candidate is free of loops and follows its order, the
 /// same as before. Whether every pair is reached, the sums tell.
 pub fn verify_changes(
-    standing: &Standing<'_>,
+    standing: &ProvedTables<'_>,
     candidate: &Candidate<'_>,
-) -> Result<Changed, Untold> {
+) -> Result<Changed, Inconclusive> {
     let before = Side::new(standing.topology, standing.tables, standing.orientation);
     let after = Side::new(candidate.topology, candidate.tables, candidate.orientation);
     let matched = Matched::new(&before, &after);
     if !matched.keeps_order(&before, &after) {
-        return Err(Untold::Order);
+        return Err(Inconclusive::Order);
     }
     if !matched.keeps_parts(&before, &after) {
-        return Err(Untold::Parts);
+        return Err(Inconclusive::Parts);
     }
     let work = Work {
         points: points(&before, &after, &matched)?,
@@ -129,7 +129,11 @@ type Point = (Lid, SwitchIdx);
 
 /// Every entry that is different, or whose port leads to another switch, for LIDs whose port is
 /// where it was.
-fn points(before: &Side<'_>, after: &Side<'_>, matched: &Matched) -> Result<Vec<Point>, Untold> {
+fn points(
+    before: &Side<'_>,
+    after: &Side<'_>,
+    matched: &Matched,
+) -> Result<Vec<Point>, Inconclusive> {
     let count = AtomicUsize::new(0);
     let of_switch = |switch: SwitchIdx| {
         if count.load(Ordering::Relaxed) > MAX_POINTS {
@@ -141,7 +145,7 @@ fn points(before: &Side<'_>, after: &Side<'_>, matched: &Matched) -> Result<Vec<
     };
     let found: Vec<Vec<Point>> = after.topology.par_indices().map(of_switch).collect();
     if count.into_inner() > MAX_POINTS {
-        return Err(Untold::TooMuch);
+        return Err(Inconclusive::TooMuch);
     }
     let mut points: Vec<Point> = found.into_iter().flatten().collect();
     points.par_sort_unstable();
@@ -158,20 +162,20 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Whether a packet that meets what is different goes up after it went down.
-    fn check_turns(&self) -> Result<(), Untold> {
+    fn check_turns(&self) -> Result<(), Inconclusive> {
         let turned = self
             .points
             .par_iter()
             .find_first(|&&(lid, switch)| self.turns_at(lid, switch));
         if let Some(&(lid, _)) = turned {
-            return Err(Untold::Turn { lid });
+            return Err(Inconclusive::Turn { lid });
         }
         let turned = self.matched.anew.par_iter().find_first(|&&lid| {
             let mut switches = self.after.topology.indices();
             self.after.is_in_use(lid) && switches.any(|switch| self.after.turns_below(switch, lid))
         });
         match turned {
-            Some(&lid) => Err(Untold::Turn { lid }),
+            Some(&lid) => Err(Inconclusive::Turn { lid }),
             None => Ok(()),
         }
     }
@@ -201,7 +205,7 @@ impl Work<'_> {
     }
 
     /// Looks at every pair whose way may be another, each thread at its share of the LIDs.
-    fn look(&self) -> Result<Vec<Found<'_>>, Untold> {
+    fn look(&self) -> Result<Vec<Found<'_>>, Inconclusive> {
         let lids: Vec<&[Point]> = self
             .points
             .chunk_by(|one, other| one.0 == other.0)
@@ -215,7 +219,7 @@ impl Work<'_> {
             }
             Ok(found)
         });
-        let mut parts: Vec<Found<'_>> = changed.collect::<Result<_, Untold>>()?;
+        let mut parts: Vec<Found<'_>> = changed.collect::<Result<_, Inconclusive>>()?;
         let whole = self.matched.whole_lids(&self.before, &self.after);
         let restarted = self.matched.restarted(&self.before, &self.after);
         let has_points = |lid: Lid| {
@@ -236,12 +240,12 @@ impl Work<'_> {
                 }
                 Ok(found)
             });
-            parts.extend(moved.collect::<Result<Vec<_>, Untold>>()?);
+            parts.extend(moved.collect::<Result<Vec<_>, Inconclusive>>()?);
         }
         Ok(parts)
     }
 
-    fn sum_up(&self, standing: &Tally, parts: &[Found<'_>]) -> Result<Changed, Untold> {
+    fn sum_up(&self, standing: &Tally, parts: &[Found<'_>]) -> Result<Changed, Inconclusive> {
         let mut tally = Tally {
             load: self
                 .matched
@@ -255,7 +259,9 @@ impl Work<'_> {
             ways += part.ways;
         }
         for part in parts {
-            tally.take_pairs(&part.then.tally).ok_or(Untold::Tally)?;
+            tally
+                .take_pairs(&part.then.tally)
+                .ok_or(Inconclusive::Tally)?;
         }
         Ok(Changed { tally, ways })
     }

@@ -2,11 +2,11 @@
 //!
 //! A channel is one direction of a link between switches, named by the switch and port that send.
 //! A packet that came in by one channel and leaves by another makes the first wait for the second
-//! to have room (Dally and Seitz). Tables whose graph has no circle cannot deadlock.
+//! to have room (Dally and Seitz). Tables whose graph has no cycle cannot deadlock.
 
 use rayon::prelude::*;
 
-use super::circles::Waits;
+use super::cycles::Waits;
 use super::fabric::{Blocks, Fabric};
 use crate::mcast::PortMask;
 use crate::tables::{BLOCK_LIDS, Tables};
@@ -143,7 +143,7 @@ impl<'a> Dependencies<'a> {
     }
 
     /// Whether no packet goes up after it went down, by an order of the switches: a proof that no
-    /// circle of links can wait for each other that is cheap to extend.
+    /// cycle of links can wait for each other that is cheap to extend.
     ///
     /// `is_above` says of two switches whether the first lies above the second.
     pub fn follows(&self, is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool) -> bool {
@@ -163,9 +163,9 @@ impl<'a> Dependencies<'a> {
         })
     }
 
-    /// Whether no circle of links can wait for each other.
+    /// Whether no cycle of links can wait for each other.
     pub fn is_acyclic(&self) -> bool {
-        self.in_circles().is_clear()
+        self.in_cycles().is_clear()
     }
 
     pub(super) fn fabric(&self) -> &Fabric<'a> {

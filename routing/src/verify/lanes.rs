@@ -6,7 +6,7 @@
 
 use rsm_ids::{Guid, PortNum};
 
-use super::circles::Waits;
+use super::cycles::Waits;
 use super::fabric::Fabric;
 use crate::lanes::{DROP, Lanes, SERVICE_LEVELS, ServiceLevels};
 use crate::tables::Tables;
@@ -27,16 +27,16 @@ pub struct LaneChannel {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneReport {
     /// (Link, lane) that can each wait for the next, and the last for the first; empty when there
-    /// is no such circle.
-    pub circle: Vec<LaneChannel>,
+    /// is no such cycle.
+    pub cycle: Vec<LaneChannel>,
     /// Where a switch maps a packet to a lane that the routing does not claim to use, or drops it.
     pub astray: Option<LaneChannel>,
 }
 
 impl LaneReport {
-    /// Whether no circle can wait for itself, and no packet leaves the lanes.
+    /// Whether no cycle can wait for itself, and no packet leaves the lanes.
     pub fn is_sound(&self) -> bool {
-        self.circle.is_empty() && self.astray.is_none()
+        self.cycle.is_empty() && self.astray.is_none()
     }
 }
 
@@ -65,8 +65,8 @@ pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> Lane
         }
     }
     LaneReport {
-        circle: graph
-            .circle()
+        cycle: graph
+            .cycle()
             .into_iter()
             .map(|node| graph.name(node))
             .collect(),
@@ -107,7 +107,7 @@ pub fn mixture_is_sound(topology: &Topology, old: &Tables, new: &Tables, lanes: 
             last = ways;
         }
     }
-    graph.astray.is_none() && graph.in_circles().is_clear()
+    graph.astray.is_none() && graph.in_cycles().is_clear()
 }
 
 /// Service levels or lanes, one bit for each.

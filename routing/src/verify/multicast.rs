@@ -15,7 +15,7 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 pub struct MulticastReport {
     /// Multicast LIDs looked at.
     pub groups: usize,
-    /// No packet can go round in a circle, or come to a port twice: the links of each multicast LID
+    /// No packet can go round in a cycle, or come to a port twice: the links of each multicast LID
     /// form trees.
     pub loop_free: bool,
     /// Members of a part that do not get what another one of the part sends, each counted once.
@@ -24,7 +24,7 @@ pub struct MulticastReport {
     pub strays: u64,
     /// Members that no part of their tree has.
     pub unserved: u64,
-    /// No circle of links can each wait for the next, unicast routes included.
+    /// No cycle of links can each wait for the next, unicast routes included.
     pub credit_loop_free: bool,
     /// A few of the faults.
     pub witnesses: Vec<MulticastWitness>,
@@ -33,7 +33,7 @@ pub struct MulticastReport {
 /// One fault in multicast masks, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MulticastWitness {
-    /// A link closes a circle.
+    /// A link closes a cycle.
     Loop {
         /// Of this multicast LID.
         mlid: Lid,

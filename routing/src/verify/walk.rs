@@ -1,7 +1,7 @@
 //! Where the packets to one LID go, from all switches at once.
 //!
 //! The next switches for a LID form a forest with the destination's switch for its root, unless
-//! they form circles. Taken so that every switch comes before its next, one pass carries the number
+//! they form cycles. Taken so that every switch comes before its next, one pass carries the number
 //! of sources along. LIDs of the same switch mostly have the same distances to it: then the order
 //! for one serves for the others, which may come much later, and that each switch's next is one hop
 //! nearer proves that all of them arrive.
@@ -227,8 +227,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// Orders the switches so that each comes before its next; those in circles, and those that
-    /// only circles lead to, are left out.
+    /// Orders the switches so that each comes before its next; those in cycles, and those that
+    /// only cycles lead to, are left out.
     fn sort(&mut self) {
         self.waiting.fill(0);
         for &next in &self.next {
@@ -264,13 +264,13 @@ impl<'a, 'f> Walker<'a, 'f> {
         (self.load, self.hops)
     }
 
-    /// The circle that the last walk left out, the lowest GUID first.
+    /// The cycle that the last walk left out, the lowest GUID first.
     pub(super) fn find_loop(&self, lid: Lid, bytes: &[u8]) -> Option<Witness> {
         let mut sorted = vec![false; self.fabric.switches];
         for &switch in &self.order {
             sorted[usize::from(switch)] = true;
         }
-        // From a switch that is left out the way never ends: it comes to a circle, and stays in it.
+        // From a switch that is left out the way never ends: it comes to a cycle, and stays in it.
         let mut switch = sorted.iter().position(|sorted| !sorted)?;
         let mut seen = vec![false; self.fabric.switches];
         while !std::mem::replace(&mut seen[switch], true) {

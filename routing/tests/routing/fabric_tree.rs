@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{Category, EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::generate::generate;
-use rsm_routing::quality::{Settings, judge};
+use rsm_routing::quality::{Settings, measure};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
 use rsm_routing::verify::verify;
@@ -154,7 +154,7 @@ fn where_the_closed_form_is_uneven_the_fullest_links_are_relieved() {
     let topology = fabric.build();
     let routing = routed(&topology, None);
     assert_sound(&topology, &routing.tables);
-    let quality = judge(&topology, &routing.tables, &Settings::default());
+    let quality = measure(&topology, &routing.tables, &Settings::default());
     assert!(
         routing.reason.contains("taken off the fullest links"),
         "{}",

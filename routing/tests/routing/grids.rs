@@ -209,7 +209,7 @@ fn a_new_lid_comes_in_any_order_on_the_lanes_of_a_torus() {
         &routing.tables,
         &routing.lanes
     ));
-    // On one lane it would close a circle.
+    // On one lane it would close a cycle.
     let one = Lanes::layers(&topology, ServiceLevels::Any, 1);
     assert!(!mixture_is_sound(&topology, &before, &routing.tables, &one));
 }

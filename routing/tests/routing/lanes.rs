@@ -93,9 +93,9 @@ fn a_lane_by_the_ports_of_a_switch_counts() {
     let row = |input, _| lane(input);
     let mapping = Mapping::new(&topology, 2, kind, row);
     let lanes = Lanes::new(ServiceLevels::Any, mapping, 2);
-    // One hop after the dateline the lane is forgotten, and the circle closed again.
+    // One hop after the dateline the lane is forgotten, and the cycle closed again.
     let report = verify_lanes(&topology, &tables, &lanes);
-    assert!(!report.circle.is_empty());
+    assert!(!report.cycle.is_empty());
     assert!(!lanes.needs_levels());
 }
 
@@ -137,7 +137,7 @@ proptest! {
             })),
         ] {
             let lanes = Lanes::new(levels, mapping.clone(), 1);
-            prop_assert_eq!(verify_lanes(&topology, &tables, &lanes).circle.is_empty(), alone);
+            prop_assert_eq!(verify_lanes(&topology, &tables, &lanes).cycle.is_empty(), alone);
             prop_assert_eq!(mixture_is_sound(&topology, &updn, &tables, &lanes), together);
         }
     }

@@ -377,7 +377,7 @@ fn a_ring_by_minhop_gets_a_tree_where_it_has_no_order() {
     assert!(!report.credit_loop_free);
 }
 
-/// Shortest ways that close no circle, and go down and up again by the order that is guessed for
+/// Shortest ways that close no cycle, and go down and up again by the order that is guessed for
 /// them.
 #[test]
 fn a_tree_is_searched_for_where_routes_have_another_order() {

@@ -289,7 +289,7 @@ fn assert_safe_opening(
             if number == 0 && at == 0 {
                 began_sound = is_sound;
             }
-            // A circle that was there lasts until it is cut.
+            // A cycle that was there lasts until it is cut.
             let is_excused = !began_sound && number < cuts;
             let told = (&report.witnesses, number, at);
             assert!(is_sound || is_excused, "{told:?}");

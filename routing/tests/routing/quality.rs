@@ -1,4 +1,4 @@
-//! Judgements: hand-computed ones of small fabrics, an oracle that follows one packet at a time,
+//! Figures: hand-computed ones of small fabrics, an oracle that follows one packet at a time,
 //! and what published figures promise of fat trees.
 
 use crate::common;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::quality::{
-    LinkUse, Quality, SHIFTS, Settings, judge, link_uses, topological_order,
+    LinkUse, Quality, SHIFTS, Settings, link_uses, measure, topological_order,
 };
 use rsm_routing::tables::{NO_PATH, Tables};
 use rsm_routing::topology::{Destination, PortUse, Topology};
@@ -23,8 +23,8 @@ fn routed(kind: EngineKind, topology: &Topology) -> Tables {
         .tables
 }
 
-fn judged(topology: &Topology, tables: &Tables) -> Quality {
-    judge(topology, tables, &Settings::default())
+fn measured(topology: &Topology, tables: &Tables) -> Quality {
+    measure(topology, tables, &Settings::default())
 }
 
 /// The way of a packet, as (switch, port) of each link, or `None` where it does not arrive.
@@ -78,7 +78,7 @@ fn two_by_two(spine: [usize; 4]) -> (Topology, Tables) {
 #[test]
 fn two_leaves_spread_over_two_spines_have_no_contention() {
     let (topology, tables) = two_by_two([0, 1, 0, 1]);
-    let quality = judged(&topology, &tables);
+    let quality = measured(&topology, &tables);
     assert_eq!(
         (quality.hosts, quality.links, quality.lost_pairs),
         (4, 8, 0)
@@ -104,7 +104,7 @@ fn two_leaves_spread_over_two_spines_have_no_contention() {
 #[test]
 fn everything_over_one_spine_shows_in_every_figure() {
     let (topology, tables) = two_by_two([0, 0, 0, 0]);
-    let quality = judged(&topology, &tables);
+    let quality = measured(&topology, &tables);
     assert_eq!((quality.paths.max, quality.paths.mean), (4, 2.0));
     assert_eq!(quality.paths.max_over_mean(), 2.0);
     assert_eq!(quality.all_to_all, 2);
@@ -147,7 +147,7 @@ fn rails_run_their_patterns_apart() {
             .then(|| u16::from(destination.port.0) - 1);
     }
     let settings = Settings { seed: 1, rails };
-    let quality = judge(&topology, &tables, &settings);
+    let quality = measure(&topology, &tables, &settings);
     let rail = quality.rail_all_to_all.unwrap();
     assert_eq!((rail.max, rail.mean, rail.phases), (2, 2.0, 1));
     assert_eq!(quality.ring.max, 2, "both rails cross at the same time");
@@ -164,7 +164,7 @@ fn a_slow_link_is_the_worst_though_others_carry_more() {
     fabric.link_of_rate(switches[0], switches[1], 100);
     fabric.link_of_rate(switches[1], switches[2], 50);
     let topology = fabric.build();
-    let quality = judged(&topology, &routed(EngineKind::MinHop, &topology));
+    let quality = measured(&topology, &routed(EngineKind::MinHop, &topology));
     // 2 hosts to 2 over the fast link, 3 hosts to 1 over the slow one.
     assert_eq!(quality.paths.max, 4);
     assert_eq!((quality.worst[0].rate, quality.worst[0].paths), (50, 3));
@@ -173,15 +173,15 @@ fn a_slow_link_is_the_worst_though_others_carry_more() {
 }
 
 #[test]
-fn nothing_is_judged_as_nothing() {
+fn empty_tables_measure_as_nothing() {
     let empty = Fabric::new().build();
-    let quality = judged(&empty, &Tables::default());
+    let quality = measured(&empty, &Tables::default());
     assert_eq!((quality.hosts, quality.links, quality.paths.max), (0, 0, 0));
     assert_eq!(quality.paths.max_over_mean(), 1.0);
     let mut one = Fabric::new();
     let switch = one.switch();
     one.host(switch);
-    let quality = judged(&one.build(), &Tables::default());
+    let quality = measured(&one.build(), &Tables::default());
     assert_eq!((quality.hosts, quality.lost_pairs), (1, 0));
     assert_eq!(quality.shift.phases, 0);
 }
@@ -192,7 +192,7 @@ fn a_loop_and_a_hole_lose_their_pairs_and_nothing_else() {
     // LID 8 is sent back by its spine; LID 5 is discarded by its own leaf.
     tables.lfts[3].set_entry(Lid(8), 1);
     tables.lfts[0].set_entry(Lid(5), NO_PATH);
-    let quality = judged(&topology, &tables);
+    let quality = measured(&topology, &tables);
     assert_eq!(quality.lost_pairs, 2 + 3);
     let uses = link_uses(&topology, &tables);
     assert_eq!(uses.iter().map(|link| link.paths).sum::<u64>(), 2 * 4);
@@ -241,7 +241,7 @@ fn a_sampled_shift_says_so() {
         fabric.hosts(switch, 220);
     }
     let topology = fabric.build();
-    let quality = judged(&topology, &routed(EngineKind::MinHop, &topology));
+    let quality = measured(&topology, &routed(EngineKind::MinHop, &topology));
     assert_eq!(
         (quality.hosts, quality.shift.phases, quality.shift.of),
         (4180, SHIFTS, 4179)
@@ -255,14 +255,14 @@ fn the_number_of_threads_never_shows() {
     let tables = routed(EngineKind::UpDn, &topology);
     let judge_with = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.unwrap().install(|| judged(&topology, &tables))
+        pool.unwrap().install(|| measured(&topology, &tables))
     };
     let one = judge_with(1);
     assert_eq!(one, judge_with(2));
     assert_eq!(one, judge_with(5));
 }
 
-/// Checks a judgement against packets that are followed one at a time.
+/// Checks a figure against packets that are followed one at a time.
 fn assert_as_followed(topology: &Topology, tables: &Tables) {
     let hosts: Vec<_> = topological_order(topology).collect();
     let mut on_link = BTreeMap::<_, (u64, BTreeSet<Guid>, BTreeSet<Guid>)>::new();
@@ -310,7 +310,7 @@ fn assert_as_followed(topology: &Topology, tables: &Tables) {
     }
     assert!(on_link.is_empty(), "paths on what is no link: {on_link:?}");
 
-    let quality = judged(topology, tables);
+    let quality = measured(topology, tables);
     assert_eq!(quality.lost_pairs, lost);
     let count = hosts.len();
     let mut most = Vec::new();
@@ -337,20 +337,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_judgement_is_what_packets_do(plan in random::any_graph()) {
+    fn figures_equal_those_of_followed_packets(plan in random::any_graph()) {
         let topology = plan.build();
         assert_as_followed(&topology, &routed(EngineKind::MinHop, &topology));
     }
 
     #[test]
-    fn any_bytes_are_judged(plan in random::any_graph(), bytes in proptest::collection::vec(any::<u8>(), 64), small in any::<bool>()) {
+    fn any_bytes_are_measured(plan in random::any_graph(), bytes in proptest::collection::vec(any::<u8>(), 64), small in any::<bool>()) {
         let topology = plan.build();
         let mut tables = routed(EngineKind::UpDn, &topology);
         let lids = usize::from(topology.top_lid().0) + 1;
         for (place, &byte) in bytes.iter().enumerate() {
             let switch = place * 7 % topology.switch_count();
             let lid = Lid((place * 13 % lids) as u16);
-            // Small numbers are ports that exist: wrong turns and circles.
+            // Small numbers are ports that exist: wrong turns and cycles.
             tables.lfts[switch].set_entry(lid, if small { byte % 8 } else { byte });
         }
         assert_as_followed(&topology, &tables);
@@ -360,7 +360,7 @@ proptest! {
     fn without_lmc_paths_are_the_load_that_verification_finds(plan in random::any_graph()) {
         let topology = random::Plan { lmc: 0, ..plan }.build();
         let tables = routed(EngineKind::UpDn, &topology);
-        let (quality, report) = (judged(&topology, &tables), verify(&topology, &tables));
+        let (quality, report) = (measured(&topology, &tables), verify(&topology, &tables));
         prop_assert_eq!(quality.paths.max, report.load.max);
         prop_assert_eq!(quality.paths.mean, report.load.mean);
     }

@@ -290,7 +290,7 @@ fn mutated(topology: &Topology, tables: &Tables, changes: &[(u16, u16, u8)]) -> 
 
 proptest! {
     #[test]
-    fn any_bytes_are_judged_as_by_hand(
+    fn any_bytes_are_proved_as_by_hand(
         plan in random::any_fabric(),
         changes in proptest::collection::vec(any::<(u16, u16, u8)>(), 0..12),
         more in proptest::collection::vec(any::<(u16, u16, u8)>(), 0..3),

@@ -12,7 +12,7 @@ use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{
-    Candidate, Changed, Standing, Untold, Verified, verify_changes, verify_whole,
+    Candidate, Changed, Inconclusive, ProvedTables, Verified, verify_changes, verify_whole,
 };
 
 fn routed(kind: EngineKind, topology: &Topology, earlier: Option<&Ranking>) -> Routing {
@@ -34,22 +34,22 @@ fn follows(whole: &Verified<'_>, orientation: &Orientation) -> bool {
 }
 
 /// Proves `tables` both ways, and compares. `None` where those before do not follow their order.
-fn judge(
+fn prove(
     (before, old): (&Topology, &Routing),
     (after, tables): (&Topology, &Tables),
     order: &Orientation,
-) -> Option<Result<Changed, Untold>> {
-    let standing = verify_whole(before, &old.tables);
+) -> Option<Result<Changed, Inconclusive>> {
+    let proved_before = verify_whole(before, &old.tables);
     let old_order = orientation(before, old);
-    if !(standing.report.loop_free && follows(&standing, &old_order)) {
+    if !(proved_before.report.loop_free && follows(&proved_before, &old_order)) {
         return None;
     }
     let told = verify_changes(
-        &Standing {
+        &ProvedTables {
             topology: before,
             tables: &old.tables,
             orientation: &old_order,
-            tally: &standing.tally,
+            tally: &proved_before.tally,
         },
         &Candidate {
             topology: after,
@@ -70,9 +70,9 @@ fn judge(
             }
             assert_eq!(report.unreachable_pairs, whole.report.unreachable_pairs);
         }
-        Err(Untold::Turn { .. }) => assert!(!follows(&whole, order)),
-        Err(Untold::Loop { .. }) => assert!(!whole.report.loop_free),
-        Err(Untold::Order) => {
+        Err(Inconclusive::Turn { .. }) => assert!(!follows(&whole, order)),
+        Err(Inconclusive::Loop { .. }) => assert!(!whole.report.loop_free),
+        Err(Inconclusive::Order) => {
             let guids = |topology: &Topology, order: &Orientation, other: &Topology| {
                 let highest_first = order.highest_first().iter();
                 let guids = highest_first.map(|&switch| topology.switch(switch).guid);
@@ -85,10 +85,10 @@ fn judge(
                 guids(after, order, before)
             );
         }
-        Err(Untold::Parts) => {
+        Err(Inconclusive::Parts) => {
             assert!(before.components().len() > 1 || after.components().len() > 1);
         }
-        Err(Untold::TooMuch | Untold::Tally) => panic!("{told:?}"),
+        Err(Inconclusive::TooMuch | Inconclusive::Tally) => panic!("{told:?}"),
     }
     Some(told)
 }
@@ -122,10 +122,10 @@ fn a_link_or_switch_of_a_tree_that_comes_or_goes_is_told_by_what_changed() {
         for broken in cut.chain(dead) {
             let during = routed(EngineKind::FabricTree, &broken, first.ranking.as_ref());
             let order = orientation(&broken, &during);
-            let there = judge((&whole, &first), (&broken, &during.tables), &order);
+            let there = prove((&whole, &first), (&broken, &during.tables), &order);
             let back = routed(EngineKind::FabricTree, &whole, during.ranking.as_ref());
             let order = orientation(&whole, &back);
-            let and_back = judge((&broken, &during), (&whole, &back.tables), &order);
+            let and_back = prove((&broken, &during), (&whole, &back.tables), &order);
             tried += 1;
             for changed in [there, and_back].into_iter().flatten().flatten() {
                 assert_eq!(changed.tally.unreachable_pairs(), 0);
@@ -145,7 +145,7 @@ fn tables_that_nobody_adapted_are_found_out() {
     let order = orientation(&whole, &first);
     for cable in whole.cables().into_iter().step_by(5) {
         let broken = whole.without_cables(&[cable.a]);
-        let told = judge((&whole, &first), (&broken, &first.tables), &order).unwrap();
+        let told = prove((&whole, &first), (&broken, &first.tables), &order).unwrap();
         assert!(told.unwrap().tally.unreachable_pairs() > 0);
     }
     // Two hosts change LIDs, and no entry follows.
@@ -160,7 +160,7 @@ fn tables_that_nobody_adapted_are_found_out() {
             lid => lid,
         },
     );
-    let told = judge((&whole, &first), (&swapped, &first.tables), &order).unwrap();
+    let told = prove((&whole, &first), (&swapped, &first.tables), &order).unwrap();
     assert!(told.unwrap().tally.unreachable_pairs() > 0);
 }
 
@@ -209,6 +209,6 @@ proptest! {
             let byte = if byte == 0 { 255 } else { byte };
             tables.lfts[switch.index(after.switch_count())].set_entry(lid, byte);
         }
-        judge((before, &first), (after, &tables), &orientation(after, &next));
+        prove((before, &first), (after, &tables), &orientation(after, &next));
     }
 }

@@ -120,7 +120,7 @@ impl Core {
         self.effects
             .push_back(Effect::Remember(Box::new(Remembered {
                 claims: self.claims.clone(),
-                seats: self.seats.clone(),
+                positions: self.positions.clone(),
                 gpus: Arc::default(),
                 cabling: self.kept_cabling.clone(),
                 not_kept: self.not_kept.clone(),

@@ -63,7 +63,7 @@ impl Core {
             if is_reached && (open.is_empty() || !was_reset && essential.is_empty()) {
                 self.inventory.doubts.settle(key);
             } else {
-                self.inventory.doubts.judge(key);
+                self.inventory.doubts.contradict(key);
             }
         }
         if learned {

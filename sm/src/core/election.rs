@@ -278,7 +278,7 @@ impl Core {
 
     /// Tells another manager something, whatever becomes of it.
     fn tell(&mut self, other: &Other, control: SmControl) {
-        if let Some(request) = self.order(other, control, Context::Courtesy) {
+        if let Some(request) = self.order(other, control, Context::Announcement) {
             self.submit(request);
         }
     }

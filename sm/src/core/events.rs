@@ -132,7 +132,7 @@ impl Core {
                 // firmware, is tried once more.
                 self.not_kept = NotKept::default();
                 self.inventory.habits = DeviceHabits::default();
-                self.judged = Mark::default();
+                self.tables_decided = Mark::default();
                 self.work.sweep_everything(false, "configuration reloaded");
             }
             Command::Accept(accept) => self.accept_missing(accept, now),
@@ -145,7 +145,7 @@ impl Core {
 
     pub(super) fn on_completion(&mut self, completion: Completion<Context>) {
         match (completion.context, &mut self.stage) {
-            (Context::Courtesy, _) => return,
+            (Context::Announcement, _) => return,
             (Context::Inquiry(question), _) => {
                 return self.on_inquiry(question, &completion.outcome);
             }

@@ -43,8 +43,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::Inventory as GpuInventory;
-use rsm_gdr::seats::Seats;
 use rsm_mad::Time;
 use rsm_mad::client::{Client, ClientConfig};
 use rsm_mad::transport::{Datagram, Inbound};
@@ -61,7 +61,7 @@ use self::requests::Context;
 use self::role::{Identity, Role};
 use self::snapshot::Snapshot;
 use self::stage::Stage;
-use self::traps::TrapDesk;
+use self::traps::TrapHandler;
 use self::trial::Trial;
 use self::work::Work;
 use crate::config::Takeover;
@@ -149,7 +149,7 @@ pub struct Remembered {
     /// LIDs given out.
     pub claims: Arc<Claims>,
     /// Where compute ports sit in the order that routes are spread by.
-    pub seats: Arc<Seats>,
+    pub positions: Arc<HostPositions>,
     /// What hosts with GPUs told of themselves; whoever takes it in keeps it.
     pub gpus: Arc<GpuInventory>,
     /// What devices do not keep.
@@ -173,7 +173,7 @@ pub struct Core {
     fabric: Arc<Fabric>,
     plan: Option<Arc<Plan>>,
     claims: Arc<Claims>,
-    seats: Arc<Seats>,
+    positions: Arc<HostPositions>,
     gpus: Arc<GpuInventory>,
     not_kept: NotKept,
     /// Who takes part in multicast, once that is known.
@@ -188,7 +188,7 @@ pub struct Core {
     stage: Stage,
     work: Work,
     meter: Meter,
-    traps: TrapDesk,
+    traps: TrapHandler,
     damping: Damping,
     /// Links that routes are kept off; each by one of its ends, or both.
     damped: Arc<BTreeSet<PortKey>>,
@@ -202,7 +202,7 @@ pub struct Core {
     unfinished: bool,
     /// The last push was cut short for what was urgent. The next one is not, so that tables get
     /// written however fast links come and go.
-    hurried: bool,
+    last_push_interrupted: bool,
     /// Attempts without an answer in time, when the sweep was last told of them.
     timeouts_seen: u64,
     /// Suspects of the sweep under way were published; what became of them is when it ends.
@@ -223,8 +223,8 @@ pub struct Core {
     lost_at: Option<Time>,
     /// The state in which the core compared all ports with the plan last.
     looked: Option<Looked>,
-    /// Up to when [`Core::judge_tables`] has decided which tables count.
-    judged: Mark,
+    /// Up to when [`Core::decide_tables`] has decided which tables count.
+    tables_decided: Mark,
     hardware: Hardware,
     /// What switches pass multicast packets on by.
     held_masks: HeldMulticast,
@@ -272,7 +272,7 @@ impl Core {
             fabric: Arc::default(),
             plan: None,
             claims: remembered.claims,
-            seats: remembered.seats,
+            positions: remembered.positions,
             gpus: remembered.gpus,
             not_kept: remembered.not_kept,
             groups: None,
@@ -288,7 +288,7 @@ impl Core {
             stage: Stage::Idle,
             work,
             meter: Meter::default(),
-            traps: TrapDesk::default(),
+            traps: TrapHandler::default(),
             damping: Damping::new(config.damping),
             damped: Arc::default(),
             first_sweep: FirstSweep::default(),
@@ -296,7 +296,7 @@ impl Core {
             inert: BTreeSet::new(),
             uncovered: None,
             unfinished: false,
-            hurried: false,
+            last_push_interrupted: false,
             timeouts_seen: 0,
             suspicion_shown: false,
             debtors: BTreeSet::new(),
@@ -304,7 +304,7 @@ impl Core {
             refused_plan: None,
             expected: Arc::new(remembered.cabling.recalled()),
             looked: None,
-            judged: Mark::default(),
+            tables_decided: Mark::default(),
             hardware: Hardware::default(),
             held_masks: HeldMulticast::default(),
             looked_multicast: LookedMulticast::default(),

@@ -85,7 +85,7 @@ impl Core {
         Job {
             generation: self.generation,
             claims: self.claims.clone(),
-            seats: self.seats.clone(),
+            positions: self.positions.clone(),
             gpus: self.gpus.clone(),
             damped: self.damped.clone(),
             groups,
@@ -158,8 +158,8 @@ impl Core {
                 self.first_sweep.planned();
                 self.residue.clone_from(&plan.findings);
                 let mut news = self.note_claims(&plan);
-                if self.seats != plan.order.seats {
-                    self.seats = plan.order.seats.clone();
+                if self.positions != plan.order.positions {
+                    self.positions = plan.order.positions.clone();
                     news = true;
                 }
                 self.plan = Some(plan.clone());

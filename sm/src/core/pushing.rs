@@ -101,7 +101,7 @@ impl Core {
         }
         if changes.is_empty() {
             self.unfinished = false;
-            self.hurried = false;
+            self.last_push_interrupted = false;
             if self.pass != Pass::Multicast {
                 self.forget_failures();
             }
@@ -159,7 +159,7 @@ impl Core {
         let failed = self.word_failures(push.failures());
         self.residue.extend(failed);
         self.unfinished = push.was_stopped() || push.owes_multicast() || push.left_out_nodes();
-        self.hurried &= push.was_stopped();
+        self.last_push_interrupted &= push.was_stopped();
         let pushed = Pushed {
             lft_blocks: progress.blocks as u64,
             mft_blocks: progress.multicast_blocks as u64,

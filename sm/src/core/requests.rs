@@ -35,7 +35,7 @@ pub(super) enum Context {
     /// Another manager that shows itself and did not answer before.
     Manager(PortKey),
     /// Another manager is told something, and need not answer.
-    Courtesy,
+    Announcement,
 }
 
 impl Core {

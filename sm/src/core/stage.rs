@@ -89,8 +89,8 @@ impl Core {
             }
             Stage::HandingOver(_) => self.end_hand_over(now),
             Stage::Pushing(push) => {
-                if !self.hurried && !push.was_stopped() && self.work.is_urgent() {
-                    self.hurried = true;
+                if !self.last_push_interrupted && !push.was_stopped() && self.work.is_urgent() {
+                    self.last_push_interrupted = true;
                     push.stop();
                     let taken_back = self
                         .client
@@ -215,7 +215,7 @@ impl Core {
             return;
         }
         self.first_sweep.end();
-        self.judge_coverage(&sweep);
+        self.check_coverage(&sweep);
         let fabric = self.model_to_plan();
         let delta = Delta::between(&self.fabric, &fabric);
         count_flaps(&mut self.damping, &delta, &self.fabric, &fabric, now);
@@ -224,7 +224,7 @@ impl Core {
         if !self.settle_role(sweep.scope(), now) {
             return;
         }
-        self.judge_tables();
+        self.decide_tables();
         let was_in_doubt = self.settle_readings();
         let damped = self.kept_out();
         let same_links = damped == *self.damped;
@@ -270,7 +270,7 @@ impl Core {
 
     /// Remembers a full sweep that somebody's silence kept from a part of the subnet, and has it
     /// made up for when somebody answers again.
-    fn judge_coverage(&mut self, sweep: &Sweep) {
+    fn check_coverage(&mut self, sweep: &Sweep) {
         if let Scope::Full { audit } = sweep.scope() {
             let incomplete = sweep.is_incomplete(&self.inventory);
             self.uncovered = incomplete.then_some(audit);

@@ -24,7 +24,7 @@ impl Core {
     }
 
     /// Decides for each switch whether its tables count, after a sweep of the master.
-    pub(super) fn judge_tables(&mut self) {
+    pub(super) fn decide_tables(&mut self) {
         let local = self.inventory.local;
         let local = local.and_then(|local| self.inventory.port(local)?.info.as_ref());
         let own_lid = local.map_or(Lid::NONE, |info| info.lid());
@@ -32,7 +32,7 @@ impl Core {
         // be this one's.
         let remembers = self.generation > 0;
         let takeover = self.config.takeover;
-        let written: Vec<Guid> = self.inventory.written_since(self.judged).collect();
+        let written: Vec<Guid> = self.inventory.written_since(self.tables_decided).collect();
         for guid in written {
             let Some((switch, ports)) = self.inventory.switch_with_ports_mut(guid) else {
                 continue;
@@ -43,7 +43,7 @@ impl Core {
                 switch.lft.distrust();
             }
         }
-        self.judged = self.inventory.mark();
+        self.tables_decided = self.inventory.mark();
     }
 
     /// An operator wants every block written, whatever is read back.

@@ -33,7 +33,7 @@ const REPORTS_WORTH_A_FINDING: u32 = 10;
 
 /// What was reported so far.
 #[derive(Clone, Default, Debug)]
-pub(super) struct TrapDesk {
+pub(super) struct TrapHandler {
     /// When a switch may be looked at again, and the pause after that.
     pauses: BTreeMap<Guid, (Time, Duration)>,
     errors: BTreeMap<(FindingKind, PortKey), u32>,
@@ -41,7 +41,7 @@ pub(super) struct TrapDesk {
     counts: BTreeMap<u16, u64>,
 }
 
-impl TrapDesk {
+impl TrapHandler {
     /// Whether the switch may be looked at now; otherwise when.
     fn admit(&mut self, switch: Guid, now: Time) -> Result<(), Time> {
         let (next, pause) = self

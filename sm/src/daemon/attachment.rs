@@ -205,7 +205,7 @@ pub(super) fn open(
         }
         FabricSpec::Sim(spec) => {
             let (netlist, config) = offline::simulated(spec)?;
-            let (node, port) = seat(&netlist).with_context(|| {
+            let (node, port) = default_attachment(&netlist).with_context(|| {
                 format!("nobody in {spec} has a cable to manage the fabric through")
             })?;
             let sim = Sim::new(&netlist, config, SEED)?;
@@ -249,7 +249,7 @@ pub(super) struct Simulated {
 
 /// Where the subnet manager sits in a simulated fabric: the first host with a cable, else the first
 /// switch.
-pub(super) fn seat(netlist: &Netlist) -> Option<(Guid, PortNum)> {
+pub(super) fn default_attachment(netlist: &Netlist) -> Option<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     let host = netlist
         .cables()

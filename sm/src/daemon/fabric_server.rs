@@ -12,11 +12,11 @@ use rsm_sim::{Sim, live};
 use rsm_sim_host::server;
 use tokio::sync::{mpsc, oneshot};
 
-use super::attachment::{SEED, seat};
+use super::attachment::{SEED, default_attachment};
 use super::clock::Clock;
 use super::signals::{Signal, Signals};
 use crate::offline;
-use crate::publish::{Controller, Judge, Simulator, View};
+use crate::publish::{Controller, RouteAnalyst, Simulator, View};
 
 /// How often it is looked whether the fabric is still served.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ pub async fn serve_fabric(
     let fabric = &options.fabric;
     let spec = fabric.strip_prefix("sim:").unwrap_or(fabric);
     let (netlist, config) = offline::simulated(spec)?;
-    let (node, _) = seat(&netlist)
+    let (node, _) = default_attachment(&netlist)
         .with_context(|| format!("nobody in {spec} has a cable to reach the fabric through"))?;
     let mut signals = Signals::listen()?;
     let sim = Sim::new(&netlist, config, SEED)?;
@@ -102,7 +102,7 @@ async fn serve_api(
     let backend = Backend {
         subnet: view.clone(),
         control: Arc::new(Controller::new(nobody, view.clone())),
-        routing: Arc::new(Judge::new(view)),
+        routing: Arc::new(RouteAnalyst::new(view)),
         sa: None,
         simulation: Some(Arc::new(simulator)),
         gpus: None,

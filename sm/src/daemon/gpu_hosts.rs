@@ -195,7 +195,7 @@ impl Gpus for GpuHosts {
             let tables = Arc::new(plan.routing.tables.clone());
             let mut fabric =
                 gpu::fabric(&snapshot.fabric, &plan.topology, Some(tables), generation);
-            fabric.seats = plan.order.seats.clone();
+            fabric.positions = plan.order.positions.clone();
             fabric
         });
         let config = Config {

@@ -51,7 +51,7 @@ use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Command, Core, Effect, Event};
 use crate::plan;
-use crate::publish::{Controller, Judge, PublishedSa, Simulator, View};
+use crate::publish::{Controller, PublishedSa, RouteAnalyst, Simulator, View};
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
 /// that the receive thread never waits while the core sends, and 1.3 MB.
@@ -154,7 +154,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         Box::new(clock),
     ));
     let controller = Arc::new(Controller::new(inbox.clone(), view.clone()));
-    let judge = Arc::new(Judge::new(view.clone()));
+    let analysis = Arc::new(RouteAnalyst::new(view.clone()));
     let simulation = simulated.map(|simulated| {
         Arc::new(Simulator::new(simulated.handle, simulated.netlist))
             as Arc<dyn rsm_api::Simulation>
@@ -165,8 +165,11 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         let backend = rsm_api::Backend {
             subnet: view.clone(),
             control: controller.clone(),
-            routing: judge,
-            sa: Some(Arc::new(PublishedSa::new(view.clone(), sa_handle.desk()))),
+            routing: analysis,
+            sa: Some(Arc::new(PublishedSa::new(
+                view.clone(),
+                sa_handle.state_source(),
+            ))),
             simulation,
             gpus: Some(Arc::new(GpuHosts::new(
                 view.clone(),

@@ -118,8 +118,8 @@ impl Looked {
                 let before = self.plan.last_table(guid);
                 before.is_some_and(|before| before.is_shared_with(table))
                     && interim.iter().all(|tables| {
-                        let on_the_way = plan.table_of(tables, guid);
-                        on_the_way.is_none_or(|interim| interim.is_shared_with(table))
+                        let interim = plan.table_of(tables, guid);
+                        interim.is_none_or(|interim| interim.is_shared_with(table))
                     })
             };
             !plan.last_table(guid).is_some_and(is_as_before)

@@ -16,7 +16,7 @@ use crate::sweep::writes::Mark;
 
 /// What has to be written to one switch's multicast forwarding table.
 ///
-/// No mixture of masks on the way may close a circle: first every switch lets go of the ports that
+/// No mixture of masks on the way may close a cycle: first every switch lets go of the ports that
 /// it is to lose, and of what is not known, and only then any gains one. So packets always go along
 /// a part of the old tree, or of the new one.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::Inventory;
-use rsm_gdr::seats::Seats;
 
 use super::groups::GroupSet;
 use super::lids::Claims;
@@ -44,7 +44,7 @@ pub struct Job {
     /// LIDs given out before.
     pub claims: Arc<Claims>,
     /// Where compute ports sat before, as long as there is no plan in force.
-    pub seats: Arc<Seats>,
+    pub positions: Arc<HostPositions>,
     /// What hosts with GPUs told of themselves.
     pub gpus: Arc<Inventory>,
     /// What the operator decides.
@@ -69,7 +69,7 @@ impl Job {
             generation: 1,
             fabric,
             claims: Arc::default(),
-            seats: Arc::default(),
+            positions: Arc::default(),
             gpus: Arc::default(),
             policy,
             damped: Arc::default(),
@@ -103,7 +103,7 @@ impl Job {
         Job {
             generation: plan.generation + 1,
             claims: Arc::new(claims.collect()),
-            seats: plan.order.seats.clone(),
+            positions: plan.order.positions.clone(),
             gpus: plan.order.gpus(),
             previous: Some(plan.clone()),
             hardware: Arc::new(hardware.collect()),

@@ -4,7 +4,7 @@ use rsm_routing::engine::Routing;
 use rsm_routing::mcast::Orientation;
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{
-    Candidate, Dependencies, Report, Standing, Tally, Untold, Verified, verify_changes,
+    Candidate, Dependencies, Inconclusive, ProvedTables, Report, Tally, Verified, verify_changes,
     verify_on_lanes,
 };
 
@@ -14,7 +14,7 @@ use super::{Plan, multicast};
 /// Why a plan is not put into force.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// Packets would circle.
+    /// Packets would cycle.
     #[error("the routes of {engine} contain a forwarding loop")]
     Loop {
         /// The engine that made them.
@@ -108,7 +108,7 @@ fn prove_changes<'a>(
     if !(routing.lanes.is_single() && previous.routing.lanes.is_single()) {
         return Err("the routes need lanes".to_owned());
     }
-    let standing = Standing {
+    let proved_before = ProvedTables {
         topology: &previous.topology,
         tables: &previous.routing.tables,
         orientation: &multicast::orientation(&previous.topology, &previous.routing),
@@ -119,8 +119,8 @@ fn prove_changes<'a>(
         tables: &routing.tables,
         orientation,
     };
-    let changed =
-        verify_changes(&standing, &candidate).map_err(|untold: Untold| untold.to_string())?;
+    let changed = verify_changes(&proved_before, &candidate)
+        .map_err(|inconclusive: Inconclusive| inconclusive.to_string())?;
     if changed.tally.unreachable_pairs() > 0 {
         return Err("some pairs have no path".to_owned());
     }

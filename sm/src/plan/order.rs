@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rsm_gdr::fabric as gdr;
+use rsm_gdr::host_order::{Blocks, HostPositions};
 use rsm_gdr::hosts::Inventory;
 use rsm_gdr::roles::Role;
-use rsm_gdr::seats::{Blocks, Seats};
 use rsm_gdr::{Config, Survey};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::NodeType;
@@ -47,7 +47,7 @@ impl Sources {
 #[derive(Clone, Debug, Default)]
 pub struct Order {
     /// Who sits where; kept from run to run.
-    pub seats: Arc<Seats>,
+    pub positions: Arc<HostPositions>,
     /// What ports are for, where it is not what is usual for their kind.
     pub categories: Arc<Categories>,
     /// The numbers of compute ports.
@@ -60,11 +60,11 @@ pub struct Order {
 }
 
 impl Order {
-    /// The order for the topology of a job, in which every port keeps the seat that it had.
+    /// The order for the topology of a job, in which every port keeps the position that it had.
     pub(super) fn of(job: &Job, topology: &Arc<Topology>) -> Order {
         let earlier = job.previous.as_ref().map(|plan| &plan.order);
-        let seats = earlier.map_or(&job.seats, |order| &order.seats);
-        Order::new(&job.fabric, topology, Sources::of(job), seats)
+        let positions = earlier.map_or(&job.positions, |order| &order.positions);
+        Order::new(&job.fabric, topology, Sources::of(job), positions)
     }
 
     /// The same where it is that of the plan in force: every host port was there before, at the
@@ -83,17 +83,17 @@ impl Order {
         Ok(previous.order.clone())
     }
 
-    /// The order for a fabric, in which everybody has the seat that he had in `seats`.
+    /// The order for a fabric, in which everybody has the position that he had in `positions`.
     pub fn new(
         fabric: &Fabric,
         topology: &Arc<Topology>,
         sources: Sources,
-        seats: &Arc<Seats>,
+        positions: &Arc<HostPositions>,
     ) -> Order {
         let told =
             !sources.gpus.hosts().is_empty() || sources.gpus.default_machine_type().is_some();
         let mut order = Order {
-            seats: seats.clone(),
+            positions: positions.clone(),
             categories: sources.said.clone(),
             numbers: Arc::default(),
             rails: Arc::default(),
@@ -112,14 +112,14 @@ impl Order {
             if look {
                 let blocks = Blocks::find(&survey, &view, &order.sources.said);
                 order.rails = Arc::new(blocks.rails(&view));
-                let seats = order.seats.with(&blocks, &view);
-                if seats != *order.seats {
-                    order.seats = Arc::new(seats);
+                let positions = order.positions.with(&blocks, &view);
+                if positions != *order.positions {
+                    order.positions = Arc::new(positions);
                 }
             }
         }
         if order.sources.rails {
-            order.numbers = Arc::new(order.seats.numbers());
+            order.numbers = Arc::new(order.positions.numbers());
         }
         order
     }

@@ -271,7 +271,7 @@ pub(super) struct Before<'a> {
     pub(super) masks: &'a HeldMasks,
 }
 
-/// How the planned tables come into force where multicast packets on the way could close a circle
+/// How the planned tables come into force where multicast packets on the way could close a cycle
 /// of links with unicast ones; `None` where the way that [`route`] found will do.
 ///
 /// Of multicast tables it is known that they lose what they are to lose everywhere before any of

@@ -120,7 +120,7 @@ struct Differences<'a> {
 
 impl Differences<'_> {
     fn tell(&self, delta: &Delta, changes: &mut Vec<Change>) {
-        let (old, new) = (self.old.lens(), self.new.lens());
+        let (old, new) = (self.old.api_view(), self.new.api_view());
         let nodes_in = |fabric: &Fabric, guids: &[Guid]| -> Vec<_> {
             guids.iter().filter_map(|&guid| fabric.find(guid)).collect()
         };
@@ -145,7 +145,7 @@ impl Differences<'_> {
 
     /// A node shows how many of its ports are Active, so that ports count as well.
     fn tell_nodes_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
-        let (old, new) = (self.old.lens(), self.new.lens());
+        let (old, new) = (self.old.api_view(), self.new.api_view());
         let mut touched: BTreeSet<Guid> = delta.nodes_changed.iter().copied().collect();
         touched.extend(delta.ports_changed.iter().map(|key| key.node));
         for guid in touched {
@@ -166,7 +166,7 @@ impl Differences<'_> {
 
     /// A port shows what it is cabled to, so that links count as well.
     fn tell_ports(&self, delta: &Delta, changes: &mut Vec<Change>) {
-        let (old, new) = (self.old.lens(), self.new.lens());
+        let (old, new) = (self.old.api_view(), self.new.api_view());
         let mut touched: BTreeSet<PortKey> = delta.ports_changed.iter().copied().collect();
         for &(a, b) in delta.links_appeared.iter().chain(&delta.links_vanished) {
             touched.extend([a, b]);
@@ -191,7 +191,7 @@ impl Differences<'_> {
 
     /// Links that were there before with the same ends.
     fn tell_links_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
-        let (old, new) = (self.old.lens(), self.new.lens());
+        let (old, new) = (self.old.api_view(), self.new.api_view());
         let damped = self.old.damped.symmetric_difference(&self.new.damped);
         let touched = delta.ports_changed.iter().chain(damped);
         let lower_ends: BTreeSet<PortKey> = touched

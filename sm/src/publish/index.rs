@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rsm_ids::{Guid, Lid};
 
-use super::lens::{end_port_numbers, holds_lid};
+use super::api_view::{end_port_numbers, holds_lid};
 use crate::fabric::{Fabric, PortRef};
 
 /// Finds end ports by what they are addressed by.

@@ -5,7 +5,7 @@ use rsm_api::{LookupError, timestamp, v1};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 
-use super::lens::{api_key, shown_state};
+use super::api_view::{api_key, shown_state};
 use crate::core::snapshot::Snapshot;
 use crate::expected::{self, LostAt, LostEnd};
 

@@ -7,13 +7,13 @@
 //! no reader ever waits for it.
 
 mod aliases;
+mod analysis;
+mod api_view;
 mod control;
 pub mod dry_run;
 mod events;
 mod findings;
 mod index;
-mod judge;
-mod lens;
 mod log;
 mod missing;
 mod multicast;
@@ -32,11 +32,11 @@ mod subscriptions;
 pub mod summary;
 mod view;
 
+pub use self::analysis::RouteAnalyst;
 pub use self::control::{Controller, MAX_WAITING};
 pub use self::events::MAX_CHANGES;
-pub use self::judge::Judge;
 pub use self::names::Names;
-pub use self::sa::{Desk, PublishedSa};
+pub use self::sa::{PublishedSa, SaStateSource};
 pub use self::simulator::Simulator;
 pub use self::view::{Clock, View};
 

@@ -14,7 +14,7 @@ use rsm_mad::wire::sa::JoinState as Bits;
 use rsm_routing::mcast::Tree;
 use rsm_routing::topology::SwitchIdx;
 
-use super::lens::{api_key, core_key};
+use super::api_view::{api_key, core_key};
 use super::published::Published;
 use super::subnet::page;
 use crate::fabric::PortRef;

@@ -7,8 +7,8 @@ use rsm_api::model::{PortKey, Selector};
 use rsm_api::resolve::Directory;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
+use super::api_view::{api_key, core_key, end_port_numbers, holds_lid};
 use super::index::Index;
-use super::lens::{api_key, core_key, end_port_numbers, holds_lid};
 use super::missing::Gone;
 use crate::fabric::Fabric;
 

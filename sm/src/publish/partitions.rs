@@ -7,7 +7,7 @@ use rsm_api::{LookupError, v1};
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{NodeType, PKey};
 
-use super::lens::api_key;
+use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::page;
 use crate::config;

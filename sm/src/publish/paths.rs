@@ -8,24 +8,24 @@ use rsm_ids::PortNum;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::TraceRecord;
 
-use super::lens::{api_key, core_key, kind};
+use super::api_view::{api_key, core_key, kind};
 use super::published::Published;
 use super::routes::end_port;
-use crate::sa::{self, Directory, PathEnd, Standing, TracedPath};
+use crate::sa::{self, Directory, PathEnd, SaSnapshot, TracedPath};
 
-/// The answer to `question`. Names are looked up in `published`, paths in `standing`.
+/// The answer to `question`. Names are looked up in `published`, paths in `sa_snapshot`.
 pub(super) fn between(
     published: &Published,
-    standing: &Standing,
+    sa_snapshot: &SaSnapshot,
     question: &PathQuestion,
 ) -> Result<Paths, SaError> {
     let not_answering = |reason: &str| SaError::NotAnswering {
         reason: reason.to_owned(),
     };
-    let directory = standing
+    let directory = sa_snapshot
         .directory()
         .ok_or_else(|| not_answering("no plan is in force yet"))?;
-    if !standing.is_master() {
+    if !sa_snapshot.is_master() {
         return Err(not_answering("this subnet manager is not the master"));
     }
     let (source, from) = end(published, directory, &question.source)?;

@@ -8,8 +8,8 @@ use rsm_api::v1;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 
+use super::api_view::{ApiView, api_key, core_key};
 use super::index::Index;
-use super::lens::{Lens, api_key, core_key};
 use super::log::Logged;
 use super::missing;
 use super::names::Names;
@@ -100,8 +100,8 @@ impl Published {
         self.names.prefix()
     }
 
-    pub(super) fn lens(&self) -> Lens<'_> {
-        Lens {
+    pub(super) fn api_view(&self) -> ApiView<'_> {
+        ApiView {
             fabric: self.fabric(),
             plan: self.plan(),
             damped: &self.damped,

@@ -10,7 +10,7 @@ use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::tables::Lft;
 
-use super::lens::{api_key, core_key, holds_lid, kind, state};
+use super::api_view::{api_key, core_key, holds_lid, kind, state};
 use super::published::Published;
 use crate::fabric::{NodeIx, Port, PortRef};
 

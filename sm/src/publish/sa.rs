@@ -15,15 +15,15 @@ use rsm_mad::wire::sa::SaStatus;
 
 use super::view::View;
 use super::{aliases, multicast, paths, services, subscriptions};
-use crate::sa::{Counters, Holdings, LatencyCounts, Standing};
+use crate::sa::{Counters, Holdings, LatencyCounts, SaSnapshot};
 
 /// Where the SA, which is busy elsewhere, can be asked about itself.
-pub trait Desk: Send + Sync + 'static {
+pub trait SaStateSource: Send + Sync + 'static {
     /// What it was asked since the start.
     fn counters(&self) -> Counters;
 
     /// What it answers from, or is about to.
-    fn standing(&self) -> Standing;
+    fn sa_snapshot(&self) -> SaSnapshot;
 
     /// What hosts have told it, as it is when this is called or a little later. What comes of it is
     /// to be let go soon.
@@ -33,23 +33,27 @@ pub trait Desk: Send + Sync + 'static {
 /// Answers readers from what the SA holds, and from the snapshot in force.
 pub struct PublishedSa {
     view: Arc<View>,
-    desk: Arc<dyn Desk>,
+    state_source: Arc<dyn SaStateSource>,
 }
 
 impl PublishedSa {
-    /// What is known at `desk`, in the subnet of `view`.
-    pub fn new(view: Arc<View>, desk: Arc<dyn Desk>) -> PublishedSa {
-        PublishedSa { view, desk }
+    /// What is known at `state_source`, in the subnet of `view`.
+    pub fn new(view: Arc<View>, state_source: Arc<dyn SaStateSource>) -> PublishedSa {
+        PublishedSa { view, state_source }
     }
 }
 
 impl SaQueries for PublishedSa {
     fn counters(&self) -> v1::SaCounters {
-        shown(&self.desk.counters())
+        shown(&self.state_source.counters())
     }
 
     fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError> {
-        paths::between(&self.view.published(), &self.desk.standing(), question)
+        paths::between(
+            &self.view.published(),
+            &self.state_source.sa_snapshot(),
+            question,
+        )
     }
 
     fn services(
@@ -59,7 +63,7 @@ impl SaQueries for PublishedSa {
         filter: ServiceFilter,
     ) -> BoxFuture<'_, Result<Page<Service>, SaError>> {
         Box::pin(async move {
-            let services = self.desk.holdings().await?.services;
+            let services = self.state_source.holdings().await?.services;
             let (published, now) = (self.view.published(), self.view.now());
             Ok(services::services(
                 &published, &services, now, after, limit, &filter,
@@ -74,7 +78,7 @@ impl SaQueries for PublishedSa {
         port: Option<PortKey>,
     ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>> {
         Box::pin(async move {
-            let view = self.desk.holdings().await?.subscriptions;
+            let view = self.state_source.holdings().await?.subscriptions;
             let published = self.view.published();
             Ok(subscriptions::subscriptions(
                 &published, &view, after, limit, port,
@@ -89,7 +93,7 @@ impl SaQueries for PublishedSa {
         port: Option<PortKey>,
     ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>> {
         Box::pin(async move {
-            let names = self.desk.holdings().await?.names;
+            let names = self.state_source.holdings().await?.names;
             let published = self.view.published();
             Ok(aliases::aliases(&published, &names, after, limit, port))
         })
@@ -102,7 +106,7 @@ impl SaQueries for PublishedSa {
         filter: MulticastGroupFilter,
     ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>> {
         Box::pin(async move {
-            let groups = self.desk.holdings().await?.groups;
+            let groups = self.state_source.holdings().await?.groups;
             let published = self.view.published();
             Ok(multicast::groups(
                 &published, &groups, after, limit, &filter,
@@ -115,7 +119,7 @@ impl SaQueries for PublishedSa {
         group: GroupSelector,
     ) -> BoxFuture<'_, Result<MulticastGroup, SaError>> {
         Box::pin(async move {
-            let groups = self.desk.holdings().await?.groups;
+            let groups = self.state_source.holdings().await?.groups;
             let group = multicast::find(&groups, group)?;
             Ok(multicast::group(&self.view.published(), group))
         })
@@ -128,7 +132,7 @@ impl SaQueries for PublishedSa {
         limit: usize,
     ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>> {
         Box::pin(async move {
-            let groups = self.desk.holdings().await?.groups;
+            let groups = self.state_source.holdings().await?.groups;
             let group = multicast::find(&groups, group)?;
             let published = self.view.published();
             Ok(multicast::members(&published, group, after, limit))
@@ -142,7 +146,7 @@ impl SaQueries for PublishedSa {
         limit: usize,
     ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>> {
         Box::pin(async move {
-            let groups = self.desk.holdings().await?.groups;
+            let groups = self.state_source.holdings().await?.groups;
             let mlid = multicast::find(&groups, group)?.mlid;
             drop(groups);
             let published = self.view.published();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rsm_api::model::{FindingCounts, Inventory, NodeKind, SubnetState};
 use rsm_mad::wire::attr::PortState;
 
-use super::lens::kind;
+use super::api_view::kind;
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port};

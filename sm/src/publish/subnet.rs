@@ -12,7 +12,7 @@ use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Guid, Lid};
 use tokio::sync::broadcast;
 
-use super::lens::{api_key, core_key, kind, port_numbers, state};
+use super::api_view::{api_key, core_key, kind, port_numbers, state};
 use super::published::Published;
 use super::view::View;
 use super::{partitions, routes, status};
@@ -37,7 +37,7 @@ impl Subnet for View {
         let published = self.published();
         let guid = resolve_node(&published.names, selector)?;
         let ix = published.fabric().find(guid);
-        let node = ix.map(|ix| published.lens().node(ix));
+        let node = ix.map(|ix| published.api_view().node(ix));
         node.ok_or_else(|| LookupError::NotFound {
             selector: selector.to_string(),
         })
@@ -51,7 +51,7 @@ impl Subnet for View {
         let published = self.published();
         let key = resolve_port(&published.names, selector)?;
         let at = published.fabric().find_port(core_key(key));
-        at.map(|at| published.lens().port(at))
+        at.map(|at| published.api_view().port(at))
             .ok_or(LookupError::NoSuchPort { port: key })
     }
 
@@ -138,7 +138,7 @@ fn nodes(
                 .kind
                 .is_none_or(|wanted| wanted == kind(fabric.node(ix)))
         })
-        .map(|ix| published.lens().node(ix))
+        .map(|ix| published.api_view().node(ix))
         .filter(|node| filter.matches(node));
     page(published, nodes, limit)
 }
@@ -185,7 +185,7 @@ fn ports(
             filter.state.is_none_or(|wanted| wanted == state(port))
                 && (!filter.connected || port.peer.is_some())
         })
-        .map(|at| published.lens().port(at))
+        .map(|at| published.api_view().port(at))
         .filter(|port| filter.matches(port));
     page(published, ports, limit)
 }
@@ -199,7 +199,7 @@ fn links(
     let fabric = published.fabric();
     let links = |ends: &mut dyn Iterator<Item = PortRef>| {
         let links = ends
-            .filter_map(|at| published.lens().link(at))
+            .filter_map(|at| published.api_view().link(at))
             .filter(|link| filter.matches(link));
         page(published, links, limit)
     };

@@ -43,7 +43,7 @@ struct SwitchPush {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowed {
     /// Ports may be gained: unicast tables are not on the way to where trees would meet them in
-    /// circles.
+    /// cycles.
     pub(super) gain: bool,
     /// SwitchInfo may be written: no other Set of it is to come.
     pub(super) top: bool,
@@ -341,7 +341,7 @@ impl Push {
         if let_go && !self.phases.is_last() {
             self.phases.unmet -= 1;
             if failed {
-                // It could close a circle with the unicast tables that would follow.
+                // It could close a cycle with the unicast tables that would follow.
                 self.stop();
             } else {
                 self.advance(inventory);

@@ -9,7 +9,7 @@ use rsm_mad::Time;
 
 use super::events::News;
 use super::memory::Unsaved;
-use super::standing::Standing;
+use super::sa_snapshot::SaSnapshot;
 use super::{Looked, Sa, mcast};
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
@@ -27,12 +27,12 @@ const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 impl Sa {
-    /// Does what is due at `now`, a turn's worth. Call it after each [`Sa::stand`] too.
+    /// Does what is due at `now`, a turn's worth. Call it after each [`Sa::answer_from`] too.
     pub fn handle_deadline(&mut self, now: Time) {
-        let Standing {
+        let SaSnapshot {
             directory,
             is_master,
-        } = &self.standing;
+        } = &self.sa_snapshot;
         if let Looked::UpTo(after) = self.looked
             && let Some(directory) = directory
             && *is_master
@@ -86,8 +86,8 @@ impl Sa {
         let of_groups = self.multicast.next_deadline();
         let of_services = self.services.next_deadline();
         let of_guids = self.guids.next_deadline();
-        let of_events = self.standing.in_force().and(self.events.next_deadline());
-        let names = self.guids.is_untold().then_some(Time::ZERO);
+        let of_events = self.sa_snapshot.in_force().and(self.events.next_deadline());
+        let names = self.guids.has_pending().then_some(Time::ZERO);
         let look = self.is_looking().then_some(Time::ZERO);
         [
             groups,
@@ -106,10 +106,10 @@ impl Sa {
 
     /// Whether there are ports to be looked at.
     fn is_looking(&self) -> bool {
-        let Standing {
+        let SaSnapshot {
             directory,
             is_master,
-        } = &self.standing;
+        } = &self.sa_snapshot;
         self.looked != Looked::AtAll && directory.is_some() && *is_master
     }
 
@@ -126,7 +126,7 @@ impl Sa {
     /// The names that ports are to have beside their own, if they have changed, for the core to
     /// write.
     pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
-        self.guids.take_untold()
+        self.guids.take_pending()
     }
 
     /// The ports whose hosts are to register anew, each once.

@@ -21,8 +21,8 @@ mod path;
 mod query;
 mod requests;
 mod reregister;
+mod sa_snapshot;
 pub mod services;
-mod standing;
 mod statistics;
 mod template;
 mod trust;
@@ -45,7 +45,7 @@ use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::Notice;
-pub use standing::Standing;
+pub use sa_snapshot::SaSnapshot;
 pub use statistics::{Counters, Statistics};
 pub use trust::Trust;
 
@@ -101,11 +101,11 @@ pub struct Holdings {
 #[derive(Debug)]
 pub struct Sa {
     config: Config,
-    standing: Standing,
+    sa_snapshot: SaSnapshot,
     multicast: Registry,
     services: services::Registry,
     guids: guids::Registry,
-    /// How far the ports of `standing` were looked through for members that are gone.
+    /// How far the ports of `sa_snapshot` were looked through for members that are gone.
     looked: Looked,
     events: Events,
     reregister: Reregister,
@@ -125,7 +125,7 @@ impl Sa {
     pub fn new(config: Config) -> Sa {
         Sa {
             config,
-            standing: Standing::default(),
+            sa_snapshot: SaSnapshot::default(),
             multicast: Registry::new(mcast::Config::default()),
             services: services::Registry::default(),
             guids: guids::Registry::default(),
@@ -142,31 +142,31 @@ impl Sa {
 
     /// Whether requests are answered: this SM is master and has a plan.
     pub fn is_serving(&self) -> bool {
-        self.standing.in_force().is_some()
+        self.sa_snapshot.in_force().is_some()
     }
 
     /// Answers from `snapshot` from now on. Answers that are being produced stay with what they
     /// began with.
     pub fn replace(&mut self, snapshot: &Snapshot) {
-        self.stand(Standing::of(snapshot, Some(&self.standing)));
+        self.answer_from(SaSnapshot::of(snapshot, Some(&self.sa_snapshot)));
     }
 
     /// As [`Sa::replace`], with what was made of a snapshot elsewhere.
-    pub fn stand(&mut self, standing: Standing) {
+    pub fn answer_from(&mut self, sa_snapshot: SaSnapshot) {
         // While members come by the thousand, each of whom changes the plan, ports and partitions
         // stay what they are.
-        let same = standing.has_ports_of(&self.standing);
-        self.standing = standing;
+        let same = sa_snapshot.has_ports_of(&self.sa_snapshot);
+        self.sa_snapshot = sa_snapshot;
         self.name_ports();
         if same {
             return;
         }
         self.looked = Looked::UpTo(None);
-        if !self.standing.is_master {
+        if !self.sa_snapshot.is_master {
             // What another one told of meanwhile is no news.
             self.seen = None;
         }
-        if let Some(directory) = self.standing.directory.as_ref() {
+        if let Some(directory) = self.sa_snapshot.directory.as_ref() {
             let registry = &mut self.multicast;
             registry.configure(mcast::Config {
                 packet_life_time: directory.plan.policy.ports.links.packet_life_time,
@@ -182,14 +182,14 @@ impl Sa {
 
     /// Has the directory know the names that ports have beside their own.
     fn name_ports(&mut self) {
-        if let Some(directory) = &mut self.standing.directory {
+        if let Some(directory) = &mut self.sa_snapshot.directory {
             *directory = Arc::new(directory.with_names(self.guids.names()));
         }
     }
 
     /// A port has reported something to the subnet manager: subscribers are told.
     pub fn notice(&mut self, notice: &Notice, now: Time) {
-        let Some(directory) = self.standing.in_force() else {
+        let Some(directory) = self.sa_snapshot.in_force() else {
             return;
         };
         match News::of_trap(directory, notice) {
@@ -201,7 +201,7 @@ impl Sa {
     /// The next report to be sent to a subscriber. Call it until there is none; while
     /// [`Sa::next_deadline`] has come there will be more, after others had their turn.
     pub fn poll_report(&mut self, now: Time) -> Option<Report> {
-        let directory = self.standing.in_force()?;
+        let directory = self.sa_snapshot.in_force()?;
         self.events.poll_report(directory, now)
     }
 

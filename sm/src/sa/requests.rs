@@ -36,7 +36,7 @@ impl Sa {
             self.statistics.wrong_key();
             return None;
         };
-        let served = self.standing.in_force().and_then(|directory| {
+        let served = self.sa_snapshot.in_force().and_then(|directory| {
             let port = directory.by_lid(request.requester.lid)?;
             Some((Arc::clone(directory), port))
         });
@@ -178,7 +178,7 @@ impl Sa {
             && (mad.attribute(), mad.method()) == (AttrId::NOTICE, Method::REPORT_RESPONSE);
         let remote = request.requester;
         let from = self
-            .standing
+            .sa_snapshot
             .in_force()
             .filter(|_| is_one)
             .and_then(|directory| Some(directory.end(directory.by_lid(remote.lid)?).guid));

@@ -239,7 +239,7 @@ impl Store for SledStore {
         self.closed = true;
         match self.database.take() {
             Some(database) => database.close()?,
-            // The last commit failed: what is on disk is for the next start to judge.
+            // The last commit failed: what is on disk is for the next start to decide about.
             None => return Ok(()),
         }
         self.publish_sidecar(true)

@@ -31,7 +31,7 @@ pub enum Reading {
     /// It was read in this sweep.
     New,
     /// It was read, and did not hold what was set.
-    Judged,
+    Contradicted,
 }
 
 /// All doubts, by port.
@@ -82,9 +82,9 @@ impl Doubts {
     }
 
     /// The port was read, and does not hold what was set.
-    pub fn judge(&mut self, key: PortKey) {
+    pub fn contradict(&mut self, key: PortKey) {
         if let Some(doubt) = self.ports.get_mut(&key) {
-            doubt.reading = Reading::Judged;
+            doubt.reading = Reading::Contradicted;
         }
     }
 

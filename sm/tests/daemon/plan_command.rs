@@ -1,4 +1,4 @@
-//! `rsm plan` as a process: what it judges, compares, foresees and draws.
+//! `rsm plan` as a process: what it measures, compares, foresees and draws.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -32,8 +32,8 @@ fn text(arguments: &[&str]) -> String {
 fn quality_is_reported_on_request() {
     let plain = json(&["superpod:su=1"]);
     assert!(plain.get("quality").is_none());
-    let judged = json(&["superpod:su=1", "--quality"]);
-    let quality = &judged["quality"];
+    let measured = json(&["superpod:su=1", "--quality"]);
+    let quality = &measured["quality"];
     assert_eq!(quality["hosts"], 256);
     assert_eq!(quality["lost_pairs"], 0);
     assert_eq!(quality["shift"]["phases"], 255);
@@ -80,7 +80,7 @@ fn engines_are_compared_on_the_same_faults() {
 }
 
 #[test]
-fn tables_of_a_file_are_judged_as_those_of_the_engine_that_made_them() {
+fn tables_of_a_file_measure_as_those_of_the_engine_that_made_them() {
     let directory = tempfile::tempdir().unwrap();
     let net = directory.path().join("net.txt");
     let spec = "fat-tree:k=6,levels=3";

@@ -80,7 +80,7 @@ impl Contest<'_> {
             } else {
                 format!("{name}, which gave up: {}", made.used)
             };
-            rows.push(Row::judged(&topology, name, &fit.tables, made.route_ms));
+            rows.push(Row::measured(&topology, name, &fit.tables, made.route_ms));
         }
         Ok(rows)
     }
@@ -102,7 +102,7 @@ impl Contest<'_> {
             time_ms += milliseconds(watch.elapsed());
             match next {
                 Some(next) => made = next.routing,
-                None => return Ok(Row::judged(topology, name, &made.tables, time_ms)),
+                None => return Ok(Row::measured(topology, name, &made.tables, time_ms)),
             }
         }
     }
@@ -124,7 +124,7 @@ impl Contest<'_> {
         }
         match made? {
             Ok(made) => {
-                let row = Row::judged(topology, name, &made.tables, median(&times));
+                let row = Row::measured(topology, name, &made.tables, median(&times));
                 Some(row.on_lanes(topology, &made))
             }
             Err(EngineError::Shape { .. }) => None,

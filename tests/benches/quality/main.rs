@@ -4,7 +4,7 @@
 //! `cargo bench -p rsm-tests --bench quality [-- [--net FILE | --spec SPEC] [--fabric PART] [--faults PART] [--only ENGINE] [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`.
 //! Without a fabric: every real one of the collection with over 100 hosts that ibsim loads, and a
 //! fat tree of 3,456 hosts; each intact and broken. `--fabric` and `--faults` take those alone
-//! whose name contains the part. OpenSM routes on ibsim, and its dump is judged by the code that
+//! whose name contains the part. OpenSM routes on ibsim, and its dump is measured by the code that
 //! judges rsm's tables. OpenSM's time is from its log, from the start of routing until its tables
 //! are handed to those who send them; rsm's is the median of some rounds.
 //!

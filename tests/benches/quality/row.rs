@@ -1,7 +1,7 @@
 //! One engine's tables on one fabric.
 
 use rsm_routing::engine::Routing;
-use rsm_routing::quality::{Quality, Settings, judge};
+use rsm_routing::quality::{Quality, Settings, measure};
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{Report, verify, verify_lanes};
@@ -13,9 +13,9 @@ pub(crate) const HEADING: &str = "\
 route ms | one VL |
 |---|---|---|---|---|---|---|---|---|---|---|";
 
-/// Whether packets can wait for each other in a circle, all on one virtual lane.
+/// Whether packets can wait for each other in a cycle, all on one virtual lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Circles {
+pub(crate) enum Cycles {
     /// Nowhere.
     None,
     /// Only with packets that start at switches, or go to them.
@@ -27,21 +27,21 @@ pub(crate) enum Circles {
 }
 
 /// What tables are worth.
-pub(crate) struct Judged {
+pub(crate) struct Measured {
     pub(crate) quality: Quality,
     pub(crate) report: Report,
-    pub(crate) circles: Circles,
+    pub(crate) cycles: Cycles,
 }
 
 /// One engine.
 pub(crate) struct Row {
     pub(crate) engine: String,
-    pub(crate) outcome: Result<Judged, String>,
+    pub(crate) outcome: Result<Measured, String>,
     route_ms: f64,
 }
 
 impl Row {
-    pub(crate) fn judged(
+    pub(crate) fn measured(
         topology: &Topology,
         engine: String,
         tables: &Tables,
@@ -52,20 +52,20 @@ impl Row {
             rails: Vec::new(),
         };
         let report = verify(topology, tables);
-        let circles = if report.credit_loop_free {
-            Circles::None
+        let cycles = if report.credit_loop_free {
+            Cycles::None
         } else if verify(topology, &between_hosts(topology, tables)).credit_loop_free {
-            Circles::AtSwitches
+            Cycles::AtSwitches
         } else {
-            Circles::Yes
+            Cycles::Yes
         };
-        let quality = judge(topology, tables, &settings);
+        let quality = measure(topology, tables, &settings);
         Row {
             engine,
-            outcome: Ok(Judged {
+            outcome: Ok(Measured {
                 quality,
                 report,
-                circles,
+                cycles,
             }),
             route_ms,
         }
@@ -81,57 +81,57 @@ impl Row {
 
     /// The same, after a look at the lanes that the engine asks for.
     pub(crate) fn on_lanes(mut self, topology: &Topology, made: &Routing) -> Row {
-        if let Ok(judged) = &mut self.outcome
-            && judged.circles != Circles::None
+        if let Ok(measured) = &mut self.outcome
+            && measured.cycles != Cycles::None
             && !made.lanes.is_single()
             && verify_lanes(topology, &made.tables, &made.lanes).is_sound()
         {
-            judged.circles = Circles::OnOneLane;
+            measured.cycles = Cycles::OnOneLane;
         }
         self
     }
 
-    /// Whether packets of hosts, all on one lane, never wait for each other in a circle.
+    /// Whether packets of hosts, all on one lane, never wait for each other in a cycle.
     pub(crate) fn is_free(&self) -> bool {
         self.outcome
             .as_ref()
-            .is_ok_and(|judged| matches!(judged.circles, Circles::None | Circles::AtSwitches))
+            .is_ok_and(|measured| matches!(measured.cycles, Cycles::None | Cycles::AtSwitches))
     }
 
     pub(crate) fn json(&self, case: &str) -> Value {
-        let judged = match &self.outcome {
-            Ok(judged) => judged,
+        let measured = match &self.outcome {
+            Ok(measured) => measured,
             Err(reason) => {
                 return json!({ "case": case, "engine": self.engine, "failed": reason });
             }
         };
-        let quality = &judged.quality;
+        let quality = &measured.quality;
         json!({
             "case": case, "engine": self.engine, "route_ms": self.route_ms,
             "paths_max": quality.paths.max, "paths_max_over_mean": quality.paths.max_over_mean(),
             "paths_by_rate": quality.paths.rate_max_over_mean,
             "shift_max": quality.shift.max, "shift_mean": quality.shift.mean,
             "random_mean": quality.random.mean, "all_to_all": quality.all_to_all,
-            "bisection": quality.bisection.mean, "lost_pairs": judged.report.unreachable_pairs,
-            "circles": judged.circles.to_string(),
+            "bisection": quality.bisection.mean, "lost_pairs": measured.report.unreachable_pairs,
+            "cycles": measured.cycles.to_string(),
         })
     }
 }
 
-impl std::fmt::Display for Circles {
+impl std::fmt::Display for Cycles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Circles::None => "free",
-            Circles::AtSwitches => "free between hosts",
-            Circles::Yes => "CREDIT LOOP",
-            Circles::OnOneLane => "CREDIT LOOP, free on its lanes",
+            Cycles::None => "free",
+            Cycles::AtSwitches => "free between hosts",
+            Cycles::Yes => "CREDIT LOOP",
+            Cycles::OnOneLane => "CREDIT LOOP, free on its lanes",
         })
     }
 }
 
 impl std::fmt::Display for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let judged = match &self.outcome {
+        let measured = match &self.outcome {
             Ok(found) => found,
             Err(error) => {
                 return write!(
@@ -142,7 +142,7 @@ impl std::fmt::Display for Row {
                 );
             }
         };
-        let quality = &judged.quality;
+        let quality = &measured.quality;
         write!(
             f,
             "| {} | {} | {:.2} | {:.2} | {} | {:.2} | {:.2} | {} | {} | {:.1} | {} |",
@@ -154,9 +154,9 @@ impl std::fmt::Display for Row {
             quality.shift.mean,
             quality.random.mean,
             quality.all_to_all,
-            judged.report.unreachable_pairs,
+            measured.report.unreachable_pairs,
             self.route_ms,
-            judged.circles,
+            measured.cycles,
         )
     }
 }

@@ -3,21 +3,25 @@
 use std::io::Write;
 
 use crate::AnyError;
-use crate::row::{Judged, Row};
+use crate::row::{Measured, Row};
 
 /// What something is called, and what a row has of it.
-type Measure = (&'static str, fn(&Judged) -> f64);
+type Measure = (&'static str, fn(&Measured) -> f64);
 
 /// What less of is better.
 const MEASURES: [Measure; 6] = [
-    ("max EFI", |judged| judged.quality.paths.max as f64),
-    ("EFI max/mean", |judged| {
-        judged.quality.paths.max_over_mean()
+    ("max EFI", |measured| measured.quality.paths.max as f64),
+    ("EFI max/mean", |measured| {
+        measured.quality.paths.max_over_mean()
     }),
-    ("shift max", |judged| f64::from(judged.quality.shift.max)),
-    ("shift mean", |judged| judged.quality.shift.mean),
-    ("random mean", |judged| judged.quality.random.mean),
-    ("all-to-all", |judged| f64::from(judged.quality.all_to_all)),
+    ("shift max", |measured| {
+        f64::from(measured.quality.shift.max)
+    }),
+    ("shift mean", |measured| measured.quality.shift.mean),
+    ("random mean", |measured| measured.quality.random.mean),
+    ("all-to-all", |measured| {
+        f64::from(measured.quality.all_to_all)
+    }),
 ];
 
 /// Two values that print alike are alike.
@@ -31,7 +35,7 @@ const NOISE: f64 = 0.02;
 pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Result<(), AnyError> {
     writeln!(
         out,
-        "\n## fabric-tree / the best of OpenSM's engines that close no circle between hosts on one lane\n"
+        "\n## fabric-tree / the best of OpenSM's engines that close no cycle between hosts on one lane\n"
     )?;
     writeln!(
         out,
@@ -91,13 +95,17 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
 const SUBJECT: &str = "rsm fabric-tree";
 
 /// The least of a measure among OpenSM's engines that count, and whose it is.
-fn best<'r>(rows: &'r [Row], own: &Judged, measure: fn(&Judged) -> f64) -> Option<(f64, &'r str)> {
+fn best<'r>(
+    rows: &'r [Row],
+    own: &Measured,
+    measure: fn(&Measured) -> f64,
+) -> Option<(f64, &'r str)> {
     rows.iter()
         .filter(|row| row.engine.starts_with("OpenSM") && row.is_free())
         .filter_map(|row| Some((row.outcome.as_ref().ok()?, row.engine.as_str())))
         // Who leaves pairs out has fewer paths to spread.
-        .filter(|(judged, _)| judged.quality.lost_pairs <= own.quality.lost_pairs)
-        .map(|(judged, engine)| (measure(judged), engine))
+        .filter(|(measured, _)| measured.quality.lost_pairs <= own.quality.lost_pairs)
+        .map(|(measured, engine)| (measure(measured), engine))
         .min_by(|one, other| one.0.total_cmp(&other.0))
 }
 

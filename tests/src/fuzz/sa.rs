@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rsm::sa::mcast::limits::{MAX_GROUPS, MAX_MEMBERS};
-use rsm::sa::{Answer, Config, Counters, Request, Sa, Standing};
+use rsm::sa::{Answer, Config, Counters, Request, Sa, SaSnapshot};
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
@@ -52,7 +52,7 @@ struct Host {
 }
 
 struct Subnet {
-    standing: Standing,
+    sa_snapshot: SaSnapshot,
     hosts: Vec<Host>,
 }
 
@@ -80,7 +80,7 @@ fn subnet() -> &'static Subnet {
         let snapshot = world.manager().snapshot().expect("it is up");
         let hosts = hosts_of(&world).enumerate();
         Subnet {
-            standing: Standing::of(snapshot, None),
+            sa_snapshot: SaSnapshot::of(snapshot, None),
             hosts: hosts
                 .map(|(index, (guid, lid))| Host {
                     lid,
@@ -108,7 +108,7 @@ fn hosts_of(world: &World) -> impl Iterator<Item = (Guid, Lid)> {
 pub(super) fn run(input: &[u8]) {
     let subnet = subnet();
     let mut sa = Sa::new(Config { sm_key: SM_KEY });
-    sa.stand(subnet.standing.clone());
+    sa.answer_from(subnet.sa_snapshot.clone());
     let mut now = Time::ZERO;
     let mut kept = Vec::new();
     // What each host has said: what comes back of that is no secret.

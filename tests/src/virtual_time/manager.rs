@@ -10,7 +10,7 @@ use rsm::core::{Config, Core, Effect, Event, Mode, Remembered};
 use rsm::plan::groups::GroupSet;
 use rsm::plan::guids::AliasGuids;
 use rsm::push::Foreseen;
-use rsm::sa::Standing;
+use rsm::sa::SaSnapshot;
 use rsm_gdr::hosts::Inventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
@@ -50,7 +50,7 @@ pub struct Manager {
     planning: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
     /// What the SA beside the core answers from, where a test looks at it.
-    standing: Option<Standing>,
+    sa_snapshot: Option<SaSnapshot>,
     convergences: Vec<Arc<Convergence>>,
     done: VecDeque<u64>,
     notices: Vec<Notice>,
@@ -74,7 +74,7 @@ impl Manager {
             gpus: Arc::default(),
             planning: None,
             snapshot: None,
-            standing: None,
+            sa_snapshot: None,
             convergences: Vec::new(),
             done: VecDeque::new(),
             notices: Vec::new(),
@@ -106,7 +106,7 @@ impl Manager {
         core.handle_deadline(now);
         self.core = Some(core);
         self.snapshot = None;
-        self.standing = self.standing.is_some().then(Standing::default);
+        self.sa_snapshot = self.sa_snapshot.is_some().then(SaSnapshot::default);
         self.convergences.clear();
         self.done.clear();
         self.notices.clear();
@@ -190,8 +190,8 @@ impl Manager {
 
     /// Keeps what the SA beside the core answers from, from now on. It takes a directory for every
     /// snapshot.
-    pub(super) fn keep_standing(&mut self) {
-        self.standing = Some(Standing::default());
+    pub(super) fn keep_sa_snapshot(&mut self) {
+        self.sa_snapshot = Some(SaSnapshot::default());
     }
 
     /// What the SA beside the core answers from.
@@ -200,13 +200,13 @@ impl Manager {
     ///
     /// When it is not kept.
     #[must_use]
-    pub fn standing(&self) -> &Standing {
-        self.standing.as_ref().expect("it is kept")
+    pub fn sa_snapshot(&self) -> &SaSnapshot {
+        self.sa_snapshot.as_ref().expect("it is kept")
     }
 
     fn serve(&mut self, snapshot: &Snapshot) {
-        if let Some(last) = &self.standing {
-            self.standing = Some(Standing::of(snapshot, Some(last)));
+        if let Some(last) = &self.sa_snapshot {
+            self.sa_snapshot = Some(SaSnapshot::of(snapshot, Some(last)));
         }
     }
 

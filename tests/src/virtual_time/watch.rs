@@ -87,7 +87,7 @@ pub struct Watch {
     latest: BTreeMap<(usize, usize), Time>,
     /// Blocks in which such a Set was overwritten by one that was sent before it: a slow device on
     /// the way held that back, and whoever repeats Sets by other routes cannot know. What such a
-    /// block says is not judged.
+    /// block says is not measured.
     overtaken: BTreeSet<(usize, usize)>,
     states: u64,
     credit_loops: Vec<String>,
@@ -327,7 +327,7 @@ impl Watch {
             .unwrap_or(0)
     }
 
-    /// A circle of directed links between switches each of which can wait for the next, with
+    /// A cycle of directed links between switches each of which can wait for the next, with
     /// packets for any LID, unicast or multicast, injected at any switch. A multicast packet that
     /// goes round is one too.
     fn credit_loop(&self) -> Option<Vec<(usize, u8)>> {
@@ -360,7 +360,7 @@ impl Watch {
         for switch in 0..self.links.len() {
             for port in 0..self.links[switch].len() {
                 way.clear();
-                if self.find_circle((switch, port as u8), &onward, &mut marks, &mut way) {
+                if self.find_cycle((switch, port as u8), &onward, &mut marks, &mut way) {
                     return Some(way);
                 }
             }
@@ -394,8 +394,8 @@ impl Watch {
     }
 
     /// Depth-first; at most as deep as there are links in the small fabrics this is for. Returns
-    /// whether `way` ends with a circle, which is all that it then holds.
-    fn find_circle(
+    /// whether `way` ends with a cycle, which is all that it then holds.
+    fn find_cycle(
         &self,
         channel: (usize, u8),
         onward: &[Vec<[u64; 4]>],
@@ -423,7 +423,7 @@ impl Watch {
                 let exit = (word * 64) as u8 + rest.trailing_zeros() as u8;
                 rest &= rest - 1;
                 let exists = usize::from(exit) < self.links[next].len();
-                if exists && self.find_circle((next, exit), onward, marks, way) {
+                if exists && self.find_cycle((next, exit), onward, marks, way) {
                     return true;
                 }
             }

@@ -303,9 +303,9 @@ impl World {
         self.watch.as_ref().expect("somebody watched")
     }
 
-    /// Keeps what the SA beside each subnet manager answers from; see [`Manager::standing`].
-    pub fn keep_standing(&mut self) {
-        self.managers.iter_mut().for_each(Manager::keep_standing);
+    /// Keeps what the SA beside each subnet manager answers from; see [`Manager::sa_snapshot`].
+    pub fn keep_sa_snapshot(&mut self) {
+        self.managers.iter_mut().for_each(Manager::keep_sa_snapshot);
     }
 
     /// Counts requests from now on, by the node that they are for. What was counted before is

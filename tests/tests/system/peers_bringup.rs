@@ -1,4 +1,4 @@
-//! `rsm --fabric umad --once` on ibsim, judged by infiniband-diags and ibdmchk.
+//! `rsm --fabric umad --once` on ibsim, measured by infiniband-diags and ibdmchk.
 
 use rsm_tests::bringup::{
     PEERS, assert_diagnostics_agree, assert_routes_are_good, ca_ports, generated, once_with_dumps,

@@ -43,7 +43,7 @@ const ENGINES: [EngineKind; 4] = [
 
 /// Writes a fabric and its tables as OpenSM would, and has ibdmchk judge them: an error where it
 /// finds no paths.
-fn judged(
+fn measured(
     netlist: &Netlist,
     topology: &Topology,
     tables: &Tables,
@@ -134,7 +134,7 @@ fn assert_proved(
     };
     let routing = route(engine, &topology, &options, None).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let verdict = judged(netlist, &topology, &routing.tables, directory.path()).unwrap();
+    let verdict = measured(netlist, &topology, &routing.tables, directory.path()).unwrap();
     let report = verify(&topology, &routing.tables);
     assert!(
         report.credit_loop_free && verdict.credit_loop_free,
@@ -185,7 +185,7 @@ fn ibdmchk_finds_the_loops_that_we_find() {
         let topology = Topology::from_netlist(&netlist).unwrap();
         let routing = route(EngineKind::MinHop, &topology, &Options::default(), None).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let verdict = judged(&netlist, &topology, &routing.tables, directory.path()).unwrap();
+        let verdict = measured(&netlist, &topology, &routing.tables, directory.path()).unwrap();
         assert!(!verify(&topology, &routing.tables).credit_loop_free);
         assert!(!verdict.credit_loop_free, "{fabric}: {verdict:?}");
     }
@@ -212,6 +212,6 @@ fn ibdmchk_misses_the_paths_that_we_miss() {
     let directory = tempfile::tempdir().unwrap();
     assert!(verify(&topology, &tables).unreachable_pairs > 0);
     // It stops there.
-    let error = judged(&netlist, &topology, &tables, directory.path()).unwrap_err();
+    let error = measured(&netlist, &topology, &tables, directory.path()).unwrap_err();
     assert!(error.to_string().contains("Traversals Failed"), "{error}");
 }

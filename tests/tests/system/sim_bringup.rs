@@ -68,7 +68,7 @@ fn comes_up_with_the_fewest_sets(spec: &str) {
 fn unknown_to_the_sa(world: &World) -> Vec<Lid> {
     let ends = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     let infos = ends.filter_map(|(node, port)| world.sim.port_info(node, port).ok());
-    let directory = world.manager().standing().directory();
+    let directory = world.manager().sa_snapshot().directory();
     infos
         .filter(|info| info.port_state() == PortState::Active)
         .map(|info| info.lid())
@@ -90,7 +90,7 @@ fn settle_without_strangers(world: &mut World) {
 #[test]
 fn the_sa_knows_every_host_before_its_port_goes_active() {
     let mut world = World::generated("fat-tree:k=4,levels=3", Settings::default());
-    world.keep_standing();
+    world.keep_sa_snapshot();
     let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     let (node, port) = hosts.last().expect("there are hosts");
     world.sim.unlink(node, port).expect("it is cabled");
@@ -100,7 +100,7 @@ fn the_sa_knows_every_host_before_its_port_goes_active() {
     world.sim.relink(node, port).expect("its cable is there");
     settle_without_strangers(&mut world);
     let lid = world.sim.port_info(node, port).unwrap().lid();
-    let directory = world.manager().standing().directory();
+    let directory = world.manager().sa_snapshot().directory();
     assert!(directory.unwrap().by_lid(lid).is_some());
 }
 

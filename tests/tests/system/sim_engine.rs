@@ -112,7 +112,7 @@ fn an_engine_withdrawn_before_it_was_begun_with_is_not_tried() {
     expect::assert_up(&world);
     assert_eq!(world.manager().core().progress().next, "");
 
-    // One that is being tried already is judged by its plan.
+    // One that is being tried already is measured by its plan.
     world.command(Command::Engine {
         engine: EngineKind::UpDn,
         ticket: 4,

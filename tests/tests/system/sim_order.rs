@@ -52,7 +52,7 @@ fn late_hosts_take_the_places_that_are_left_and_a_restart_moves_nobody() {
     }
     world.settle(LIMIT);
     expect::assert_up(&world);
-    let first = order(&world).seats;
+    let first = order(&world).positions;
     assert_eq!(first.ports().len(), 29 * 8);
     for host in late.iter().rev() {
         for &(node, port) in host {
@@ -61,10 +61,10 @@ fn late_hosts_take_the_places_that_are_left_and_a_restart_moves_nobody() {
         world.settle(LIMIT);
     }
     expect::assert_up(&world);
-    let all = order(&world).seats;
+    let all = order(&world).positions;
     assert_eq!((all.ports().len(), all.stride()), (256, 32));
-    for (port, seat) in first.ports() {
-        assert_eq!(all.ports().get(port), Some(seat));
+    for (port, position) in first.ports() {
+        assert_eq!(all.ports().get(port), Some(position));
     }
     // In this order nobody would have arrived by itself: it has to be remembered.
     let sets = expect::sets(&world.sim.counters());
@@ -73,14 +73,14 @@ fn late_hosts_take_the_places_that_are_left_and_a_restart_moves_nobody() {
     world.start(0, Memory::Kept);
     world.settle(LIMIT);
     assert_eq!(expect::sets(&world.sim.counters()), sets, "nothing is set");
-    assert_eq!(order(&world).seats, all);
+    assert_eq!(order(&world).positions, all);
     // Forgotten, everybody takes a place, and the subnet works as before.
     world.kill(0);
     world.start(0, Memory::Lost);
     world.settle(LIMIT);
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
-    assert_eq!(order(&world).seats.ports().len(), 256);
+    assert_eq!(order(&world).positions.ports().len(), 256);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_hosts_tell_changes_what_ports_are_for_and_what_they_take_back_changes_it
     let computing = told.categories.values();
     let computing = computing.filter(|category| **category == Category::Compute);
     assert_eq!((computing.count(), told.categories.len()), (256, 256));
-    assert_eq!(told.seats, before.seats);
+    assert_eq!(told.positions, before.positions);
     world.tell_gpus(Arc::new(Inventory::new()));
     world.settle(LIMIT);
     assert!(order(&world).categories.is_empty());
@@ -125,5 +125,5 @@ fn without_rails_routes_are_as_they_would_be_anywhere() {
     world.settle(LIMIT);
     expect::assert_up(&world);
     let order = order(&world);
-    assert!(order.seats.is_empty() && order.numbers.is_empty() && order.categories.is_empty());
+    assert!(order.positions.is_empty() && order.numbers.is_empty() && order.categories.is_empty());
 }

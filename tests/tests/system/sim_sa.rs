@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rsm::daemon::sa::{HELD_AT_MOST, Journal, Wake};
+use rsm::daemon::sa::{HELD_AT_MOST, AckJournal, Wake};
 use rsm::sa::{Sa, Touched};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
@@ -130,7 +130,7 @@ struct SlowDisk {
     wake: OnceLock<Wake>,
 }
 
-impl Journal for SlowDisk {
+impl AckJournal for SlowDisk {
     fn append(&self, touched: &[Touched], _: &Sa) -> Option<u64> {
         assert_eq!(touched.len(), 1);
         Some(self.appended.fetch_add(1, Ordering::Relaxed) + 1)

@@ -20,7 +20,7 @@ pub enum RouteError {
     /// A switch forwards to a port without a cable, or into a wrong node.
     #[error("a switch forwards to a port that leads elsewhere")]
     Astray,
-    /// Packets go round in circles.
+    /// Packets go round in cycles.
     #[error("the tables make a loop")]
     Loop,
     /// Nobody has the LID.

@@ -160,8 +160,8 @@ impl Analysis {
         let place = self.fabric.as_ref().and_then(|fabric| {
             let joined = entry.slots.iter().map(|&slot| entry.joined[slot].port());
             let mut ports = joined.flatten().map(|port| fabric.port(port));
-            let seat = fabric.seats.place(ports.clone().map(|port| port.guid));
-            seat.or_else(|| Some(u32::from(ports.next()?.leaf_port.0)))
+            let position = fabric.positions.place(ports.clone().map(|port| port.guid));
+            position.or_else(|| Some(u32::from(ports.next()?.leaf_port.0)))
         });
         (unit, domain, place.unwrap_or(u32::MAX), host)
     }

@@ -1,8 +1,8 @@
 //! Hints for whole fleets: generated ones, and samples of real machines.
 
 mod fleet;
+mod host_order;
 mod import;
 mod join;
 mod render;
 mod samples;
-mod seats;

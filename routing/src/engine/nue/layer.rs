@@ -1,10 +1,10 @@
 //! The columns of the destinations that share a lane.
 //!
 //! Paths to one destination are found from the destination outwards, the cheapest switch next, as
-//! Dijkstra does, but a switch joins only where its turn into the path closes no circle. A switch
+//! Dijkstra does, but a switch joins only where its turn into the path closes no cycle. A switch
 //! that no such turn leads to may persuade a neighbour to take another path; where that fails as
 //! well, the whole destination goes along a spanning tree, whose turns are in use from the
-//! beginning and therefore never close a circle.
+//! beginning and therefore never close a cycle.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,9 +32,9 @@ pub(super) struct Layer {
     pub(super) on_tree: usize,
 }
 
-/// Whether circles of channels matter.
+/// Whether cycles of channels matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Circles {
+pub(super) enum Cycles {
     /// No turn that closes one is taken.
     Avoided,
     /// All turns are free.
@@ -42,8 +42,8 @@ pub(super) enum Circles {
 }
 
 /// Routes to `destinations`, in their order.
-pub(super) fn route(topology: &Topology, destinations: &[SwitchIdx], circles: Circles) -> Layer {
-    let mut router = Router::new(topology, circles);
+pub(super) fn route(topology: &Topology, destinations: &[SwitchIdx], cycles: Cycles) -> Layer {
+    let mut router = Router::new(topology, cycles);
     let mut layer = Layer {
         columns: Vec::with_capacity(destinations.len()),
         on_tree: 0,
@@ -61,7 +61,7 @@ pub(super) fn route(topology: &Topology, destinations: &[SwitchIdx], circles: Ci
 
 struct Router<'a> {
     topology: &'a Topology,
-    circles: Circles,
+    cycles: Cycles,
     turns: Turns<'a>,
     /// By channel: whether it is in the spanning tree.
     in_tree: Vec<bool>,
@@ -79,7 +79,7 @@ struct Router<'a> {
 }
 
 impl<'a> Router<'a> {
-    fn new(topology: &'a Topology, circles: Circles) -> Router<'a> {
+    fn new(topology: &'a Topology, cycles: Cycles) -> Router<'a> {
         let turns = Turns::new(topology);
         let rate = |channel: u32| -> u64 {
             let links = topology.group(channel as usize).links;
@@ -90,7 +90,7 @@ impl<'a> Router<'a> {
         let count = topology.switch_count();
         let mut router = Router {
             topology,
-            circles,
+            cycles,
             in_tree: vec![false; turns.channels()],
             load: vec![0; turns.channels()],
             slowness: (0..channels)
@@ -107,7 +107,7 @@ impl<'a> Router<'a> {
             heap: BinaryHeap::new(),
             taken: Vec::new(),
         };
-        if circles == Circles::Avoided {
+        if cycles == Cycles::Avoided {
             router.grow_tree();
         }
         router
@@ -132,7 +132,7 @@ impl<'a> Router<'a> {
         for channel in (0..self.turns.channels() as u32).filter(|&c| self.in_tree[c as usize]) {
             for next in self.turns.out_of(self.turns.to(channel)) {
                 if self.in_tree[next as usize] && next != self.turns.reverse(channel) {
-                    // The turns of a tree close no circle.
+                    // The turns of a tree close no cycle.
                     self.turns.take(channel, next);
                 }
             }
@@ -207,7 +207,7 @@ impl<'a> Router<'a> {
     /// Takes the turn from `channel` into the path of the switch that it leads to.
     fn join(&mut self, channel: u32, destination: SwitchIdx) -> bool {
         let to = self.turns.to(channel);
-        let is_free = self.circles == Circles::Ignored || to == destination;
+        let is_free = self.cycles == Cycles::Ignored || to == destination;
         is_free || self.take(channel, self.next[to.index()])
     }
 

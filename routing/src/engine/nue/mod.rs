@@ -98,7 +98,7 @@ pub(super) fn route(topology: &Topology, vls: u8) -> (Vec<Vec<Column>>, usize) {
                 .collect();
             // Those with many hosts choose while there is still a choice.
             destinations.sort_by_key(|&switch| std::cmp::Reverse(topology.hosts(switch)));
-            layer::route(topology, &destinations, layer::Circles::Avoided)
+            layer::route(topology, &destinations, layer::Cycles::Avoided)
         })
         .collect();
     let mut columns = vec![Vec::new(); topology.switch_count()];
@@ -112,18 +112,18 @@ pub(super) fn route(topology: &Topology, vls: u8) -> (Vec<Vec<Column>>, usize) {
     (columns, on_tree)
 }
 
-/// Columns of some destinations that close no circle among themselves.
+/// Columns of some destinations that close no cycle among themselves.
 pub(super) fn route_some(
     topology: &Topology,
     destinations: &[SwitchIdx],
 ) -> Vec<(SwitchIdx, Column)> {
-    layer::route(topology, destinations, layer::Circles::Avoided).columns
+    layer::route(topology, destinations, layer::Cycles::Avoided).columns
 }
 
-/// Columns of shortest paths to all switches, balanced, whatever circles they close.
+/// Columns of shortest paths to all switches, balanced, whatever cycles they close.
 pub(super) fn route_freely(topology: &Topology) -> Vec<Column> {
     let all: Vec<SwitchIdx> = topology.indices().collect();
-    let columns = layer::route(topology, &all, layer::Circles::Ignored).columns;
+    let columns = layer::route(topology, &all, layer::Cycles::Ignored).columns;
     columns.into_iter().map(|(_, column)| column).collect()
 }
 

@@ -20,7 +20,7 @@ use hops::Grid;
 ///   are hypercubes). Fabrics that are no mesh are refused, with the switch or link that shows it.
 /// - *Needs*: one lane, whatever service level packets have.
 /// - *Around faults*: a switch whose way is cut off goes on in a later dimension first. Where that
-///   does not serve, or closes a circle, routes are those of [`nue`](super::Nue) on one lane, and
+///   does not serve, or closes a cycle, routes are those of [`nue`](super::Nue) on one lane, and
 ///   the reason says so.
 /// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,8 +4,8 @@ use super::super::Ranking;
 use super::super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::super::order::Order;
 use super::super::paths;
-use super::crown::{best_leaf, crowned};
-use super::judge::{Population, Reach, Score, judge, reach};
+use super::connect_roots::{best_leaf, with_connected_roots};
+use super::score::{Population, Reach, Score, reach, score_of};
 use super::{Columns, Ranked, by_index, kept};
 use crate::topology::{SwitchIdx, Topology};
 
@@ -31,7 +31,7 @@ pub(super) fn choose(
     match kept {
         Some((kept, 0)) => kept,
         Some((kept, _)) => {
-            let score = judge(topology, &kept.costs, &population);
+            let score = score_of(topology, &kept.costs, &population);
             let (best, best_score) = best(topology, roots, &population, columns);
             if score.peak_load <= best_score.peak_load * KEPT_LOAD {
                 kept
@@ -81,7 +81,7 @@ pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) ->
         return kept;
     }
     let levels = levels::from_edges(topology, ANY_HOST);
-    let by_hosts = with_crown(topology, levels, BY_HOSTS.to_owned());
+    let by_hosts = candidates_of(topology, levels, BY_HOSTS.to_owned());
     let (ranked, _) = best_of(topology, by_hosts, &population, &columns);
     if ranked.unreached == 0 {
         ranked
@@ -115,7 +115,7 @@ fn best_of(
             continue;
         }
         let costs = paths::up_down(topology, &candidate.order, columns(&candidate.order));
-        let score = judge(topology, &costs, population);
+        let score = score_of(topology, &costs, population);
         if best.as_ref().is_none_or(|(_, best)| score.beats(best)) {
             let ranked = Ranked {
                 reason: sentence(topology, &candidate.order, &candidate.made, &score.reach),
@@ -135,19 +135,19 @@ fn best_of(
     best.expect("there is always a candidate: the search for a centre needs no switch")
 }
 
-/// Rankings worth judging, the likelier first. The last one reaches everything on any fabric.
+/// Rankings worth scoring, the likelier first. The last one reaches everything on any fabric.
 fn candidates(topology: &Topology, roots: &[SwitchIdx]) -> Vec<Candidate> {
     if !roots.is_empty() {
         let levels = levels::from_roots(topology, roots);
         let made = format!("ranked from the {} given root switches", roots.len());
-        return with_crown(topology, levels, made);
+        return candidates_of(topology, levels, made);
     }
     let mut found = Vec::new();
     for (share, which) in [(ANY_HOST, "hosts"), (FEW_HOSTS, "most of the hosts")] {
         let edges = levels::edges(topology, share).len();
         if edges > 0 {
             let made = format!("ranked by distance from the {edges} switches with {which}");
-            found.extend(with_crown(
+            found.extend(candidates_of(
                 topology,
                 levels::from_edges(topology, share),
                 made,
@@ -175,16 +175,16 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx]) -> Vec<Candidate> {
     found
 }
 
-/// The ranking by these levels, and before it the same with a crown where that has several peaks:
+/// The ranking by these levels, and before it the same with connected roots where that has several peaks:
 /// as good for hosts mostly, and it reaches more.
-fn with_crown(topology: &Topology, levels: Vec<u8>, made: String) -> Vec<Candidate> {
+fn candidates_of(topology: &Topology, levels: Vec<u8>, made: String) -> Vec<Candidate> {
     let plain = Order::new(levels, &[]);
-    let crown = crowned(topology, &plain).map(|(order, lifted)| Candidate {
+    let connected = with_connected_roots(topology, &plain).map(|(order, lifted)| Candidate {
         order,
         made: format!("{made}, {lifted} of all switches lifted above the rest to join the roots"),
     });
     let plain = Candidate { order: plain, made };
-    crown.into_iter().chain([plain]).collect()
+    connected.into_iter().chain([plain]).collect()
 }
 
 /// What is to be said of an order that is kept as it is.

@@ -5,7 +5,7 @@ use rsm_ids::Lid;
 use super::matched::Matched;
 use super::side::Side;
 use super::ways::{Sums, Ways};
-use super::{Point, Untold};
+use super::{Inconclusive, Point};
 use crate::topology::SwitchIdx;
 
 /// What one thread has found, and what it needs to find more.
@@ -49,7 +49,11 @@ impl<'a> Found<'a> {
     ///
     /// Ways that pass a point now are those that passed one before: up to the first point on it a
     /// way is the same.
-    pub(super) fn add_around(&mut self, points: &[Point], matched: &Matched) -> Result<(), Untold> {
+    pub(super) fn add_around(
+        &mut self,
+        points: &[Point],
+        matched: &Matched,
+    ) -> Result<(), Inconclusive> {
         // At most as many rounds as LIDs.
         self.round += 1;
         self.starts.clear();
@@ -85,7 +89,7 @@ impl<'a> Found<'a> {
     }
 
     /// Adds the pairs of a LID that are looked at whatever their way is.
-    pub(super) fn add_whole(&mut self, lid: Lid, matched: &Matched) -> Result<(), Untold> {
+    pub(super) fn add_whole(&mut self, lid: Lid, matched: &Matched) -> Result<(), Inconclusive> {
         let (then, now) = matched.whole_pairs(lid);
         self.ways += (then.len() + now.len()) as u64;
         self.ways_then
@@ -100,7 +104,7 @@ impl<'a> Found<'a> {
         &mut self,
         lid: Lid,
         restarted: &[SwitchIdx],
-    ) -> Result<(), Untold> {
+    ) -> Result<(), Inconclusive> {
         let (before, after) = (self.before, self.after);
         let switches = restarted.iter().copied();
         self.ways += 2 * restarted.len() as u64;

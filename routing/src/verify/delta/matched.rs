@@ -6,7 +6,7 @@ use rsm_ids::{Guid, Lid};
 use super::super::tally::Tally;
 use super::found::Found;
 use super::side::Side;
-use super::{Point, Untold};
+use super::{Inconclusive, Point};
 use crate::topology::{Destination, PortUse, SwitchIdx};
 
 pub(super) struct Matched {
@@ -259,14 +259,14 @@ impl Matched {
         after: &Side<'_>,
         standing: &Tally,
         parts: &[Found<'_>],
-    ) -> Result<Vec<u32>, Untold> {
+    ) -> Result<Vec<u32>, Inconclusive> {
         if standing.load.len() != before.channels() {
-            return Err(Untold::Tally);
+            return Err(Inconclusive::Tally);
         }
         let mut left = standing.load.clone();
         for (channel, paths) in parts.iter().flat_map(|part| part.then.loads.iter()) {
             let left = &mut left[channel];
-            *left = left.checked_sub(paths).ok_or(Untold::Tally)?;
+            *left = left.checked_sub(paths).ok_or(Inconclusive::Tally)?;
         }
         let mut loads = self.renumbered(before, after, left)?;
         for (channel, paths) in parts.iter().flat_map(|part| part.now.loads.iter()) {
@@ -281,7 +281,7 @@ impl Matched {
         before: &Side<'_>,
         after: &Side<'_>,
         loads: Vec<u32>,
-    ) -> Result<Vec<u32>, Untold> {
+    ) -> Result<Vec<u32>, Inconclusive> {
         if self.is_numbered_alike
             && self.now.len() == self.then.len()
             && before.stride == after.stride
@@ -296,7 +296,7 @@ impl Matched {
         };
         let mut switches = loads.chunks(before.stride).zip(&self.now);
         if switches.any(is_left) {
-            return Err(Untold::Tally);
+            return Err(Inconclusive::Tally);
         }
         let mut renumbered = vec![0u32; after.channels()];
         for (renumbered, then) in renumbered.chunks_mut(after.stride).zip(&self.then) {

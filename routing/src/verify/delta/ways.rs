@@ -4,7 +4,7 @@ use rsm_ids::{Lid, PortNum};
 
 use super::super::fabric::Sources;
 use super::super::tally::{Loads, Tally};
-use super::Untold;
+use super::Inconclusive;
 use super::side::Side;
 use crate::topology::{EndpointKind, PortUse, SwitchIdx};
 
@@ -74,7 +74,7 @@ impl Ways {
         switches: impl Iterator<Item = SwitchIdx> + Clone,
         lid: Lid,
         sums: &mut Sums,
-    ) -> Result<(), Untold> {
+    ) -> Result<(), Inconclusive> {
         self.find(side, switches.clone(), lid)?;
         self.add(side, switches, lid, |switch| side.starts(switch), sums);
         Ok(())
@@ -86,7 +86,7 @@ impl Ways {
         side: &Side<'_>,
         switches: impl Iterator<Item = SwitchIdx>,
         lid: Lid,
-    ) -> Result<(), Untold> {
+    ) -> Result<(), Inconclusive> {
         let Some(destination) = side.topology.destination_of(lid) else {
             return Ok(());
         };
@@ -165,7 +165,7 @@ impl Ways {
         switch: SwitchIdx,
         lid: Lid,
         root: Option<SwitchIdx>,
-    ) -> Result<(), Untold> {
+    ) -> Result<(), Inconclusive> {
         self.path.clear();
         let mut at = switch;
         while self.of[at.index()].round != self.round {
@@ -179,7 +179,7 @@ impl Ways {
             };
             self.path.push((at, byte));
             if self.path.len() > side.topology.switch_count() {
-                return Err(Untold::Loop { lid });
+                return Err(Inconclusive::Loop { lid });
             }
             at = next;
         }

@@ -162,7 +162,7 @@ pub(super) fn analyse(
     sl: u8,
 ) -> Analysis {
     let mut fabric = Fabric::from_netlist(netlist, Arc::clone(topology), Some(tables), MTU);
-    fabric.seats = order.seats.clone();
+    fabric.positions = order.positions.clone();
     let config = Config {
         sl,
         roles: roles(order.said()),

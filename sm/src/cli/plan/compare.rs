@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::quality::QualityPart;
 use super::report::{self, FabricPart, VerifyPart};
 use super::stopwatch::milliseconds;
-use super::{Bench, Judged, exit_code};
+use super::{Bench, Measured, exit_code};
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
 
@@ -34,7 +34,7 @@ struct Contender {
 }
 
 /// What was asked for, and what came of it.
-type Outcome = (&'static str, anyhow::Result<Judged>);
+type Outcome = (&'static str, anyhow::Result<Measured>);
 
 /// Prints the comparison; success when every engine gave sound tables.
 pub(super) fn run(
@@ -45,7 +45,7 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let mut outcomes: Vec<Outcome> = Vec::new();
     if let Some(file) = tables {
-        outcomes.push(("file", Ok(super::tables::judge(bench, file, true)?)));
+        outcomes.push(("file", Ok(super::tables::measure(bench, file, true)?)));
     }
     let routed = kinds
         .iter()
@@ -53,7 +53,7 @@ pub(super) fn run(
     outcomes.extend(routed);
     let sound = outcomes
         .iter()
-        .all(|(_, outcome)| outcome.as_ref().is_ok_and(Judged::is_sound));
+        .all(|(_, outcome)| outcome.as_ref().is_ok_and(Measured::is_sound));
     match format {
         Format::Json => print_json(&Comparison {
             fabric: report::fabric(bench),
@@ -70,15 +70,15 @@ pub(super) fn run(
     Ok(exit_code(sound))
 }
 
-fn contender(bench: &Bench, asked: &'static str, outcome: &anyhow::Result<Judged>) -> Contender {
+fn contender(bench: &Bench, asked: &'static str, outcome: &anyhow::Result<Measured>) -> Contender {
     match outcome {
-        Ok(judged) => Contender {
+        Ok(measured) => Contender {
             asked,
-            name: Some(judged.engine),
-            reason: judged.reason.clone(),
-            route_ms: Some(milliseconds(judged.route)),
-            verify: Some(report::verification(judged)),
-            quality: judged
+            name: Some(measured.engine),
+            reason: measured.reason.clone(),
+            route_ms: Some(milliseconds(measured.route)),
+            verify: Some(report::verification(measured)),
+            quality: measured
                 .quality
                 .as_ref()
                 .map(|quality| QualityPart::new(quality, &bench.fabric)),
@@ -111,27 +111,27 @@ fn write_table(out: &mut dyn Write, outcomes: &[Outcome]) -> io::Result<()> {
         "hops"
     )?;
     for (asked, outcome) in outcomes {
-        let judged = match outcome {
-            Ok(judged) => judged,
+        let measured = match outcome {
+            Ok(measured) => measured,
             Err(error) => {
                 writeln!(out, "{asked:<16} no tables: {error:#}")?;
                 continue;
             }
         };
-        let Some(quality) = &judged.quality else {
+        let Some(quality) = &measured.quality else {
             continue;
         };
         let rails = quality
             .rail_all_to_all
             .map_or("-".to_owned(), |rails| rails.max.to_string());
-        let name = match judged.engine {
+        let name = match measured.engine {
             used if used == *asked => used.to_owned(),
             used => format!("{asked}: {used}"),
         };
         writeln!(
             out,
             "{name:<16} {:>9.1} {:>9} {:>8.2} {:>6} {:>6} {:>7.2} {:>7.2} {:>5.0}% {rails:>6} {:>5}  {}",
-            milliseconds(judged.route),
+            milliseconds(measured.route),
             quality.paths.max,
             quality.paths.max_over_mean(),
             quality.all_to_all,
@@ -139,8 +139,8 @@ fn write_table(out: &mut dyn Write, outcomes: &[Outcome]) -> io::Result<()> {
             quality.shift.mean,
             quality.random.mean,
             quality.bisection.mean * 100.0,
-            judged.report.max_hops,
-            verdict(judged)
+            measured.report.max_hops,
+            verdict(measured)
         )?;
     }
     writeln!(
@@ -148,15 +148,15 @@ fn write_table(out: &mut dyn Write, outcomes: &[Outcome]) -> io::Result<()> {
         "paths: of all pairs of hosts on a link; a2a: all-to-all risk; shift, random, rails: flows on the fullest link"
     )?;
     for (asked, outcome) in outcomes {
-        if let Ok(judged) = outcome {
-            writeln!(out, "{asked}: {}", judged.reason)?;
+        if let Ok(measured) = outcome {
+            writeln!(out, "{asked}: {}", measured.reason)?;
         }
     }
     Ok(())
 }
 
-fn verdict(judged: &Judged) -> String {
-    let report = &judged.report;
+fn verdict(measured: &Measured) -> String {
+    let report = &measured.report;
     let mut faults = Vec::new();
     if !report.loop_free {
         faults.push("LOOPS".to_owned());

@@ -20,7 +20,7 @@ use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::generate;
 use rsm_routing::lanes::Lanes;
 use rsm_routing::netlist::Netlist;
-use rsm_routing::quality::{Quality, Settings, judge};
+use rsm_routing::quality::{Quality, Settings, measure};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Report, verify_on_lanes};
@@ -55,11 +55,11 @@ pub(super) struct PlanArgs {
     /// Break the fabric first, such as links=1%,switches=2,seed=7
     #[arg(long, value_name = "FAULTS")]
     fail: Option<String>,
-    /// Judge the tables in this file in place of routing: OpenSM's opensm-lfts.dump, or what
+    /// Measure the tables in this file in place of routing: OpenSM's opensm-lfts.dump, or what
     /// ibroute or dump_fts printed. With --compare they are one more engine
     #[arg(long, value_name = "FILE", conflicts_with_all = ["engine", "whatif"])]
     tables: Option<PathBuf>,
-    /// Judge how the routes spread traffic: links, shifts, permutations, bisections, collectives
+    /// Measure how the routes spread traffic: links, shifts, permutations, bisections, collectives
     #[arg(long)]
     quality: bool,
     /// Where random traffic of --quality and --compare starts
@@ -113,7 +113,7 @@ struct Bench {
 }
 
 /// Tables, and what is known of them.
-struct Judged {
+struct Measured {
     tables: Tables,
     /// Who made them.
     engine: &'static str,
@@ -138,23 +138,23 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if !args.compare.is_empty() {
         return compare::run(&bench, &args.compare, args.tables.as_deref(), args.format);
     }
-    let judged = match &args.tables {
-        Some(file) => tables::judge(&bench, file, args.quality)?,
+    let measured = match &args.tables {
+        Some(file) => tables::measure(&bench, file, args.quality)?,
         None => route(&bench, args.engine, args.quality)?,
     };
     if let Some(file) = &args.svg {
-        picture::write(file, args, &bench, &judged)?;
+        picture::write(file, args, &bench, &measured)?;
     }
-    let gpu = args.gpu.is_some().then(|| gpu_summary(&bench, &judged));
+    let gpu = args.gpu.is_some().then(|| gpu_summary(&bench, &measured));
     match args.format {
-        Format::Json => print_json(&report::planned(&bench, &judged, gpu))?,
-        Format::Text => print(|out| report::write_text(out, &bench, &judged, gpu))?,
+        Format::Json => print_json(&report::planned(&bench, &measured, gpu))?,
+        Format::Text => print(|out| report::write_text(out, &bench, &measured, gpu))?,
     }
-    Ok(exit_code(judged.is_sound()))
+    Ok(exit_code(measured.is_sound()))
 }
 
-fn gpu_summary(bench: &Bench, judged: &Judged) -> Summary {
-    let tables = Arc::new(judged.tables.clone());
+fn gpu_summary(bench: &Bench, measured: &Measured) -> Summary {
+    let tables = Arc::new(measured.tables.clone());
     let analysis = gpu::analyse(&bench.order, &bench.netlist, &bench.topology, tables, 0);
     Summary::of(&analysis)
 }
@@ -229,26 +229,32 @@ fn root_guids(file: Option<&Path>) -> anyhow::Result<Vec<Guid>> {
     }
 }
 
-fn route(bench: &Bench, kind: EngineKind, quality: bool) -> anyhow::Result<Judged> {
+fn route(bench: &Bench, kind: EngineKind, quality: bool) -> anyhow::Result<Measured> {
     let mut watch = Stopwatch::start();
     let routing = engine::route(kind, &bench.topology, &bench.options, None)?;
     let route = watch.lap();
-    Ok(Judged {
+    Ok(Measured {
         engine: routing.engine,
         reason: routing.reason,
         ranks: routing.ranks,
-        ..Judged::of(bench, routing.tables, &routing.lanes, route, quality)
+        ..Measured::of(bench, routing.tables, &routing.lanes, route, quality)
     })
 }
 
-impl Judged {
+impl Measured {
     /// Tables that took `route` to make, or to read, on the lanes that they need.
-    fn of(bench: &Bench, tables: Tables, lanes: &Lanes, route: Duration, quality: bool) -> Judged {
+    fn of(
+        bench: &Bench,
+        tables: Tables,
+        lanes: &Lanes,
+        route: Duration,
+        quality: bool,
+    ) -> Measured {
         let mut watch = Stopwatch::start();
         let report = verify_on_lanes(&bench.topology, &tables, lanes).report;
         let verify = watch.lap();
-        let quality = quality.then(|| judge(&bench.topology, &tables, &bench.settings));
-        Judged {
+        let quality = quality.then(|| measure(&bench.topology, &tables, &bench.settings));
+        Measured {
             tables,
             engine: "",
             reason: String::new(),

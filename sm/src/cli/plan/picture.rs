@@ -8,25 +8,25 @@ use rsm_routing::engine::levels_from_hosts;
 use rsm_routing::picture::{Scene, draw};
 use rsm_routing::quality::link_uses;
 
-use super::{Bench, Judged, PlanArgs};
+use super::{Bench, Measured, PlanArgs};
 
 pub(super) fn write(
     file: &Path,
     args: &PlanArgs,
     bench: &Bench,
-    judged: &Judged,
+    measured: &Measured,
 ) -> anyhow::Result<()> {
     let title = match &args.fail {
         Some(faults) => format!("{} without {faults}", args.fabric),
         None => args.fabric.clone(),
     };
-    let levels = judged.ranks.clone();
+    let levels = measured.ranks.clone();
     let picture = draw(&Scene {
         topology: &bench.topology,
-        links: &link_uses(&bench.topology, &judged.tables),
+        links: &link_uses(&bench.topology, &measured.tables),
         levels: &levels.unwrap_or_else(|| levels_from_hosts(&bench.topology)),
         title: &title,
-        notes: &notes(judged),
+        notes: &notes(measured),
         name: &|guid: Guid| {
             let node = bench.fabric.find(guid);
             node.map_or_else(|| guid.to_string(), |node| bench.fabric.node(node).name())
@@ -35,9 +35,9 @@ pub(super) fn write(
     std::fs::write(file, picture).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn notes(judged: &Judged) -> Vec<String> {
-    let mut notes = vec![judged.reason.clone()];
-    if let Some(quality) = &judged.quality {
+fn notes(measured: &Measured) -> Vec<String> {
+    let mut notes = vec![measured.reason.clone()];
+    if let Some(quality) = &measured.quality {
         notes.push(format!(
             "paths on the fullest link {} ({:.2} times the mean), all-to-all risk {}, shift {} at most and {:.2} on average, random permutation {:.2}",
             quality.paths.max,

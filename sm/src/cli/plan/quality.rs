@@ -1,4 +1,4 @@
-//! A judgement, for people and programs.
+//! Figures of quality, for people and programs.
 
 use std::io::{self, Write};
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::quality::QualityPart;
 use super::stopwatch::{memory_peak, milliseconds};
-use super::{Bench, Judged};
+use super::{Bench, Measured};
 use crate::cli::gpu::Summary;
 use crate::plan::lids_in_use;
 
@@ -74,19 +74,19 @@ pub(super) struct VerifyPart {
     link_load_mean: f64,
 }
 
-pub(super) fn planned(bench: &Bench, judged: &Judged, gpu: Option<Summary>) -> Planned {
+pub(super) fn planned(bench: &Bench, measured: &Measured, gpu: Option<Summary>) -> Planned {
     let [read, model, route, verify] =
-        [bench.read, bench.model, judged.route, judged.verify].map(milliseconds);
+        [bench.read, bench.model, measured.route, measured.verify].map(milliseconds);
     Planned {
         fabric: fabric(bench),
         engine: EnginePart {
-            name: judged.engine,
-            reason: judged.reason.clone(),
+            name: measured.engine,
+            reason: measured.reason.clone(),
         },
         order: OrderPart {
             compute_ports: bench.order.numbers.len(),
-            leaves: bench.order.seats.leaves().len(),
-            places_per_leaf: bench.order.seats.stride(),
+            leaves: bench.order.positions.leaves().len(),
+            places_per_leaf: bench.order.positions.stride(),
             categories: bench.order.categories.len(),
         },
         timing_ms: TimingPart {
@@ -97,8 +97,8 @@ pub(super) fn planned(bench: &Bench, judged: &Judged, gpu: Option<Summary>) -> P
             total: read + model + route + verify,
         },
         memory_peak_bytes: memory_peak(),
-        verify: verification(judged),
-        quality: judged
+        verify: verification(measured),
+        quality: measured
             .quality
             .as_ref()
             .map(|quality| QualityPart::new(quality, &bench.fabric)),
@@ -117,8 +117,8 @@ pub(super) fn fabric(bench: &Bench) -> FabricPart {
     }
 }
 
-pub(super) fn verification(judged: &Judged) -> VerifyPart {
-    let report = &judged.report;
+pub(super) fn verification(measured: &Measured) -> VerifyPart {
+    let report = &measured.report;
     VerifyPart {
         reachable_pairs: report.reachable_pairs,
         unreachable_pairs: report.unreachable_pairs,
@@ -151,7 +151,7 @@ pub(super) fn write_fabric(out: &mut dyn Write, bench: &Bench) -> io::Result<()>
 pub(super) fn write_text(
     out: &mut dyn Write,
     bench: &Bench,
-    judged: &Judged,
+    measured: &Measured,
     gpu: Option<Summary>,
 ) -> io::Result<()> {
     let Planned {
@@ -162,9 +162,9 @@ pub(super) fn write_text(
         order,
         gpu,
         ..
-    } = planned(bench, judged, gpu);
+    } = planned(bench, measured, gpu);
     write_fabric(out, bench)?;
-    writeln!(out, "engine   {}", judged.reason)?;
+    writeln!(out, "engine   {}", measured.reason)?;
     if order.compute_ports > 0 {
         writeln!(
             out,
@@ -199,7 +199,7 @@ pub(super) fn write_text(
         yes(verdict.loop_free, "forwarding loop"),
         yes(verdict.credit_loop_free, "credit loop")
     )?;
-    for witness in &judged.report.witnesses {
+    for witness in &measured.report.witnesses {
         writeln!(out, "         {witness:?}")?;
     }
     writeln!(

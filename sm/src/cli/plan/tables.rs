@@ -7,13 +7,13 @@ use rsm_routing::lanes::Lanes;
 use rsm_routing::lfts::{self, Fit};
 
 use super::stopwatch::Stopwatch;
-use super::{Bench, Judged};
+use super::{Bench, Measured};
 
 /// The largest file of tables that is read, in bytes: 4,000 switches with 49,151 LIDs each, 80
 /// bytes an entry.
 const FILE_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
-pub(super) fn judge(bench: &Bench, file: &Path, quality: bool) -> anyhow::Result<Judged> {
+pub(super) fn measure(bench: &Bench, file: &Path, quality: bool) -> anyhow::Result<Measured> {
     let mut watch = Stopwatch::start();
     let name = file.display().to_string();
     let size = std::fs::metadata(file)
@@ -37,10 +37,10 @@ pub(super) fn judge(bench: &Bench, file: &Path, quality: bool) -> anyhow::Result
             misfits.join("; ")
         ),
     };
-    Ok(Judged {
+    Ok(Measured {
         engine: "file",
         reason,
-        ..Judged::of(bench, fit.tables, &Lanes::default(), read, quality)
+        ..Measured::of(bench, fit.tables, &Lanes::default(), read, quality)
     })
 }
 

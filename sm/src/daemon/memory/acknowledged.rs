@@ -18,7 +18,7 @@ use parking_lot::{Condvar, Mutex};
 use super::{groups, guids, services, subscriptions};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
-use crate::daemon::sa::{HELD_AT_MOST, Journal, Wake};
+use crate::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
 use crate::sa::{Sa, Touched};
 use crate::store::journal::{self, Entry, RowChange};
 use crate::store::{ChangeSet, Namespace, Persisted, StoreError};
@@ -248,7 +248,7 @@ impl Acknowledged {
     }
 }
 
-impl Journal for Acknowledged {
+impl AckJournal for Acknowledged {
     fn append(&self, touched: &[Touched], sa: &Sa) -> Option<u64> {
         let rows: Vec<RowChange> = touched
             .iter()

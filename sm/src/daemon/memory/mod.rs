@@ -7,14 +7,13 @@ mod acknowledged;
 mod cabling;
 mod groups;
 mod guids;
-mod seats;
+mod positions;
 mod services;
 mod subscriptions;
 mod table;
 
 use std::path::Path;
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -22,10 +21,9 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::acknowledged::Acknowledged;
-use super::sa;
-
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
+use super::sa::AckJournal;
 use crate::core::Remembered;
 use crate::diff::NotKept;
 use crate::habits::{DeviceHabits, DeviceKind, PortRole};
@@ -182,7 +180,7 @@ impl Keeper {
     }
 
     /// What answers wait for that acknowledge something; nothing where nothing survives.
-    pub(super) fn journal(&self) -> Option<Arc<dyn sa::Journal>> {
+    pub(super) fn journal(&self) -> Option<Arc<dyn AckJournal>> {
         let (journal, _) = self.journal.as_ref()?;
         Some(journal.clone())
     }
@@ -323,7 +321,7 @@ fn remembered(persisted: &Persisted) -> Remembered {
     }
     Remembered {
         claims: Arc::new(claims),
-        seats: Arc::new(seats::remembered(persisted)),
+        positions: Arc::new(positions::remembered(persisted)),
         gpus: Arc::default(),
         cabling: cabling::remembered(persisted),
         not_kept,
@@ -390,7 +388,7 @@ fn changes(
             }
         }
     }
-    seats::changes(persisted, &remembered.seats, &mut changes);
+    positions::changes(persisted, &remembered.positions, &mut changes);
     let cabling = known.map(|known| &known.cabling);
     cabling::changes(persisted, cabling, &remembered.cabling, clock, &mut changes);
     let not_kept = remembered.not_kept.iter();
@@ -482,7 +480,7 @@ mod tests {
 
     use rsm_ids::{Guid, Lid, Lmc};
 
-    use super::sa::Journal as _;
+    use crate::daemon::sa::AckJournal as _;
     use super::*;
     use crate::store::LoadReport;
     use crate::store::io::Operation;

@@ -10,11 +10,11 @@
 //! ```
 
 mod admission;
-mod desk;
 mod gate;
 mod inbox;
 mod outgoing;
 mod searches;
+mod state_reader;
 mod worker;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -31,17 +31,17 @@ use rsm_mad::transport::{Messenger, SaPort, SaSink};
 use rsm_mad::wire::attr::Notice;
 use tokio::sync::{mpsc, watch};
 
-use self::desk::{FrontDesk, MAX_VISITORS};
 use self::gate::{Call, Gate, ROOM};
 use self::inbox::{Calls, Inbox, inbox};
 pub use self::outgoing::outgoing;
 use self::searches::Searches;
+use self::state_reader::{MAX_STATE_REQUESTS, SaStateReader};
 use self::worker::Worker;
 use crate::core::Event;
 use crate::core::snapshot::{Forthcoming, Snapshot};
 use crate::daemon::compute;
-use crate::publish::Desk;
-use crate::sa::{self, Sa, Standing, Statistics, Touched};
+use crate::publish::SaStateSource;
+use crate::sa::{self, Sa, SaSnapshot, Statistics, Touched};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -61,9 +61,9 @@ pub const HELD_AT_MOST: Duration = Duration::from_millis(250);
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// Where it is written, before the answer goes, what requests have changed.
-pub trait Journal: Send + Sync {
+pub trait AckJournal: Send + Sync {
     /// Has it written that this was changed, to what `sa` has now, with what others
-    /// change at the same time. Does not wait. Returns what [`Journal::durable`] will come to;
+    /// change at the same time. Does not wait. Returns what [`AckJournal::durable`] will come to;
     /// `None` where it cannot be written.
     fn append(&self, touched: &[Touched], sa: &Sa) -> Option<u64>;
 
@@ -83,7 +83,7 @@ pub struct Surroundings {
     /// Who keeps what is to be kept.
     pub save: SaveSink,
     /// What answers wait for that acknowledge a change; without it they wait for nothing.
-    pub journal: Option<Arc<dyn Journal>>,
+    pub journal: Option<Arc<dyn AckJournal>>,
 }
 
 /// The SA before its port is open: it has a sink for the transport that opens it.
@@ -135,8 +135,8 @@ impl SaSetup {
     ) -> anyhow::Result<SaHandle> {
         // Set once: the value is made here and used up here.
         let _ = self.port.set(Arc::downgrade(&port));
-        let standing = Arc::new(Mutex::new(None));
-        let shown = Arc::new(RwLock::new(Standing::default()));
+        let sa_snapshot = Arc::new(Mutex::new(None));
+        let shown = Arc::new(RwLock::new(SaSnapshot::default()));
         let closing = Arc::new(AtomicBool::new(false));
         let mut sa = Sa::new(config).counting_in(Arc::clone(&self.statistics));
         let left_out = sa.restore(surroundings.remembered, (self.clock)());
@@ -147,14 +147,14 @@ impl SaSetup {
             let inbox = self.inbox.clone();
             journal.on_durable(Box::new(move || inbox.wake()));
         }
-        let (door, visitors) = mpsc::channel(MAX_VISITORS);
+        let (requests, state_requests) = mpsc::channel(MAX_STATE_REQUESTS);
         let worker = Worker {
-            visitors,
+            state_requests,
             sa,
             messenger: Messenger::new(port, RmppConfig::default()),
             searches: Searches::default(),
             calls: self.calls,
-            standing: Arc::clone(&standing),
+            sa_snapshot: Arc::clone(&sa_snapshot),
             closing: Arc::clone(&closing),
             statistics: Arc::clone(&self.statistics),
             serving: Arc::clone(&self.serving),
@@ -163,19 +163,19 @@ impl SaSetup {
             save: surroundings.save,
             journal: surroundings.journal,
             held: VecDeque::new(),
-            untold: None,
-            unnamed: None,
+            pending_groups: None,
+            pending_alias_guids: None,
             unregistered: BTreeSet::new(),
         };
         let worker = Builder::new()
             .name("sa".to_owned())
             .spawn(move || worker.run())
             .context("cannot start the thread of the SA")?;
-        let desk = Arc::new(FrontDesk {
-            door,
+        let state_source = Arc::new(SaStateReader {
+            requests,
             inbox: self.inbox.clone(),
             statistics: Arc::clone(&self.statistics),
-            standing: Arc::clone(&shown),
+            sa_snapshot: Arc::clone(&shown),
         });
         let (latest, bases) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -184,10 +184,10 @@ impl SaSetup {
         let inbox = self.inbox.clone();
         let directories = Builder::new()
             .name("directory".to_owned())
-            .spawn(move || keep_directory(&runtime, bases, (&standing, &shown), &inbox))
+            .spawn(move || keep_directory(&runtime, bases, (&sa_snapshot, &shown), &inbox))
             .context("cannot start the thread of the directory")?;
         Ok(SaHandle {
-            desk,
+            state_source,
             inbox: self.inbox,
             latest,
             closing,
@@ -201,7 +201,7 @@ impl SaSetup {
 
 /// The SA that answers.
 pub struct SaHandle {
-    desk: Arc<FrontDesk>,
+    state_source: Arc<SaStateReader>,
     inbox: Inbox,
     latest: watch::Sender<Option<Basis>>,
     closing: Arc<AtomicBool>,
@@ -243,8 +243,8 @@ impl SaHandle {
     }
 
     /// Where it can be asked about itself.
-    pub fn desk(&self) -> Arc<dyn Desk> {
-        self.desk.clone()
+    pub fn state_source(&self) -> Arc<dyn SaStateSource> {
+        self.state_source.clone()
     }
 
     /// Ends it.
@@ -277,10 +277,10 @@ enum Basis {
 }
 
 impl Basis {
-    fn standing(&self, last: Option<&Standing>) -> Standing {
+    fn sa_snapshot(&self, last: Option<&SaSnapshot>) -> SaSnapshot {
         match self {
-            Basis::Published(snapshot) => Standing::of(snapshot, last),
-            Basis::Forthcoming(forthcoming) => Standing::of(&forthcoming.snapshot(), last),
+            Basis::Published(snapshot) => SaSnapshot::of(snapshot, last),
+            Basis::Forthcoming(forthcoming) => SaSnapshot::of(&forthcoming.snapshot(), last),
         }
     }
 }
@@ -290,7 +290,7 @@ impl Basis {
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut bases: watch::Receiver<Option<Basis>>,
-    (standing, shown): (&Mutex<Option<Standing>>, &RwLock<Standing>),
+    (sa_snapshot, shown): (&Mutex<Option<SaSnapshot>>, &RwLock<SaSnapshot>),
     inbox: &Inbox,
 ) {
     compute::step_back();
@@ -300,10 +300,10 @@ fn keep_directory(
         let Some(basis) = basis else {
             continue;
         };
-        let made = basis.standing(last.as_ref());
+        let made = basis.sa_snapshot(last.as_ref());
         last = Some(made.clone());
         *shown.write() = made.clone();
-        *standing.lock() = Some(made);
+        *sa_snapshot.lock() = Some(made);
         inbox.wake();
     }
 }

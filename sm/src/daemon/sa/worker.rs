@@ -15,16 +15,16 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use tokio::sync::mpsc;
 
-use super::desk::Visitor;
 use super::gate::{Arrival, Call, refusal};
 use super::inbox::Calls;
 use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
-use super::{Clock, CoreSink, HELD_AT_MOST, Journal, SaveSink};
+use super::state_reader::StateRequest;
+use super::{Clock, CoreSink, HELD_AT_MOST, AckJournal, SaveSink};
 use crate::core::Event;
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
-use crate::sa::{Answer, Request, Sa, Standing, Statistics};
+use crate::sa::{Answer, Request, Sa, SaSnapshot, Statistics};
 
 /// How many messages are taken before what is ready is sent, and how many datagrams are sent before
 /// messages are taken again.
@@ -40,7 +40,7 @@ pub(super) struct Worker {
     pub(super) searches: Searches,
     pub(super) calls: Calls,
     /// What to answer from, when there is something new.
-    pub(super) standing: Arc<Mutex<Option<Standing>>>,
+    pub(super) sa_snapshot: Arc<Mutex<Option<SaSnapshot>>>,
     pub(super) closing: Arc<AtomicBool>,
     pub(super) statistics: Arc<Statistics>,
     /// Whether requests are answered at all, for the gate.
@@ -51,15 +51,15 @@ pub(super) struct Worker {
     /// Where it is told what is to be remembered.
     pub(super) save: SaveSink,
     /// Where it is written what was changed.
-    pub(super) journal: Option<Arc<dyn Journal>>,
+    pub(super) journal: Option<Arc<dyn AckJournal>>,
     /// Answers that wait for that, in the order of their numbers.
     pub(super) held: VecDeque<Held>,
     /// Who wants to know what hosts have told.
-    pub(super) visitors: mpsc::Receiver<Visitor>,
+    pub(super) state_requests: mpsc::Receiver<StateRequest>,
     /// What the core had no room for.
-    pub(super) untold: Option<Arc<GroupSet>>,
+    pub(super) pending_groups: Option<Arc<GroupSet>>,
     /// The same of the names of ports.
-    pub(super) unnamed: Option<Arc<AliasGuids>>,
+    pub(super) pending_alias_guids: Option<Arc<AliasGuids>>,
     /// Who is to register anew, and the core was not told for want of room.
     pub(super) unregistered: BTreeSet<Guid>,
 }
@@ -85,9 +85,9 @@ impl Worker {
     /// Answers until it is told to end.
     pub(super) fn run(mut self) {
         while !self.closing.load(Ordering::Acquire) {
-            let standing = self.standing.lock().take();
-            if let Some(standing) = standing {
-                self.sa.stand(standing);
+            let sa_snapshot = self.sa_snapshot.lock().take();
+            if let Some(sa_snapshot) = sa_snapshot {
+                self.sa.answer_from(sa_snapshot);
                 let serving = self.sa.is_serving();
                 self.serving.store(serving, Ordering::Relaxed);
             }
@@ -101,9 +101,9 @@ impl Worker {
             }
             self.tell((self.clock)());
             self.report((self.clock)());
-            while let Ok(visitor) = self.visitors.try_recv() {
+            while let Ok(state_request) = self.state_requests.try_recv() {
                 // Who has gone meanwhile needs no answer.
-                let _ = visitor.send(self.sa.holdings());
+                let _ = state_request.send(self.sa.holdings());
             }
             let left = match self.messenger.transmit(AT_ONCE, now) {
                 Ok(left) => left,
@@ -166,7 +166,9 @@ impl Worker {
 
     fn sleep(&self) -> Duration {
         let now = (self.clock)();
-        let owes = self.untold.is_some() || self.unnamed.is_some() || !self.unregistered.is_empty();
+        let owes = self.pending_groups.is_some()
+            || self.pending_alias_guids.is_some()
+            || !self.unregistered.is_empty();
         let again = owes.then(|| now + TELL_AGAIN);
         let deadlines = [
             self.messenger.next_deadline(),
@@ -184,19 +186,19 @@ impl Worker {
     /// to be remembered. The core is not waited for: of what it has no room for the last is told
     /// later.
     fn tell(&mut self, now: Time) {
-        let groups = self.sa.poll_groups(now).or(self.untold.take());
+        let groups = self.sa.poll_groups(now).or(self.pending_groups.take());
         if let Some(groups) = groups
             && !(self.core)(Event::Groups(groups.clone()))
         {
-            self.untold = Some(groups);
+            self.pending_groups = Some(groups);
         }
         if let Some(guids) = self.sa.poll_guids() {
-            self.unnamed = Some(guids);
+            self.pending_alias_guids = Some(guids);
         }
-        if let Some(guids) = self.unnamed.take()
+        if let Some(guids) = self.pending_alias_guids.take()
             && !(self.core)(Event::Guids(guids.clone()))
         {
-            self.unnamed = Some(guids);
+            self.pending_alias_guids = Some(guids);
         }
         self.unregistered
             .extend(self.sa.poll_reregister().into_iter().flatten());

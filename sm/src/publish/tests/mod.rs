@@ -2,7 +2,6 @@
 
 mod acting;
 mod changes;
-mod desk;
 mod ledgers;
 mod missing;
 mod multicast;
@@ -12,5 +11,6 @@ mod registrations;
 mod reports;
 mod sa;
 mod services;
+mod state_source;
 mod states;
 mod world;

@@ -3,14 +3,14 @@
 use rsm_api::model::{
     GroupSelector, JoinState, MulticastGroupFilter, MulticastMember, MulticastSwitch, PortKey,
 };
-use rsm_api::{LookupError, Sa as _};
+use rsm_api::{LookupError, SaQueries as _};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState as Bits, Rate};
 
-use super::desk::{Held, now};
+use super::state_source::{Held, now};
 use super::world::*;
 use crate::core::Event;
 use crate::publish::PublishedSa;

@@ -1,6 +1,6 @@
 //! What hosts asked to be told of, and the names that their ports have beside their own.
 
-use rsm_api::Sa as _;
+use rsm_api::SaQueries as _;
 use rsm_api::model::{AliasGuidKey, PortKey, SubscriptionKey, SubscriptionSources};
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
@@ -10,7 +10,7 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{ProducerType, Trap};
 use rsm_mad::wire::sa::InformInfo;
 
-use super::desk::{Held, now};
+use super::state_source::{Held, now};
 use super::world::*;
 use crate::plan::guids::AliasGuids;
 use crate::publish::PublishedSa;

@@ -1,7 +1,7 @@
 //! What the SA was asked, and the paths that it tells of.
 
 use rsm_api::model::{Path, PathQuestion, Paths};
-use rsm_api::{LookupError, Sa as _, SaError};
+use rsm_api::{LookupError, SaQueries as _, SaError};
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
@@ -9,12 +9,12 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, NodeRecord, PathRecord, Record, SaMad};
 
-use super::desk::Held;
 use super::partitions::divided;
+use super::state_source::Held;
 use super::world::*;
 use crate::core::role::Role;
 use crate::publish::PublishedSa;
-use crate::sa::{Config, NoPath, Request, Sa, Standing};
+use crate::sa::{Config, NoPath, Request, Sa, SaSnapshot};
 
 /// The SA of `world`.
 fn sa(world: &World) -> Sa {
@@ -215,7 +215,7 @@ fn why_there_is_no_path() {
 
     // Before there is a plan, and where another is the master, hosts are asked for patience.
     let mut held = Held::of(&sa(&world), &world.snapshot());
-    held.standing = Standing::default();
+    held.sa_snapshot = SaSnapshot::default();
     let question = between("host-1", "host-2");
     let refused = held.shown(&world).paths(&question).unwrap_err();
     assert!(refused.to_string().contains("no plan"), "{refused}");

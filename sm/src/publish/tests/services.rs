@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm_api::Sa as _;
+use rsm_api::SaQueries as _;
 use rsm_api::model::{PortKey, ServiceFilter};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
@@ -10,7 +10,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::ServiceRecord;
 
-use super::desk::{Held, now};
+use super::state_source::{Held, now};
 use super::world::*;
 use crate::publish::PublishedSa;
 use crate::sa::services::SavedService;

@@ -57,7 +57,7 @@ pub struct Registry {
     /// Counts names that were made up.
     assigned: u32,
     /// The core was not told of the latest.
-    untold: bool,
+    is_pending: bool,
     /// Changed since somebody last took what is to be remembered.
     unsaved: bool,
 }
@@ -69,13 +69,13 @@ impl Registry {
     }
 
     /// What ports are to hold, if the core was not told yet.
-    pub fn take_untold(&mut self) -> Option<Arc<AliasGuids>> {
-        std::mem::take(&mut self.untold).then(|| self.names.aliases.clone())
+    pub fn take_pending(&mut self) -> Option<Arc<AliasGuids>> {
+        std::mem::take(&mut self.is_pending).then(|| self.names.aliases.clone())
     }
 
     /// Whether the core was not told of the latest.
-    pub fn is_untold(&self) -> bool {
-        self.untold
+    pub fn has_pending(&self) -> bool {
+        self.is_pending
     }
 
     /// Whether anything has changed that is to be remembered.
@@ -177,7 +177,7 @@ impl Registry {
     }
 
     fn changed(&mut self) {
-        self.untold = true;
+        self.is_pending = true;
         self.unsaved = true;
     }
 }

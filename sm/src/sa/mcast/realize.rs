@@ -16,74 +16,81 @@ const MTUS: [Mtu; 5] = [
 
 /// A value that a request names, with how it compares. Both components have to be there to mean
 /// anything.
-struct Wish<T> {
+struct Constraint<T> {
     selector: Selector,
     value: T,
 }
 
-fn wish<T>(
+fn constraint<T>(
     mask: ComponentMask,
     components: ComponentMask,
     selector: Selector,
     value: T,
-) -> Option<Wish<T>> {
+) -> Option<Constraint<T>> {
     mask.contains(components)
-        .then_some(Wish { selector, value })
+        .then_some(Constraint { selector, value })
 }
 
-fn mtu_wish(record: &McMemberRecord, mask: ComponentMask) -> Option<Wish<Mtu>> {
+fn mtu_constraint(record: &McMemberRecord, mask: ComponentMask) -> Option<Constraint<Mtu>> {
     let components = McMemberRecord::MTU_SELECTOR | McMemberRecord::MTU;
-    wish(mask, components, record.mtu_selector(), record.mtu())
+    constraint(mask, components, record.mtu_selector(), record.mtu())
 }
 
-fn rate_wish(record: &McMemberRecord, mask: ComponentMask) -> Option<Wish<Rate>> {
+fn rate_constraint(record: &McMemberRecord, mask: ComponentMask) -> Option<Constraint<Rate>> {
     let components = McMemberRecord::RATE_SELECTOR | McMemberRecord::RATE;
-    wish(mask, components, record.rate_selector(), record.rate())
+    constraint(mask, components, record.rate_selector(), record.rate())
 }
 
-fn life_time_wish(record: &McMemberRecord, mask: ComponentMask) -> Option<Wish<u8>> {
+fn life_time_constraint(record: &McMemberRecord, mask: ComponentMask) -> Option<Constraint<u8>> {
     let components = McMemberRecord::PACKET_LIFE_TIME_SELECTOR | McMemberRecord::PACKET_LIFE_TIME;
     let value = record.packet_life_time();
-    wish(mask, components, record.packet_life_time_selector(), value)
+    constraint(mask, components, record.packet_life_time_selector(), value)
 }
 
 /// Whether the MTU and the rate that a request names are any.
 pub(in crate::sa) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> bool {
-    let mtu = mtu_wish(record, mask);
-    let rate = rate_wish(record, mask);
-    mtu.is_none_or(|wish| wish.selector == Selector::Extreme || MTUS.contains(&wish.value))
-        && rate.is_none_or(|wish| {
-            wish.selector == Selector::Extreme || wish.value.tenth_gbps().is_some()
-        })
+    let mtu = mtu_constraint(record, mask);
+    let rate = rate_constraint(record, mask);
+    mtu.is_none_or(|constraint| {
+        constraint.selector == Selector::Extreme || MTUS.contains(&constraint.value)
+    }) && rate.is_none_or(|constraint| {
+        constraint.selector == Selector::Extreme || constraint.value.tenth_gbps().is_some()
+    })
 }
 
 /// What a new group gets of what `port` can do: exactly what is asked for, or the best that is on
 /// the right side of it. `None` where `port` could not take part in such a group.
 pub(super) fn mtu(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>) -> Option<Mtu> {
-    let wanted = mtu_wish(record, mask);
+    let wanted = mtu_constraint(record, mask);
     let fits = |mtu: &Mtu| {
         mtu.code() <= port.mtu.code()
-            && wanted
-                .as_ref()
-                .is_none_or(|wish| wish.selector.accepts(mtu.code(), wish.value.code()))
+            && wanted.as_ref().is_none_or(|constraint| {
+                constraint
+                    .selector
+                    .accepts(mtu.code(), constraint.value.code())
+            })
     };
     MTUS.into_iter().rev().find(fits)
 }
 
 /// As [`mtu`], of rates.
 pub(super) fn rate(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>) -> Option<Rate> {
-    let wanted = rate_wish(record, mask);
+    let wanted = rate_constraint(record, mask);
     let most = port.rate.tenth_gbps()?;
     let fits = |rate: &Rate| {
         let value = rate.tenth_gbps();
         value.is_some_and(|value| value <= most)
-            && wanted
-                .as_ref()
-                .is_none_or(|wish| wish.selector.accepts(value, wish.value.tenth_gbps()))
+            && wanted.as_ref().is_none_or(|constraint| {
+                constraint
+                    .selector
+                    .accepts(value, constraint.value.tenth_gbps())
+            })
     };
     let is_asked = |rate: &Rate| {
         // Of two codes for one rate that which was asked for.
-        wanted.as_ref().is_some_and(|wish| wish.value == *rate)
+        wanted
+            .as_ref()
+            .is_some_and(|constraint| constraint.value == *rate)
     };
     let best = Rate::all().rev().find(fits)?;
     let same = Rate::all().filter(|rate| rate.tenth_gbps() == best.tenth_gbps());
@@ -98,28 +105,32 @@ pub(super) fn packet_life_time(
 ) -> Option<u8> {
     /// Six bits.
     const LONGEST: u8 = 63;
-    let Some(wish) = life_time_wish(record, mask) else {
+    let Some(constraint) = life_time_constraint(record, mask) else {
         return Some(usual);
     };
-    match wish.selector {
-        Selector::Exactly => Some(wish.value),
-        Selector::GreaterThan if wish.value == LONGEST => None,
-        Selector::GreaterThan => Some(usual.max(wish.value + 1)),
-        Selector::LessThan => wish.value.checked_sub(1).map(|most| usual.min(most)),
+    match constraint.selector {
+        Selector::Exactly => Some(constraint.value),
+        Selector::GreaterThan if constraint.value == LONGEST => None,
+        Selector::GreaterThan => Some(usual.max(constraint.value + 1)),
+        Selector::LessThan => constraint.value.checked_sub(1).map(|most| usual.min(most)),
         Selector::Extreme | Selector::Unknown(_) => Some(usual),
     }
 }
 
 /// Whether a group has what a request wants of MTU, rate and packet life time.
 pub(super) fn matches(record: &McMemberRecord, mask: ComponentMask, group: &Parameters) -> bool {
-    mtu_wish(record, mask)
-        .is_none_or(|wish| wish.selector.accepts(group.mtu.code(), wish.value.code()))
-        && rate_wish(record, mask).is_none_or(|wish| {
-            let (has, wants) = (group.rate.tenth_gbps(), wish.value.tenth_gbps());
-            wish.selector.accepts(has, wants)
-        })
-        && life_time_wish(record, mask)
-            .is_none_or(|wish| wish.selector.accepts(group.packet_life_time, wish.value))
+    mtu_constraint(record, mask).is_none_or(|constraint| {
+        constraint
+            .selector
+            .accepts(group.mtu.code(), constraint.value.code())
+    }) && rate_constraint(record, mask).is_none_or(|constraint| {
+        let (has, wants) = (group.rate.tenth_gbps(), constraint.value.tenth_gbps());
+        constraint.selector.accepts(has, wants)
+    }) && life_time_constraint(record, mask).is_none_or(|constraint| {
+        constraint
+            .selector
+            .accepts(group.packet_life_time, constraint.value)
+    })
 }
 
 /// Whether a port can take the packets of a group.

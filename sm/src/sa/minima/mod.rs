@@ -278,7 +278,7 @@ impl Minima {
             .map(|port| match self.plan.topology.peer(switch, port) {
                 None => Entry::UNREACHED,
                 Some((peer, _)) => match column[peer.index()] {
-                    // Packets to some LID may go round in circles, or LIDs take each other's way.
+                    // Packets to some LID may go round in cycles, or LIDs take each other's way.
                     Entry::OPEN | Entry::UNKNOWN => Entry::MIXED,
                     next => next.through(self.links.of_port(switch, port)),
                 },

@@ -7,9 +7,9 @@ use rsm_ids::Lid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::{PathRecord, TraceRecord};
 
+use super::constraints::PathConstraints;
 use super::pairs::{Ends, Pairs};
 use super::trace::trace;
-use super::wishes::Wishes;
 use super::{Finder, NoPath};
 use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
@@ -85,13 +85,13 @@ impl Directory {
             keys.find(|key| key.base() == wanted.base())
                 .map_or(wanted, |key| *key)
         };
-        let mut wishes = Wishes::default();
-        wishes.p_key = p_key.map(held);
-        wishes.sl = sl;
+        let mut constraints = PathConstraints::default();
+        constraints.p_key = p_key.map(held);
+        constraints.sl = sl;
         let finder = Finder {
             directory: self.clone(),
             viewer: Some(from.port),
-            wishes,
+            constraints,
             names: (None, None),
         };
         let pairs = Pairs::new(finder.clone(), from.ends(), to.ends(), Some(most));

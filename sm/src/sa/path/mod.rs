@@ -1,11 +1,11 @@
 //! PathRecord: how packets get from one port to another.
 
 pub(super) mod between;
+mod constraints;
 pub(super) mod multi;
 pub(super) mod multicast;
 mod pairs;
 pub(super) mod trace;
-mod wishes;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
 
+use self::constraints::PathConstraints;
 use self::pairs::{Ends, Pairs};
-use self::wishes::Wishes;
 use super::answer::{Body, Wanted};
 use super::directory::Directory;
 use super::ends::EndIx;
@@ -30,9 +30,9 @@ use super::query::Asked;
 pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let record: PathRecord = asked.record()?;
     let mask = asked.header.component_mask();
-    let wishes = Wishes::of(&record, mask)?;
+    let constraints = PathConstraints::of(&record, mask)?;
     if mask.contains(PathRecord::DGID) && record.dgid().is_multicast() {
-        return multicast::answer(asked, &record, mask, &wishes);
+        return multicast::answer(asked, &record, mask, &constraints);
     }
     let directory = asked.directory;
     let from = end(directory, mask, SOURCE, record.sgid(), record.slid())?;
@@ -52,10 +52,10 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
         ),
         directory: directory.clone(),
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
-        wishes,
+        constraints,
     };
     // A Get is for one path (IBA 15.2.5.16), be there as many as there may.
-    let most = if get { Some(1) } else { wishes.numb_path };
+    let most = if get { Some(1) } else { constraints.numb_path };
     let pairs = Pairs::new(finder, from.ends, to.ends, most.map(usize::from));
     if get {
         return Body::search(pairs, Wanted::First);
@@ -155,7 +155,7 @@ pub(super) struct Finder {
     pub(super) directory: Arc<Directory>,
     /// Who may see only what it shares a partition with; `None` where everything may be seen.
     pub(super) viewer: Option<EndIx>,
-    pub(super) wishes: Wishes,
+    pub(super) constraints: PathConstraints,
     /// The GIDs by which the question names its ends, where they are aliases; the answer does as
     /// well.
     pub(super) names: (Option<Gid>, Option<Gid>),
@@ -182,13 +182,13 @@ impl Finder {
         preference: u8,
     ) -> Result<PathRecord, NoPath> {
         let directory = &self.directory;
-        let wishes = &self.wishes;
+        let constraints = &self.constraints;
         let forth = directory.minima.between(from, to, dlid);
         let forth = forth.ok_or(NoPath::NoWay(dlid))?;
         // What a reversible path promises holds both ways.
         let back = directory.minima.between(to, from, slid);
         let limits = back.map_or(forth, |back| forth.meet(back));
-        if wishes.reversible && back.is_none() {
+        if constraints.reversible && back.is_none() {
             return Err(NoPath::NoWay(slid));
         }
         let life_time = if from == to {
@@ -198,7 +198,7 @@ impl Finder {
             directory.plan.policy.ports.links.subnet_timeout
         };
         let p_key = self.p_key(from, to)?;
-        let sl = match (directory.minima.level(from, to), wishes.sl) {
+        let sl = match (directory.minima.level(from, to), constraints.sl) {
             (Some(needed), Some(wanted)) if needed != wanted => {
                 return Err(NoPath::ServiceLevel { needed, wanted });
             }
@@ -211,21 +211,21 @@ impl Finder {
             .set_dgid(destination.unwrap_or_else(|| directory.gid(to)))
             .set_slid(slid)
             .set_dlid(dlid)
-            .set_service_id(wishes.service_id)
-            .set_raw_traffic(wishes.raw_traffic)
-            .set_flow_label(wishes.flow_label)
-            .set_hop_limit(wishes.hop_limit)
-            .set_t_class(wishes.t_class)
+            .set_service_id(constraints.service_id)
+            .set_raw_traffic(constraints.raw_traffic)
+            .set_flow_label(constraints.flow_label)
+            .set_hop_limit(constraints.hop_limit)
+            .set_t_class(constraints.t_class)
             .set_reversible(back.is_some())
             .set_p_key(p_key)
             .set_sl(sl)
             .set_mtu_selector(Selector::Exactly)
-            .set_mtu(wishes.mtu(limits.mtu()).ok_or(NoPath::Mtu)?)
+            .set_mtu(constraints.mtu(limits.mtu()).ok_or(NoPath::Mtu)?)
             .set_rate_selector(Selector::Exactly)
-            .set_rate(wishes.rate(limits.rate()).ok_or(NoPath::Rate)?)
+            .set_rate(constraints.rate(limits.rate()).ok_or(NoPath::Rate)?)
             .set_packet_life_time_selector(Selector::Exactly)
             .set_packet_life_time(
-                wishes
+                constraints
                     .packet_life_time(life_time)
                     .ok_or(NoPath::PacketLifeTime)?,
             )
@@ -237,8 +237,8 @@ impl Finder {
     /// packets have none.
     fn p_key(&self, from: EndIx, to: EndIx) -> Result<PKey, NoPath> {
         let mut common = self.directory.common_p_keys(from, to);
-        match self.wishes.p_key {
-            _ if self.wishes.raw_traffic => common
+        match self.constraints.p_key {
+            _ if self.constraints.raw_traffic => common
                 .next()
                 .map(|_| PKey::INVALID)
                 .ok_or(NoPath::NoPartition),

@@ -3,8 +3,8 @@
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, MultiPathRecord, PathRecord, Record, SaStatus};
 
+use super::constraints::PathConstraints;
 use super::pairs::{Ends, Pairs};
-use super::wishes::Wishes;
 use super::{Body, Finder};
 use crate::sa::ends::EndIx;
 use crate::sa::query::Asked;
@@ -71,14 +71,14 @@ pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let sources: Vec<EndIx> = sources.map(find).collect::<Result<_, _>>()?;
     let destinations: Vec<EndIx> = destinations.map(find).collect::<Result<_, _>>()?;
     let (path, path_mask) = as_path(&record, mask);
-    let wishes = Wishes::of(&path, path_mask)?;
+    let constraints = PathConstraints::of(&path, path_mask)?;
     let finder = Finder {
         directory: asked.directory.clone(),
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
-        wishes,
+        constraints,
         names: (None, None),
     };
-    let mut left = usize::from(wishes.numb_path.unwrap_or(NUMB_PATH_MAX));
+    let mut left = usize::from(constraints.numb_path.unwrap_or(NUMB_PATH_MAX));
     let paths = apart_first(sources, destinations)
         .flat_map(move |(from, to)| Pairs::new(finder.clone(), only(from), only(to), None))
         .map_while(move |path: Option<PathRecord>| {
@@ -116,7 +116,7 @@ fn apart_first(
     })
 }
 
-/// The same wishes in the words of a PathRecord.
+/// The same constraints in the words of a PathRecord.
 fn as_path(record: &MultiPathRecord, mask: ComponentMask) -> (PathRecord, ComponentMask) {
     let mut path = PathRecord::default();
     path.set_service_id(u64::from(record.service_id_8_msb()) << 56 | record.service_id_56_lsb())

@@ -3,7 +3,7 @@
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
 
-use super::wishes::Wishes;
+use super::constraints::PathConstraints;
 use crate::sa::answer::Body;
 use crate::sa::ends::EndIx;
 use crate::sa::mcast::Group;
@@ -14,10 +14,10 @@ pub(super) fn answer(
     asked: &Asked<'_>,
     record: &PathRecord,
     mask: ComponentMask,
-    wishes: &Wishes,
+    constraints: &PathConstraints,
 ) -> Result<Body, Status> {
     let group = asked.view.group(record.dgid());
-    let path = group.and_then(|group| path(asked, record, mask, wishes, group));
+    let path = group.and_then(|group| path(asked, record, mask, constraints, group));
     match (path, asked.header.mad().method()) {
         (Some(path), Method::GET) => Ok(Body::record(&path)),
         (None, Method::GET) => Err(SaStatus::NO_RECORDS),
@@ -29,7 +29,7 @@ fn path(
     asked: &Asked<'_>,
     record: &PathRecord,
     mask: ComponentMask,
-    wishes: &Wishes,
+    constraints: &PathConstraints,
     group: &Group,
 ) -> Option<PathRecord> {
     let directory = asked.directory;
@@ -66,17 +66,17 @@ fn path(
         && (!has(PathRecord::FLOW_LABEL) || record.flow_label() == parameters.flow_label)
         && (!has(PathRecord::HOP_LIMIT) || record.hop_limit() == parameters.hop_limit)
         && (!has(PathRecord::T_CLASS) || record.t_class() == parameters.t_class)
-        && wishes.numb_path != Some(0)
-        && !wishes.raw_traffic
+        && constraints.numb_path != Some(0)
+        && !constraints.raw_traffic
         // A group has one MTU and one rate, no more and no less.
-        && wishes.mtu(parameters.mtu) == Some(parameters.mtu)
-        && wishes.rate(parameters.rate) == Some(parameters.rate)
-        && wishes.packet_life_time(parameters.packet_life_time) == Some(parameters.packet_life_time);
+        && constraints.mtu(parameters.mtu) == Some(parameters.mtu)
+        && constraints.rate(parameters.rate) == Some(parameters.rate)
+        && constraints.packet_life_time(parameters.packet_life_time) == Some(parameters.packet_life_time);
     if !wanted {
         return None;
     }
     let mut path = PathRecord::default();
-    path.set_service_id(wishes.service_id)
+    path.set_service_id(constraints.service_id)
         .set_sgid(if has(PathRecord::SGID) {
             record.sgid()
         } else {

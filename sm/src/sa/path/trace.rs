@@ -8,8 +8,8 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{PathRecord, SaStatus, TraceRecord};
 use rsm_routing::topology::PortUse;
 
+use super::constraints::PathConstraints;
 use super::pairs::Pairs;
-use super::wishes::Wishes;
 use super::{Body, DESTINATION, Finder, SOURCE, end};
 use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
@@ -23,7 +23,7 @@ use crate::sa::query::Asked;
 pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let record: PathRecord = asked.record()?;
     let mask = asked.header.component_mask();
-    let wishes = Wishes::of(&record, mask)?;
+    let constraints = PathConstraints::of(&record, mask)?;
     let directory = asked.directory;
     let from = end(directory, mask, SOURCE, record.sgid(), record.slid())?;
     let to = end(directory, mask, DESTINATION, record.dgid(), record.dlid())?;
@@ -33,7 +33,7 @@ pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let finder = Finder {
         directory: directory.clone(),
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
-        wishes,
+        constraints,
         names: (None, None),
     };
     Ok(Body::table(Hops {

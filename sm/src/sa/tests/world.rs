@@ -17,7 +17,7 @@ use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::policy::Policy;
 use crate::plan::{self, Job, Plan};
-use crate::sa::{Answer, Config, Directory, Request, Sa, Standing};
+use crate::sa::{Answer, Config, Directory, Request, Sa, SaSnapshot};
 
 pub(super) const SM_KEY: u64 = 0x1234;
 
@@ -109,9 +109,9 @@ impl World {
 
     /// Has all paths computed ahead of time.
     pub(super) fn prepare(&mut self) {
-        let standing = Standing::of(&self.snapshot, None);
-        standing.prepare();
-        self.sa.stand(standing);
+        let sa_snapshot = SaSnapshot::of(&self.snapshot, None);
+        sa_snapshot.prepare();
+        self.sa.answer_from(sa_snapshot);
     }
 
     /// Has each of these ports hold another P_Key table.
@@ -122,7 +122,7 @@ impl World {
             let ix = inner.by_lid(lid).unwrap();
             Arc::make_mut(&mut inner.memberships).set(ix, table);
         }
-        self.sa.stand(Standing {
+        self.sa.answer_from(SaSnapshot {
             directory: Some(directory),
             is_master: true,
         });

@@ -61,7 +61,7 @@ fn verdict(route: &v1::Route) -> Result<(), Failure> {
             printable(&route.reason)
         ))),
         v1::RouteOutcome::Loop => Err(Failure::Refused(format!(
-            "packets for LID {lid} circle: they pass {last} again"
+            "packets for LID {lid} cycle: they pass {last} again"
         ))),
         v1::RouteOutcome::Unspecified => Err(Failure::Refused(
             "the server gave an outcome that this rsmctl does not know".to_owned(),

@@ -34,19 +34,19 @@ impl Refusal {
 
 /// What a process sees of the fabric: a node, and the ports whose devices it has, `umad0` first.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct DeviceView {
     pub(super) node: Guid,
     pub(super) ports: Vec<PortNum>,
 }
 
-impl Seat {
+impl DeviceView {
     /// Finds the node that `hello` names.
     pub(super) fn find(
         sim: &SimHandle,
         default: Guid,
         hello: &Hello,
         name: &[u8],
-    ) -> Result<Seat, Refusal> {
+    ) -> Result<DeviceView, Refusal> {
         if hello.version != VERSION {
             return Err(Refusal::new(
                 Errno::PROTO,
@@ -85,10 +85,10 @@ impl Seat {
                 let wanted = wanted.map_or_else(String::new, |port| format!(" {port}"));
                 return Err(format!("node {node} has no end port{wanted}"));
             }
-            Ok(Seat { node, ports })
+            Ok(DeviceView { node, ports })
         });
         match found {
-            Ok(Ok(seat)) => Ok(seat),
+            Ok(Ok(device_view)) => Ok(device_view),
             Ok(Err(reason)) => Err(Refusal::new(Errno::NODEV, reason)),
             Err(error) => Err(Refusal::broken(&error)),
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use rustix::io::Errno;
 
 use super::connection::Purpose;
-use super::device::{Refusal, Seat, path_bytes};
+use super::device::{DeviceView, Refusal, path_bytes};
 use super::event_loop::EventLoop;
 use super::port::{Port, PortKey};
 use super::tree::Tree;
@@ -17,8 +17,8 @@ impl EventLoop {
         let Some((hello, name)) = split::<Hello>(packet) else {
             return false;
         };
-        let opened = Seat::find(&self.sim, self.default, &hello, name)
-            .and_then(|seat| self.open(id, &hello, &seat));
+        let opened = DeviceView::find(&self.sim, self.default, &hello, name)
+            .and_then(|device_view| self.open(id, &hello, &device_view));
         let Some(connection) = self.connections.get(&id) else {
             return false;
         };
@@ -36,14 +36,21 @@ impl EventLoop {
 
     /// Does what a connection begins with; returns the body of the answer, `None` where it comes
     /// later.
-    fn open(&mut self, id: u64, hello: &Hello, seat: &Seat) -> Result<Option<Vec<u8>>, Refusal> {
-        for &port in &seat.ports {
-            self.bury((seat.node, port));
+    fn open(
+        &mut self,
+        id: u64,
+        hello: &Hello,
+        device_view: &DeviceView,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        for &port in &device_view.ports {
+            self.bury((device_view.node, port));
         }
         match hello.what {
-            ASK_TREE => self.tree(seat).map(Some),
-            OPEN_UMAD => self.open_umad(id, seat.port(hello.device)?),
-            OPEN_ISSM => self.open_issm(id, seat.port(hello.device)?, hello.nonblocking != 0),
+            ASK_TREE => self.tree(device_view).map(Some),
+            OPEN_UMAD => self.open_umad(id, device_view.port(hello.device)?),
+            OPEN_ISSM => {
+                self.open_issm(id, device_view.port(hello.device)?, hello.nonblocking != 0)
+            }
             _ => Err(Refusal::new(
                 Errno::PROTO,
                 "the shim asks for what there is not",
@@ -52,9 +59,9 @@ impl EventLoop {
     }
 
     /// Brings a node's sysfs up to date; returns its path.
-    fn tree(&mut self, seat: &Seat) -> Result<Vec<u8>, Refusal> {
-        let facts = seat.facts(&self.sim)?;
-        let name = seat.directory();
+    fn tree(&mut self, device_view: &DeviceView) -> Result<Vec<u8>, Refusal> {
+        let facts = device_view.facts(&self.sim)?;
+        let name = device_view.directory();
         let root = self.directory.join(&name);
         let tree = self.trees.entry(name).or_insert_with(|| Tree::new(root));
         tree.update(&facts)

@@ -130,7 +130,7 @@ fn without(world: &World, lid: Lid) -> Snapshot {
     snapshot
 }
 
-fn stand(world: &mut World, snapshot: &Snapshot, now: Time) {
+fn publish(world: &mut World, snapshot: &Snapshot, now: Time) {
     world.sa.replace(snapshot);
     world.sa.handle_deadline(now);
 }

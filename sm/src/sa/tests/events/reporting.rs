@@ -16,7 +16,7 @@ fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
     let before = world.sa.events().counters().notices;
 
     let (whole, less) = (world.snapshot.clone(), without(&world, hosts[3]));
-    stand(&mut world, &less, START);
+    publish(&mut world, &less, START);
     let sent = reports(&mut world, START);
     assert_eq!(
         sent.iter().map(trap_of).collect::<Vec<_>>(),
@@ -37,7 +37,7 @@ fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
     assert_eq!(sent[0].patience, limits::SHORTEST_WAIT);
 
     // Back at once: that is said after a while, when it is known whether it stays.
-    stand(&mut world, &whole, START);
+    publish(&mut world, &whole, START);
     for report in &sent {
         answer(&mut world, report);
     }
@@ -67,7 +67,7 @@ fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
     assert_eq!(world.sa.events().len(), 1);
     let much_later = later + limits::QUIET * 2;
     world.sa.handle_deadline(much_later);
-    stand(&mut world, &less, much_later);
+    publish(&mut world, &less, much_later);
     let sent = reports(&mut world, much_later);
     assert_eq!(
         sent.iter().map(trap_of).collect::<Vec<_>>(),
@@ -216,7 +216,7 @@ fn who_is_slow_hears_the_last_of_each_thing_and_one_thing_at_a_time() {
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
     let (whole, less) = (world.snapshot.clone(), without(&world, hosts[3]));
-    stand(&mut world, &less, START);
+    publish(&mut world, &less, START);
     let first = reports(&mut world, START);
     assert_eq!(first.len(), 1);
     let mut now = START;
@@ -224,7 +224,7 @@ fn who_is_slow_hears_the_last_of_each_thing_and_one_thing_at_a_time() {
         now += limits::QUIET;
         world.sa.handle_deadline(now);
         let snapshot = if round % 2 == 0 { &whole } else { &less };
-        stand(&mut world, snapshot, now);
+        publish(&mut world, snapshot, now);
         world.sa.notice(&link_change(switches[1]), now);
         // It is alive, and answers what is sent again; only too late for what is new.
         for report in reports(&mut world, now) {

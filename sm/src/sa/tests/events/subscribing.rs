@@ -10,7 +10,7 @@ fn a_subscription_outlives_a_flap_and_dies_with_its_port() {
     let (whole, less) = (world.snapshot.clone(), without(&world, hosts[1]));
     world.sa.notice(&link_change(switches[0]), START);
     let before = reports(&mut world, START).pop().unwrap();
-    stand(&mut world, &less, START);
+    publish(&mut world, &less, START);
     // What it has not answered, and what happens meanwhile, it hears when it is back.
     let mut now = START + (limits::KEEP - Duration::from_millis(1));
     while let Some(due) = world.sa.events().next_deadline().filter(|&due| due < now) {
@@ -19,7 +19,7 @@ fn a_subscription_outlives_a_flap_and_dies_with_its_port() {
     }
     world.sa.notice(&link_change(switches[1]), now);
     assert!(reports(&mut world, now).is_empty());
-    stand(&mut world, &whole, now);
+    publish(&mut world, &whole, now);
     let again = reports(&mut world, now).pop().unwrap();
     assert_eq!(told(&again), told(&before));
     answer(&mut world, &again);
@@ -28,12 +28,12 @@ fn a_subscription_outlives_a_flap_and_dies_with_its_port() {
     answer(&mut world, &next);
     assert_eq!(world.sa.poll_reregister(), None);
 
-    stand(&mut world, &less, now);
+    publish(&mut world, &less, now);
     now += limits::KEEP;
     world.sa.handle_deadline(now);
     assert!(world.sa.events().is_empty());
     assert_eq!(world.sa.poll_reregister(), None, "it is not there");
-    stand(&mut world, &whole, now);
+    publish(&mut world, &whole, now);
     let lost = BTreeSet::from([world.guid(hosts[1])]);
     assert_eq!(world.sa.poll_reregister(), Some(lost));
     assert_eq!(world.sa.poll_reregister(), None, "once");
@@ -204,7 +204,7 @@ fn subscriptions_survive_a_restart() {
     assert!(after.events().view().save().eq(saved));
     world.sa = after;
     let snapshot = world.snapshot.clone();
-    stand(&mut world, &snapshot, START);
+    publish(&mut world, &snapshot, START);
     assert!(
         reports(&mut world, START).is_empty(),
         "ports that were there are no news"

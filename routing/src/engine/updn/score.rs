@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED};
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
-/// How much work judging balance may be, in port groups looked at. Where a fabric is so large that
+/// How much work scoring balance may be, in port groups looked at. Where a fabric is so large that
 /// it would be more, only every so many-th destination is looked at: rankings that differ in
 /// balance differ on every destination. 2^22 is some 10 ms.
 const BALANCE_WORK: usize = 1 << 22;
@@ -119,8 +119,8 @@ pub(super) fn reach(topology: &Topology, costs: &Costs, population: &Population)
     reach
 }
 
-/// Judges the ranking that gave these costs.
-pub(super) fn judge(topology: &Topology, costs: &Costs, population: &Population) -> Score {
+/// The score of the ranking that gave these costs.
+pub(super) fn score_of(topology: &Topology, costs: &Costs, population: &Population) -> Score {
     let sampled = sample(topology, population);
     Score {
         reach: reach(topology, costs, population),
@@ -179,7 +179,7 @@ fn pairs(
     (unreached, switches_unreached, hops)
 }
 
-/// The leaves that balance is judged on.
+/// The leaves that balance is scored on.
 fn sample(topology: &Topology, population: &Population) -> Vec<usize> {
     let is_leaf = |switch: &usize| population.hosts[*switch] > 0;
     let leaves = (0..topology.switch_count()).filter(is_leaf).count();

@@ -9,17 +9,17 @@ use crate::core::snapshot::Snapshot;
 /// What is answered from: a snapshot, arranged. Making it takes some milliseconds for a large
 /// subnet, which is why it can be made elsewhere than where questions are answered.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct SaSnapshot {
     /// `None` until the first plan is in force.
     pub(super) directory: Option<Arc<Directory>>,
     pub(super) is_master: bool,
 }
 
-impl Standing {
+impl SaSnapshot {
     /// What `snapshot` says; parts of `previous` are kept where nothing has changed.
-    pub fn of(snapshot: &Snapshot, previous: Option<&Standing>) -> Standing {
+    pub fn of(snapshot: &Snapshot, previous: Option<&SaSnapshot>) -> SaSnapshot {
         let previous = previous.and_then(|previous| previous.directory.as_ref());
-        Standing {
+        SaSnapshot {
             directory: Directory::of(snapshot, previous),
             is_master: snapshot.role == Role::Master,
         }
@@ -41,7 +41,7 @@ impl Standing {
     }
 
     /// Whether ports, partitions and what the operator decides are the same.
-    pub(super) fn has_ports_of(&self, other: &Standing) -> bool {
+    pub(super) fn has_ports_of(&self, other: &SaSnapshot) -> bool {
         match (&self.directory, &other.directory) {
             (Some(mine), Some(theirs)) => {
                 Arc::ptr_eq(&mine.fabric, &theirs.fabric)

@@ -1,4 +1,4 @@
-//! Hosts that are cabled to the same leaves: who is to have a seat.
+//! Hosts that are cabled to the same leaves: who is to have a position.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,7 +136,7 @@ impl Blocks {
         }
     }
 
-    /// The rail of each port that is to have a seat: that of its leaf, wherever the cable should
+    /// The rail of each port that is to have a position: that of its leaf, wherever the cable should
     /// end.
     pub fn rails(&self, fabric: &Fabric) -> BTreeMap<Guid, u16> {
         let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));

@@ -1,4 +1,4 @@
-//! Judging the routes in force, and foreseeing others.
+//! Measuring the routes in force, and foreseeing others.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rsm_routing::engine::EngineKind;
 use rsm_routing::quality::{self, Contention, LinkUse, Settings};
 use tokio::sync::{Mutex, Semaphore};
 
-use super::lens::{api_key, core_key};
+use super::api_view::{api_key, core_key};
 use super::published::Published;
 use super::view::View;
 use crate::fabric::Fabric;
@@ -23,24 +23,24 @@ use crate::whatif::{self, what_if};
 const MAX_WAITING: usize = 16;
 
 /// Answers from the snapshot in force, one computation at a time.
-pub struct Judge {
+pub struct RouteAnalyst {
     view: Arc<View>,
     places: Semaphore,
-    /// The last judgement; held while something is computed.
-    last: Mutex<Option<Judgement>>,
+    /// The last result; held while something is computed.
+    last: Mutex<Option<Measured>>,
 }
 
 /// Of which plan and seed.
-struct Judgement {
+struct Measured {
     plan: Arc<Plan>,
     seed: u64,
     quality: Arc<quality::Quality>,
 }
 
-impl Judge {
-    /// Judges what `view` shows.
-    pub fn new(view: Arc<View>) -> Judge {
-        Judge {
+impl RouteAnalyst {
+    /// Measures what `view` shows.
+    pub fn new(view: Arc<View>) -> RouteAnalyst {
+        RouteAnalyst {
             view,
             places: Semaphore::new(MAX_WAITING),
             last: Mutex::default(),
@@ -67,7 +67,7 @@ async fn compute<T: Send + 'static>(
     }
 }
 
-impl Routing for Judge {
+impl Routing for RouteAnalyst {
     fn engines(&self) -> Page<v1::Engine> {
         let published = self.view.published();
         let plan = published.plan();
@@ -99,8 +99,8 @@ impl Routing for Judge {
                 Some(known) => known.quality.clone(),
                 None => {
                     let job = plan.clone();
-                    let quality = Arc::new(compute(move || judge(&job, seed)).await?);
-                    *last = Some(Judgement {
+                    let quality = Arc::new(compute(move || measure(&job, seed)).await?);
+                    *last = Some(Measured {
                         plan: plan.clone(),
                         seed,
                         quality: quality.clone(),
@@ -140,12 +140,12 @@ impl Routing for Judge {
     }
 }
 
-fn judge(plan: &Plan, seed: u64) -> quality::Quality {
+fn measure(plan: &Plan, seed: u64) -> quality::Quality {
     let settings = Settings {
         seed,
         rails: plan.fabric.rails(&plan.topology),
     };
-    quality::judge(&plan.topology, &plan.routing.tables, &settings)
+    quality::measure(&plan.topology, &plan.routing.tables, &settings)
 }
 
 /// A port, and what its node is called.

@@ -1,45 +1,47 @@
-//! Who takes which seat.
+//! Who takes which position.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, PortNum};
 
-use super::{Block, Blocks, MAX_SEATS, Seat, Seats};
+use super::{Block, Blocks, HostPosition, HostPositions, MAX_POSITIONS};
 use crate::fabric::{Fabric, FabricPort};
 use rsm_routing::engine::by_subtree_and;
 use rsm_routing::topology::SwitchIdx;
 
-/// `earlier`, and a seat for every port of `blocks`.
-pub(super) fn take(earlier: &Seats, blocks: &Blocks, fabric: &Fabric) -> Seats {
-    let mut seats = earlier.clone();
-    rank_leaves(&mut seats, blocks, fabric);
+/// `earlier`, and a position for every port of `blocks`.
+pub(super) fn take(earlier: &HostPositions, blocks: &Blocks, fabric: &Fabric) -> HostPositions {
+    let mut positions = earlier.clone();
+    rank_leaves(&mut positions, blocks, fabric);
     let usual = usual_ports(blocks, fabric);
-    let table = Table::new(&seats, blocks, fabric);
+    let table = Table::new(&positions, blocks, fabric);
     let mut taking = Taking {
-        seats,
+        positions,
         table,
         fabric,
         usual: &usual,
     };
     for block in &blocks.0 {
-        taking.seat(block);
+        taking.position(block);
     }
     let Taking {
-        mut seats, table, ..
+        mut positions,
+        table,
+        ..
     } = taking;
-    seats.forget(&table.here);
-    seats.widen(blocks, fabric, usual.len());
-    seats
+    positions.forget(&table.here);
+    positions.widen(blocks, fabric, usual.len());
+    positions
 }
 
-impl Seats {
+impl HostPositions {
     /// Makes room where there are too many.
     fn forget(&mut self, here: &BTreeSet<Guid>) {
-        if self.ports.len() > MAX_SEATS {
+        if self.ports.len() > MAX_POSITIONS {
             self.ports.retain(|port, _| here.contains(port));
         }
-        if self.leaves.len() > MAX_SEATS {
-            let used: BTreeSet<Guid> = self.ports.values().map(|seat| seat.leaf).collect();
+        if self.leaves.len() > MAX_POSITIONS {
+            let used: BTreeSet<Guid> = self.ports.values().map(|position| position.leaf).collect();
             self.leaves.retain(|leaf, _| used.contains(leaf));
         }
     }
@@ -47,7 +49,7 @@ impl Seats {
     /// Makes every leaf as wide as the widest needs, in whole rounds of the ways up that most
     /// leaves have: so the same place takes the same way up to every leaf. It never gets narrower.
     fn widen(&mut self, blocks: &Blocks, fabric: &Fabric, usual: usize) {
-        let highest = self.ports.values().map(|seat| seat.place + 1).max();
+        let highest = self.ports.values().map(|position| position.place + 1).max();
         let Some(highest) = highest else {
             return;
         };
@@ -73,7 +75,7 @@ impl Seats {
 
 /// Gives leaves without a rank the next ones: what hangs together in a tree next to each other, and
 /// there by unit and rail.
-fn rank_leaves(seats: &mut Seats, blocks: &Blocks, fabric: &Fabric) {
+fn rank_leaves(positions: &mut HostPositions, blocks: &Blocks, fabric: &Fabric) {
     let topology = &fabric.topology;
     let guid = |leaf: SwitchIdx| topology.switch(leaf).guid;
     let ports = || blocks.0.iter().flat_map(|block| &block.hosts).flatten();
@@ -83,7 +85,7 @@ fn rank_leaves(seats: &mut Seats, blocks: &Blocks, fabric: &Fabric) {
     let wanted: Vec<SwitchIdx> = of_blocks.chain(strays).collect();
     if wanted
         .iter()
-        .all(|&leaf| seats.leaves.contains_key(&guid(leaf)))
+        .all(|&leaf| positions.leaves.contains_key(&guid(leaf)))
     {
         return;
     }
@@ -94,11 +96,11 @@ fn rank_leaves(seats: &mut Seats, blocks: &Blocks, fabric: &Fabric) {
     }
     let others = order.len() as u32;
     let rank = |switch: SwitchIdx| order.get(&switch).copied().unwrap_or(others + switch.0);
-    let highest = seats.leaves.values().max();
+    let highest = positions.leaves.values().max();
     let mut next = highest.map_or(0, |rank| rank.saturating_add(1));
     for leaf in by_subtree_and(topology, rank) {
-        if order.contains_key(&leaf) && !seats.leaves.contains_key(&guid(leaf)) {
-            seats.leaves.insert(guid(leaf), next);
+        if order.contains_key(&leaf) && !positions.leaves.contains_key(&guid(leaf)) {
+            positions.leaves.insert(guid(leaf), next);
             next = next.saturating_add(1);
         }
     }
@@ -121,30 +123,30 @@ fn usual_ports(blocks: &Blocks, fabric: &Fabric) -> Vec<PortNum> {
 struct Table {
     /// The port at each place that is taken.
     at: BTreeMap<Guid, BTreeMap<u32, Guid>>,
-    /// Ports that are to have a seat, and are at the leaf that they have it at: they are not moved.
+    /// Ports that are to have a position, and are at the leaf that they have it at: they are not moved.
     here: BTreeSet<Guid>,
 }
 
 impl Table {
-    fn new(seats: &Seats, blocks: &Blocks, fabric: &Fabric) -> Table {
+    fn new(positions: &HostPositions, blocks: &Blocks, fabric: &Fabric) -> Table {
         let mut table = Table {
             at: BTreeMap::new(),
             here: BTreeSet::new(),
         };
-        for (&port, seat) in &seats.ports {
+        for (&port, position) in &positions.ports {
             table
                 .at
-                .entry(seat.leaf)
+                .entry(position.leaf)
                 .or_default()
-                .insert(seat.place, port);
+                .insert(position.place, port);
         }
         for &port in blocks.0.iter().flat_map(|block| &block.hosts).flatten() {
             let port = fabric.port(port);
             let leaf = fabric.topology.switch(port.leaf).guid;
-            if seats
+            if positions
                 .ports
                 .get(&port.guid)
-                .is_some_and(|seat| seat.leaf == leaf)
+                .is_some_and(|position| position.leaf == leaf)
             {
                 table.here.insert(port.guid);
             }
@@ -167,7 +169,7 @@ impl Table {
 }
 
 struct Taking<'a> {
-    seats: Seats,
+    positions: HostPositions,
     table: Table,
     fabric: &'a Fabric,
     usual: &'a [PortNum],
@@ -179,9 +181,9 @@ impl Taking<'_> {
         (port, self.fabric.topology.switch(port.leaf).guid)
     }
 
-    /// Seats the hosts of a block: who has a place keeps it, then who is cabled to a place that is
+    /// HostPositions the hosts of a block: who has a place keeps it, then who is cabled to a place that is
     /// free takes it, then the others take the lowest that are left.
-    fn seat(&mut self, block: &Block) {
+    fn position(&mut self, block: &Block) {
         let mut placed: Vec<Option<u32>> = vec![None; block.hosts.len()];
         let mut taken = BTreeSet::new();
         for (host, ports) in block.hosts.iter().enumerate() {
@@ -203,7 +205,7 @@ impl Taking<'_> {
         for host in rest {
             let ports = &block.hosts[host];
             // A place beyond all others is always free.
-            let end = self.seats.ports.len().max(self.usual.len()) + block.hosts.len();
+            let end = self.positions.ports.len().max(self.usual.len()) + block.hosts.len();
             let free = (0..=end as u32).filter(|place| !taken.contains(place));
             placed[host] = self.best(free, |place| self.hindrance(ports, place));
             taken.extend(placed[host]);
@@ -224,7 +226,7 @@ impl Taking<'_> {
         places: impl Iterator<Item = u32> + Clone,
         hindrance: impl Fn(u32) -> u8,
     ) -> Option<u32> {
-        let width = self.seats.stride.max(self.usual.len() as u32);
+        let width = self.positions.stride.max(self.usual.len() as u32);
         let within = places.clone().take_while(|&place| place < width);
         let inside = within.map(|place| (hindrance(place), place)).min();
         match inside {
@@ -250,8 +252,8 @@ impl Taking<'_> {
     /// The place that a port has.
     fn kept(&self, port: u32) -> Option<u32> {
         let (port, leaf) = self.port(port);
-        let seat = self.seats.ports.get(&port.guid)?;
-        (seat.leaf == leaf).then_some(seat.place)
+        let position = self.positions.ports.get(&port.guid)?;
+        (position.leaf == leaf).then_some(position.place)
     }
 
     /// The place that most ports of a host are cabled to; `None` where they are cabled here and
@@ -273,7 +275,7 @@ impl Taking<'_> {
         (2 * agree > ports.len()).then_some(most)
     }
 
-    /// Gives a port without a seat that of its host, or if somebody sits there the best one that is
+    /// Gives a port without a position that of its host, or if somebody sits there the best one that is
     /// left.
     fn sit(&mut self, port: u32, wanted: u32) {
         if self.kept(port).is_some() {
@@ -288,17 +290,19 @@ impl Taking<'_> {
         let Some(place) = place else {
             return;
         };
-        if let Some(seat) = self.seats.ports.remove(&guid)
-            && let Some(places) = self.table.at.get_mut(&seat.leaf)
+        if let Some(position) = self.positions.ports.remove(&guid)
+            && let Some(places) = self.table.at.get_mut(&position.leaf)
         {
-            places.remove(&seat.place);
+            places.remove(&position.place);
         }
         let places = self.table.at.entry(leaf).or_default();
         if let Some(gone) = places.insert(place, guid) {
-            self.seats.ports.remove(&gone);
+            self.positions.ports.remove(&gone);
         }
         self.table.here.insert(guid);
-        self.seats.ports.insert(guid, Seat { leaf, place });
+        self.positions
+            .ports
+            .insert(guid, HostPosition { leaf, place });
     }
 }
 

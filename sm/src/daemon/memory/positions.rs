@@ -1,15 +1,15 @@
-//! Seats of compute ports, in the store: of each leaf its rank, of each port its leaf and place.
+//! HostPositions of compute ports, in the store: of each leaf its rank, of each port its leaf and place.
 
 use std::collections::BTreeMap;
 
-use rsm_gdr::seats::{Seat, Seats};
+use rsm_gdr::host_order::{HostPosition, HostPositions};
 use rsm_ids::Guid;
 
 use super::table::{self, Rows};
 use crate::store::{ChangeSet, Persisted};
 
-/// The table of seats. Its keys are a letter and a GUID.
-const SEATS: &str = "seats";
+/// The table of positions. Its keys are a letter and a GUID.
+const POSITIONS: &str = "positions";
 
 const STRIDE: u8 = b's';
 const LEAF: u8 = b'l';
@@ -19,47 +19,51 @@ const PORT: u8 = b'p';
 enum Row {
     Stride(u32),
     Leaf(Guid, u32),
-    Port(Guid, Seat),
+    Port(Guid, HostPosition),
 }
 
-/// The seats that were remembered. What cannot be read is left out, and said; where the rest does
-/// not fit together, nobody has a seat, and everybody takes the one that his cable gives him.
-pub(super) fn remembered(persisted: &Persisted) -> Seats {
+/// The positions that were remembered. What cannot be read is left out, and said; where the rest does
+/// not fit together, nobody has a position, and everybody takes the one that his cable gives him.
+pub(super) fn remembered(persisted: &Persisted) -> HostPositions {
     let (mut stride, mut leaves, mut ports) = (0, BTreeMap::new(), BTreeMap::new());
-    for row in table::read(persisted, SEATS, decode) {
+    for row in table::read(persisted, POSITIONS, decode) {
         match row {
             Row::Stride(places) => stride = places,
             Row::Leaf(leaf, rank) => drop(leaves.insert(leaf, rank)),
-            Row::Port(port, seat) => drop(ports.insert(port, seat)),
+            Row::Port(port, position) => drop(ports.insert(port, position)),
         }
     }
-    Seats::from_parts(stride, leaves, ports).unwrap_or_else(|error| {
+    HostPositions::from_parts(stride, leaves, ports).unwrap_or_else(|error| {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
-            "the seats of compute ports are forgotten"
+            "the positions of compute ports are forgotten"
         );
-        Seats::default()
+        HostPositions::default()
     })
 }
 
-/// Adds what has to be written so that `persisted` has these seats.
-pub(super) fn changes(persisted: &Persisted, seats: &Seats, changes: &mut ChangeSet) {
+/// Adds what has to be written so that `persisted` has these positions.
+pub(super) fn changes(persisted: &Persisted, positions: &HostPositions, changes: &mut ChangeSet) {
     let key = |kind: u8, guid: Guid| [&[kind][..], &guid.0.to_be_bytes()].concat();
     let mut rows = Rows::new();
-    if !seats.is_empty() {
+    if !positions.is_empty() {
         rows.insert(
             key(STRIDE, Guid::ZERO),
-            seats.stride().to_be_bytes().to_vec(),
+            positions.stride().to_be_bytes().to_vec(),
         );
     }
-    for (&leaf, rank) in seats.leaves() {
+    for (&leaf, rank) in positions.leaves() {
         rows.insert(key(LEAF, leaf), rank.to_be_bytes().to_vec());
     }
-    for (&port, seat) in seats.ports() {
-        let value = [&seat.leaf.0.to_be_bytes()[..], &seat.place.to_be_bytes()].concat();
+    for (&port, position) in positions.ports() {
+        let value = [
+            &position.leaf.0.to_be_bytes()[..],
+            &position.place.to_be_bytes(),
+        ]
+        .concat();
         rows.insert(key(PORT, port), value);
     }
-    table::replace(persisted, SEATS, &rows, changes);
+    table::replace(persisted, POSITIONS, &rows, changes);
 }
 
 fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
@@ -74,7 +78,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
             let leaf = Guid(u64::from_be_bytes(*leaf));
             Row::Port(
                 guid,
-                Seat {
+                HostPosition {
                     leaf,
                     place: number(place)?,
                 },
@@ -92,23 +96,23 @@ mod tests {
     #[test]
     fn what_was_remembered_comes_back_and_what_does_not_fit_is_forgotten() {
         let leaves = BTreeMap::from([(Guid(1), 0), (Guid(2), 7)]);
-        let seat = |leaf, place| Seat {
+        let position = |leaf, place| HostPosition {
             leaf: Guid(leaf),
             place,
         };
-        let ports = BTreeMap::from([(Guid(11), seat(1, 0)), (Guid(12), seat(2, 31))]);
-        let seats = Seats::from_parts(32, leaves, ports).expect("they fit");
+        let ports = BTreeMap::from([(Guid(11), position(1, 0)), (Guid(12), position(2, 31))]);
+        let positions = HostPositions::from_parts(32, leaves, ports).expect("they fit");
         let mut persisted = Persisted::default();
-        let change = |persisted: &Persisted, seats: &Seats| {
+        let change = |persisted: &Persisted, positions: &HostPositions| {
             let mut set = ChangeSet::new();
-            changes(persisted, seats, &mut set);
+            changes(persisted, positions, &mut set);
             set
         };
-        persisted.apply(&change(&persisted, &seats));
+        persisted.apply(&change(&persisted, &positions));
         assert_eq!(persisted.len(), 5);
-        assert_eq!(remembered(&persisted), seats);
-        assert!(change(&persisted, &seats).is_empty());
-        let namespace = Namespace::new(SEATS).expect("a name");
+        assert_eq!(remembered(&persisted), positions);
+        assert!(change(&persisted, &positions).is_empty());
+        let namespace = Namespace::new(POSITIONS).expect("a name");
         let mut broken = ChangeSet::new();
         broken.set_record(&namespace, b"x", b"").expect("room");
         broken
@@ -117,7 +121,7 @@ mod tests {
         persisted.apply(&broken);
         assert_eq!(
             remembered(&persisted),
-            seats,
+            positions,
             "what is not readable is left out"
         );
         // A port at a leaf of which nothing is known.
@@ -126,7 +130,7 @@ mod tests {
         astray.set_record(&namespace, &key, &[0; 12]).expect("room");
         persisted.apply(&astray);
         assert!(remembered(&persisted).is_empty());
-        persisted.apply(&change(&persisted, &Seats::default()));
+        persisted.apply(&change(&persisted, &HostPositions::default()));
         assert_eq!(persisted.len(), 0);
     }
 }

@@ -6,7 +6,7 @@
 //! units and rails, and a host the same place at each of its leaves: that of its cable, as far as
 //! hosts are cabled alike.
 //!
-//! Seats are claims. Who has one keeps it, however many come and go around it, so that routes stay;
+//! HostPositions are claims. Who has one keeps it, however many come and go around it, so that routes stay;
 //! who is gone for good loses his when somebody else needs it.
 
 mod blocks;
@@ -21,14 +21,14 @@ pub use blocks::{Block, Blocks};
 use super::fabric::Fabric;
 use rsm_routing::engine::Numbers;
 
-/// The most seats, and the most leaves with seats: as many as there are LIDs of one destination
+/// The most positions, and the most leaves with positions: as many as there are LIDs of one destination
 /// each, 0x0001 to 0xBFFF. Beyond, those who are not there lose theirs.
-pub const MAX_SEATS: usize = 0xbfff;
+pub const MAX_POSITIONS: usize = 0xbfff;
 
 /// Where a port sits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Seat {
-    /// The leaf, by its GUID. A port that is cabled to another one has no seat there yet.
+pub struct HostPosition {
+    /// The leaf, by its GUID. A port that is cabled to another one has no position there yet.
     pub leaf: Guid,
     /// The place at the leaf, from 0 on.
     pub place: u32,
@@ -36,15 +36,15 @@ pub struct Seat {
 
 /// Who sits where.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Seats {
+pub struct HostPositions {
     stride: u32,
     leaves: BTreeMap<Guid, u32>,
-    ports: BTreeMap<Guid, Seat>,
+    ports: BTreeMap<Guid, HostPosition>,
 }
 
-/// Seats that do not fit together.
+/// HostPositions that do not fit together.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SeatError {
+pub enum PositionError {
     /// A port sits at a leaf without a rank.
     #[error("port {port} sits at {leaf}, which has no rank")]
     UnknownLeaf {
@@ -81,24 +81,24 @@ pub enum SeatError {
         /// The rank.
         rank: u32,
     },
-    /// More than [`MAX_SEATS`].
-    #[error("{0} seats: expected at most {MAX_SEATS}")]
+    /// More than [`MAX_POSITIONS`].
+    #[error("{0} positions: expected at most {MAX_POSITIONS}")]
     TooMany(usize),
 }
 
-impl Seats {
-    /// Seats as they were kept.
+impl HostPositions {
+    /// HostPositions as they were kept.
     ///
     /// # Errors
     /// What does not fit together.
     pub fn from_parts(
         stride: u32,
         leaves: BTreeMap<Guid, u32>,
-        ports: BTreeMap<Guid, Seat>,
-    ) -> Result<Seats, SeatError> {
+        ports: BTreeMap<Guid, HostPosition>,
+    ) -> Result<HostPositions, PositionError> {
         let most = leaves.len().max(ports.len());
-        if most > MAX_SEATS {
-            return Err(SeatError::TooMany(most));
+        if most > MAX_POSITIONS {
+            return Err(PositionError::TooMany(most));
         }
         let mut ranks = BTreeSet::new();
         for (&leaf, &rank) in &leaves {
@@ -106,26 +106,26 @@ impl Seats {
                 .checked_add(1)
                 .and_then(|ranks| ranks.checked_mul(stride));
             if end.is_none() || !ranks.insert(rank) {
-                return Err(SeatError::Rank { leaf, rank });
+                return Err(PositionError::Rank { leaf, rank });
             }
         }
         let mut taken = BTreeSet::new();
-        for (&port, &Seat { leaf, place }) in &ports {
+        for (&port, &HostPosition { leaf, place }) in &ports {
             if !leaves.contains_key(&leaf) {
-                return Err(SeatError::UnknownLeaf { port, leaf });
+                return Err(PositionError::UnknownLeaf { port, leaf });
             }
             if place >= stride {
-                return Err(SeatError::Beyond {
+                return Err(PositionError::Beyond {
                     port,
                     place,
                     stride,
                 });
             }
             if !taken.insert((leaf, place)) {
-                return Err(SeatError::Taken { port, leaf, place });
+                return Err(PositionError::Taken { port, leaf, place });
             }
         }
-        Ok(Seats {
+        Ok(HostPositions {
             stride,
             leaves,
             ports,
@@ -142,8 +142,8 @@ impl Seats {
         &self.leaves
     }
 
-    /// The seat of each port.
-    pub fn ports(&self) -> &BTreeMap<Guid, Seat> {
+    /// The position of each port.
+    pub fn ports(&self) -> &BTreeMap<Guid, HostPosition> {
         &self.ports
     }
 
@@ -152,24 +152,26 @@ impl Seats {
         take::most_common(ports.filter_map(|port| Some(self.ports.get(&port)?.place)))
     }
 
-    /// Whether nobody has a seat.
+    /// Whether nobody has a position.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty()
     }
 
     /// The numbers by which routes are spread: leaf after leaf, at each by place.
     pub fn numbers(&self) -> Numbers {
-        let number = |(&port, seat): (&Guid, &Seat)| {
-            let rank = self.leaves.get(&seat.leaf)?;
-            let number = rank.saturating_mul(self.stride).saturating_add(seat.place);
+        let number = |(&port, position): (&Guid, &HostPosition)| {
+            let rank = self.leaves.get(&position.leaf)?;
+            let number = rank
+                .saturating_mul(self.stride)
+                .saturating_add(position.place);
             Some((port, number))
         };
         self.ports.iter().filter_map(number).collect()
     }
 
-    /// These seats, and one for every port of `blocks`. Nobody who is there is moved, unless his
+    /// These positions, and one for every port of `blocks`. Nobody who is there is moved, unless his
     /// cable was; numbers change where leaves need more places than they had.
-    pub fn with(&self, blocks: &Blocks, fabric: &Fabric) -> Seats {
+    pub fn with(&self, blocks: &Blocks, fabric: &Fabric) -> HostPositions {
         take::take(self, blocks, fabric)
     }
 }

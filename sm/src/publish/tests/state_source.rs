@@ -6,14 +6,14 @@ use rsm_api::{BoxFuture, SaError};
 
 use super::world::World;
 use crate::core::snapshot::Snapshot;
-use crate::publish::{Desk, PublishedSa};
-use crate::sa::{Counters, Holdings, Sa, Standing};
+use crate::publish::{PublishedSa, SaStateSource};
+use crate::sa::{Counters, Holdings, Sa, SaSnapshot};
 
 /// What it was like once.
 pub(super) struct Held {
     pub(super) counters: Counters,
     pub(super) holdings: Holdings,
-    pub(super) standing: Standing,
+    pub(super) sa_snapshot: SaSnapshot,
 }
 
 impl Held {
@@ -21,7 +21,7 @@ impl Held {
         Held {
             counters: sa.counters(),
             holdings: sa.holdings(),
-            standing: Standing::of(snapshot, None),
+            sa_snapshot: SaSnapshot::of(snapshot, None),
         }
     }
 
@@ -31,13 +31,13 @@ impl Held {
     }
 }
 
-impl Desk for Held {
+impl SaStateSource for Held {
     fn counters(&self) -> Counters {
         self.counters.clone()
     }
 
-    fn standing(&self) -> Standing {
-        self.standing.clone()
+    fn sa_snapshot(&self) -> SaSnapshot {
+        self.sa_snapshot.clone()
     }
 
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>> {

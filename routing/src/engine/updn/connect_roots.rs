@@ -1,19 +1,18 @@
 //! One peak for a ranking that has several.
 //!
 //! In a tree with many roots no up*/down* path joins two of them: both are at the top, and nothing
-//! lies above. That matters as soon as something hangs off the roots, as aggregation nodes do. A
-//! *crown* mends it at next to no cost: a few switches are lifted above all others, so that every
-//! root has one of them for a neighbour, and they have one peak among themselves. The best peak is
-//! a leaf switch. Its neighbours are roots, or lead to them; all other leaves stay below all roots,
+//! lies above. That matters as soon as something hangs off the roots, as aggregation nodes do.
+//! Lifting a few switches above all others mends it at next to no cost: every root has one of them
+//! for a neighbour, and they have one peak among themselves. The best peak is a leaf switch. Its neighbours are roots, or lead to them; all other leaves stay below all roots,
 //! so that traffic between hosts has exactly the paths it had.
 
 use super::super::levels::distances;
 use super::super::order::Order;
 use crate::topology::{SwitchIdx, Topology};
 
-/// The order with, in each part of the fabric that has several peaks, a crown on top, and how many
+/// The order with, in each part of the fabric that has several peaks, connecting switches on top, and how many
 /// switches that lifted. `None` when every part has a single peak as it is.
-pub(super) fn crowned(topology: &Topology, order: &Order) -> Option<(Order, usize)> {
+pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option<(Order, usize)> {
     let mut peaks_of = vec![Vec::new(); topology.components().len()];
     for peak in order.peaks(topology) {
         peaks_of[topology.component_of(peak)].push(peak);
@@ -21,8 +20,9 @@ pub(super) fn crowned(topology: &Topology, order: &Order) -> Option<(Order, usiz
     let mut lifted = Vec::new();
     for (part, peaks) in topology.components().iter().zip(&peaks_of) {
         if peaks.len() > 1 {
-            let from_leaf = crown(topology, best_leaf(topology, order, &part.switches), peaks);
-            let from_peak = crown(topology, peaks[0], peaks);
+            let from_leaf =
+                connecting_switches(topology, best_leaf(topology, order, &part.switches), peaks);
+            let from_peak = connecting_switches(topology, peaks[0], peaks);
             // What is lifted carries what its place in the tree did not foresee: less is better.
             lifted.extend(if from_leaf.len() <= from_peak.len() {
                 from_leaf
@@ -54,7 +54,7 @@ pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) 
 }
 
 /// `top`, and what lies on shortest paths from it to the peaks; nearest first.
-fn crown(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx]) -> Vec<SwitchIdx> {
+fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx]) -> Vec<SwitchIdx> {
     let hops = distances(topology, &[top]);
     let mut is_lifted = vec![false; topology.switch_count()];
     is_lifted[top.index()] = true;
@@ -73,10 +73,10 @@ fn crown(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx]) -> Vec<Switch
             switch = next;
         }
     }
-    let mut crown: Vec<SwitchIdx> = topology
+    let mut connecting: Vec<SwitchIdx> = topology
         .indices()
         .filter(|switch| is_lifted[switch.index()])
         .collect();
-    crown.sort_by_key(|switch| (hops[switch.index()], *switch));
-    crown
+    connecting.sort_by_key(|switch| (hops[switch.index()], *switch));
+    connecting
 }

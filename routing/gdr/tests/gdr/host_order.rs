@@ -6,9 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rsm_gdr::fabric::Fabric;
 use rsm_gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
+use rsm_gdr::host_order::{Blocks, HostPosition, HostPositions, PositionError};
 use rsm_gdr::hosts::Inventory;
 use rsm_gdr::job::{JobRequest, Load, Pattern};
-use rsm_gdr::seats::{Blocks, Seat, SeatError, Seats};
 use rsm_gdr::{Analysis, Config, Survey};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{Categories, Category, EngineKind, Options, Routing, route};
@@ -37,16 +37,16 @@ fn seen(netlist: &Netlist) -> Fabric {
     Fabric::from_netlist(netlist, topology, None, 4096)
 }
 
-/// Seats from what hosts told, and from nothing but cables and names.
-fn seats(fabric: &Fabric, inventory: &Inventory, earlier: &Seats) -> Seats {
+/// HostPositions from what hosts told, and from nothing but cables and names.
+fn positions(fabric: &Fabric, inventory: &Inventory, earlier: &HostPositions) -> HostPositions {
     let survey = Survey::new(inventory, Some(fabric), &Config::default());
     let blocks = Blocks::find(&survey, fabric, &Categories::new());
     earlier.with(&blocks, fabric)
 }
 
-fn routed(topology: &Topology, seats: &Seats, before: Option<&Routing>) -> Routing {
+fn routed(topology: &Topology, positions: &HostPositions, before: Option<&Routing>) -> Routing {
     let options = Options {
-        numbers: Arc::new(seats.numbers()),
+        numbers: Arc::new(positions.numbers()),
         previous_ranking: before.and_then(|before| before.ranking.clone()),
         ..Options::default()
     };
@@ -56,11 +56,11 @@ fn routed(topology: &Topology, seats: &Seats, before: Option<&Routing>) -> Routi
     routing
 }
 
-/// What all hosts meet with these routes, ranks in the order of the seats.
-fn load(fleet: &Fleet, seats: &Seats, routing: &Routing, pattern: Pattern) -> Load {
+/// What all hosts meet with these routes, ranks in the order of the positions.
+fn load(fleet: &Fleet, positions: &HostPositions, routing: &Routing, pattern: Pattern) -> Load {
     let mut fabric = seen(&fleet.netlist);
     fabric.tables = Some(Arc::new(routing.tables.clone()));
-    fabric.seats = Arc::new(seats.clone());
+    fabric.positions = Arc::new(positions.clone());
     let analysis = Analysis::new(&fleet.inventory, Some(fabric), Config::default());
     let request = JobRequest {
         hosts: analysis.names_or_all(Vec::new()),
@@ -74,15 +74,15 @@ fn load(fleet: &Fleet, seats: &Seats, routing: &Routing, pattern: Pattern) -> Lo
 #[test]
 fn hosts_in_order_have_the_routes_that_they_had() {
     let fabric = seen(&superpod(4));
-    let found = seats(&fabric, &Inventory::new(), &Seats::default());
+    let found = positions(&fabric, &Inventory::new(), &HostPositions::default());
     assert_eq!(found.ports().len(), 1024);
     assert_eq!((found.stride(), found.leaves().len()), (32, 32));
-    let before = routed(&fabric.topology, &Seats::default(), None);
+    let before = routed(&fabric.topology, &HostPositions::default(), None);
     let after = routed(&fabric.topology, &found, None);
     assert_eq!(after.tables, before.tables);
     // Told or not, it is the same order.
     let told = made(superpod(4)).inventory;
-    assert_eq!(seats(&fabric, &told, &Seats::default()), found);
+    assert_eq!(positions(&fabric, &told, &HostPositions::default()), found);
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn patterns_meet_nowhere_however_hosts_are_cabled_and_whatever_else_is_there() {
     for seed in 0..3 {
         let fleet = made(mixed(4, seed));
         let fabric = seen(&fleet.netlist);
-        let found = seats(&fabric, &fleet.inventory, &Seats::default());
+        let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
         assert_eq!(found.ports().len(), 4 * 28 * 8);
         let routing = routed(&fabric.topology, &found, None);
-        let without = routed(&fabric.topology, &Seats::default(), None);
+        let without = routed(&fabric.topology, &HostPositions::default(), None);
         for pattern in [Pattern::Ring, Pattern::AllToAll] {
             assert_eq!(load(&fleet, &found, &routing, pattern).worst_link, 1);
         }
@@ -107,7 +107,7 @@ fn two_meet_at_most_after_any_one_fault() {
     let fleet = made(superpod(4));
     let fabric = seen(&fleet.netlist);
     let topology = &fabric.topology;
-    let found = seats(&fabric, &fleet.inventory, &Seats::default());
+    let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
     let before = routed(topology, &found, None);
     let assert_at_most_two = |ends: &[(Guid, PortNum)]| {
         let broken = topology.without_cables(ends);
@@ -136,7 +136,7 @@ fn two_meet_at_most_after_any_one_fault() {
 }
 
 #[test]
-fn storage_leaves_are_no_rails_and_lone_ports_have_no_seat() {
+fn storage_leaves_are_no_rails_and_lone_ports_get_no_position() {
     let mut netlist = superpod(2);
     for storage in [
         rsm_gdr::generate::Storage::Far,
@@ -148,24 +148,24 @@ fn storage_leaves_are_no_rails_and_lone_ports_have_no_seat() {
         };
         let fleet = fleet(netlist.clone(), faults).expect("hosts with plain names");
         let fabric = seen(&fleet.netlist);
-        let told = seats(&fabric, &fleet.inventory, &Seats::default());
-        let untold = seats(&fabric, &Inventory::new(), &Seats::default());
+        let told = positions(&fabric, &fleet.inventory, &HostPositions::default());
+        let uninformed = positions(&fabric, &Inventory::new(), &HostPositions::default());
         assert_eq!(told.ports().len(), 2 * 32 * 8, "{storage:?}");
-        assert_eq!(untold, told, "{storage:?}");
+        assert_eq!(uninformed, told, "{storage:?}");
         netlist = superpod(2);
     }
     // Single adapters, as most clusters have: nothing is to be ordered.
     let fabric = seen(&generate("fat-tree:k=8,levels=3").expect("a generator"));
-    assert!(seats(&fabric, &Inventory::new(), &Seats::default()).is_empty());
+    assert!(positions(&fabric, &Inventory::new(), &HostPositions::default()).is_empty());
 }
 
 #[test]
-fn what_the_operator_says_is_not_for_computing_has_no_seat() {
+fn ports_excluded_by_the_operator_get_no_position() {
     let fabric = seen(&superpod(1));
     let port = fabric.ports()[5].guid;
     let said = Categories::from([(port, Category::Storage)]);
     let blocks = Blocks::find(&Survey::default(), &fabric, &said);
-    let found = Seats::default().with(&blocks, &fabric);
+    let found = HostPositions::default().with(&blocks, &fabric);
     assert_eq!(found.ports().len(), 255);
     assert!(!found.ports().contains_key(&port));
 }
@@ -174,7 +174,7 @@ fn what_the_operator_says_is_not_for_computing_has_no_seat() {
 fn a_new_adapter_takes_the_place_of_the_one_before_it() {
     let fleet = made(mixed(2, 5));
     let fabric = seen(&fleet.netlist);
-    let found = seats(&fabric, &fleet.inventory, &Seats::default());
+    let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
     let (mut nodes, cables) = fleet.netlist.clone().into_parts();
     let old = fabric
         .ports()
@@ -188,14 +188,18 @@ fn a_new_adapter_takes_the_place_of_the_one_before_it() {
     node.guid = Guid(0xabc);
     node.ports.get_mut(&PortNum(1)).expect("one port").guid = Guid(0xabd);
     let replaced = seen(&Netlist::new(nodes, cables).expect("new GUIDs"));
-    let after = seats(&replaced, &Inventory::new(), &found);
+    let after = positions(&replaced, &Inventory::new(), &found);
     assert_eq!(after.ports()[&Guid(0xabd)], found.ports()[&old.guid]);
     assert!(!after.ports().contains_key(&old.guid));
 }
 
 #[test]
-fn seats_that_do_not_fit_together_are_not_taken() {
-    let found = seats(&seen(&superpod(1)), &Inventory::new(), &Seats::default());
+fn contradictory_positions_are_refused() {
+    let found = positions(
+        &seen(&superpod(1)),
+        &Inventory::new(),
+        &HostPositions::default(),
+    );
     let parts = || {
         (
             found.stride(),
@@ -204,26 +208,29 @@ fn seats_that_do_not_fit_together_are_not_taken() {
         )
     };
     let (stride, leaves, ports) = parts();
-    assert_eq!(Seats::from_parts(stride, leaves, ports), Ok(found.clone()));
+    assert_eq!(
+        HostPositions::from_parts(stride, leaves, ports),
+        Ok(found.clone())
+    );
     let (stride, leaves, ports) = parts();
-    let narrow = Seats::from_parts(stride - 1, leaves, ports);
+    let narrow = HostPositions::from_parts(stride - 1, leaves, ports);
     assert!(
-        matches!(narrow, Err(SeatError::Beyond { .. })),
+        matches!(narrow, Err(PositionError::Beyond { .. })),
         "{narrow:?}"
     );
     let (stride, mut leaves, ports) = parts();
     leaves.pop_first();
-    let unknown = Seats::from_parts(stride, leaves, ports);
-    assert!(matches!(unknown, Err(SeatError::UnknownLeaf { .. })));
+    let unknown = HostPositions::from_parts(stride, leaves, ports);
+    assert!(matches!(unknown, Err(PositionError::UnknownLeaf { .. })));
     let (stride, mut leaves, ports) = parts();
     *leaves.values_mut().next().expect("8 leaves") = u32::MAX / 2;
-    let high = Seats::from_parts(stride, leaves, ports);
-    assert!(matches!(high, Err(SeatError::Rank { .. })));
+    let high = HostPositions::from_parts(stride, leaves, ports);
+    assert!(matches!(high, Err(PositionError::Rank { .. })));
     let (stride, leaves, mut ports) = parts();
-    let seat: Seat = *ports.values().next().expect("256 ports");
-    ports.insert(Guid(1), seat);
-    let twice = Seats::from_parts(stride, leaves, ports);
-    assert!(matches!(twice, Err(SeatError::Taken { .. })));
+    let position: HostPosition = *ports.values().next().expect("256 ports");
+    ports.insert(Guid(1), position);
+    let twice = HostPositions::from_parts(stride, leaves, ports);
+    assert!(matches!(twice, Err(PositionError::Taken { .. })));
 }
 
 /// The fabric without some of its hosts.
@@ -247,34 +254,34 @@ proptest! {
     /// However hosts come and go, nobody who stays is moved; nobody shares a place; and from what
     /// was kept everything is as it was.
     #[test]
-    fn who_has_a_seat_keeps_it(
+    fn a_port_with_a_position_keeps_it(
         seed in any::<u64>(),
         rounds in prop::collection::vec(prop::collection::btree_set(1..=64usize, 0..20), 1..5),
     ) {
         let netlist = recabled(superpod(2), seed).expect("ends are only exchanged");
-        let mut now = Seats::default();
+        let mut now = HostPositions::default();
         for gone in rounds {
             let gone: BTreeSet<String> = gone.iter().map(|host| format!("host-{host:03}")).collect();
             let fabric = seen(&without(&netlist, &gone));
-            let next = seats(&fabric, &Inventory::new(), &now);
-            for (port, seat) in now.ports() {
+            let next = positions(&fabric, &Inventory::new(), &now);
+            for (port, position) in now.ports() {
                 if fabric.by_guid(*port).is_some() {
-                    prop_assert_eq!(next.ports().get(port), Some(seat));
+                    prop_assert_eq!(next.ports().get(port), Some(position));
                 }
             }
             for (leaf, rank) in now.leaves() {
                 prop_assert_eq!(next.leaves().get(leaf), Some(rank));
             }
             let (stride, leaves) = (next.stride(), next.leaves().clone());
-            let again = Seats::from_parts(stride, leaves, next.ports().clone()).unwrap();
+            let again = HostPositions::from_parts(stride, leaves, next.ports().clone()).unwrap();
             prop_assert_eq!(&again, &next);
-            prop_assert_eq!(&seats(&fabric, &Inventory::new(), &again), &next);
+            prop_assert_eq!(&positions(&fabric, &Inventory::new(), &again), &next);
             now = next;
         }
         // All of them are back: everybody fits, and nothing meets.
         let fleet = made(netlist);
         let fabric = seen(&fleet.netlist);
-        let last = seats(&fabric, &fleet.inventory, &now);
+        let last = positions(&fabric, &fleet.inventory, &now);
         prop_assert_eq!((last.ports().len(), last.stride()), (512, 32));
         let routing = routed(&fabric.topology, &last, None);
         prop_assert_eq!(load(&fleet, &last, &routing, Pattern::AllToAll).worst_link, 1);

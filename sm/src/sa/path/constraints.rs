@@ -7,7 +7,7 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, Record, SaStatus, Selec
 /// The components of a question that say what the path is to be like. Fields of the global route
 /// header are answered as they are asked: within the subnet every path has any of them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(in crate::sa) struct Wishes {
+pub(in crate::sa) struct PathConstraints {
     pub(super) service_id: u64,
     pub(super) raw_traffic: bool,
     pub(super) flow_label: u32,
@@ -27,14 +27,14 @@ pub(in crate::sa) struct Wishes {
 /// The largest packet life time that six bits can say.
 const LIFE_TIME_MAX: u8 = 63;
 
-impl Wishes {
-    /// The wishes in the components `mask` of `record`. A value without its selector, or the other
+impl PathConstraints {
+    /// The constraints in the components `mask` of `record`. A value without its selector, or the other
     /// way round, asks for nothing.
     ///
     /// # Errors
     /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an MTU or a rate
     /// that there is not, and for components that the record does not have.
-    pub(super) fn of(record: &PathRecord, mask: ComponentMask) -> Result<Wishes, Status> {
+    pub(super) fn of(record: &PathRecord, mask: ComponentMask) -> Result<PathConstraints, Status> {
         let last = PathRecord::COMPONENTS.last().map_or(0, |last| last.mask.0);
         if mask.0 > last | last.wrapping_sub(1) {
             return Err(SaStatus::REQ_INVALID);
@@ -56,7 +56,7 @@ impl Wishes {
         if unknown_mtu || unknown_rate {
             return Err(SaStatus::REQ_INVALID);
         }
-        Ok(Wishes {
+        Ok(PathConstraints {
             service_id: if service.is_empty() {
                 0
             } else {
@@ -114,12 +114,12 @@ fn given<T: Default>(is_given: bool, value: T) -> T {
 
 /// The largest of `all`, which ascend, that is at most `most` and accepted.
 fn largest<T: Copy + PartialEq, K: Ord>(
-    wish: Option<(Selector, T)>,
+    constraint: Option<(Selector, T)>,
     most: T,
     all: impl DoubleEndedIterator<Item = T>,
     key: impl Fn(T) -> K,
 ) -> Option<T> {
-    match wish {
+    match constraint {
         None | Some((Selector::Extreme, _)) => Some(most),
         Some((selector, wanted)) => all
             .rev()
@@ -136,7 +136,9 @@ mod tests {
         let mut record = PathRecord::default();
         record.set_mtu(wanted).set_mtu_selector(selector);
         let mask = PathRecord::MTU | PathRecord::MTU_SELECTOR;
-        Wishes::of(&record, mask).unwrap().mtu(Mtu::Bytes2048)
+        PathConstraints::of(&record, mask)
+            .unwrap()
+            .mtu(Mtu::Bytes2048)
     }
 
     #[test]
@@ -171,11 +173,14 @@ mod tests {
         record
             .set_rate(Rate(4))
             .set_rate_selector(Selector::LessThan);
-        let wishes = Wishes::of(&record, mask).unwrap();
-        assert_eq!(wishes.rate(Rate::GBPS_400), Some(Rate(19)));
-        assert_eq!(wishes.rate(Rate(6)), Some(Rate(6)));
+        let constraints = PathConstraints::of(&record, mask).unwrap();
+        assert_eq!(constraints.rate(Rate::GBPS_400), Some(Rate(19)));
+        assert_eq!(constraints.rate(Rate(6)), Some(Rate(6)));
         record.set_rate(Rate(63));
-        assert_eq!(Wishes::of(&record, mask), Err(SaStatus::REQ_INVALID));
+        assert_eq!(
+            PathConstraints::of(&record, mask),
+            Err(SaStatus::REQ_INVALID)
+        );
     }
 
     #[test]
@@ -186,7 +191,9 @@ mod tests {
             record
                 .set_packet_life_time(value)
                 .set_packet_life_time_selector(selector);
-            Wishes::of(&record, mask).unwrap().packet_life_time(18)
+            PathConstraints::of(&record, mask)
+                .unwrap()
+                .packet_life_time(18)
         };
         assert_eq!(of(Selector::LessThan, 18), None);
         assert_eq!(of(Selector::LessThan, 20), Some(18));
@@ -198,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn half_a_wish_is_none_and_half_a_service_is_refused() {
+    fn a_value_without_selector_is_ignored_and_half_a_service_id_is_refused() {
         let mut record = PathRecord::default();
         record.set_mtu(Mtu::Bytes4096);
-        let wishes = Wishes::of(&record, PathRecord::MTU).unwrap();
-        assert_eq!(wishes, Wishes::default());
-        let half = Wishes::of(&record, PathRecord::SERVICE_ID_8_MSB);
+        let constraints = PathConstraints::of(&record, PathRecord::MTU).unwrap();
+        assert_eq!(constraints, PathConstraints::default());
+        let half = PathConstraints::of(&record, PathRecord::SERVICE_ID_8_MSB);
         assert_eq!(half, Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS));
-        let beyond = Wishes::of(&record, ComponentMask(1 << 23));
+        let beyond = PathConstraints::of(&record, ComponentMask(1 << 23));
         assert_eq!(beyond, Err(SaStatus::REQ_INVALID));
     }
 }

@@ -106,13 +106,13 @@ fn speed(port: &Port) -> Option<LinkSpeed> {
 
 /// Shows parts of one snapshot as the API has them.
 #[derive(Clone, Copy)]
-pub(super) struct Lens<'a> {
+pub(super) struct ApiView<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) plan: Option<&'a Plan>,
     pub(super) damped: &'a BTreeSet<inventory::PortKey>,
 }
 
-impl Lens<'_> {
+impl ApiView<'_> {
     pub(super) fn node(&self, ix: NodeIx) -> model::Node {
         let node = self.fabric.node(ix);
         let active = node

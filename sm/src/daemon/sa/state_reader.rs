@@ -7,41 +7,43 @@ use rsm_api::{BoxFuture, SaError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::Inbox;
-use crate::publish::Desk;
-use crate::sa::{Counters, Holdings, Standing, Statistics};
+use crate::publish::SaStateSource;
+use crate::sa::{Counters, Holdings, SaSnapshot, Statistics};
 
 /// How many may wait at once to be told: several connections' worth of requests. They wait as long
 /// as the thread takes for what it has at hand.
-pub(super) const MAX_VISITORS: usize = 256;
+pub(super) const MAX_STATE_REQUESTS: usize = 256;
 
 /// Somebody who waits to be told.
-pub(super) type Visitor = oneshot::Sender<Holdings>;
+pub(super) type StateRequest = oneshot::Sender<Holdings>;
 
 /// The way to the thread.
-pub(super) struct FrontDesk {
-    pub(super) door: mpsc::Sender<Visitor>,
+pub(super) struct SaStateReader {
+    pub(super) requests: mpsc::Sender<StateRequest>,
     pub(super) inbox: Inbox,
     pub(super) statistics: Arc<Statistics>,
     /// What is answered from.
-    pub(super) standing: Arc<RwLock<Standing>>,
+    pub(super) sa_snapshot: Arc<RwLock<SaSnapshot>>,
 }
 
-impl Desk for FrontDesk {
+impl SaStateSource for SaStateReader {
     fn counters(&self) -> Counters {
         self.statistics.counters()
     }
 
-    fn standing(&self) -> Standing {
-        self.standing.read().clone()
+    fn sa_snapshot(&self) -> SaSnapshot {
+        self.sa_snapshot.read().clone()
     }
 
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>> {
         Box::pin(async move {
-            let (visitor, told) = oneshot::channel();
-            self.door.try_send(visitor).map_err(|error| match error {
-                mpsc::error::TrySendError::Full(_) => SaError::Busy,
-                mpsc::error::TrySendError::Closed(_) => SaError::Stopping,
-            })?;
+            let (state_request, told) = oneshot::channel();
+            self.requests
+                .try_send(state_request)
+                .map_err(|error| match error {
+                    mpsc::error::TrySendError::Full(_) => SaError::Busy,
+                    mpsc::error::TrySendError::Closed(_) => SaError::Stopping,
+                })?;
             self.inbox.wake();
             told.await.map_err(|_| SaError::Stopping)
         })
@@ -56,17 +58,17 @@ mod tests {
     use super::super::inbox::{Calls, inbox};
     use super::*;
 
-    /// A desk with room for `room` visitors, and both ends of what leads to the thread.
-    fn desk(room: usize) -> (FrontDesk, mpsc::Receiver<Visitor>, Calls) {
-        let (door, visitors) = mpsc::channel(room);
+    /// A state_source with room for `room` state_requests, and both ends of what leads to the thread.
+    fn state_source(room: usize) -> (SaStateReader, mpsc::Receiver<StateRequest>, Calls) {
+        let (requests, state_requests) = mpsc::channel(room);
         let (inbox, calls) = inbox(room);
-        let desk = FrontDesk {
-            door,
+        let state_source = SaStateReader {
+            requests,
             inbox,
             statistics: Arc::default(),
-            standing: Arc::default(),
+            sa_snapshot: Arc::default(),
         };
-        (desk, visitors, calls)
+        (state_source, state_requests, calls)
     }
 
     /// What has come of it so far.
@@ -79,36 +81,36 @@ mod tests {
 
     #[test]
     fn who_asks_wakes_the_thread_and_is_told() {
-        let (desk, mut visitors, calls) = desk(2);
-        let mut asked = desk.holdings();
+        let (state_source, mut state_requests, calls) = state_source(2);
+        let mut asked = state_source.holdings();
         assert_eq!(look(&mut asked), None);
         assert!(matches!(calls.try_take(), Ok(Call::Wake)));
-        let visitor = visitors.try_recv().unwrap();
+        let state_request = state_requests.try_recv().unwrap();
         assert_eq!(look(&mut asked), None);
-        visitor.send(Holdings::default()).unwrap();
+        state_request.send(Holdings::default()).unwrap();
         assert_eq!(look(&mut asked), Some(Ok(())));
     }
 
     #[test]
     fn where_too_many_wait_another_is_sent_away() {
-        let (desk, mut visitors, _calls) = desk(1);
-        let (mut first, mut second) = (desk.holdings(), desk.holdings());
+        let (state_source, mut state_requests, _calls) = state_source(1);
+        let (mut first, mut second) = (state_source.holdings(), state_source.holdings());
         assert_eq!(look(&mut first), None);
         assert_eq!(look(&mut second), Some(Err(SaError::Busy)));
-        drop(visitors.try_recv().unwrap().send(Holdings::default()));
+        drop(state_requests.try_recv().unwrap().send(Holdings::default()));
         assert_eq!(look(&mut first), Some(Ok(())));
-        let mut third = desk.holdings();
+        let mut third = state_source.holdings();
         assert_eq!(look(&mut third), None);
     }
 
     #[test]
     fn nobody_waits_for_a_thread_that_has_ended() {
-        let (desk, visitors, _calls) = desk(2);
-        let mut waiting = desk.holdings();
+        let (state_source, state_requests, _calls) = state_source(2);
+        let mut waiting = state_source.holdings();
         assert_eq!(look(&mut waiting), None);
-        drop(visitors);
+        drop(state_requests);
         let stopping = Some(Err(SaError::Stopping));
         assert_eq!(look(&mut waiting), stopping);
-        assert_eq!(look(&mut desk.holdings()), stopping);
+        assert_eq!(look(&mut state_source.holdings()), stopping);
     }
 }

@@ -10,8 +10,8 @@ pub(super) trait Waits {
     /// Visits all that one waits for.
     fn for_each_turn(&self, node: usize, visit: impl FnMut(usize));
 
-    /// Those that are in a circle, or that one in a circle waits for.
-    fn in_circles(&self) -> FixedBitSet {
+    /// Those that are in a cycle, or that one in a cycle waits for.
+    fn in_cycles(&self) -> FixedBitSet {
         let nodes = self.nodes();
         let mut waiters = vec![0u32; nodes];
         let mut left = FixedBitSet::with_capacity(nodes);
@@ -32,11 +32,11 @@ pub(super) trait Waits {
         left
     }
 
-    /// The nodes of one circle, in its order; empty when there is none.
-    fn circle(&self) -> Vec<usize> {
-        let left = self.in_circles();
+    /// The nodes of one cycle, in its order; empty when there is none.
+    fn cycle(&self) -> Vec<usize> {
+        let left = self.in_cycles();
         // What is left has been waited for by somebody left, over and over: going back along the
-        // waiting must close a circle. Find each one's first waiter, then walk.
+        // waiting must close a cycle. Find each one's first waiter, then walk.
         let mut waiter = vec![usize::MAX; self.nodes()];
         for node in left.ones() {
             self.for_each_turn(node, |turn| {
@@ -55,12 +55,12 @@ pub(super) trait Waits {
             walked.push(node);
             node = waiter[node];
         }
-        let mut circle = walked.split_off(place[node]);
-        circle.reverse();
-        // Start at the lowest, so that the same circle always reads the same.
-        if let Some(lowest) = (0..circle.len()).min_by_key(|&place| circle[place]) {
-            circle.rotate_left(lowest);
+        let mut cycle = walked.split_off(place[node]);
+        cycle.reverse();
+        // Start at the lowest, so that the same cycle always reads the same.
+        if let Some(lowest) = (0..cycle.len()).min_by_key(|&place| cycle[place]) {
+            cycle.rotate_left(lowest);
         }
-        circle
+        cycle
     }
 }
