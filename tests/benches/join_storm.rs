@@ -28,7 +28,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::{
-    SaInbound, Datagram, LocalPort, RemoteAddress, SaPort, SaSink, SendError,
+    Datagram, LocalPort, RemoteAddress, SaInbound, SaPort, SaSink, SendError,
 };
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::{NodeType, PKey, PortState};

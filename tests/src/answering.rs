@@ -7,15 +7,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rsm::core::snapshot::Snapshot;
-use rsm::daemon::sa::{Clock, AckJournal, SaHandle, SaSetup, Surroundings};
+use rsm::daemon::sa::{AckJournal, Clock, SaHandle, SaSetup, Surroundings};
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{
-    SaInbound, Delivery, Inbound, Left, Message, Messenger, PortEvent,
-    RemoteAddress, SaPort, SaSink, Sinks,
+    Delivery, Inbound, Left, Message, Messenger, PortEvent, RemoteAddress, SaInbound, SaPort,
+    SaSink, Sinks,
 };
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};

@@ -210,7 +210,7 @@ impl Core {
                     Task::Block { switch, .. } => {
                         (Subject::Node(switch), "its forwarding table".to_owned())
                     }
-                    Task::Lanes { switch, .. } => {
+                    Task::SlToVl { switch, .. } => {
                         (Subject::Node(switch), "an SLtoVLMappingTable".to_owned())
                     }
                     Task::Multicast { switch, .. } => (

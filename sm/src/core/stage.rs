@@ -126,7 +126,7 @@ impl Core {
         if matches!(next, Next::Everything { .. }) && std::mem::take(&mut self.rewrite_requested) {
             self.distrust_all_tables();
         }
-        self.inventory.reads_lanes = self.config.policy.engine.may_need_lanes();
+        self.inventory.reads_sl2vl = self.config.policy.engine.may_need_lanes();
         self.inventory.use_m_key(self.config.policy.ports.m_key);
         let inventory = &mut self.inventory;
         let sweep = match next {

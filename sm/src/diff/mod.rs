@@ -4,11 +4,11 @@
 
 mod bounce;
 mod kept;
-mod lanes;
 mod looked;
 mod managed;
 mod multicast;
 mod reregister;
+mod sl2vl;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use rsm_routing::tables::{Lft, Tables};
 
 pub use self::bounce::next as next_bounce;
 pub use self::kept::NotKept;
-pub use self::lanes::LaneRow;
 pub use self::looked::{Looked, Scope};
 pub use self::managed::{BlockChange, differing as differing_blocks};
 pub use self::multicast::{LookedMulticast, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
+pub use self::sl2vl::SlToVlRow;
 use crate::fabric::{Fabric, PortRef};
 use crate::habits::DeviceKind;
 use crate::plan::Plan;
@@ -43,7 +43,7 @@ pub struct SwitchChange {
     pub interim: Vec<Vec<u16>>,
     /// SLtoVLMappingTables that differ; they are written when the first interim tables are held
     /// everywhere, and before anything that comes next is written anywhere.
-    pub lanes: Vec<LaneRow>,
+    pub sl2vl: Vec<SlToVlRow>,
     /// Blocks of the forwarding table that differ from the planned one then, lowest first.
     pub blocks: Vec<u16>,
 }
@@ -61,7 +61,7 @@ impl SwitchChange {
 
     /// Whether the switch is as it should be.
     pub fn is_empty(&self) -> bool {
-        self.info.is_none() && self.ar_info.is_none() && self.lanes.is_empty() && !self.has_blocks()
+        self.info.is_none() && self.ar_info.is_none() && self.sl2vl.is_empty() && !self.has_blocks()
     }
 }
 
@@ -251,7 +251,7 @@ impl Comparison<'_> {
                 None => blocks.extend(record.lft.not_held(next, plan.blocks())),
             }
         }
-        change.lanes = lanes::diff(plan, node);
+        change.sl2vl = sl2vl::diff(plan, node);
         change.ar_info = without_adaptive_routing(record);
         Some(change)
     }

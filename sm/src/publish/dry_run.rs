@@ -148,7 +148,7 @@ impl NodeChanges {
             }
             Task::Multicast { .. } => self.mft_blocks += 1,
             Task::PKeys(..) => self.p_key_blocks += 1,
-            Task::Lanes { .. } => self.sl_to_vl_tables += 1,
+            Task::SlToVl { .. } => self.sl_to_vl_tables += 1,
             Task::Managed(key) if key.attribute() == GuidInfo::ID => self.guid_blocks += 1,
             _ => self.others += 1,
         }
@@ -233,7 +233,7 @@ fn part(task: Task) -> String {
     match task {
         Task::Block { block, .. } => format!("block {block}"),
         Task::Multicast { at, .. } => format!("block {} position {}", at.block, at.position),
-        Task::Lanes { input, output, .. } => format!("from port {input} to port {output}"),
+        Task::SlToVl { input, output, .. } => format!("from port {input} to port {output}"),
         Task::Port(PortKey { port, .. }, _) | Task::Bounce(PortKey { port, .. }) => {
             format!("port {port}")
         }
@@ -257,7 +257,7 @@ fn reason(set: &Foreseen) -> &'static str {
         }
         Task::Block { .. } => "routes differ from the plan",
         Task::Multicast { .. } => "multicast trees differ from the plan",
-        Task::Lanes { .. } => "the engine's routes need this mapping",
+        Task::SlToVl { .. } => "the engine's routes need this mapping",
         Task::Port(_, Step::Configure) => "settings differ from the configuration",
         Task::Port(_, Step::Arm) => "the link is in Initialize: settings, and Armed",
         Task::Port(_, Step::Activate) => "both ends of the link are Armed",

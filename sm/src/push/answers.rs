@@ -48,13 +48,13 @@ impl Push {
                     self.failed(inventory, task, Cause::NotHeld);
                 }
             }
-            Task::Lanes {
+            Task::SlToVl {
                 switch,
                 input,
                 output,
             } => {
                 let (place, mapping) = ((switch, input, output), SlToVlMapping::from_data(data));
-                self.lanes_answered(inventory, task, place, mapping);
+                self.sl2vl_answered(inventory, task, place, mapping);
             }
             Task::Multicast { .. } => {
                 let masks = MulticastForwardingTable::from_data(data).masks();
@@ -202,11 +202,11 @@ impl Push {
                 }
                 self.table_settled(inventory, task, switch, true);
             }
-            Task::Lanes {
+            Task::SlToVl {
                 switch,
                 input,
                 output,
-            } => self.lanes_failed(inventory, task, (switch, input, output), cause),
+            } => self.sl2vl_failed(inventory, task, (switch, input, output), cause),
             Task::Multicast { .. } => self.masks_failed(inventory, task, cause),
             Task::MulticastTop(_) => self.multicast_settled(inventory, task, true),
             Task::Port(key, _) => {

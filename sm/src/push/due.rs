@@ -19,9 +19,9 @@ impl Push {
         // it. That holds also where the hardware is at the interim tables already.
         let lets_go = interim > 0 && self.multicast.unmet() > 0;
         let links = interim > cuts && !self.awaited.is_empty();
-        let lanes = self.switches.values().any(|switch| switch.lanes() > 0);
-        if lets_go || links || lanes || self.switches.values().any(SwitchPush::has_interim) {
-            self.phases = Phases::new(interim, cuts, lanes, links);
+        let sl2vl = self.switches.values().any(|switch| switch.sl2vl() > 0);
+        if lets_go || links || sl2vl || self.switches.values().any(SwitchPush::has_interim) {
+            self.phases = Phases::new(interim, cuts, sl2vl, links);
             self.phases.unmet = self.counted(self.phases.current());
         }
     }
@@ -32,7 +32,7 @@ impl Push {
         let beside = match phase {
             Phase::Interim(0) => self.multicast.unmet(),
             Phase::Links => self.awaited.len(),
-            Phase::Interim(_) | Phase::Lanes | Phase::Last => 0,
+            Phase::Interim(_) | Phase::SlToVl | Phase::Last => 0,
         };
         tables.sum::<usize>() + beside
     }

@@ -45,7 +45,7 @@ impl Push {
         // nothing out.
         has_lid
             && has_passed(transition.cuts)
-            && self.phases.are_lanes_held()
+            && self.phases.is_sl2vl_held()
             && (!transition.dark.contains(&end.node) || lets_dark_open())
     }
 

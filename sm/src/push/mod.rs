@@ -19,7 +19,6 @@
 mod answers;
 mod doubts;
 mod due;
-mod lanes;
 mod links;
 mod managed;
 mod multicast;
@@ -29,6 +28,7 @@ mod phases;
 mod ports;
 mod refusals;
 mod rehearse;
+mod sl2vl;
 mod tables;
 mod task;
 

@@ -56,12 +56,12 @@ impl Push {
                 let entries = self.wanted(switch, block, interim)?;
                 (switch, LinearForwardingTable::ID, u32::from(block), entries)
             }
-            Task::Lanes {
+            Task::SlToVl {
                 switch,
                 input,
                 output,
             } => {
-                let data = self.wanted_lanes((switch, input, output))?;
+                let data = self.wanted_sl2vl((switch, input, output))?;
                 let modifier = SlToVlMapping::modifier(input, output);
                 (switch, SlToVlMapping::ID, modifier, data)
             }
@@ -160,7 +160,7 @@ impl Push {
             Task::Switch(_)
             | Task::AdaptiveRouting(_)
             | Task::Block { .. }
-            | Task::Lanes { .. }
+            | Task::SlToVl { .. }
             | Task::Multicast { .. }
             | Task::MulticastTop(_) => return None,
         };

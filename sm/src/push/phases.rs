@@ -17,7 +17,7 @@ pub(super) enum Phase {
     /// This interim table of every switch.
     Interim(usize),
     /// SLtoVLMappingTables.
-    Lanes,
+    SlToVl,
     /// Links that are to be Active.
     Links,
     /// The planned tables.
@@ -47,9 +47,9 @@ impl Phases {
     ///
     /// The first `cuts` interim tables only take entries out; the one after them is the first one
     /// that links wait for.
-    pub(super) fn new(interim: usize, cuts: usize, lanes: bool, links: bool) -> Phases {
+    pub(super) fn new(interim: usize, cuts: usize, sl2vl: bool, links: bool) -> Phases {
         let mut list: Vec<Phase> = (0..=cuts).map(Phase::Interim).collect();
-        list.extend(lanes.then_some(Phase::Lanes));
+        list.extend(sl2vl.then_some(Phase::SlToVl));
         list.extend(links.then_some(Phase::Links));
         list.extend((cuts + 1..interim).map(Phase::Interim));
         list.push(Phase::Last);
@@ -69,9 +69,9 @@ impl Phases {
     }
 
     /// Whether SLtoVLMappingTables are held, or none are to be written.
-    pub(super) fn are_lanes_held(&self) -> bool {
-        let lanes = self.list.iter().position(|&phase| phase == Phase::Lanes);
-        lanes.is_none_or(|lanes| lanes < self.at)
+    pub(super) fn is_sl2vl_held(&self) -> bool {
+        let sl2vl = self.list.iter().position(|&phase| phase == Phase::SlToVl);
+        sl2vl.is_none_or(|sl2vl| sl2vl < self.at)
     }
 
     /// How many phases are behind.
@@ -111,7 +111,7 @@ mod tests {
         let phases = order(Phases::new(3, 0, true, true));
         let expected = [
             Phase::Interim(0),
-            Phase::Lanes,
+            Phase::SlToVl,
             Phase::Links,
             Phase::Interim(1),
             Phase::Interim(2),

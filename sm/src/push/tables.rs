@@ -5,7 +5,7 @@ use rsm_mad::wire::attr::{ArInfo, SwitchInfo};
 
 use super::Task;
 use super::phases::Phase;
-use crate::diff::{LaneRow, SwitchChange};
+use crate::diff::{SlToVlRow, SwitchChange};
 use crate::sweep::inventory::LFT_BLOCK;
 
 /// The writing of one switch's tables.
@@ -30,7 +30,7 @@ pub(super) struct SwitchPush {
     pub(super) in_turn: bool,
     /// Blocks sent, by interim table.
     interim_sent: Vec<usize>,
-    lanes_sent: usize,
+    sl2vl_sent: usize,
     blocks_sent: usize,
     unsettled: usize,
     failed: bool,
@@ -63,7 +63,7 @@ impl SwitchPush {
             interim_sent: vec![0; change.interim.len()],
             change,
             info_sent: false,
-            lanes_sent: 0,
+            sl2vl_sent: 0,
             blocks_sent: 0,
             unsettled: 0,
             failed: false,
@@ -114,13 +114,13 @@ impl SwitchPush {
     }
 
     /// How many SLtoVLMappingTables are to be written.
-    pub(super) fn lanes(&self) -> usize {
-        self.change.lanes.len()
+    pub(super) fn sl2vl(&self) -> usize {
+        self.change.sl2vl.len()
     }
 
     /// The lane of each service level from one port to another, as it is to be written.
-    pub(super) fn lane_row(&self, input: PortNum, output: PortNum) -> Option<&LaneRow> {
-        let mut rows = self.change.lanes.iter();
+    pub(super) fn sl2vl_row(&self, input: PortNum, output: PortNum) -> Option<&SlToVlRow> {
+        let mut rows = self.change.sl2vl.iter();
         rows.find(|row| (row.input, row.output) == (input, output))
     }
 
@@ -137,7 +137,7 @@ impl SwitchPush {
                 let blocks = self.change.interim.get(stage).map_or(0, Vec::len);
                 blocks + usize::from(info) + usize::from(ar_info)
             }
-            Phase::Lanes => self.lanes(),
+            Phase::SlToVl => self.sl2vl(),
             Phase::Links | Phase::Last => 0,
         }
     }
@@ -157,7 +157,7 @@ impl SwitchPush {
         interim.all(|(blocks, &sent)| sent == blocks.len())
             && self.ar_info_sent
             && self.again.is_empty()
-            && self.lanes_sent == self.change.lanes.len()
+            && self.sl2vl_sent == self.change.sl2vl.len()
             && self.blocks_sent == self.change.blocks.len()
     }
 
@@ -178,12 +178,12 @@ impl SwitchPush {
                     interim: Some(stage),
                 })
             }
-            Phase::Lanes => {
-                let lanes = self.change.lanes.get(self.lanes_sent)?;
-                Some(Task::Lanes {
+            Phase::SlToVl => {
+                let sl2vl = self.change.sl2vl.get(self.sl2vl_sent)?;
+                Some(Task::SlToVl {
                     switch,
-                    input: lanes.input,
-                    output: lanes.output,
+                    input: sl2vl.input,
+                    output: sl2vl.output,
                 })
             }
             Phase::Links => None,
@@ -231,7 +231,7 @@ impl SwitchPush {
         match task {
             Task::AdaptiveRouting(_) => self.ar_info_sent = true,
             Task::Switch(_) => self.info_sent = true,
-            Task::Lanes { .. } => self.lanes_sent += 1,
+            Task::SlToVl { .. } => self.sl2vl_sent += 1,
             Task::Block {
                 interim: Some(stage),
                 ..
@@ -250,14 +250,14 @@ impl SwitchPush {
                 let sent = self.interim_sent.get(stage).copied().unwrap_or(blocks);
                 blocks - sent + self.again.len()
             }
-            Phase::Lanes => self.change.lanes.len() - self.lanes_sent,
+            Phase::SlToVl => self.change.sl2vl.len() - self.sl2vl_sent,
             Phase::Links | Phase::Last => 0,
         };
         self.again.clear();
         let sent = self.interim_sent.iter_mut();
         sent.zip(&self.change.interim)
             .for_each(|(sent, blocks)| *sent = blocks.len());
-        self.lanes_sent = self.change.lanes.len();
+        self.sl2vl_sent = self.change.sl2vl.len();
         self.blocks_sent = self.change.blocks.len();
         left
     }

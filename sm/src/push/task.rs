@@ -26,7 +26,7 @@ pub enum Task {
         interim: Option<usize>,
     },
     /// The SLtoVLMappingTable of a switch from one port to another.
-    Lanes {
+    SlToVl {
         /// The switch.
         switch: Guid,
         /// The port that packets come in by; 0 for its own.
@@ -62,7 +62,7 @@ impl Task {
             Task::Switch(guid)
             | Task::AdaptiveRouting(guid)
             | Task::Block { switch: guid, .. }
-            | Task::Lanes { switch: guid, .. }
+            | Task::SlToVl { switch: guid, .. }
             | Task::Multicast { switch: guid, .. }
             | Task::MulticastTop(guid) => guid,
             Task::Port(key, _)

@@ -113,9 +113,9 @@ impl Sweep {
             Query::PKeys(key, block) => {
                 self.on_p_keys(inventory, key, block, PKeyTable::from_data(data));
             }
-            Query::Lanes(guid, input, output) => {
+            Query::SlToVl(guid, input, output) => {
                 let mapping = SlToVlMapping::from_data(data);
-                self.on_lanes(inventory, (guid, input, output), mapping);
+                self.on_sl2vl(inventory, (guid, input, output), mapping);
             }
             Query::AdaptiveRouting(guid) => {
                 self.on_ar_info(inventory, guid, Some(*ArInfo::from_data(data)));
@@ -188,7 +188,7 @@ impl Sweep {
         for at in multicast {
             self.ask(Query::Multicast(guid, at));
         }
-        self.ask_lanes(inventory, guid, None);
+        self.ask_sl2vl(inventory, guid, None);
         if first || audit {
             self.ask_ar_info(inventory, guid);
         }
@@ -204,7 +204,7 @@ impl Sweep {
         if let Some(switch) = inventory.switch_mut(guid) {
             switch.lft.forget();
             switch.mft.forget();
-            switch.lanes.forget();
+            switch.sl2vl.forget();
         }
         self.forget_all_p_keys(inventory, guid);
         self.ask_node(inventory, guid);
@@ -227,7 +227,7 @@ impl Sweep {
         inventory.see_m_key(key, info);
         self.see_p_keys(inventory, key, known.as_ref());
         self.see_managed(inventory, key);
-        self.see_lanes(inventory, key);
+        self.see_sl2vl(inventory, key);
         let is_local = inventory.local == Some(key);
         let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
         let external = key.port != PortNum::ZERO;

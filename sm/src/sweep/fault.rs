@@ -217,7 +217,7 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
                 format!("{} block {block} of port {port}", query.attribute())
             }
             Query::Table(_, block) => format!("{} block {block}", query.attribute()),
-            Query::Lanes(_, input, output) => {
+            Query::SlToVl(_, input, output) => {
                 format!("{} from port {input} to port {output}", query.attribute())
             }
             Query::Multicast(_, at) => format!(

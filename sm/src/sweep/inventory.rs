@@ -18,11 +18,11 @@ use rsm_routing::tables::Lft;
 
 use super::doubts::Doubts;
 use super::fault::Faults;
-use super::lane_image::LaneImage;
 use super::managed::BlockImage;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
+use super::sl2vl_image::SlToVlImage;
 use super::writes::{Mark, Writes};
 use crate::habits::{DeviceHabits, DeviceKind, Habit};
 use crate::plan::guids::AliasGuids;
@@ -206,7 +206,7 @@ pub struct SwitchRecord {
     /// The multicast forwarding table it holds.
     pub mft: MftImage,
     /// The SLtoVLMappingTables it holds, as far as routes need them.
-    pub lanes: LaneImage,
+    pub sl2vl: SlToVlImage,
     /// It accepted a MulticastFDBTop and did not keep it.
     pub forgets_multicast_top: bool,
     /// Its ARInfo, where it has that and the manager before may have left tables in it.
@@ -224,7 +224,7 @@ impl SwitchRecord {
             info,
             lft: LftImage::default(),
             mft: MftImage::default(),
-            lanes: LaneImage::default(),
+            sl2vl: SlToVlImage::default(),
             forgets_multicast_top: false,
             ar_info: None,
             keeps_adaptive_routing: false,
@@ -384,7 +384,7 @@ pub struct Inventory {
     /// Some port has such names, or once had.
     pub named: bool,
     /// Whether SLtoVLMappingTables are read: the engine that routes may need them.
-    pub reads_lanes: bool,
+    pub reads_sl2vl: bool,
     /// What kinds of devices do in their own way.
     pub habits: DeviceHabits,
     /// Nodes that were written into, met or dropped since [`Inventory::take_touched`].

@@ -23,8 +23,6 @@ mod attributes;
 pub mod doubts;
 pub mod fault;
 pub mod inventory;
-pub mod lane_image;
-pub mod lanes;
 pub mod m_key;
 pub mod managed;
 pub mod mft_image;
@@ -34,6 +32,8 @@ mod partition;
 mod paths;
 pub mod reach;
 mod reset;
+pub mod sl2vl;
+pub mod sl2vl_image;
 mod suspicion;
 pub mod writes;
 
@@ -90,7 +90,7 @@ pub enum Query {
     /// A block of a managed attribute.
     Managed(BlockKey),
     /// The SLtoVLMappingTable of a switch from an input to an output port.
-    Lanes(Guid, PortNum, PortNum),
+    SlToVl(Guid, PortNum, PortNum),
     /// ARInfo of a switch.
     AdaptiveRouting(Guid),
 }
@@ -105,7 +105,7 @@ impl Query {
             | Query::Table(guid, _)
             | Query::Multicast(guid, _)
             | Query::AdaptiveRouting(guid)
-            | Query::Lanes(guid, ..) => Some(guid),
+            | Query::SlToVl(guid, ..) => Some(guid),
             Query::Port(key)
             | Query::Sm(key)
             | Query::PKeys(key, _)
@@ -131,7 +131,7 @@ impl Query {
             Query::Sm(_) => SmInfo::ID,
             Query::PKeys(..) => PKeyTable::ID,
             Query::Managed(key) => key.attribute(),
-            Query::Lanes(..) => SlToVlMapping::ID,
+            Query::SlToVl(..) => SlToVlMapping::ID,
             Query::AdaptiveRouting(_) => ArInfo::ID,
         }
     }
@@ -144,7 +144,7 @@ impl Query {
             Query::Port(key) => PortInfo::modifier(key.port, inventory.asks_extended_speeds(key)),
             Query::Table(_, block) => u32::from(block),
             Query::Multicast(_, at) => at.modifier(),
-            Query::Lanes(_, input, output) => SlToVlMapping::modifier(input, output),
+            Query::SlToVl(_, input, output) => SlToVlMapping::modifier(input, output),
             Query::AdaptiveRouting(_) => ArInfo::MODIFIER,
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
         }
@@ -601,7 +601,7 @@ impl Sweep {
             | Query::Table(guid, _)
             | Query::Multicast(guid, _)
             | Query::AdaptiveRouting(guid)
-            | Query::Lanes(guid, ..) => {
+            | Query::SlToVl(guid, ..) => {
                 let node = self.ways_to(inventory, PortKey::new(guid, PortNum::ZERO))?;
                 Some(ask(guid.0, node))
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rsm::daemon::sa::{HELD_AT_MOST, AckJournal, Wake};
+use rsm::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
 use rsm::sa::{Sa, Touched};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;

@@ -480,7 +480,6 @@ mod tests {
 
     use rsm_ids::{Guid, Lid, Lmc};
 
-    use crate::daemon::sa::AckJournal as _;
     use super::*;
     use crate::store::LoadReport;
     use crate::store::io::Operation;

@@ -20,7 +20,7 @@ use super::inbox::Calls;
 use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
 use super::state_reader::StateRequest;
-use super::{Clock, CoreSink, HELD_AT_MOST, AckJournal, SaveSink};
+use super::{AckJournal, Clock, CoreSink, HELD_AT_MOST, SaveSink};
 use crate::core::Event;
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;

@@ -1,7 +1,7 @@
 //! What the SA was asked, and the paths that it tells of.
 
 use rsm_api::model::{Path, PathQuestion, Paths};
-use rsm_api::{LookupError, SaQueries as _, SaError};
+use rsm_api::{LookupError, SaError, SaQueries as _};
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};

@@ -5,11 +5,11 @@ use rsm_routing::lanes::Row;
 
 use crate::plan::Plan;
 use crate::sweep::inventory::NodeRecord;
-use crate::sweep::lanes::pairs;
+use crate::sweep::sl2vl::pairs;
 
 /// One SLtoVLMappingTable of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LaneRow {
+pub struct SlToVlRow {
     /// The port that packets come in by; 0 for the switch's own.
     pub input: PortNum,
     /// The port that they leave by.
@@ -19,9 +19,9 @@ pub struct LaneRow {
 }
 
 /// The tables of a switch that `plan` wants otherwise; none where its routes stand on one lane.
-pub(super) fn diff(plan: &Plan, node: &NodeRecord) -> Vec<LaneRow> {
-    let lanes = &plan.routing.lanes;
-    let Some(record) = node.switch.as_ref().filter(|_| !lanes.is_single()) else {
+pub(super) fn diff(plan: &Plan, node: &NodeRecord) -> Vec<SlToVlRow> {
+    let sl2vl = &plan.routing.lanes;
+    let Some(record) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {
         return Vec::new();
     };
     let Some(switch) = plan.topology.switch_by_guid(node.info.node_guid()) else {
@@ -30,9 +30,9 @@ pub(super) fn diff(plan: &Plan, node: &NodeRecord) -> Vec<LaneRow> {
     pairs(node)
         .into_iter()
         .filter_map(|(input, output)| {
-            let row = *lanes.row(switch, input, output)?;
-            Some(LaneRow { input, output, row })
+            let row = *sl2vl.row(switch, input, output)?;
+            Some(SlToVlRow { input, output, row })
         })
-        .filter(|wanted| !record.lanes.holds(wanted.input, wanted.output, &wanted.row))
+        .filter(|wanted| !record.sl2vl.holds(wanted.input, wanted.output, &wanted.row))
         .collect()
 }

@@ -13,11 +13,11 @@ pub type Row = [u8; SlToVlMapping::ENTRIES];
 /// What is known of the SLtoVLMappingTables of one switch, by input and output port. Nothing but
 /// what was asked for or written is kept: most fabrics need none of it.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct LaneImage {
+pub struct SlToVlImage {
     rows: BTreeMap<(PortNum, PortNum), (BlockState, Row)>,
 }
 
-impl LaneImage {
+impl SlToVlImage {
     /// The state of the table from `input` to `output`.
     pub fn state(&self, input: PortNum, output: PortNum) -> BlockState {
         let held = self.rows.get(&(input, output));
@@ -55,7 +55,7 @@ mod tests {
     fn only_what_was_stored_is_held() {
         let [a, b] = [PortNum(1), PortNum(2)];
         let row: Row = std::array::from_fn(|level| level as u8 % 2);
-        let mut image = LaneImage::default();
+        let mut image = SlToVlImage::default();
         assert!(!image.holds(a, b, &row));
         image.mark_dirty(a, b);
         assert_eq!(image.state(a, b), BlockState::Unknown);
@@ -66,6 +66,6 @@ mod tests {
         assert!(!image.holds(a, b, &row));
         assert_eq!(image.state(a, b), BlockState::Dirty);
         image.forget();
-        assert_eq!(image, LaneImage::default());
+        assert_eq!(image, SlToVlImage::default());
     }
 }

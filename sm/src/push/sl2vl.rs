@@ -11,14 +11,14 @@ type Place = (Guid, PortNum, PortNum);
 
 impl Push {
     /// The content of a Set.
-    pub(super) fn wanted_lanes(&self, (switch, input, output): Place) -> Option<[u8; 64]> {
-        let row = self.switches.get(&switch)?.lane_row(input, output)?.row;
+    pub(super) fn wanted_sl2vl(&self, (switch, input, output): Place) -> Option<[u8; 64]> {
+        let row = self.switches.get(&switch)?.sl2vl_row(input, output)?.row;
         let mut mapping = SlToVlMapping::default();
         mapping.set_vls(row);
         Some(*mapping.as_data())
     }
 
-    pub(super) fn lanes_answered(
+    pub(super) fn sl2vl_answered(
         &mut self,
         inventory: &mut Inventory,
         task: Task,
@@ -27,10 +27,10 @@ impl Push {
     ) {
         let held = mapping.vls();
         if let Some(record) = inventory.switch_mut(switch) {
-            record.lanes.store(input, output, held);
+            record.sl2vl.store(input, output, held);
         }
         let wanted = self.switches.get(&switch);
-        let wanted = wanted.and_then(|switch| switch.lane_row(input, output));
+        let wanted = wanted.and_then(|switch| switch.sl2vl_row(input, output));
         if wanted.is_some_and(|wanted| wanted.row == held) {
             self.table_settled(inventory, task, switch, false);
         } else {
@@ -38,7 +38,7 @@ impl Push {
         }
     }
 
-    pub(super) fn lanes_failed(
+    pub(super) fn sl2vl_failed(
         &mut self,
         inventory: &mut Inventory,
         task: Task,
@@ -48,7 +48,7 @@ impl Push {
         if cause == Cause::Silence
             && let Some(record) = inventory.switch_mut(switch)
         {
-            record.lanes.mark_dirty(input, output);
+            record.sl2vl.mark_dirty(input, output);
         }
         self.table_settled(inventory, task, switch, true);
     }

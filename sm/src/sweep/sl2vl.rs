@@ -13,8 +13,8 @@ use super::{Query, Scope, Sweep};
 impl Sweep {
     /// Asks for the tables between ports of a switch; between one port and all others if `only`
     /// names one.
-    pub(super) fn ask_lanes(&mut self, inventory: &Inventory, guid: Guid, only: Option<PortNum>) {
-        if !inventory.reads_lanes {
+    pub(super) fn ask_sl2vl(&mut self, inventory: &Inventory, guid: Guid, only: Option<PortNum>) {
+        if !inventory.reads_sl2vl {
             return;
         }
         let Some((node, switch)) = inventory
@@ -29,14 +29,14 @@ impl Sweep {
         let audit = matches!(self.scope, Scope::Full { audit: true });
         for (input, output) in pairs(node) {
             let concerns = only.is_none_or(|port| port == input || port == output);
-            let is_known = switch.lanes.state(input, output) == BlockState::Known;
+            let is_known = switch.sl2vl.state(input, output) == BlockState::Known;
             if concerns && (audit || !is_known) {
-                self.ask(Query::Lanes(guid, input, output));
+                self.ask(Query::SlToVl(guid, input, output));
             }
         }
     }
 
-    pub(super) fn on_lanes(
+    pub(super) fn on_sl2vl(
         &mut self,
         inventory: &mut Inventory,
         (guid, input, output): (Guid, PortNum, PortNum),
@@ -45,16 +45,16 @@ impl Sweep {
         let switch = inventory.switch_mut(guid);
         if let Some(switch) = switch {
             let row = mapping.vls();
-            self.changed |= !switch.lanes.holds(input, output, &row);
-            switch.lanes.store(input, output, row);
+            self.changed |= !switch.sl2vl.holds(input, output, &row);
+            switch.sl2vl.store(input, output, row);
         }
     }
 
     /// A port answered: asks for the tables that it takes part in.
-    pub(super) fn see_lanes(&mut self, inventory: &Inventory, key: PortKey) {
+    pub(super) fn see_sl2vl(&mut self, inventory: &Inventory, key: PortKey) {
         let is_up = inventory.port(key).is_some_and(|port| port.is_up());
         if is_up && key.port != PortNum::ZERO {
-            self.ask_lanes(inventory, key.node, Some(key.port));
+            self.ask_sl2vl(inventory, key.node, Some(key.port));
         }
     }
 }
