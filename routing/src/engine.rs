@@ -146,6 +146,17 @@ pub struct Routing {
     pub lanes: Lanes,
 }
 
+impl Routing {
+    /// Why the routes were computed from the topology, in a few words; `None` where those before
+    /// were changed, which only [`FabricTree`] does.
+    pub fn whole(&self) -> Option<&'static str> {
+        match &self.ranking {
+            Some(ranking) if self.engine == FabricTree.name() => ranking.prepared.whole,
+            _ => Some("the engine has no other way"),
+        }
+    }
+}
+
 /// Why there are no tables.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {

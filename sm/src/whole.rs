@@ -13,8 +13,14 @@ pub enum Step {
     Graph,
     /// What routes are spread by: categories and the order of host ports.
     Order,
+    /// Data VLs and port states of the links between switches.
+    Links,
+    /// The unicast routes.
+    Routes,
     /// The proof of the unicast routes.
     Proof,
+    /// The interim tables between the tables in force and the planned ones.
+    Interim,
     /// Who is in which partition.
     Partitions,
     /// The trees of multicast groups.
@@ -30,7 +36,10 @@ impl fmt::Display for Step {
             Step::Lids => "LIDs",
             Step::Graph => "switch graph",
             Step::Order => "host order",
+            Step::Links => "links",
+            Step::Routes => "routes",
             Step::Proof => "proof",
+            Step::Interim => "interim tables",
             Step::Partitions => "partitions",
             Step::Multicast => "multicast trees",
             Step::Difference => "difference",

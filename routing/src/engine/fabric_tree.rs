@@ -88,8 +88,8 @@ impl Engine for FabricTree {
     ) -> Result<Routing, EngineError> {
         prepare::capacities(topology)?;
         prepare::in_pool(options, || match replan(topology, options) {
-            Some(replan) => Ok(replan.into_routing(previous)),
-            None => route(topology, options, previous),
+            Ok(replan) => Ok(replan.into_routing(previous)),
+            Err(why) => route(topology, options, previous, why),
         })?
     }
 }
@@ -160,10 +160,12 @@ fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live
     (known, live)
 }
 
+/// The routing, computed from the topology because of `why`.
 fn route(
     topology: &Topology,
     options: &Options,
     previous: Option<&Tables>,
+    why: &'static str,
 ) -> Result<Routing, EngineError> {
     let earlier = options.previous_ranking.as_ref();
     let (known, live) = known(topology, earlier);
@@ -308,7 +310,10 @@ fn route(
             roots: roots.iter().map(|&root| known.switch(root).guid).collect(),
             reason: rank.made,
             known: Some(known),
-            prepared: Prepared(state.map(Arc::new)),
+            prepared: Prepared {
+                state: state.map(Arc::new),
+                whole: Some(why),
+            },
         }),
     })
 }

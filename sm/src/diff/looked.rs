@@ -73,7 +73,8 @@ impl Looked {
     /// The ports that may need something now.
     fn ports(&self, now: &Comparison<'_>) -> Result<BTreeSet<PortKey>, &'static str> {
         let (fabric, plan) = (now.fabric, now.plan);
-        if !Arc::ptr_eq(&self.plan.policy, &plan.policy) {
+        let (policy, before) = (&plan.policy, &self.plan.policy);
+        if !Arc::ptr_eq(policy, before) && policy.changed_members(before).is_none() {
             return Err("the configuration changed");
         }
         if self.plan.sm_lid != plan.sm_lid {

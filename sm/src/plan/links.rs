@@ -12,7 +12,7 @@ use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{IdleLinks, LinkEnd};
 
 use super::policy::Policy;
-use super::{Job, Plan};
+use super::{Job, NO_PLAN, Plan};
 use crate::fabric::{Fabric, Node, Port};
 
 /// What the ports of all switches say.
@@ -25,22 +25,19 @@ pub struct LinkPorts {
 }
 
 impl LinkPorts {
-    /// For the fabric of a job and its topology: that of the plan in force but for the switches at
-    /// which the two differ from those of that plan.
-    pub(super) fn of(job: &Job, topology: &Topology) -> Arc<LinkPorts> {
-        let followed = job
-            .previous
-            .as_deref()
-            .and_then(|previous| LinkPorts::follow(previous, &job.fabric, topology));
-        let whole = || LinkPorts::whole(&job.fabric, topology);
-        if let Some(followed) = followed {
-            debug_assert_eq!(*followed, whole());
-            return followed;
-        }
-        Arc::new(whole())
+    /// Those of the plan in force, but for the switches at which the fabric of `job` and its
+    /// topology differ from those of that plan.
+    ///
+    /// # Errors
+    /// Why all switches have to be read, in a few words.
+    pub(super) fn follow(job: &Job, topology: &Topology) -> Result<Arc<LinkPorts>, &'static str> {
+        let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
+        LinkPorts::changed(previous, &job.fabric, topology)
+            .ok_or("the switch graph was not made from the one before")
     }
 
-    fn whole(fabric: &Fabric, topology: &Topology) -> LinkPorts {
+    /// As the switches of `topology` have them in `fabric`.
+    pub(super) fn read(fabric: &Fabric, topology: &Topology) -> LinkPorts {
         let of_switch = |switch: SwitchIdx| {
             let node = fabric.node_of(topology.switch(switch).guid)?;
             Some((node, vls(node, topology, switch), short(node)))
@@ -48,18 +45,13 @@ impl LinkPorts {
         let found: Vec<Option<_>> = topology.par_indices().map(of_switch).collect();
         let mut ports = LinkPorts::default();
         for (node, vls, short) in found.into_iter().flatten() {
-            for vls in vls {
-                *ports.by_vls.entry(vls).or_default() += 1;
-            }
-            if !short.is_empty() {
-                ports.short.insert(node.guid, short);
-            }
+            ports.add(node.guid, vls, short);
         }
         ports
     }
 
     /// `None` where it is not known at which switches the topology differs from that of `previous`.
-    fn follow(previous: &Plan, fabric: &Fabric, topology: &Topology) -> Option<Arc<LinkPorts>> {
+    fn changed(previous: &Plan, fabric: &Fabric, topology: &Topology) -> Option<Arc<LinkPorts>> {
         let before = (&*previous.fabric, &*previous.topology);
         let mut changed: BTreeSet<Guid> = BTreeSet::new();
         changed.extend(topology.changes_since(before.1.id())?);
@@ -81,16 +73,19 @@ impl LinkPorts {
                 ports.short.remove(&guid);
             }
             if let Some((node, switch)) = find((fabric, topology), guid) {
-                for vls in vls(node, topology, switch) {
-                    *ports.by_vls.entry(vls).or_default() += 1;
-                }
-                let short = short(node);
-                if !short.is_empty() {
-                    ports.short.insert(guid, short);
-                }
+                ports.add(guid, vls(node, topology, switch), short(node));
             }
         }
         Some(Arc::new(ports))
+    }
+
+    fn add(&mut self, switch: Guid, vls: impl Iterator<Item = u8>, short: Vec<(PortNum, LinkEnd)>) {
+        for vls in vls {
+            *self.by_vls.entry(vls).or_default() += 1;
+        }
+        if !short.is_empty() {
+            self.short.insert(switch, short);
+        }
     }
 
     fn take(&mut self, vls: u8) {

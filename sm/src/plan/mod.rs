@@ -219,10 +219,14 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
     let sm_lid = sm_lid(job, &lids)?;
     let topology = topology_of(job, &lids, &mut whole)?;
     let order = order_of(job, &topology, &mut whole);
-    let link_ports = LinkPorts::of(job, &topology);
+    let link_ports = links_of(job, &topology, &mut whole);
     let held = transition::tables(&topology, &job.hardware);
-    let (routing, relieved) = match routing_of(job, &topology, &order, &link_ports, &held)? {
-        Routed::Anew(routing) => (routing, None),
+    let routed = routing_of(job, &topology, &order, &link_ports, &held)?;
+    let (routing, relieved) = match routed {
+        Routed::Anew(routing) => {
+            whole.extend(routing.whole().map(|why| Whole::new(Step::Routes, why)));
+            (routing, None)
+        }
         Routed::Relieved(rebalanced) => (rebalanced.routing, Some(rebalanced.moved)),
         Routed::AsBefore(plan) => return Ok(Outcome::Unchanged(plan)),
     };
@@ -240,6 +244,7 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
         &transition::Ways::of(job, &topology, &routing),
         &link_ports,
     );
+    whole.extend(route.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = partitions_of(job, &mut whole);
     let findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
     let mut plan = Plan {
@@ -276,6 +281,7 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
         };
         let other = transition::with_multicast(before, &plan, links, route.follows, needs);
         if let Some(other) = other {
+            plan.whole.push(Whole::new(Step::Interim, OFF_ORDER));
             plan.transition = other;
         }
     }
@@ -397,16 +403,25 @@ fn findings_of(
 /// Why there is nothing to follow.
 const NO_PLAN: &str = "no plan is in force";
 
+/// Why the interim tables of unicast routes do not do for multicast, too.
+const OFF_ORDER: &str = "multicast packets and unicast ones could wait for each other";
+
 /// Why there are no multicast trees to follow.
 const NO_TREES: &str = "no multicast trees are in force";
 
-/// The plan in force, if it was made under the same decisions.
-fn predecessor(job: &Job) -> Result<&Plan, &'static str> {
+/// The plan in force, and the ports, by GUID, of which only now or only then a rule says in which
+/// partitions they are.
+///
+/// # Errors
+/// There is none, or it was made under another policy.
+fn predecessor(job: &Job) -> Result<(&Plan, BTreeSet<Guid>), &'static str> {
     let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
-    let is_same = Arc::ptr_eq(&previous.policy, &job.policy);
-    is_same
-        .then_some(previous)
-        .ok_or("the configuration changed")
+    if Arc::ptr_eq(&previous.policy, &job.policy) {
+        return Ok((previous, BTreeSet::new()));
+    }
+    let renamed = job.policy.changed_members(&previous.policy);
+    let renamed = renamed.ok_or("the configuration changed")?;
+    Ok((previous, renamed))
 }
 
 /// What `follow` makes of what changed since the plan before; where that does not tell, what
@@ -431,7 +446,7 @@ fn followed<T: PartialEq + Debug>(
 
 fn lids_of(job: &Job, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
     let assign = || lids::assign(&job.fabric, &job.claims, &job.policy);
-    let follow = predecessor(job).and_then(|previous| {
+    let follow = predecessor(job).and_then(|(previous, _)| {
         let (before, fabric) = (&previous.fabric, &job.fabric);
         lids::follow(&previous.lids, before, fabric, &job.claims, &job.policy)
             .ok_or("a port has no claim, or holds another LID")
@@ -441,12 +456,23 @@ fn lids_of(job: &Job, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
 
 fn partitions_of(job: &Job, whole: &mut Vec<Whole>) -> Arc<PartitionPlan> {
     let assign = || partitions::assign(&job.fabric, &job.policy);
-    let follow = predecessor(job).and_then(|previous| {
-        let (before, fabric) = (&previous.fabric, &job.fabric);
-        partitions::follow(&previous.partitions, before, fabric, &job.policy)
-            .ok_or("whether anybody is kept apart may change for all")
+    let follow = predecessor(job).and_then(|(previous, renamed)| {
+        let before = (&*previous.fabric, &*previous.policy);
+        partitions::follow(
+            &previous.partitions,
+            before,
+            &job.fabric,
+            &job.policy,
+            &renamed,
+        )
+        .ok_or("whether anybody is kept apart may change for all")
     });
     followed(Step::Partitions, follow, assign, whole)
+}
+
+fn links_of(job: &Job, topology: &Topology, whole: &mut Vec<Whole>) -> Arc<LinkPorts> {
+    let read = || LinkPorts::read(&job.fabric, topology);
+    followed(Step::Links, LinkPorts::follow(job, topology), read, whole)
 }
 
 /// The switch graph of a plan: by what changed since the plan before, if there is one.

@@ -1,5 +1,6 @@
 //! What the operator decides, as far as planning depends on it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,20 @@ pub struct Policy {
     pub enforcement: Enforcement,
     /// Accept routes whose channel dependency graph has cycles. Dangerous: the fabric can deadlock.
     pub accept_credit_loops: bool,
+}
+
+impl Policy {
+    /// The ports, by GUID, of whose partitions `self` says something else than `before`; `None`
+    /// where the two differ in anything but rules that name a port.
+    pub fn changed_members(&self, before: &Policy) -> Option<BTreeSet<Guid>> {
+        let partitions = before.partitions.clone();
+        let changed = self.partitions.changed_members(&partitions)?;
+        let with_those_of_before = Policy {
+            partitions,
+            ..self.clone()
+        };
+        (with_those_of_before == *before).then_some(changed)
+    }
 }
 
 /// What is written to PortInfo and SwitchInfo (IBA 14.2.5.4, 14.2.5.6).

@@ -134,13 +134,26 @@ impl Transition {
 pub(super) struct Route {
     pub(super) transition: Transition,
     pub(super) follows: bool,
+    /// Why all entries were looked at, and not only those that change.
+    pub(super) whole: Option<&'static str>,
 }
+
+/// Why all entries are looked at where routes need more than one lane.
+const LANES: &str = "the routes need lanes";
 
 impl Route {
     fn by(transition: Transition) -> Route {
         Route {
             transition,
             follows: false,
+            whole: None,
+        }
+    }
+
+    fn whole(transition: Transition, why: &'static str) -> Route {
+        Route {
+            whole: Some(why),
+            ..Route::by(transition)
         }
     }
 }
@@ -174,10 +187,11 @@ pub(super) fn route(
     match lanes {
         Ways::OneLane => {}
         Ways::SameLanes(lanes) if mixture_is_sound(topology, old, planned, lanes) => {
-            return Route::by(opening((routes, topology), &idle, old, planned));
+            let opening = opening((routes, topology), &idle, old, planned);
+            return Route::whole(opening, LANES);
         }
         Ways::SameLanes(_) | Ways::OtherLanes => {
-            return Route::by(Transition::discarding(old, planned));
+            return Route::whole(Transition::discarding(old, planned), LANES);
         }
     }
     let along = orientation.and_then(|orientation| {
@@ -219,14 +233,19 @@ pub(super) fn route(
                 instead,
             },
             follows: !stages.has_cut,
+            whole: None,
         };
     }
     let stages = stages(topology, old, planned);
-    Route::by(if stages.len() == 1 {
+    let transition = if stages.len() == 1 {
         opening((routes, topology), &idle, old, planned)
     } else {
         Transition::through(stages)
-    })
+    };
+    Route::whole(
+        transition,
+        "the tables in force or the planned ones follow no order",
+    )
 }
 
 /// By way of the planned tables without entries that lead to idle links, where every mixture of old

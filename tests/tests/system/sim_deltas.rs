@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rsm::core::{Command, Config};
 use rsm::whole::{Step, Whole};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
-use rsm_tests::virtual_time::{Settings, World};
+use rsm_tests::virtual_time::{Settings, World, expect, partitions};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=6,levels=3";
@@ -117,6 +118,12 @@ fn a_host_that_goes_and_comes_back_concerns_its_leaf() {
     assert_eq!((gone, back), (Vec::new(), Vec::new()));
 }
 
+fn steps(whole: Vec<Whole>) -> Vec<Step> {
+    whole.into_iter().map(|whole| whole.step).collect()
+}
+
+/// The engine computes the routes from the topology where a cable is where none was seen before; no
+/// other step does.
 #[test]
 fn cables_that_are_swapped_concern_their_ends() {
     let (mut world, Places { host, aside, .. }) = world();
@@ -124,7 +131,7 @@ fn cables_that_are_swapped_concern_their_ends() {
     let hosts = whole(&mut world, |world| {
         world.sim.swap_cables(host, other).unwrap()
     });
-    assert_eq!(hosts, Vec::new());
+    assert_eq!(steps(hosts), [Step::Routes]);
     let far = world
         .sim
         .peer(aside.0, aside.1)
@@ -134,7 +141,7 @@ fn cables_that_are_swapped_concern_their_ends() {
     let links = whole(&mut world, |world| {
         world.sim.swap_cables(far, other).unwrap()
     });
-    assert_eq!(but_for_paths(links), Vec::new());
+    assert_eq!(steps(but_for_paths(links)), [Step::Routes]);
 }
 
 #[test]
@@ -221,13 +228,48 @@ fn trees_follow_what_happens_to_the_fabric() {
         }));
     }
     let other = (host.0, PortNum(host.1.0 + 1));
-    concerned.extend(whole(&mut world, |world| {
+    let swapped = whole(&mut world, |world| {
         world.sim.swap_cables(host, other).unwrap();
-    }));
+    });
+    // The engine alone; see `cables_that_are_swapped_concern_their_ends`.
+    assert_eq!(steps(swapped), [Step::Routes]);
     concerned.extend(whole(&mut world, |world| world.sim.power_off(far).unwrap()));
     concerned.extend(whole(&mut world, |world| world.sim.power_on(far).unwrap()));
     concerned.extend(whole(&mut world, |world| world.sim.reboot(leaf).unwrap()));
     assert_eq!(but_for_paths(concerned), Vec::new());
+}
+
+#[test]
+fn a_partition_member_that_is_added_or_removed_concerns_its_port() {
+    let (mut world, _) = world();
+    let hosts = hosts(&world);
+    let file = |members: &[Guid]| {
+        let members: String = members
+            .iter()
+            .map(|guid| format!(" {guid}=full,"))
+            .collect();
+        partitions::policy(&format!(
+            "Default=0x7fff, ipoib : ALL=full ;\nTenant=0x10 :{members};"
+        ))
+    };
+    let reload = |world: &mut World, members: &[Guid]| {
+        let policy = file(members);
+        let config = Config {
+            policy,
+            ..Config::default()
+        };
+        world.command(Command::Reload(Box::new(config)));
+    };
+    reload(&mut world, &hosts[..2]);
+    world.settle(LIMIT);
+    let added = whole(&mut world, |world| reload(world, &hosts[..3]));
+    expect::assert_up(&world);
+    let removed = whole(&mut world, |world| reload(world, &hosts[1..3]));
+    expect::assert_up(&world);
+    assert_eq!(
+        (but_for_paths(added), but_for_paths(removed)),
+        Default::default()
+    );
 }
 
 #[test]
@@ -240,6 +282,8 @@ fn what_was_computed_whole_is_told() {
         Step::Lids,
         Step::Graph,
         Step::Order,
+        Step::Links,
+        Step::Routes,
         Step::Proof,
         Step::Partitions,
         Step::Difference,

@@ -36,7 +36,7 @@ pub struct Rebalanced {
 /// finds out. Never with the tables of another engine than `fabric-tree`, nor while packets go by
 /// another order than with nothing gone.
 pub fn misses_parts(ranking: &Ranking) -> bool {
-    let state = ranking.prepared.0.as_deref();
+    let state = ranking.prepared.state.as_deref();
     state.is_some_and(|state| !state.live.is_complete())
 }
 
@@ -49,7 +49,7 @@ pub fn rebalance(
     blocks: usize,
 ) -> Option<Rebalanced> {
     let ranking = options.previous_ranking.as_ref()?;
-    let earlier = ranking.prepared.0.as_deref()?;
+    let earlier = ranking.prepared.state.as_deref()?;
     let is_same = earlier.categories == options.categories
         && earlier.numbers == options.numbers
         && earlier.is_for(topology);

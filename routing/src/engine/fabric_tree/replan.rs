@@ -93,21 +93,34 @@ impl State {
             reason: format!("fabric-tree: {}{relieved}", self.reason),
             ranks: Some(here.map(|(_, &level)| level).collect()),
             ranking: Some(Ranking {
-                prepared: Prepared(Some(Arc::new(self))),
+                prepared: Prepared::by_changes(self),
                 ..ranking
             }),
         }
     }
 }
 
-/// A state, as part of a ranking. It can be made again at any time, and makes no difference to what
-/// comes out.
+/// A state, as part of a ranking. It can be made again at any time, and makes no difference to the
+/// routes.
 #[derive(Clone, Default)]
-pub struct Prepared(pub(crate) Option<Arc<State>>);
+pub struct Prepared {
+    /// `None` where the next routing has to begin from the topology.
+    pub(crate) state: Option<Arc<State>>,
+    /// Why the routes were computed from the topology; `None` where those before were changed.
+    pub(crate) whole: Option<&'static str>,
+}
+
+impl Prepared {
+    /// The state of routes that were made from those before.
+    pub(super) fn by_changes(state: State) -> Prepared {
+        let state = Some(Arc::new(state));
+        Prepared { state, whole: None }
+    }
+}
 
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() {
+        f.write_str(if self.state.is_some() {
             "Prepared"
         } else {
             "Unprepared"
@@ -154,12 +167,16 @@ impl Replan {
     }
 }
 
-/// The routing of `topology` as the difference to that which `options` have the ranking of; `None`
-/// where there is none, or where more has changed than links, switches and hosts that are known, or
-/// an order that reaches everything is to be found.
-pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
-    let ranking = options.previous_ranking.as_ref()?;
-    let earlier = ranking.prepared.0.as_deref()?;
+/// The routing of `topology` as the difference to the one whose ranking `options` have.
+///
+/// # Errors
+/// Why the routes have to be computed from the topology, in a few words: there are none in force,
+/// more has changed than which of the known links, switches and hosts are there, or another order
+/// is needed to reach everything.
+pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static str> {
+    let ranking = (options.previous_ranking.as_ref()).ok_or("no routes are in force")?;
+    let earlier = ranking.prepared.state.as_deref();
+    let earlier = earlier.ok_or("nothing is kept of how the routes in force were made")?;
     let known = &earlier.known;
     let mut roots = options.root_guids.clone();
     if options.absent_roots == AbsentRoots::LeaveOut {
@@ -171,15 +188,15 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         || earlier.numbers != options.numbers
         || ranking.roots != roots
     {
-        return None;
+        return Err("categories, host order or roots changed");
     }
     let live = match topology.changes_since(&earlier.present) {
-        Some(changed) => earlier.live.follow(known, topology, changed)?,
-        None => Live::of(known, topology)?,
+        Some(changed) => earlier.live.follow(known, topology, changed),
+        None => Live::of(known, topology),
     };
+    let live = live.ok_or("a cable, switch or host is where none was seen before")?;
     if earlier.relieved > 0 && live.is_complete() {
-        // What was moved because of what had gone goes back.
-        return None;
+        return Err("entries that were moved while parts were missing go back");
     }
     let work = Work {
         earlier,
@@ -210,7 +227,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         mended.iter().all(|mended| work.reaches(topology, mended))
     };
     if !reaches {
-        return None;
+        return Err("without what is missing the order leaves pairs unreached");
     }
     let tiles: Vec<Arc<Tile>> = mended.into_iter().map(|mended| mended.tile).collect();
     for &number in &comes_or_goes {
@@ -307,12 +324,12 @@ pub fn replan(topology: &Topology, options: &Options) -> Option<Replan> {
         reason: earlier.reason.clone(),
         relieved: earlier.relieved,
     };
-    Some(Replan {
+    Ok(Replan {
         state,
         before: here.into_iter().map(|(_, before)| before).collect(),
         changes: changes.into_iter().flatten().collect(),
         ranking: Ranking {
-            prepared: Prepared(None),
+            prepared: Prepared::default(),
             ..ranking.clone()
         },
     })

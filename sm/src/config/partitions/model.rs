@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -22,6 +23,40 @@ pub struct Partitions {
     /// Whether a port can hold both keys of a partition. Where it cannot, [`Membership::Both`]
     /// counts as full.
     pub allow_both: bool,
+}
+
+/// Rules that name a port, by its GUID, each with how many rules for all ports of a kind come before
+/// it.
+type NamedRules = BTreeMap<Guid, Vec<(usize, Rule)>>;
+
+impl Partitions {
+    /// The ports, by GUID, that rules name otherwise here than in `before`; `None` where the two
+    /// differ in anything else.
+    pub fn changed_members(&self, before: &Partitions) -> Option<BTreeSet<Guid>> {
+        let ((common, named), (old_common, old_named)) = (self.by_members(), before.by_members());
+        let is_alike = self.list == before.list
+            && self.allow_both == before.allow_both
+            && self.file.is_some() == before.file.is_some()
+            && common == old_common;
+        is_alike.then(|| {
+            let guids = named.keys().chain(old_named.keys());
+            let changed = guids.filter(|guid| named.get(guid) != old_named.get(guid));
+            changed.copied().collect()
+        })
+    }
+
+    /// The rules for all ports of a kind, and those that name a port. Their order matters: of two
+    /// rules for one port the later counts.
+    fn by_members(&self) -> (Vec<Rule>, NamedRules) {
+        let (mut common, mut named) = (Vec::new(), NamedRules::new());
+        for &rule in &self.rules {
+            match rule.members {
+                Members::Port(guid) => named.entry(guid).or_default().push((common.len(), rule)),
+                _ => common.push(rule),
+            }
+        }
+        (common, named)
+    }
 }
 
 /// One partition.

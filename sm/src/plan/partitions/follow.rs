@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::PortNum;
+use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 
 use super::members::EndPorts;
@@ -13,16 +13,18 @@ use crate::plan::policy::Policy;
 use crate::sweep::inventory::PortKey;
 
 /// The partitions of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are
-/// those of the fabric `before` under the same policy. Only the ports of nodes that are wired
-/// otherwise, and those at the other ends of their cables, are looked at.
+/// those of the fabric and the policy `before`. Only the ports of nodes that are wired otherwise,
+/// those at the other ends of their cables, and the ports that are `renamed`, by GUID, in the rules
+/// of the two policies are looked at.
 ///
 /// `None` where somebody else may be concerned: there is or was something to be found, this subnet
 /// manager sits elsewhere, or it changes whether anybody is to be kept apart.
 pub(in crate::plan) fn follow(
     previous: &Arc<PartitionPlan>,
-    before: &Fabric,
+    (before, before_policy): (&Fabric, &Policy),
     fabric: &Fabric,
     policy: &Policy,
+    renamed: &BTreeSet<Guid>,
 ) -> Option<Arc<PartitionPlan>> {
     let own = |fabric: &Fabric| fabric.local.map(|local| fabric.key(local));
     if !previous.findings.is_empty() || own(before) != own(fabric) {
@@ -34,11 +36,20 @@ pub(in crate::plan) fn follow(
             concerned.extend(node.into_iter().flat_map(|node| around(fabric, node)));
         }
     }
+    if !renamed.is_empty() {
+        let ports = fabric.end_ports();
+        let ports = ports.filter(|(_, port)| renamed.contains(&port.guid));
+        concerned.extend(
+            ports
+                .flat_map(|(at, port)| [Some(fabric.key(at)), port.peer])
+                .flatten(),
+        );
+    }
     let ends = |fabric: &Fabric| -> Vec<PortRef> {
         let ports = concerned.iter().filter_map(|&port| fabric.find_port(port));
         ports.filter(|&at| is_end_port(fabric, at)).collect()
     };
-    let had = EndPorts::of(before, ends(before)).members(&policy.partitions);
+    let had = EndPorts::of(before, ends(before)).members(&before_policy.partitions);
     let had = had.iter().filter(|wanted| !wanted.is_default()).count();
     let mut assignment = Assignment::new(fabric, policy);
     let ports = EndPorts::of(fabric, ends(fabric));
