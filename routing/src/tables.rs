@@ -80,8 +80,8 @@ impl Lft {
         }
     }
 
-    /// The highest LID that has a path, or `None` for a table without one: what SwitchInfo's
-    /// LinearFDBTop is set to (IBA 14.2.5.4).
+    /// The highest LID that has a path, or `None` for a table without one: the value for
+    /// SwitchInfo's LinearFDBTop (IBA 14.2.5.4).
     pub fn top(&self) -> Option<Lid> {
         self.pages
             .iter()
@@ -94,7 +94,7 @@ impl Lft {
             })
     }
 
-    /// How many blocks hold every entry: the indices that [`Lft::block`] is worth asking for.
+    /// How many blocks hold every entry; [`Lft::block`] is [`NO_PATH`] from this index on.
     pub fn blocks(&self) -> usize {
         self.pages.len() * PAGE_BLOCKS
     }
@@ -156,7 +156,7 @@ impl Lft {
         Arc::ptr_eq(&self.pages, &other.pages)
     }
 
-    /// Gives up memory of its own for what `other` holds alike.
+    /// Shares memory with `other` where both are equal.
     pub fn share_with(&mut self, other: &Lft) {
         if self.is_shared_with(other) {
             return;
@@ -183,8 +183,8 @@ impl Lft {
         self.pages.iter().flat_map(|page| page.iter().copied())
     }
 
-    /// The entries of some LIDs in pieces that lie together; what lies past the end of the table is
-    /// left out.
+    /// The entries of some LIDs in pieces that lie together, without LIDs past the end of the
+    /// table.
     pub fn pieces(&self, lids: std::ops::Range<usize>) -> impl Iterator<Item = &[u8]> + '_ {
         let pages = lids.start / PAGE_LIDS..lids.end.div_ceil(PAGE_LIDS).min(self.pages.len());
         pages.map(move |number| {
@@ -314,8 +314,8 @@ impl Tables {
         });
     }
 
-    /// Gives up memory of their own for what `other`, tables of the same topology, hold alike: then
-    /// what is alike is so at a glance, too.
+    /// Shares memory with `other`, tables of the same topology, where both are equal: then a later
+    /// comparison of equal parts is quick, too.
     pub fn share_with(&mut self, other: &Tables) {
         let both = self.lfts.par_iter_mut().zip(&other.lfts);
         both.for_each(|(lft, other)| lft.share_with(other));
