@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_past_the_end_has_no_path() {
+    fn lids_past_the_end_have_no_path() {
         let mut lft = Lft::new(3);
         assert_eq!(lft.top(), None);
         assert_eq!(lft.port(Lid(7)), None);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn equality_is_about_forwarding_not_about_length() {
+    fn tables_that_forward_alike_are_equal_at_any_length() {
         let mut short = Lft::new(1);
         short.set_entry(Lid(5), 2);
         let mut long = Lft::new(9000);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_does_not_change_with_its_like() {
+    fn a_change_of_a_clone_leaves_the_original_unchanged() {
         let entries: Vec<u8> = (0..10_000).map(|lid| (lid % 200) as u8).collect();
         let one = Lft::from_entries(&entries);
         let mut other = one.clone();

@@ -117,7 +117,7 @@ fn shifts_do_not_meet_on_full_trees() {
 }
 
 #[test]
-fn several_ways_down_share_what_goes_to_a_leaf() {
+fn several_ways_down_share_packets_to_a_leaf() {
     // Every core is cabled to every spine of a pod, so that four ways lead down to each leaf.
     let mut fabric = Fabric::new();
     let cores = fabric.switches(4);
@@ -414,7 +414,7 @@ fn a_cable_within_a_rank_and_a_pod_upside_down_do_no_harm() {
 }
 
 #[test]
-fn auto_takes_it_where_there_are_ranks() {
+fn auto_chooses_fabric_tree_where_switches_have_ranks() {
     let tree = pgft(&[4, 4, 4], &[1, 4, 2], &[1, 1, 2], 0);
     let auto =
         |topology: &Topology| route(EngineKind::Auto, topology, &Options::default(), None).unwrap();
@@ -456,7 +456,7 @@ fn said_of(topology: &Topology, seed: u64) -> Options {
 
 proptest! {
     #[test]
-    fn it_is_sound_on_any_fabric(plan in random::any_fabric(), said in any::<u64>()) {
+    fn tables_are_sound_on_any_fabric(plan in random::any_fabric(), said in any::<u64>()) {
         let topology = plan.build();
         let said = said_of(&topology, said);
         assert_sound(&topology, &routed_as(&topology, None, &said).tables);
@@ -465,7 +465,7 @@ proptest! {
     /// Faults and repairs in any order: sound on the way, with the least change, and only missing
     /// parts count.
     #[test]
-    fn what_happened_in_between_leaves_no_trace(
+    fn faults_and_repairs_restore_the_first_tables(
         plan in random::any_fabric(),
         said in any::<u64>(),
         steps in prop::collection::vec(
@@ -498,7 +498,7 @@ proptest! {
     }
 
     #[test]
-    fn one_fault_moves_only_what_went_through_it(
+    fn one_fault_moves_only_entries_through_it(
         plan in random::any_fabric(),
         dead in any::<prop::sample::Index>(),
     ) {
