@@ -33,7 +33,7 @@ impl SwitchIdx {
     }
 }
 
-/// A switch as its topology knows it.
+/// A switch of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The node's GUID.
@@ -44,7 +44,7 @@ pub struct Switch {
     pub linear_fdb_cap: u16,
 }
 
-/// What kind of port a destination is.
+/// The kind of port of a destination.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum EndpointKind {
     /// A switch's own management port.

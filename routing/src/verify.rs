@@ -30,7 +30,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 /// Enough to see a pattern, few enough to read.
 pub const MAX_WITNESSES: usize = 8;
 
-/// What tables do with packets.
+/// The paths of packets under tables.
 ///
 /// A pair is (a port that packets start at, a LID they go to). Pairs count here when they start at
 /// a channel adapter, a router or an aggregation node, and when they start at a switch and end at
@@ -61,7 +61,7 @@ pub struct Report {
     pub witnesses: Vec<Witness>,
 }
 
-/// Pairs by what becomes of their packets.
+/// Pairs by the outcome of their packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PairCounts {
     /// Packets arrive.

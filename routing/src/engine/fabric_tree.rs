@@ -433,7 +433,7 @@ fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
 }
 
 /// Whether most links join switches of different ranks: then the fabric is a tree, however
-/// irregular, and ranks tell where paths go up and where down.
+/// irregular, and ranks give paths their directions up and down.
 pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
     // Missing parts show the shape of the fabric as well as present ones.
     let earlier = options.previous_ranking.as_ref();

@@ -114,7 +114,7 @@ fn by_index(topology: &Topology) -> impl Fn(&Order) -> Vec<SwitchIdx> + Sync {
     |_| topology.indices().collect()
 }
 
-/// The earlier order, where it knows every switch of `topology`, else the one that `updn` would
+/// The earlier order, where it has every switch of `topology`, else the one that `updn` would
 /// choose.
 pub(super) fn rank(
     topology: &Topology,

@@ -45,9 +45,9 @@ use spec::Spec;
 pub struct SpecHelp {
     /// The name a specification starts with.
     pub name: &'static str,
-    /// How a specification is written; what is in brackets may be left out.
+    /// The form of a specification; parts in brackets may be left out.
     pub synopsis: &'static str,
-    /// What comes out, in one line.
+    /// The fabric that it makes, in one line.
     pub help: &'static str,
     /// A specification to try.
     pub example: &'static str,
@@ -180,8 +180,8 @@ pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
     }
 }
 
-/// A fabric without what fails by `text`, such as `links=1%,switches=2,seed=7`: what may follow
-/// `faults=` in a specification.
+/// A fabric without the parts that fail by `text`, such as `links=1%,switches=2,seed=7`: the text
+/// after `faults=` in a specification.
 ///
 /// ```
 /// use rsm_routing::generate::{fail, generate};

@@ -15,8 +15,8 @@ pub struct Orientation {
 }
 
 impl Orientation {
-    /// That of a ranking: of what an engine that ranks switches routed by. `None` where the ranking
-    /// does not know every switch.
+    /// The orientation of a ranking, which an engine that ranks switches routed by. `None` where
+    /// the ranking lacks a switch.
     pub fn of(topology: &Topology, ranking: &Ranking) -> Option<Orientation> {
         let mut is_listed = vec![false; topology.switch_count()];
         let mut listed = Vec::with_capacity(topology.switch_count());
@@ -30,8 +30,8 @@ impl Orientation {
         (listed.len() == topology.switch_count()).then(|| Orientation::listed(listed))
     }
 
-    /// By distance from the hosts, the farthest highest, equals by GUID: what routes in a tree
-    /// mostly follow, whoever made them.
+    /// By distance from the hosts, the farthest highest, equals by GUID: routes of any engine in a
+    /// tree mostly follow this.
     pub fn guessed(topology: &Topology) -> Orientation {
         Orientation::listed(engine::by_distance_from_hosts(topology))
     }

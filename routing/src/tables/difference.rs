@@ -18,7 +18,7 @@ pub struct Entry {
 }
 
 /// Two sets of tables by the same switch numbers, and the blocks in which they differ: found once
-/// for all who follow the difference.
+/// for all users of the difference.
 #[derive(Clone, Debug)]
 pub struct Difference<'a> {
     before: &'a Tables,

@@ -53,10 +53,10 @@ pub enum TopologyError {
         /// The port.
         port: PortNum,
     },
-    /// Only one of its ends tells of a cable.
+    /// Only one end of a cable states it.
     #[error("{port:?} of switch {guid} leads to a port that does not lead back")]
     OneSided {
-        /// The switch that tells.
+        /// The switch that states it.
         guid: Guid,
         /// Its port.
         port: PortNum,
@@ -271,8 +271,8 @@ impl TopologyBuilder {
             .expect("a part of a topology contradicts itself no more than the whole did")
     }
 
-    /// `present` with what `earlier` had beside it, as far as the two do not contradict each other:
-    /// what is there now wins over what was.
+    /// `present` with the parts that only `earlier` has, as far as the two do not contradict each
+    /// other: `present` wins.
     pub(super) fn joined(present: &Topology, earlier: &Topology) -> Topology {
         let mut switches = present.switches.clone();
         let gone = |guid| present.switch_by_guid(guid).is_none();

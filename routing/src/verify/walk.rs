@@ -227,7 +227,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// Orders the switches so that each comes before its next; those in cycles, and those that
+    /// Orders the switches so that each comes before its next; switches in cycles, and those that
     /// only cycles lead to, are left out.
     fn sort(&mut self) {
         self.waiting.fill(0);

@@ -9,7 +9,7 @@ use rsm_routing::topology::{
 };
 use rsm_routing::verify::{Report, verify_on_lanes};
 
-/// Checks what every routing must be on the lanes that it needs, and gives the report.
+/// Checks that a routing is sound on the lanes that it needs, and returns the report.
 pub(crate) fn assert_sound_on_lanes(topology: &Topology, routing: &Routing) -> Report {
     let report = verify_on_lanes(topology, &routing.tables, &routing.lanes).report;
     assert!(report.loop_free, "{:?}", report.witnesses);
@@ -210,7 +210,7 @@ pub(crate) fn grid(dimensions: &[(usize, bool)], hosts: usize, missing: &[usize]
     fabric.build()
 }
 
-/// A topology without some switches, and without what hangs off them.
+/// A topology without some switches, and without the ports that hang off them.
 pub(crate) fn without_switches(topology: &Topology, gone: &[SwitchIdx]) -> Topology {
     rebuilt(
         topology,

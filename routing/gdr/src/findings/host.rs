@@ -1,4 +1,4 @@
-//! What is wrong with one host by itself.
+//! Faults of one host by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,8 @@ fn join(
     }
     let mut missing: BTreeMap<NotJoined, Vec<PortName>> = BTreeMap::new();
     for (port, joined) in host.joined.iter().enumerate() {
-        // What is Ethernet belongs nowhere, and what nothing calls InfiniBand cannot be missed.
+        // Ethernet ports belong to no fabric, and a port that no source declares InfiniBand is not
+        // missing.
         if let Joined::Not(reason) = joined
             && host.roles[port].0 != Role::Outside
         {

@@ -140,7 +140,7 @@ impl fmt::Display for FindingKind {
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
-    /// Good to know.
+    /// Information.
     Info,
     /// Costs bandwidth in some jobs.
     Warning,

@@ -1,8 +1,8 @@
 //! Compute ports that are not on their rails.
 //!
 //! A cable in a wrong place and GPUs or adapters numbered in another order look alike from the
-//! numbers; they are told apart by PCI addresses, which no numbering changes: when the adapters, in
-//! the order of their addresses, reach the leaves that those of most hosts of the unit do, the
+//! numbers; PCI addresses, which no numbering changes, tell the two apart: when the adapters, in
+//! the order of their addresses, reach the same leaves as those of most hosts of the unit, the
 //! cables are right.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -211,7 +211,7 @@ impl Search<'_> {
         self.finding(FindingKind::RailOrderUnknown, host, astray, evidence)
     }
 
-    /// Names the cables: pairs that are in each other's place first, then what is left.
+    /// Reports the cables: pairs that are in each other's place first, then the others.
     fn cables(&self, mut misplaced: Vec<Astray>, findings: &mut Vec<Finding>) {
         misplaced.sort_by_key(|port| (port.host, port.port));
         let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<Astray>> = BTreeMap::new();

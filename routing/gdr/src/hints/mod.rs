@@ -1,4 +1,4 @@
-//! Which port each GPU should use, and what to expect of it.
+//! The port for each GPU, and its expected performance.
 
 mod pair;
 mod walk;
@@ -26,11 +26,11 @@ pub enum Gdr {
     Coherent,
     /// Yes: the adapter has a PCIe function for it, so that the tier does not matter.
     DataDirect,
-    /// Only when libraries are told that the tier is near enough (`NCCL_NET_GDR_LEVEL`).
+    /// Only when the libraries' settings allow this tier (`NCCL_NET_GDR_LEVEL`).
     WhenAllowed,
     /// No: the driver of GPU or adapter cannot.
     Unsupported,
-    /// The source does not tell the tier.
+    /// The source does not state the tier.
     Unknown,
 }
 
@@ -98,7 +98,7 @@ pub struct GpuHint {
     pub tier: Option<Tier>,
     /// The rail of the first: the slot whose leaf it reaches.
     pub rail: Option<u16>,
-    /// What to use when it fails, nearest first.
+    /// The ports to use when it fails, nearest first.
     pub fallbacks: Vec<usize>,
     /// Whether GPUDirect RDMA is to be expected.
     pub gdr: Gdr,

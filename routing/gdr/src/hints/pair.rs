@@ -116,7 +116,7 @@ pub enum PairError {
     UnknownGpu {
         /// The host.
         host: String,
-        /// The index asked for.
+        /// The index given.
         gpu: u16,
     },
 }

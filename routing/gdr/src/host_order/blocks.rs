@@ -1,4 +1,4 @@
-//! Hosts that are cabled to the same leaves: who is to have a position.
+//! Hosts that are cabled to the same leaves: the hosts that get positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,8 @@ use rsm_routing::topology::SwitchIdx;
 /// other hosts share, such as one for storage, is not.
 const STRANGERS_IN: usize = 4;
 
-/// What has more ports under one name is no host: those with the most GPUs have 18 adapters of two
-/// ports each.
+/// A name with more ports is no host's: the hosts with the most GPUs have 18 adapters of two ports
+/// each.
 const MAX_RAILS: usize = 64;
 
 /// Hosts with a port at each of some leaves.
@@ -33,8 +33,8 @@ pub struct Block {
 pub struct Blocks(pub Vec<Block>);
 
 impl Blocks {
-    /// The units of hosts with inventories, and of the others what their names and cables tell.
-    /// `said` has the ports that the operator says are not for computing.
+    /// The units of hosts with inventories; other hosts by their names and cables. `said` has the
+    /// ports that the operator excludes from computing.
     pub fn find(survey: &Survey, fabric: &Fabric, said: &Categories) -> Blocks {
         let mut blocks = Blocks::surveyed(survey);
         let known: BTreeSet<&str> = survey.hosts.iter().map(|host| host.name.as_str()).collect();

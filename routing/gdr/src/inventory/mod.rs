@@ -148,7 +148,7 @@ impl HcaPort {
         }
     }
 
-    /// Whether it can be a port of an InfiniBand subnet, as far as the source tells.
+    /// Whether it can be a port of an InfiniBand subnet; true without a known protocol.
     pub fn may_be_infiniband(&self) -> bool {
         self.link_layer != Some(LinkLayer::Ethernet)
     }
@@ -195,8 +195,8 @@ impl HostInventory {
         }
     }
 
-    /// How far a GPU and a port are apart, by their places in the lists. `None`: the source does
-    /// not tell.
+    /// How far a GPU and a port are apart, by their places in the lists. `None` where the source
+    /// does not state it.
     pub fn tier(&self, gpu: usize, port: usize) -> Option<Tier> {
         let inside = port < self.hca_ports.len();
         let tier = self.tiers.get(gpu * self.hca_ports.len() + port);

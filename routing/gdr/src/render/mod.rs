@@ -66,7 +66,7 @@ impl Exporter {
     /// The file.
     ///
     /// # Errors
-    /// The host is not known, or hosts or fabric lack what the format needs.
+    /// The host is not known, or hosts or fabric lack data that the format needs.
     pub fn render(
         &self,
         analysis: &Analysis,

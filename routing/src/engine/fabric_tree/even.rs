@@ -30,7 +30,7 @@ use crate::topology::{SwitchIdx, Topology};
 /// 0.2 s.
 const MAX_WORK: usize = 1 << 23;
 
-/// Ports that single destinations have instead of those that the closed form gives.
+/// Ports that single destinations have instead of the closed form's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
     /// By switch: (position, port), by position.

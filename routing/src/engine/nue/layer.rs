@@ -14,7 +14,7 @@ use crate::engine::levels;
 use crate::engine::turns::Turns;
 use crate::topology::{SwitchIdx, Topology};
 
-/// The cost of a hop. Paths of fewer hops win whatever they carry: fewer than 2^32 paths lie on a
+/// The cost of a hop. Paths of fewer hops win under any load: fewer than 2^32 paths lie on a
 /// channel, and 4,096 hops of them are less.
 const HOP: u64 = 1 << 44;
 
@@ -151,8 +151,8 @@ impl<'a> Router<'a> {
         self.taken.clear();
     }
 
-    /// Finds paths from every switch of the destination's part. Takes back what it took if it
-    /// cannot.
+    /// Finds paths from every switch of the destination's part. On failure takes back the turns
+    /// that it took.
     fn reach(&mut self, destination: SwitchIdx) -> bool {
         self.clear();
         let part = &self.topology.components()[self.topology.component_of(destination)];
@@ -308,7 +308,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Adds what hosts send to the destination's own hosts to the load of the channels.
+    /// Adds the load of packets from hosts to the destination's own hosts to the channels.
     fn add_load(&mut self, destination: SwitchIdx) {
         let mut waiting = vec![0u32; self.next.len()];
         for &channel in self.next.iter().filter(|&&channel| channel != NONE) {

@@ -23,7 +23,7 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
             let from_leaf =
                 connecting_switches(topology, best_leaf(topology, order, &part.switches), peaks);
             let from_peak = connecting_switches(topology, peaks[0], peaks);
-            // What is lifted carries what its place in the tree did not foresee: less is better.
+            // A lifted switch carries more than its place in the tree foresees: fewer are better.
             lifted.extend(if from_leaf.len() <= from_peak.len() {
                 from_leaf
             } else {
@@ -53,7 +53,7 @@ pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) 
     part.iter().copied().max_by_key(key).unwrap_or(SwitchIdx(0))
 }
 
-/// `top`, and what lies on shortest paths from it to the peaks; nearest first.
+/// `top`, and the switches on shortest paths from it to the peaks; nearest first.
 fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx]) -> Vec<SwitchIdx> {
     let hops = distances(topology, &[top]);
     let mut is_lifted = vec![false; topology.switch_count()];
@@ -61,8 +61,8 @@ fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx])
     for &peak in peaks {
         let mut switch = peak;
         while switch != top {
-            // The nearest neighbour to the top that is lifted already, else the one with the
-            // lowest GUID: peaks share what they can.
+            // The nearest neighbour to the top that is lifted already, else the one with the lowest
+            // GUID: peaks share switches where possible.
             let nearer = topology
                 .groups(switch)
                 .map(|group| group.neighbour)

@@ -88,7 +88,7 @@ impl<'a> Found<'a> {
         self.ways_now.count(self.after, now, lid, &mut self.now)
     }
 
-    /// Adds the pairs of a LID that are looked at whatever their way is.
+    /// Adds the pairs of a LID that are looked at for any way.
     pub(super) fn add_whole(&mut self, lid: Lid, matched: &Matched) -> Result<(), Inconclusive> {
         let (then, now) = matched.whole_pairs(lid);
         self.ways += (then.len() + now.len()) as u64;

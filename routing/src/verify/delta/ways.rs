@@ -66,8 +66,8 @@ impl Ways {
         }
     }
 
-    /// Adds what packets from some switches, each named once, to a LID do, if anybody answers to
-    /// it.
+    /// Adds the sums of packets from some switches, each listed once, to a LID, if some destination
+    /// has it.
     pub(super) fn count(
         &mut self,
         side: &Side<'_>,
@@ -80,7 +80,7 @@ impl Ways {
         Ok(())
     }
 
-    /// Finds the ways from some switches to a LID, if anybody answers to it.
+    /// Finds the ways from some switches to a LID, if some destination has it.
     pub(super) fn find(
         &mut self,
         side: &Side<'_>,
@@ -101,8 +101,8 @@ impl Ways {
         Ok(())
     }
 
-    /// Adds what packets from some switches to a LID do by the ways that were found last, where
-    /// each of them starts those that `starts` tells.
+    /// Adds the sums of packets from some switches to a LID by the ways found last; `starts` gives
+    /// the sources at each switch.
     pub(super) fn add(
         &mut self,
         side: &Side<'_>,

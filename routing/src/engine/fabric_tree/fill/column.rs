@@ -60,16 +60,16 @@ impl Costs for Column {
     }
 }
 
-/// To gather a column is worth it when more than one switch in so many asks for it: each has that
-/// many neighbours, or more.
+/// Gathering a column is worth it when more than one switch in so many needs it: each has that many
+/// neighbours, or more.
 const ASKED_BY: usize = 16;
 
-/// The columns that many switches ask for.
+/// The columns that many switches need.
 #[derive(Default)]
 pub(in super::super) struct Gathered(HashMap<usize, (Column, Option<Column>)>);
 
 impl Gathered {
-    /// Of those that each switch asks for.
+    /// Of the columns that each switch needs.
     pub(in super::super) fn of(plan: &Plan<'_>, asked: &[Vec<u32>]) -> Gathered {
         let mut times = vec![0; plan.numbering.columns.len()];
         for &column in asked.iter().flatten() {

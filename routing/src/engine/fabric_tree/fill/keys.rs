@@ -192,11 +192,11 @@ pub(super) fn ways(key: &Key) -> Vec<usize> {
     ways
 }
 
-/// What the next switch must cost, by column: on the way down, and on the way up.
+/// The cost that the next switch must have, by column: on the way down, and on the way up.
 fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
     let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
     let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);
-    // What costs nothing, and what is not reached, has no next: one less of both is past all costs.
+    // A cost of 0, and an unreached column, have no next: one less of both is past all costs.
     // Without a branch, as it is done for every switch and tile.
     let one_less = |cost: u8| cost.wrapping_sub(1).min(NEVER);
     for column in 0..TILE {
