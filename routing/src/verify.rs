@@ -48,8 +48,8 @@ pub struct Report {
     pub switch_pairs: PairCounts,
     /// No entry leads a packet round in a cycle.
     pub loop_free: bool,
-    /// No cycle of links can each wait for the next: the channel dependency graph over directed
-    /// links between switches is acyclic, with packets injected at every switch.
+    /// There is no credit loop: the channel dependency graph over directed links between switches
+    /// is acyclic, with packets injected at every switch.
     pub credit_loop_free: bool,
     /// Switch-to-switch hops of the longest path that arrives.
     pub max_hops: u32,
@@ -88,19 +88,19 @@ pub enum Witness {
     Dropped {
         /// The switch that discards them.
         switch: Guid,
-        /// Where they were to go.
+        /// Their destination LID.
         lid: Lid,
         /// Its entry, or `None` where it has no path.
         port: Option<PortNum>,
     },
     /// Packets to a LID go round in a cycle.
     Loop {
-        /// Where they go.
+        /// Their destination LID.
         lid: Lid,
         /// The switches of the cycle and the ports they send on, the lowest GUID first.
         hops: Vec<(Guid, PortNum)>,
     },
-    /// Links that can each wait for the next, and the last for the first.
+    /// A credit loop: each link can wait for the next, and the last for the first.
     CreditLoop {
         /// The links, each by the switch and port that sends.
         channels: Vec<(Guid, PortNum)>,

@@ -1,4 +1,4 @@
-//! The hosts whose inventories are known, and the machine types that stand in for the others.
+//! The hosts with inventories, and the machine types that stand in for the other hosts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -32,7 +32,8 @@ struct Class {
 impl Ground {
     /// `capacities` has the MulticastFDBCap of each switch by number: how many multicast LIDs from
     /// 0xC000 on it has entries for, 0 for a switch without multicast (IBA 14.2.5.4). Missing ones
-    /// count as 0. `unicast_follows`: no unicast route goes up after it went down.
+    /// count as 0. `unicast_follows`: every turn of the unicast routes is legal in the up*/down*
+    /// order.
     pub fn new(
         topology: &Topology,
         capacities: &[u16],
@@ -114,7 +115,7 @@ impl Ground {
         &self.orientation
     }
 
-    /// Whether no unicast route goes up after it went down.
+    /// Whether every turn of the unicast routes is legal in the up*/down* order.
     pub fn unicast_follows(&self) -> bool {
         self.unicast_follows
     }

@@ -5,8 +5,8 @@ use crate::topology::{SwitchIdx, Topology};
 
 /// An order of all switches, so that every link between two of them has a direction up.
 ///
-/// A set of routes and trees in which no packet ever goes up after it went down closes no cycle
-/// of links that wait for each other: the order is the proof.
+/// A set of routes and trees in which no packet turns up after going down has no credit loop: the
+/// order is the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orientation {
     highest_first: Vec<SwitchIdx>,

@@ -71,7 +71,7 @@ pub enum TopologyError {
         /// Its LMC.
         lmc: Lmc,
     },
-    /// Two ports answer to one LID.
+    /// Two ports have one LID.
     #[error("{lid:?} is held by both {first} and {second}")]
     DuplicateLid {
         /// The LID.
@@ -104,8 +104,8 @@ impl TopologyBuilder {
         TopologyBuilder::default()
     }
 
-    /// Adds a switch with `num_ports` external ports, whose port 0 answers to 2^`lmc` LIDs from
-    /// `lid` on and whose forwarding table holds `linear_fdb_cap` entries.
+    /// Adds a switch with `num_ports` external ports, whose port 0 has 2^`lmc` LIDs from `lid` on
+    /// and whose forwarding table holds `linear_fdb_cap` entries.
     pub fn add_switch(
         &mut self,
         guid: Guid,
@@ -222,7 +222,7 @@ impl TopologyBuilder {
         assemble(switches, links, destinations)
     }
 
-    /// `from` with only those cables whose both ends `keep` says yes to.
+    /// `from` with only those cables for which `keep` is true of both ends.
     pub(super) fn remaining(
         from: &Topology,
         keep: impl Fn(SwitchIdx, PortNum) -> bool,

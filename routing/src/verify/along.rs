@@ -2,8 +2,8 @@
 //!
 //! Under both sets packets go up, then down. Only a pair of entries can break this in a mixture:
 //! `x`, which sends down to `s`, and `s`, which sends up, one of them old and the other new. A
-//! mixture without such a pair has no path that goes up after it went down, and so neither a loop
-//! nor a credit loop. The entries that change and the entries that lead to them contain every pair.
+//! mixture without such a pair has no illegal turn (up after going down), and so neither a loop nor
+//! a credit loop. The entries that change and the entries that lead to them contain every pair.
 //!
 //! # No entry has to discard in between
 //!
@@ -161,7 +161,7 @@ pub struct Stages {
     pub dark_last: bool,
 }
 
-/// As [`stages`](super::stages), for tables that follow one order: no packet goes up after it went
+/// As [`stages`](super::stages), for tables that follow one order: no packet turns up after going
 /// down. Takes time linear in the entries that change, and discards nothing in between.
 ///
 /// `old` is in force, by the switch numbers of `topology`; `new` follows the order, and `is_above`
@@ -338,7 +338,7 @@ struct Waiting {
 /// Why there are no stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Conflict {
-    /// The tables in force go up after they went down.
+    /// The tables in force have an illegal turn: up after going down.
     Order,
     /// A dark switch cannot hold all of its entries in the first stage.
     Dark,
@@ -604,7 +604,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Turns to another LID. Fails when the tables in force go up after they went down.
+    /// Turns to another LID. Fails when the tables in force have an illegal turn.
     fn begin(&mut self, lid: Lid, senders: &[SwitchIdx]) -> Result<(), Conflict> {
         self.lid = lid;
         self.arrives.clear();

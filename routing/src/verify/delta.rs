@@ -8,7 +8,7 @@
 //!
 //! An order of the switches proves that there is no credit loop, as in
 //! [`Dependencies::follows`](super::Dependencies::follows): where the tables followed it, only
-//! changed entries can go up after they went down.
+//! changed entries can make an illegal turn, up after going down.
 
 mod found;
 mod matched;
@@ -73,7 +73,7 @@ pub enum Inconclusive {
     /// So much is different that the whole proof costs less.
     #[error("too much is different")]
     TooMuch,
-    /// Some packets go up after they went down.
+    /// Some packets turn up after going down.
     #[error("packets to LID {lid} go up after they went down")]
     Turn {
         /// The LID that they go to.
@@ -161,7 +161,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Fails when a packet that meets a difference goes up after it went down.
+    /// Fails when a packet that meets a difference turns up after going down.
     fn check_turns(&self) -> Result<(), Inconclusive> {
         let turned = self
             .points

@@ -142,8 +142,8 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Whether no packet goes up after it went down, by an order of the switches: a proof that
-    /// there is no credit loop, and one that is cheap to extend.
+    /// Whether no packet turns up after going down, by an order of the switches: a proof that there
+    /// is no credit loop, and one that is cheap to extend.
     ///
     /// `is_above` returns whether the first of two switches lies above the second.
     pub fn follows(&self, is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool) -> bool {

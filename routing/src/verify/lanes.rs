@@ -26,15 +26,15 @@ pub struct LaneChannel {
 /// The result of a check of tables on their lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneReport {
-    /// (Link, lane) that can each wait for the next, and the last for the first; empty when there
-    /// is no such cycle.
+    /// A credit loop: each (link, lane) can wait for the next, and the last for the first; empty
+    /// where there is none.
     pub cycle: Vec<LaneChannel>,
     /// A place where a switch maps a packet to a lane that the routing does not use, or drops it.
     pub astray: Option<LaneChannel>,
 }
 
 impl LaneReport {
-    /// Whether no cycle can wait for itself, and no packet leaves the lanes.
+    /// Whether there is no credit loop, and no packet leaves the lanes.
     pub fn is_sound(&self) -> bool {
         self.cycle.is_empty() && self.astray.is_none()
     }

@@ -25,7 +25,7 @@ pub struct MulticastReport {
     pub strays: u64,
     /// Members that no part of their tree has.
     pub unserved: u64,
-    /// No cycle of links can each wait for the next, unicast routes included.
+    /// There is no credit loop, unicast routes included.
     pub credit_loop_free: bool,
     /// A few of the faults.
     pub witnesses: Vec<MulticastWitness>,
@@ -69,7 +69,6 @@ pub enum MulticastWitness {
 /// With `looked_at`, checks only those trees: pass it where all others follow the orientation, were
 /// proved without a fault, and have the same links as then. With an `orientation` that the unicast
 /// tables are known to follow, trees that follow it as well need no further proof; all others are
-/// tables are known to follow, trees that follow it as well need no further proof; all others are
 /// proved together.
 pub fn verify_multicast(
     topology: &Topology,
@@ -105,7 +104,7 @@ pub fn verify_multicast(
     report
 }
 
-/// Whether no packet to a multicast LID goes up after it came down, by the masks of its switches.
+/// Whether no packet to a multicast LID turns up after going down, by the masks of its switches.
 ///
 /// `masks` are sorted by switch; a switch that is not listed forwards nothing.
 pub fn masks_follow(

@@ -427,7 +427,7 @@ proptest! {
     }
 
     #[test]
-    fn routing_a_repaired_fabric_again_changes_nothing(plan in random::any_fabric(), dead in any::<prop::sample::Index>()) {
+    fn rerouting_a_repair_changes_nothing(plan in random::any_fabric(), dead in any::<prop::sample::Index>()) {
         let topology = plan.build();
         let cables = topology.cables();
         prop_assume!(!cables.is_empty());

@@ -366,8 +366,7 @@ fn lids_that_are_not_multicast_have_no_tree() {
 
 #[test]
 fn a_ring_by_minhop_gets_a_tree_where_it_has_no_order() {
-    // Shortest ways round a ring of five wait for each other: there is a credit loop without the
-    // tree.
+    // The shortest ways round a ring of five form a credit loop, also without the tree.
     let topology = ring(5);
     let capacities = vec![ROOM; topology.switch_count()];
     let bed = Bed::new(topology, EngineKind::MinHop, &capacities);

@@ -30,7 +30,7 @@ fn proved<'a>(topology: &'a Topology, routing: &Routing) -> Verified<'a> {
     proof
 }
 
-/// Whether no packet goes up after it went down, by the ranking. Fabrics without ranks may not.
+/// Whether no packet turns up after going down, by the ranking. Fabrics without ranks may not.
 fn follows(topology: &Topology, routing: &Routing, proof: &Verified<'_>) -> bool {
     let order = Orientation::of(topology, routing.ranking.as_ref().unwrap()).unwrap();
     let is_above = |high, low| order.is_above(high, low);

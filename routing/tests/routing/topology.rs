@@ -332,7 +332,7 @@ fn a_cable_stated_at_one_end_only_is_refused() {
         matches!(refused, Err(TopologyError::OneSided { .. })),
         "{refused:?}"
     );
-    // A switch that goes while its neighbours are said to stay as they are.
+    // A switch that goes while its neighbours remain unchanged.
     let refused = ring.follow(&BTreeMap::from([(guid, None)]));
     assert!(
         matches!(refused, Err(TopologyError::OneSided { .. })),

@@ -142,7 +142,7 @@ impl Search<'_> {
         out
     }
 
-    /// Why a host's ports are astray, whose ports are in `order` by PCI address.
+    /// The cause of a host's ports on wrong rails; `order` has its ports by PCI address.
     fn cause(&self, place: usize, order: Option<&[usize]>, positions: &[Option<Rail>]) -> Cause {
         let host = &self.analysis.hosts[place];
         let Some(order) = order.filter(|_| host.origin == Origin::Own) else {
@@ -161,7 +161,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the ports that are astray only exchange leaves among themselves.
+    /// Whether the ports on wrong rails only exchange leaves among themselves.
     fn within_rails(&self, _host: usize, astray: &[Astray]) -> bool {
         let leaves = |of: fn(&Astray) -> SwitchIdx| {
             let mut leaves: Vec<SwitchIdx> = astray.iter().map(of).collect();

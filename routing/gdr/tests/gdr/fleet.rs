@@ -187,7 +187,7 @@ fn pairs_are_classed_by_the_path_between_them() {
 }
 
 #[test]
-fn a_plan_loads_links_less_than_the_given_order() {
+fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
     let faults = Faults {
         gpu_order: 20,
         seed: 3,

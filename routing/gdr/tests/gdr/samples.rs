@@ -1,7 +1,7 @@
 //! Files of real machines: every one imports, and its hints are the golden ones.
 //!
-//! The samples are other people's and not part of this repository; without them there is nothing to
-//! read, and the tests say so. `RSM_UPDATE_GOLDEN=1` writes the golden files anew, to be looked at.
+//! The samples belong to others and are not part of this repository; without them the tests say so
+//! and pass. `RSM_UPDATE_GOLDEN=1` writes the golden files anew, for review.
 
 #![expect(clippy::print_stderr, reason = "says why there is nothing to test")]
 

@@ -11,9 +11,9 @@ use crate::topology::{EndpointKind, PortUse, SwitchIdx};
 /// The way on from one switch.
 #[derive(Clone, Copy)]
 struct Way {
-    /// The round in which it was found.
+    /// The round that found it.
     round: u32,
-    /// Hops to where it ends.
+    /// Hops to its end.
     hops: u32,
     /// Hosts whose packets come by, as far as they are known.
     flow: u32,
@@ -43,7 +43,7 @@ pub(super) struct Ways {
     round: u32,
     /// By switch.
     of: Vec<Way>,
-    /// The switches that were come to in this round.
+    /// The switches found in this round.
     found: Vec<SwitchIdx>,
     path: Vec<(SwitchIdx, u8)>,
 }

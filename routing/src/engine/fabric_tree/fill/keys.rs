@@ -18,13 +18,13 @@ const MAX_WAYS: usize = 256;
 /// Ways, one bit for each.
 pub(super) type Key = [u64; MAX_WAYS / WORD_WAYS];
 
-/// Which ways of a switch cost least towards each column of a tile, one bit for each way.
+/// The ways of a switch that cost least towards each column of a tile, one bit for each way.
 pub(super) struct Keys {
     /// By eight ways: a byte for each column.
     rows: Vec<Row>,
     /// By column: 0 where it has the ways of the one before.
     changes: Row,
-    /// The ways of the switch in hand.
+    /// The ways of the current switch.
     alike: Vec<Alike>,
 }
 
@@ -37,7 +37,7 @@ struct Alike {
     ways: [u8; MAX_WAYS / BYTE_WAYS],
 }
 
-/// Which rows of a tile are the same.
+/// The equal rows of a tile.
 pub(super) struct SameRows {
     /// By switch: the first whose row is the same.
     down: Vec<u32>,
@@ -77,7 +77,7 @@ impl Keys {
         }
     }
 
-    /// The keys of a tile. Ways to neighbours whose rows are `same` are looked at once.
+    /// The keys of a tile; one look serves all ways to neighbours whose rows are `same`.
     pub(super) fn set(
         &mut self,
         filler: &Filler<'_>,
