@@ -96,7 +96,7 @@ pub enum AbsentRoots {
 /// The data VLs of a link whose number is not known: switches since DDR have this many.
 pub const DEFAULT_VLS: u8 = 8;
 
-/// Which switch lies above which: the order that up*/down* paths follow.
+/// The order of the switches, highest first, that up*/down* paths follow.
 ///
 /// Holds GUIDs, not numbers, so that it outlives the topology that it was found on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub enum EngineError {
     /// Root switches that the fabric does not have.
     #[error("no switch has the root GUID {}", list(.guids))]
     UnknownRoots {
-        /// Every one of them.
+        /// Their GUIDs.
         guids: Vec<Guid>,
     },
     /// A switch's forwarding table is too short for a LID in use.

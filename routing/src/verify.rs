@@ -30,7 +30,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 /// Enough to see a pattern, few enough to read.
 pub const MAX_WITNESSES: usize = 8;
 
-/// The paths of packets under tables.
+/// The result of a proof of tables.
 ///
 /// A pair is (a port that packets start at, a LID they go to). Pairs count here when they start at
 /// a channel adapter, a router or an aggregation node, and when they start at a switch and end at
@@ -110,9 +110,9 @@ pub enum Witness {
         /// The links and lanes.
         channels: Vec<LaneChannel>,
     },
-    /// Packets leave the lanes that a routing says it uses.
+    /// Packets leave the lanes that a routing uses.
     OffLanes {
-        /// Where they are sent, and on which lane; 15 where they are dropped.
+        /// The link and lane that they are sent on; lane 15 where they are dropped.
         channel: LaneChannel,
     },
 }

@@ -79,7 +79,7 @@ fn least(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec
     let cost = |row: usize, column: usize| cost(row, column).min(IMPOSSIBLE) as i64;
     let mut of_row = vec![0i64; rows + 1];
     let mut of_column = vec![0i64; columns + 1];
-    // Column 0 stands for the row that looks for a place.
+    // Column 0 stands for the row that the search places.
     let mut row_at = vec![0usize; columns + 1];
     let mut from = vec![0usize; columns + 1];
     for row in 1..=rows {

@@ -15,7 +15,7 @@ pub struct Host {
     pub name: String,
     /// Its inventory.
     pub inventory: Arc<HostInventory>,
-    /// The origin of the inventory: the host itself, or another source.
+    /// The origin of the inventory: the host itself, or a machine type.
     pub origin: Origin,
     /// The time of the inventory, in seconds of the caller's clock.
     pub seen: u64,

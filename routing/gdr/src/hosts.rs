@@ -30,11 +30,11 @@ pub struct HostRecord {
     pub inventory: Arc<HostInventory>,
     /// The origin of the inventory.
     pub origin: Origin,
-    /// When, in seconds of the caller's clock.
+    /// The time of the inventory, in seconds of the caller's clock.
     pub seen: u64,
 }
 
-/// Why a record is not taken.
+/// Why a record is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// A name that does not fit into the files of schedulers and libraries.
@@ -64,7 +64,7 @@ pub struct Inventory {
     default: Option<String>,
 }
 
-/// Whether a text can be a host's name in every file that is rendered: hosts name themselves.
+/// Whether a text can be a host's name in every rendered file: hosts choose their own names.
 pub(crate) fn is_host_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=MAX_NAME).contains(&text.len())
@@ -109,7 +109,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Forgets a host. Whether it was known.
+    /// Removes a host; returns whether it was known.
     pub fn remove(&mut self, name: &str) -> bool {
         self.hosts.remove(name).is_some()
     }
@@ -134,7 +134,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Says which machine type hosts without an inventory of their own are like; `None`: like none.
+    /// Sets the machine type of hosts without an inventory of their own; `None` for no type.
     ///
     /// # Errors
     /// No such machine type.

@@ -35,7 +35,7 @@ pub struct Rail {
 }
 
 impl Rail {
-    /// Whether more hosts say so than say anything else.
+    /// Whether more hosts reach this leaf than any other.
     pub const fn is_sure(&self) -> bool {
         self.votes > self.runner_up
     }

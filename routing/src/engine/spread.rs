@@ -1,4 +1,4 @@
-//! Which destination is where in the spread: the numbers that closed-form balancing divides.
+//! The numbers of destinations that closed-form balancing divides.
 //!
 //! Destinations are numbered leaf by leaf, leaves that share a subtree next to each other, so that
 //! consecutive numbers taken modulo the number of ways up leave a switch on different ways. One

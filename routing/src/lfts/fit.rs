@@ -32,7 +32,7 @@ pub struct Fit {
     pub missing_port_examples: Vec<(Guid, Lid, u8)>,
 }
 
-/// Which LID stands for which, in the file and now.
+/// The present LID of each LID of the file.
 struct Renumbering {
     /// By LID of the file.
     now: Vec<Option<Lid>>,

@@ -22,7 +22,7 @@ pub struct GroundDelta {
     pub(super) ports: BTreeMap<SwitchIdx, PortMask>,
     /// Switches that lie above other neighbours than before.
     pub(super) lower: BTreeSet<SwitchIdx>,
-    /// Earlier switches that lie below a neighbour that they did not lie below.
+    /// Earlier switches that lie below a neighbour that they did not lie below before.
     pub(super) hung: BTreeSet<SwitchIdx>,
     /// By class of multicast LIDs: the switches from which the way down to some of `hung` is
     /// shorter than before, or new, with those.

@@ -1,4 +1,4 @@
-//! Which end of a link is up.
+//! The direction up of links.
 
 use crate::engine::{self, Ranking};
 use crate::topology::{SwitchIdx, Topology};

@@ -16,7 +16,7 @@ const TOGETHER: usize = u64::BITS as usize;
 pub(super) struct Uses {
     /// How many ordered pairs of hosts on different leaves send over it.
     pub(super) paths: Vec<u64>,
-    /// How many hosts are sent to over it.
+    /// How many hosts receive over it.
     pub(super) destinations: Vec<u32>,
     /// How many hosts send over it.
     pub(super) sources: Vec<u32>,

@@ -29,7 +29,7 @@ pub enum TopologyError {
     PortCount {
         /// The switch.
         guid: Guid,
-        /// How many ports it was said to have.
+        /// The number of ports given.
         num_ports: u8,
     },
     /// The switch is of another builder.
@@ -40,7 +40,7 @@ pub enum TopologyError {
     NoSuchPort {
         /// The switch.
         guid: Guid,
-        /// The port it was said to have.
+        /// The port given.
         port: PortNum,
         /// How many it has.
         num_ports: u8,

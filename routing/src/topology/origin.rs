@@ -1,4 +1,4 @@
-//! Which topology another one was made from, and at which switches the two differ.
+//! The topology that another one was made from, and the switches at which the two differ.
 
 use std::sync::Arc;
 

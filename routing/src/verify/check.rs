@@ -16,7 +16,7 @@ use crate::topology::{Destination, EndpointKind, Topology};
 
 /// The results of a check of whole tables.
 pub struct Verified<'a> {
-    /// The paths of packets.
+    /// The result of the proof.
     pub report: Report,
     /// The sums behind the report.
     pub tally: Tally,

@@ -196,7 +196,7 @@ impl<'a> Walk<'a> {
                 self.check_part(number, first.switch, part, &mut reached, report);
             }
         }
-        // Links that no member is joined to can carry a packet that went astray.
+        // Links that no member is joined to can carry a stray packet.
         let rest: Vec<SwitchIdx> = self.links.keys().copied().collect();
         for switch in rest {
             if !reached.contains_key(&switch) {

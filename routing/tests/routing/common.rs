@@ -219,7 +219,7 @@ pub(crate) fn without_switches(topology: &Topology, gone: &[SwitchIdx]) -> Topol
     )
 }
 
-/// A topology with those of its switches that `keep` says yes to, and the LIDs that `lid` says.
+/// A topology with those of its switches for which `keep` is true, and the LIDs that `lid` returns.
 pub(crate) fn rebuilt(
     topology: &Topology,
     keep: impl Fn(SwitchIdx) -> bool,

@@ -455,7 +455,7 @@ fn faults_planted_in_masks_are_found() {
 
 #[test]
 fn a_tree_against_the_order_is_a_credit_loop_with_unicast() {
-    // A ring whose tree turns at the bottom, where unicast never turns: together they go round.
+    // A ring whose tree turns at the bottom, where unicast never turns: together a credit loop.
     let bed = Bed::ranked(ring(6));
     let trees = bed.plan(&[group(MLID, hosts(&bed.topology))], &Trees::default());
     bed.assert_sound(&trees);

@@ -46,7 +46,7 @@ fn a_dragonfly_plus_takes_one_hop_between_groups() {
         let report = assert_sound(&topology, &routing);
         assert_eq!(report.switch_pairs.unreachable, 0);
         assert_eq!(routing.lanes.vls(), 3);
-        // Hosts may have any service level that they like, as long as it is not 1.
+        // Hosts may use any service level but 1.
         assert_eq!(
             host_levels(&topology, &routing),
             [Some(0)],

@@ -17,7 +17,7 @@ use rsm_routing::topology::SwitchIdx;
 /// The most fallbacks that a hint names.
 const MAX_FALLBACKS: usize = 2;
 
-/// Whether GPUDirect RDMA is to be expected between a GPU and its port.
+/// Whether to expect GPUDirect RDMA between a GPU and its port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Gdr {
     /// Yes: PCIe switches are all that lies between.
@@ -40,7 +40,7 @@ impl Gdr {
         matches!(self, Gdr::Local | Gdr::Coherent | Gdr::DataDirect)
     }
 
-    /// For people.
+    /// The answer, for people.
     pub const fn text(self) -> &'static str {
         match self {
             Gdr::Local => "yes",
@@ -73,7 +73,7 @@ pub enum HintReason {
 }
 
 impl HintReason {
-    /// For people.
+    /// The reason, for people.
     pub const fn text(self) -> &'static str {
         match self {
             HintReason::Nearest => "nearest",
@@ -100,7 +100,7 @@ pub struct GpuHint {
     pub rail: Option<u16>,
     /// The ports to use when it fails, nearest first.
     pub fallbacks: Vec<usize>,
-    /// Whether GPUDirect RDMA is to be expected.
+    /// Whether to expect GPUDirect RDMA.
     pub gdr: Gdr,
     /// Why this port.
     pub reason: HintReason,

@@ -28,7 +28,7 @@ pub struct Block {
     pub hosts: Vec<Vec<u32>>,
 }
 
-/// All of them.
+/// All blocks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Blocks(pub Vec<Block>);
 
@@ -58,8 +58,7 @@ impl Blocks {
         Blocks(survey.rails.units.iter().map(block).collect())
     }
 
-    /// Adds hosts that nodes are described as devices of, where several of them share several
-    /// leaves.
+    /// Adds hosts from the descriptions of nodes, where several hosts share several leaves.
     fn add_seen(&mut self, fabric: &Fabric, said: &Categories, known: &BTreeSet<&str>) {
         let computes = |port: &u32| {
             let category = said.get(&fabric.port(*port).guid);
@@ -136,8 +135,7 @@ impl Blocks {
         }
     }
 
-    /// The rail of each port that is to have a position: that of its leaf, wherever the cable should
-    /// end.
+    /// The rail of each port that gets a position: that of its leaf, wherever the cable should end.
     pub fn rails(&self, fabric: &Fabric) -> BTreeMap<Guid, u16> {
         let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));
         let rail_of: BTreeMap<SwitchIdx, u16> = leaves.map(|(rail, &leaf)| (leaf, rail)).collect();

@@ -255,9 +255,9 @@ impl Taking<'_> {
         (position.leaf == leaf).then_some(position.place)
     }
 
-    /// The place that most ports of a host are cabled to; `None` where they are cabled here and
-    /// there. Then a place of the cables would be worse than any: it would leave gaps between those
-    /// of others.
+    /// The place that most ports of a host are cabled to; `None` without a majority. Then a place
+    /// by the cables would be worse than any other: it would leave gaps between other hosts'
+    /// places.
     fn cabled_at(&self, ports: &[u32]) -> Option<u32> {
         let cabled = |&port: &u32| {
             let place = self

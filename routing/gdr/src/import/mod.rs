@@ -80,7 +80,7 @@ impl FromStr for Format {
 /// The host that a file describes.
 ///
 /// # Errors
-/// The first line that cannot be taken, and why.
+/// The first line that the importer refuses, and why.
 pub fn import(format: Format, bytes: &[u8]) -> Result<HostInventory, ImportError> {
     if bytes.len() > MAX_BYTES {
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));

@@ -81,12 +81,12 @@ pub(super) fn detours(
     let number = (place.number / divider) as usize + usize::from(place.offset);
     let own = number % turns.max(1);
     let others = turns.saturating_sub(1);
-    // Which of its turn's destinations it is.
+    // The destination's number within its turn, shifted by switch.
     let dealt = number / turns.max(1) + source;
     let stride = 1 + dealt.checked_div(others).unwrap_or(0) % others.max(1);
     let other = move |step: usize| (own + 1 + (dealt + step) % others) % turns;
     let strides = (0..others).map(move |step| other(step * stride));
-    // A stride may miss some.
+    // A stride may miss some turns.
     strides
         .chain((0..others).map(other))
         .chain((0..turns.min(1)).map(move |_| own))

@@ -1,8 +1,8 @@
 //! The columns of the destinations that share a lane.
 //!
-//! Paths to one destination are found from the destination outwards, the cheapest switch next, as
-//! Dijkstra does, but a switch joins only where its turn into the path closes no cycle. A switch
-//! that no such turn leads to may persuade a neighbour to take another path; where that fails as
+//! The search for paths to one destination goes from the destination outwards, the cheapest switch
+//! next, as Dijkstra's, but a switch joins only where its turn into the path closes no cycle. A
+//! switch that no such turn leads to may move a neighbour to another path; where that fails as
 //! well, the whole destination goes along a spanning tree, whose turns are in use from the
 //! beginning and therefore never close a cycle.
 
@@ -24,7 +24,7 @@ const MOST_LOAD: u64 = (1 << 32) - 1;
 /// No channel.
 const NONE: u32 = u32::MAX;
 
-/// Columns of some destinations, and how they came about.
+/// Columns of some destinations, and the number on the spanning tree.
 pub(super) struct Layer {
     /// (destination, its column).
     pub(super) columns: Vec<(SwitchIdx, Column)>,
@@ -69,7 +69,7 @@ struct Router<'a> {
     load: Vec<u64>,
     slowness: Vec<u64>,
     hosts: Vec<u64>,
-    /// By switch, for the destination at hand: the channel it goes by, and the cost of its path.
+    /// By switch, for the current destination: the channel it goes by, and the cost of its path.
     next: Vec<u32>,
     cost: Vec<u64>,
     settled: Vec<bool>,

@@ -96,7 +96,7 @@ pub(super) fn route(topology: &Topology, vls: u8) -> (Vec<Vec<Column>>, usize) {
                 .indices()
                 .filter(|&switch| layer_of(topology, switch, vls) == number)
                 .collect();
-            // Those with many hosts choose while there is still a choice.
+            // Destinations with many hosts come first, while most turns are still free.
             destinations.sort_by_key(|&switch| std::cmp::Reverse(topology.hosts(switch)));
             layer::route(topology, &destinations, layer::Cycles::Avoided)
         })

@@ -1,4 +1,4 @@
-//! Where a packet goes next in a grid.
+//! The next hop of a packet in a grid.
 
 use rayon::prelude::*;
 

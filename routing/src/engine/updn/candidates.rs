@@ -175,8 +175,8 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx]) -> Vec<Candidate> {
     found
 }
 
-/// The ranking by these levels, and before it the same with connected roots where that has several peaks:
-/// as good for hosts mostly, and it reaches more.
+/// The ranking by these levels, and before it the same with connected roots where it has several
+/// peaks: mostly as good for hosts, and it reaches more.
 fn candidates_of(topology: &Topology, levels: Vec<u8>, made: String) -> Vec<Candidate> {
     let plain = Order::new(levels, &[]);
     let connected = with_connected_roots(topology, &plain).map(|(order, lifted)| Candidate {

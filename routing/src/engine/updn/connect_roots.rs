@@ -1,17 +1,18 @@
 //! One peak for a ranking that has several.
 //!
-//! In a tree with many roots no up*/down* path joins two of them: both are at the top, and nothing
-//! lies above. That matters as soon as something hangs off the roots, as aggregation nodes do.
-//! Lifting a few switches above all others mends it at next to no cost: every root has one of them
-//! for a neighbour, and they have one peak among themselves. The best peak is a leaf switch. Its neighbours are roots, or lead to them; all other leaves stay below all roots,
-//! so that traffic between hosts has exactly the paths it had.
+//! In a tree with many roots no up*/down* path joins two of them: both are at the top, and no
+//! switch lies above. That matters as soon as a port hangs off the roots, as aggregation nodes do.
+//! Lifting a few switches above all others repairs it at next to no cost: every root has one of
+//! them for a neighbour, and they have one peak among themselves. The best peak is a leaf switch.
+//! Its neighbours are roots, or lead to them; all other leaves stay below all roots, so that
+//! traffic between hosts has exactly the same paths as before.
 
 use super::super::levels::distances;
 use super::super::order::Order;
 use crate::topology::{SwitchIdx, Topology};
 
-/// The order with, in each part of the fabric that has several peaks, connecting switches on top, and how many
-/// switches that lifted. `None` when every part has a single peak as it is.
+/// The order with connecting switches on top, in each part of the fabric that has several peaks,
+/// and how many switches that lifted. `None` when every part has a single peak as it is.
 pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option<(Order, usize)> {
     let mut peaks_of = vec![Vec::new(); topology.components().len()];
     for peak in order.peaks(topology) {

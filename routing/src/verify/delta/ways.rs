@@ -1,4 +1,4 @@
-//! Where packets to one LID go from some switches, each switch on the way looked at once.
+//! The ways of packets to one LID from some switches, with one look at each switch on the way.
 
 use rsm_ids::{Lid, PortNum};
 

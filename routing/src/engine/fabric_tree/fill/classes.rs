@@ -20,7 +20,7 @@ pub(super) struct Mixed {
     pub(super) divider: u32,
     /// The ports by turn when nothing is missing.
     pub(super) base: Vec<u8>,
-    /// By port: it is there, and leads the cheapest way.
+    /// By port: whether it is present, and leads the cheapest way.
     pub(super) eligible: [bool; 256],
     /// Every port of `base` is eligible.
     pub(super) is_intact: bool,
@@ -37,7 +37,7 @@ impl Mixed {
     }
 }
 
-/// The classes of one switch that were met so far.
+/// The classes of one switch found so far.
 pub(super) struct Classes<'f, 'a> {
     filler: &'f Filler<'a>,
     list: Vec<Class>,

@@ -86,7 +86,7 @@ impl Gathered {
         Gathered(gathered.into_iter().collect())
     }
 
-    /// The costs as they are, and with nothing gone where something has.
+    /// The present costs, and those of the complete fabric where parts are missing.
     pub(super) fn get(&self, column: usize) -> Option<(&Column, Option<&Column>)> {
         let (now, intact) = self.0.get(&column)?;
         Some((now, intact.as_ref()))

@@ -1,4 +1,4 @@
-//! Which ways of a switch cost least.
+//! The ways of a switch that cost least.
 
 use std::collections::HashMap;
 
@@ -165,7 +165,7 @@ impl Keys {
     }
 }
 
-/// The columns that have something.
+/// The columns whose value is not 0.
 pub(super) fn nonzero(row: &Row) -> impl Iterator<Item = usize> + '_ {
     const WORD: usize = size_of::<u64>();
     let (words, _) = row.as_chunks::<WORD>();
