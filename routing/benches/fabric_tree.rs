@@ -1,4 +1,4 @@
-//! What `fabric-tree` takes at 45,056 hosts and less, full and after faults.
+//! The time of `fabric-tree` at 45,056 hosts and less, full and after faults.
 //!
 //! `cargo bench -p rsm-routing --bench fabric_tree [-- SUBSTRING]` prints medians of a few runs:
 //! wall-clock time on all cores, and processor time, which other work on the machine blurs less.
@@ -38,7 +38,7 @@ fn median<T>(work: impl FnMut() -> T) -> (String, T) {
     (format!("{wall:.2} ({cpu:.2} cpu)"), made)
 }
 
-/// In which order ports get LIDs, behind the switches and from a whole block on.
+/// The order in which ports get LIDs, behind the switches and from a whole block on.
 #[derive(Clone, Copy)]
 enum Layout {
     /// Leaf by leaf.
@@ -87,10 +87,10 @@ fn laid_out(topology: &Topology, layout: Layout) -> Topology {
     )
 }
 
-/// How many Sets each of some faults costs: those that packets between hosts wait for, those that
-/// packets of hosts to switches wait for as well, and all.
+/// The number of Sets that each of some faults costs: those that packets between hosts wait for,
+/// those that packets of hosts to switches wait for as well, and all.
 ///
-/// What a middle switch of `pgft:3;32,32,44;1,32,16;1,1,2` costs at least: each of the 32 leaves
+/// The least cost of a middle switch of `pgft:3;32,32,44;1,32,16;1,1,2`: each of the 32 leaves
 /// below it sent a 32nd of 45,024 destinations there, which are 22 blocks wherever their LIDs are
 /// next to each other, and each of the 1,376 leaves elsewhere came down through it to a 32nd of the
 /// pod's 1,024 hosts, which is one block: 2,080 with LIDs by index, and with none fewer as long as
@@ -117,8 +117,8 @@ fn faults(topology: &Topology) {
             .iter()
             .filter(|cable| wanted(at(cable.a.0)))
             .collect();
-        // Not the one whose place among its like is that of the leaf, which carries what leads to
-        // the leaf itself too.
+        // Not the one whose place among its like is that of the leaf, which also carries packets to
+        // the leaf itself.
         found[found.len() / 2 + 5].a
     };
     let mid = middle(&next_to_leaf);
@@ -192,8 +192,8 @@ fn changes(old: &Tables, new: &Tables) -> Vec<Change> {
     changes
 }
 
-/// By change: whether packets of hosts meet it, by the new tables. The others serve switches alone,
-/// and who asks them.
+/// By change: whether packets of hosts meet it, by the new tables. The others serve packets to or
+/// from switches alone.
 fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
     let leaves: Vec<SwitchIdx> = topology
         .indices()
@@ -206,7 +206,7 @@ fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
         let mut passed = FixedBitSet::with_capacity(topology.switch_count());
         for &leaf in &leaves {
             let mut switch = leaf;
-            // Who comes to a switch that was passed takes the way that was taken from there.
+            // Packets at a switch that was passed take the same way from there.
             while !passed.put(switch.index()) {
                 let entry = new.lft(switch).entry(lid);
                 match topology.peer(switch, PortNum(entry)) {
@@ -228,8 +228,8 @@ fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
 /// How many blocks a step of rebalancing may write, as by default.
 const STEP_BLOCKS: usize = 256;
 
-/// What becomes of the fullest link when one of two parallel cables, or whichever there is in the
-/// middle, has gone for good.
+/// The load of the fullest link after one of two parallel cables, or of single ones in the middle,
+/// has gone for good.
 fn rebalancing(topology: &Topology, ranking: Option<&Ranking>) {
     let cables = topology.cables();
     let is_leaf = |guid| {

@@ -1,5 +1,5 @@
-//! What multicast planning takes at 45,056 hosts for one link that goes and comes back: whole, and
-//! by what changed.
+//! The time of multicast planning at 45,056 hosts for one link that goes and comes back: whole, and
+//! from the changes.
 //!
 //! `cargo bench -p rsm-routing --bench multicast [-- SUBSTRING]` prints the best of a few runs:
 //! wall-clock time on all cores, and processor time. Milliseconds. `broadcast`: one group with all
@@ -105,7 +105,7 @@ fn job<'a>(
     }
 }
 
-/// Switches hold what these tables say.
+/// The masks of these tables, as held by switches.
 fn held_by(tables: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync + '_ {
     |switch, mlid| tables[switch.index()].mask(mlid)
 }

@@ -1,4 +1,4 @@
-//! What planning after one cable costs, part by part: the topology, routes by difference, the
+//! The time of planning after one cable, part by part: the topology, routes by difference, the
 //! tables, the order of switches, the proof of the difference, and the stages from the tables
 //! before to those after.
 //!
@@ -26,7 +26,7 @@ use rsm_routing::verify::{
 
 const RUNS: usize = 25;
 
-/// The median of `runs` runs in milliseconds, and what the last one made.
+/// The median of `runs` runs in milliseconds, and the last result.
 fn median<T>(runs: usize, work: impl FnMut() -> T) -> (f64, T) {
     let (taken, made) = stopwatch::time(runs, work);
     let mut times: Vec<f64> = taken.iter().map(|taken| taken.wall_ms).collect();
@@ -34,7 +34,7 @@ fn median<T>(runs: usize, work: impl FnMut() -> T) -> (f64, T) {
     (times[runs / 2], made)
 }
 
-/// Routes that were proved.
+/// Proved routes.
 #[derive(Clone)]
 struct Proved {
     topology: Topology,
@@ -50,7 +50,7 @@ impl Proved {
     }
 }
 
-/// Plans `topology` after `before`, each part `runs` times, and prints what each takes.
+/// Plans `topology` after `before`, each part `runs` times, and prints the time of each.
 fn follow(name: &str, before: &Proved, topology: Topology, runs: usize) -> Proved {
     let options = Options {
         previous_ranking: before.routing.ranking.clone(),
@@ -128,8 +128,8 @@ fn faults(topology: &Topology) -> [(&'static str, (Guid, PortNum)); 3] {
                 found.map(move |(port, _)| (guid, PortNum(port)))
             })
             .collect();
-        // Not the cable whose place among its like is that of the leaf, which carries what leads to
-        // the leaf itself too.
+        // Not the cable whose place among its like is that of the leaf, which also carries packets
+        // to the leaf itself.
         found[found.len() / 2 + 5]
     };
     let links = |leaf: bool| {

@@ -1,16 +1,16 @@
-//! A number that tells long runs of bytes apart.
+//! A number that distinguishes long runs of bytes.
 
 /// How many words are mixed next to each other.
 const LANES: usize = 4;
 
-/// What lengths are a multiple of.
+/// Lengths are a multiple of this.
 pub(crate) const STEP: usize = LANES * size_of::<u64>();
 
 /// Fibonacci hashing.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Some 64 bits of a length that is a multiple of [`STEP`]. Different bytes may have the same:
-/// whoever finds them equal compares.
+/// Some 64 bits of a length that is a multiple of [`STEP`]. Different bytes may have the same
+/// digest: after a match, compare the bytes.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     debug_assert!(bytes.len().is_multiple_of(STEP));
     let (words, _) = bytes.as_chunks::<{ size_of::<u64>() }>();

@@ -1,9 +1,9 @@
 //! Routing engines: forwarding tables from a topology.
 //!
-//! An engine gives complete tables or an error, never partial ones: every destination has an entry
-//! in every switch that its guarantee reaches. [`NO_PATH`](crate::tables::NO_PATH) stands where no
-//! cable leads, and, under up*/down* with several roots, between two switches that carry nothing
-//! (see [`EngineKind::UpDn`]).
+//! An engine gives complete tables or an error, never partial ones: every destination within the
+//! engine's guarantee has an entry in every switch. [`NO_PATH`](crate::tables::NO_PATH) stands
+//! where no cable leads, and, under up*/down* with several roots, between two switches that carry
+//! nothing (see [`EngineKind::UpDn`]).
 
 mod auto;
 mod choose;
@@ -52,14 +52,15 @@ use crate::lfts::Dump;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 
-/// What an engine is told beside the topology.
+/// The input of an engine beside the topology.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The switches at the top of the tree, for engines that rank switches. Empty: found by itself.
+    /// The switches at the top of the tree, for engines that rank switches. Empty: the engine
+    /// finds them.
     pub root_guids: Vec<Guid>,
-    /// What becomes of root GUIDs that no switch has.
+    /// How to treat root GUIDs that no switch has.
     pub absent_roots: AbsentRoots,
-    /// How many threads may compute; 0 leaves it to the global thread pool. Never shows in the
+    /// How many threads may compute; 0 leaves it to the global thread pool. Does not affect the
     /// result.
     pub threads: usize,
     /// The ranking of an earlier routing of (nearly) this fabric: kept for as long as it reaches
@@ -73,30 +74,29 @@ pub struct Options {
     pub max_vls: Option<u8>,
     /// The tables that [`File`] takes.
     pub tables: Option<Arc<Dump>>,
-    /// What the engines declare themselves; see [`Engine::options`].
+    /// The engines' own options; see [`Engine::options`].
     pub engine_options: EngineOptions,
-    /// What ports are there for, where they are not what is usual for their kind; see
-    /// [`FabricTree`].
+    /// The categories of ports, where they are not the default of their kind; see [`FabricTree`].
     pub categories: Arc<Categories>,
-    /// Numbers of ports that are spread in an order of their own; see [`FabricTree`].
+    /// Numbers of ports that have their own order of spreading; see [`FabricTree`].
     pub numbers: Arc<Numbers>,
 }
 
-/// What an engine does about root GUIDs that no switch of the fabric has.
+/// The treatment of root GUIDs that no switch of the fabric has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbsentRoots {
-    /// [`EngineError::UnknownRoots`]: a person who asks for tables is told of a misspelt GUID.
+    /// [`EngineError::UnknownRoots`]: an operator who misspells a GUID gets an error.
     #[default]
     Refuse,
-    /// They are left out; with none left, roots are found from the fabric. A switch that is off
-    /// must not keep a subnet from being routed.
+    /// The engine ignores them; with none left, it finds roots from the fabric. A switch that is
+    /// off must not keep a subnet from being routed.
     LeaveOut,
 }
 
-/// The data VLs of a link of which nothing is known: what switches have had since DDR.
+/// The data VLs of a link whose number is not known: switches since DDR have this many.
 pub const DEFAULT_VLS: u8 = 8;
 
-/// Which switch lies above which: the order that up*/down* paths follow.
+/// The order of the switches, highest first, that up*/down* paths follow.
 ///
 /// Holds GUIDs, not numbers, so that it outlives the topology that it was found on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,21 +104,20 @@ pub struct Ranking {
     /// Every switch, the highest first, with its level: its distance from the top of the tree as
     /// far as the spreading of traffic is concerned.
     pub switches: Vec<(Guid, u8)>,
-    /// The root GUIDs that were given when it was made, sorted; it is kept only while they are the
+    /// The root GUIDs given at the time, sorted; engines keep the ranking only while they are the
     /// same.
     pub roots: Vec<Guid>,
-    /// What it was made from, as part of a sentence.
+    /// The reason for this ranking, as part of a sentence.
     pub reason: String,
-    /// The fabric that it was made for, with what has gone since, for engines that give everything
-    /// back its place when it returns.
+    /// The fabric that it was made for, missing parts included, for engines that give a returning
+    /// part its place back.
     pub known: Option<Arc<Topology>>,
-    /// What an engine computed on the way, for the next time.
+    /// Intermediate results of an engine, for the next time.
     pub prepared: Prepared,
 }
 
 impl Ranking {
-    /// The same without what was computed on the way: what comes of it is the same, and takes
-    /// longer.
+    /// The same without intermediate results: tables come out the same, and take longer.
     pub fn unprepared(self) -> Ranking {
         Ranking {
             prepared: Prepared::default(),
@@ -127,14 +126,14 @@ impl Ranking {
     }
 }
 
-/// What an engine found.
+/// The result of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routing {
     /// A forwarding table for each switch.
     pub tables: Tables,
     /// The engine that made them (for [`EngineKind::Auto`]: the one that was chosen).
     pub engine: &'static str,
-    /// One sentence for the operator: what was decided, and why.
+    /// One sentence for the operator: the decision, and its reason.
     pub reason: String,
     /// The level of each switch, by index, 0 at the top, for engines that rank switches.
     pub ranks: Option<Vec<u8>>,
@@ -163,7 +162,7 @@ pub enum EngineError {
     /// Root switches that the fabric does not have.
     #[error("no switch has the root GUID {}", list(.guids))]
     UnknownRoots {
-        /// Every one of them.
+        /// Their GUIDs.
         guids: Vec<Guid>,
     },
     /// A switch's forwarding table is too short for a LID in use.
@@ -184,7 +183,7 @@ pub enum EngineError {
         /// The longest that can be counted.
         limit: u8,
     },
-    /// The engine that takes tables was given none.
+    /// The options hold no tables for [`File`].
     #[error("file has no tables to take: expected a file like opensm-lfts.dump")]
     NoTables,
     /// The fabric is not of the kind that the engine routes.
@@ -192,7 +191,7 @@ pub enum EngineError {
     Shape {
         /// The engine.
         engine: &'static str,
-        /// What shows it.
+        /// The part of the fabric that does not fit.
         reason: String,
     },
     /// The links have fewer virtual lanes than the engine needs.
@@ -208,9 +207,9 @@ pub enum EngineError {
     /// The threads could not be started.
     #[error("{threads} routing threads could not be started: {reason}")]
     Threads {
-        /// How many were asked for.
+        /// How many the options ask for.
         threads: usize,
-        /// What the system said.
+        /// The error of the operating system.
         reason: String,
     },
 }
@@ -225,10 +224,10 @@ pub trait Engine: Sync {
     /// Its name in configuration and reports.
     fn name(&self) -> &'static str;
 
-    /// What its tables are sure to be, in one sentence.
+    /// The guarantee of its tables, in one sentence.
     fn guarantee(&self) -> &'static str;
 
-    /// The numbers that it can be told; every one of them is a key of the configuration.
+    /// Its numeric options; each of them is a key of the configuration.
     fn options(&self) -> &'static [EngineOption] {
         &[]
     }
@@ -245,7 +244,7 @@ pub trait Engine: Sync {
     ) -> Result<Routing, EngineError>;
 }
 
-/// The engines that can be asked for.
+/// The engines that a configuration can select.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum EngineKind {
     /// The engine that suits the fabric.
@@ -306,8 +305,8 @@ impl EngineKind {
         }
     }
 
-    /// Whether its tables may need several virtual lanes, so that what switches map service levels
-    /// by matters.
+    /// Whether its tables may need several virtual lanes, so that the SLtoVL tables of switches
+    /// matter.
     pub const fn may_need_lanes(self) -> bool {
         match self {
             EngineKind::Torus
@@ -352,7 +351,7 @@ impl fmt::Display for EngineKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not a routing engine: expected {}", names())]
 pub struct UnknownEngine {
-    /// What was asked for.
+    /// The name given.
     pub name: String,
 }
 
@@ -376,8 +375,8 @@ impl FromStr for EngineKind {
     }
 }
 
-/// The level of each switch, 0 at the top, guessed from how far it is from the nearest host: for
-/// tables of which no ranking is known.
+/// The level of each switch, 0 at the top, guessed from its distance to the nearest host: for
+/// tables without a known ranking.
 pub fn levels_from_hosts(topology: &Topology) -> Vec<u8> {
     levels::from_edges(topology, levels::ANY_HOST)
 }
@@ -388,13 +387,13 @@ pub(crate) fn by_distance_from_hosts(topology: &Topology) -> Vec<SwitchIdx> {
     order::Order::new(levels, &[]).highest_first().to_vec()
 }
 
-/// Every switch, what hangs together below some level of the tree next to each other: leaf switches
-/// of one pod, pods of one building; a switch comes after all that hangs off it.
+/// Every switch, in order of subtrees: leaf switches of one pod are next to each other, and so are
+/// pods of one building; a switch comes after all switches below it.
 pub fn by_subtree(topology: &Topology) -> Vec<SwitchIdx> {
     by_subtree_and(topology, |switch| switch.0)
 }
 
-/// The same, with what hangs together equally in the order of `rank` in place of that of GUIDs.
+/// The same, with switches of equal subtrees in the order of `rank` instead of by GUID.
 pub fn by_subtree_and(topology: &Topology, rank: impl Fn(SwitchIdx) -> u32) -> Vec<SwitchIdx> {
     let levels = levels::from_edges(topology, levels::ANY_HOST);
     fabric_tree::by_subtree(topology, &levels, rank)

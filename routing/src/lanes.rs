@@ -1,11 +1,11 @@
-//! Service levels and virtual lanes (IBA 3.5.8, 7.6): what tables need beside forwarding entries.
+//! Service levels and virtual lanes (IBA 3.5.8, 7.6): needs of tables beside forwarding entries.
 //!
-//! A packet carries a service level (SL) from its source to its end. Each switch looks up by it, by
-//! the port the packet came in by and by the port it leaves by, on which virtual lane (VL) it goes
-//! on: the SLtoVLMappingTable (IBA 14.2.5.8). Lanes have buffers of their own, so that tables which
-//! close cycles of links need not close cycles of (link, lane).
+//! A packet carries a service level (SL) from its source to its end. Each switch looks up the
+//! virtual lane (VL) for the next link by the SL, the input port and the output port: the
+//! SLtoVLMappingTable (IBA 14.2.5.8). Lanes have buffers of their own, so that tables which close
+//! cycles of links need not close cycles of (link, lane).
 //!
-//! SLs are told by switch rather than by LID: what hangs off one switch shares the paths to it.
+//! SLs go by switch rather than by LID: all destinations at one switch share the paths to it.
 
 use std::sync::Arc;
 
@@ -22,17 +22,16 @@ pub type Row = [u8; SERVICE_LEVELS];
 /// The lane that drops packets, where it stands in an SLtoVLMappingTable (IBA 14.2.5.8).
 pub const DROP: u8 = 15;
 
-/// Which service level a packet must have for the proof of its path to hold.
+/// The service level that a packet must have for the proof of its path to hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ServiceLevels {
     /// Any.
     #[default]
     Any,
-    /// By the switch that its destination hangs off. Answers on a connection have the level of what
-    /// they answer, which is that of the other end: they are not covered.
+    /// By the switch of its destination. Answers on a connection have the level of their request,
+    /// which is that of the other end: the proof does not cover them.
     ByDestination(Vec<u8>),
-    /// By the switches that its source and its destination hang off; packets may have the level of
-    /// either way.
+    /// By the switches of its source and its destination; packets may have the level of either way.
     ByPair(PairLevels),
 }
 
@@ -44,7 +43,7 @@ pub struct PairLevels {
 }
 
 impl PairLevels {
-    /// Asks `level` for the service level of each (source, destination) among `switches` switches.
+    /// Calls `level` for the service level of each (source, destination) among `switches` switches.
     pub fn new(switches: usize, level: impl Fn(SwitchIdx, SwitchIdx) -> u8) -> PairLevels {
         let all = 0..switches as u32;
         let levels = all
@@ -60,8 +59,8 @@ impl PairLevels {
     }
 }
 
-/// The SLtoVLMappingTables of all switches: rows for each pair of kinds of ports, and which port is
-/// of which kind. A table for each pair of ports would be 4,000 of a switch with 64 ports.
+/// The SLtoVLMappingTables of all switches: rows for each pair of kinds of ports, and the kind of
+/// each port. A table for each pair of ports would be 4,000 of a switch with 64 ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// By switch, by port from port 0 on.
@@ -72,8 +71,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// The tables of `topology`'s switches: `kind` says of which of `count` kinds a port is, `row`
-    /// what packets from a port of one kind to a port of another are mapped by.
+    /// The tables of `topology`'s switches: `kind` returns the kind of a port (0 to `count` - 1),
+    /// `row` the lanes of packets from a port of one kind to a port of another.
     pub fn new(
         topology: &Topology,
         count: u8,
@@ -136,8 +135,8 @@ impl Lanes {
     }
 
     /// One lane for each of the service levels `0..vls` on all links between switches; higher
-    /// levels share the lanes in turn. Links to hosts, which may have fewer lanes, get by with the
-    /// first.
+    /// levels share the lanes in turn. Links to hosts, which may have fewer lanes, use the first
+    /// only.
     pub fn layers(topology: &Topology, levels: ServiceLevels, vls: u8) -> Lanes {
         let kind = |switch, port| u8::from(topology.peer(switch, port).is_some());
         let row = |_, output| match output {
@@ -147,13 +146,12 @@ impl Lanes {
         Lanes::new(levels, Mapping::new(topology, 2, kind, row), vls)
     }
 
-    /// Whether the tables stand on one lane: whatever SLs packets have, and however switches map
-    /// them.
+    /// Whether the tables are sound on one lane, with any SLs of packets and any SLtoVL tables.
     pub fn is_single(&self) -> bool {
         self.mapping.is_none()
     }
 
-    /// Whether a packet needs a certain SL, which its source has to ask for.
+    /// Whether a packet needs a certain SL, which its source must request.
     pub fn needs_levels(&self) -> bool {
         !matches!(self.levels, ServiceLevels::Any)
     }
@@ -163,12 +161,12 @@ impl Lanes {
         self.vls
     }
 
-    /// How service levels are given out.
+    /// The service levels of packets.
     pub fn levels(&self) -> &ServiceLevels {
         &self.levels
     }
 
-    /// The SL of packets between what hangs off two switches; `None` where any will do.
+    /// The SL of packets between two switches' destinations; `None` where any will do.
     pub fn level(&self, from: SwitchIdx, to: SwitchIdx) -> Option<u8> {
         match &self.levels {
             ServiceLevels::Any => None,
@@ -177,9 +175,9 @@ impl Lanes {
         }
     }
 
-    /// Whether packets that were sent for `other`, on `before`, fare on these lanes as well:
-    /// switches that are in both have the same service levels between each other, and map them
-    /// alike wherever both lead.
+    /// Whether packets sent for `other`, on `before`, are sound on these lanes as well: switches
+    /// that are in both have the same service levels between each other, and map them alike between
+    /// ports that both use.
     pub fn agree_with(&self, topology: &Topology, other: &Lanes, before: &Topology) -> bool {
         let common: Vec<(SwitchIdx, SwitchIdx)> = topology
             .indices()
@@ -210,7 +208,7 @@ impl Lanes {
             })
     }
 
-    /// What a switch maps SLs by from one port to another; `None` where it may do as it likes.
+    /// The SLtoVL row of a switch from one port to another; `None` where any row will do.
     pub fn row(&self, switch: SwitchIdx, input: PortNum, output: PortNum) -> Option<&Row> {
         let mapping = self.mapping.as_ref()?;
         let [input, output] = [input, output].map(|port| mapping.kind(switch, port));

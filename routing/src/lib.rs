@@ -1,16 +1,16 @@
 //! Routing for InfiniBand fabrics: topology, engines, proofs; pure computation.
 //!
-//! Nothing here reads a clock, a socket or a file. Every result is a function of its arguments
-//! alone: ties break by GUID and port number, and the number of threads never shows.
+//! This crate reads no clock, socket or file. Every result is a function of its arguments alone:
+//! ties break by GUID and port number, and the number of threads does not affect it.
 //!
 //! - [`netlist`] states nodes and cables; [`ibnetdiscover`] reads and writes it, [`generate`] makes
 //!   it from published topologies;
 //! - [`topology`] is the dense, immutable switch graph that everything else works on;
 //! - [`engine`] computes forwarding tables for it;
-//! - [`tables`] is what they compute, and [`lfts`] reads what others computed;
-//! - [`lanes`] is what they need beside it: service levels and virtual lanes;
+//! - [`tables`] are their result, and [`lfts`] reads tables of other programs;
+//! - [`lanes`] are their other needs: service levels and virtual lanes;
 //! - [`mcast`] finds the trees of multicast groups beside them;
-//! - [`verify`] proves tables without knowing which engine made them;
+//! - [`verify`] proves tables of any engine;
 //! - [`quality`] measures how well they spread traffic, and [`picture`] shows it.
 
 mod digest;

@@ -80,8 +80,8 @@ impl Lft {
         }
     }
 
-    /// The highest LID that has a path, or `None` for a table without one: what SwitchInfo's
-    /// LinearFDBTop is set to (IBA 14.2.5.4).
+    /// The highest LID that has a path, or `None` for a table without one: the value for
+    /// SwitchInfo's LinearFDBTop (IBA 14.2.5.4).
     pub fn top(&self) -> Option<Lid> {
         self.pages
             .iter()
@@ -94,7 +94,7 @@ impl Lft {
             })
     }
 
-    /// How many blocks hold every entry: the indices that [`Lft::block`] is worth asking for.
+    /// How many blocks hold every entry; [`Lft::block`] is [`NO_PATH`] from this index on.
     pub fn blocks(&self) -> usize {
         self.pages.len() * PAGE_BLOCKS
     }
@@ -156,7 +156,7 @@ impl Lft {
         Arc::ptr_eq(&self.pages, &other.pages)
     }
 
-    /// Gives up memory of its own for what `other` holds alike.
+    /// Shares memory with `other` where both are equal.
     pub fn share_with(&mut self, other: &Lft) {
         if self.is_shared_with(other) {
             return;
@@ -183,8 +183,8 @@ impl Lft {
         self.pages.iter().flat_map(|page| page.iter().copied())
     }
 
-    /// The entries of some LIDs in pieces that lie together; what lies past the end of the table is
-    /// left out.
+    /// The entries of some LIDs in pieces that lie together, without LIDs past the end of the
+    /// table.
     pub fn pieces(&self, lids: std::ops::Range<usize>) -> impl Iterator<Item = &[u8]> + '_ {
         let pages = lids.start / PAGE_LIDS..lids.end.div_ceil(PAGE_LIDS).min(self.pages.len());
         pages.map(move |number| {
@@ -314,8 +314,8 @@ impl Tables {
         });
     }
 
-    /// Gives up memory of their own for what `other`, tables of the same topology, hold alike: then
-    /// what is alike is so at a glance, too.
+    /// Shares memory with `other`, tables of the same topology, where both are equal: then a later
+    /// comparison of equal parts is quick, too.
     pub fn share_with(&mut self, other: &Tables) {
         let both = self.lfts.par_iter_mut().zip(&other.lfts);
         both.for_each(|(lft, other)| lft.share_with(other));
@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_past_the_end_has_no_path() {
+    fn lids_past_the_end_have_no_path() {
         let mut lft = Lft::new(3);
         assert_eq!(lft.top(), None);
         assert_eq!(lft.port(Lid(7)), None);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn equality_is_about_forwarding_not_about_length() {
+    fn tables_that_forward_alike_are_equal_at_any_length() {
         let mut short = Lft::new(1);
         short.set_entry(Lid(5), 2);
         let mut long = Lft::new(9000);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_does_not_change_with_its_like() {
+    fn a_change_of_a_clone_leaves_the_original_unchanged() {
         let entries: Vec<u8> = (0..10_000).map(|lid| (lid % 200) as u8).collect();
         let one = Lft::from_entries(&entries);
         let mut other = one.clone();

@@ -3,8 +3,8 @@
 //! Switches are numbered in the order of their GUIDs, so that equal fabrics have equal
 //! topologies, however they were discovered. Links lie in one flat array, sorted by
 //! (switch, neighbour, port); all links from one switch to the same neighbour form a *port group*.
-//! What a packet can be addressed to is a [`Destination`]: a switch's own port 0, or the port of a
-//! channel adapter or router that hangs off a switch. Engines route to the switch of a
+//! A [`Destination`] is a port that packets can be addressed to: a switch's own port 0, or the port
+//! of a channel adapter or router that hangs off a switch. Engines route to the switch of a
 //! destination, its *leaf*; destinations with the same leaf share the path to it.
 
 mod builder;
@@ -33,7 +33,7 @@ impl SwitchIdx {
     }
 }
 
-/// A switch as its topology knows it.
+/// A switch of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The node's GUID.
@@ -44,7 +44,7 @@ pub struct Switch {
     pub linear_fdb_cap: u16,
 }
 
-/// What kind of port a destination is.
+/// The kind of port of a destination.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum EndpointKind {
     /// A switch's own management port.
@@ -60,8 +60,8 @@ pub enum EndpointKind {
 }
 
 impl EndpointKind {
-    /// Whether applications run behind it: what traffic is balanced for, and what makes a switch a
-    /// leaf.
+    /// Whether applications run behind it: engines balance the traffic of hosts, and a switch with
+    /// a host is a leaf.
     pub const fn is_host(self) -> bool {
         matches!(self, EndpointKind::Ca | EndpointKind::Router)
     }
@@ -78,14 +78,14 @@ pub struct Destination {
     pub guid: Guid,
     /// Its base LID.
     pub lid: Lid,
-    /// It answers to 2^LMC LIDs from `lid` on.
+    /// It has 2^LMC LIDs from `lid` on.
     pub lmc: Lmc,
-    /// What it is.
+    /// The kind of port.
     pub kind: EndpointKind,
 }
 
 impl Destination {
-    /// Every LID it answers to.
+    /// All of its LIDs.
     pub fn lids(&self) -> impl Iterator<Item = Lid> + use<> {
         let base = self.lid.0;
         // The builder has checked that the last one is unicast, so that this cannot wrap.
@@ -139,17 +139,17 @@ pub struct Topology {
     by_lid: Vec<u32>,
     /// First entry of each switch in `ports`; its stride is the switch's port count + 1.
     port_start: Vec<u32>,
-    /// What each port leads to.
+    /// The use of each port.
     ports: Vec<PortUse>,
     components: Vec<Component>,
     component_of: Vec<u32>,
     origin: Origin,
 }
 
-/// What a port of a switch leads to.
+/// The use of a switch's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortUse {
-    /// Nothing that is known.
+    /// No known use.
     Unused,
     /// A port of another switch, or of the same one for a loop-back cable.
     Link {
@@ -164,7 +164,7 @@ pub enum PortUse {
 }
 
 impl PortUse {
-    /// Whether it leads to nothing that is known.
+    /// Whether it has no known use.
     pub const fn is_unused(self) -> bool {
         matches!(self, PortUse::Unused)
     }

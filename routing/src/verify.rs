@@ -30,7 +30,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 /// Enough to see a pattern, few enough to read.
 pub const MAX_WITNESSES: usize = 8;
 
-/// What tables do with packets.
+/// The result of a proof of tables.
 ///
 /// A pair is (a port that packets start at, a LID they go to). Pairs count here when they start at
 /// a channel adapter, a router or an aggregation node, and when they start at a switch and end at
@@ -48,8 +48,8 @@ pub struct Report {
     pub switch_pairs: PairCounts,
     /// No entry leads a packet round in a cycle.
     pub loop_free: bool,
-    /// No cycle of links can each wait for the next: the channel dependency graph over directed
-    /// links between switches is acyclic, with packets injected at every switch.
+    /// There is no credit loop: the channel dependency graph over directed links between switches
+    /// is acyclic, with packets injected at every switch.
     pub credit_loop_free: bool,
     /// Switch-to-switch hops of the longest path that arrives.
     pub max_hops: u32,
@@ -61,7 +61,7 @@ pub struct Report {
     pub witnesses: Vec<Witness>,
 }
 
-/// Pairs by what becomes of their packets.
+/// Pairs by the outcome of their packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PairCounts {
     /// Packets arrive.
@@ -88,19 +88,19 @@ pub enum Witness {
     Dropped {
         /// The switch that discards them.
         switch: Guid,
-        /// Where they were to go.
+        /// Their destination LID.
         lid: Lid,
         /// Its entry, or `None` where it has no path.
         port: Option<PortNum>,
     },
     /// Packets to a LID go round in a cycle.
     Loop {
-        /// Where they go.
+        /// Their destination LID.
         lid: Lid,
         /// The switches of the cycle and the ports they send on, the lowest GUID first.
         hops: Vec<(Guid, PortNum)>,
     },
-    /// Links that can each wait for the next, and the last for the first.
+    /// A credit loop: each link can wait for the next, and the last for the first.
     CreditLoop {
         /// The links, each by the switch and port that sends.
         channels: Vec<(Guid, PortNum)>,
@@ -110,9 +110,9 @@ pub enum Witness {
         /// The links and lanes.
         channels: Vec<LaneChannel>,
     },
-    /// Packets leave the lanes that a routing says it uses.
+    /// Packets leave the lanes that a routing uses.
     OffLanes {
-        /// Where they are sent, and on which lane; 15 where they are dropped.
+        /// The link and lane that they are sent on; lane 15 where they are dropped.
         channel: LaneChannel,
     },
 }

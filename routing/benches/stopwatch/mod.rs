@@ -1,4 +1,4 @@
-//! What work takes, for the benches.
+//! The time of work, for the benches.
 
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
 #![allow(dead_code, reason = "no bench needs all of it")]
@@ -32,8 +32,8 @@ pub(crate) fn cpu_ms() -> f64 {
         / 1e6
 }
 
-/// What each of `runs` runs took, and what the last one made. What an earlier one made is gone
-/// before the next begins.
+/// The time of each of `runs` runs, and the result of the last one. The result of an earlier run is
+/// dropped before the next begins.
 pub(crate) fn time<T>(runs: usize, mut work: impl FnMut() -> T) -> (Vec<Taken>, T) {
     let (mut taken, mut made) = (Vec::with_capacity(runs), None);
     for _ in 0..runs {

@@ -1,4 +1,4 @@
-//! Inventories and fabric joined: everything that hints, findings, plans and files are read from.
+//! Inventories and fabric joined: the source of hints, findings, plans and files.
 
 use rayon::prelude::*;
 
@@ -11,12 +11,12 @@ use super::hosts::Inventory;
 use super::rails::Rails;
 use super::survey::Survey;
 
-/// What can be said about the GPUs of a fabric at one moment. Immutable.
+/// All results about the GPUs of a fabric at one moment. Immutable.
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// What was joined with; `None` for hosts on their own.
+    /// The fabric; `None` for hosts on their own.
     pub fabric: Option<Fabric>,
-    /// What the operator said.
+    /// The operator's configuration.
     pub config: Config,
     /// The hosts in the order of their names.
     pub hosts: Vec<Host>,
@@ -24,12 +24,12 @@ pub struct Analysis {
     pub rails: Rails,
     /// The hints of each host, by place; one for each GPU.
     pub hints: Vec<Vec<GpuHint>>,
-    /// What is wrong, in the order of hosts and kinds.
+    /// The faults, in the order of hosts and kinds.
     pub findings: Vec<Finding>,
 }
 
 impl Analysis {
-    /// The hosts that are named, or where none are all of them.
+    /// The named hosts, or all hosts where `names` is empty.
     pub fn names_or_all(&self, names: Vec<String>) -> Vec<String> {
         if names.is_empty() {
             self.hosts.iter().map(|host| host.name.clone()).collect()
@@ -38,7 +38,7 @@ impl Analysis {
         }
     }
 
-    /// Joins what hosts told of themselves with the fabric, or looks at hosts alone.
+    /// Joins the hosts' inventories with the fabric, or analyses hosts alone.
     pub fn new(inventory: &Inventory, fabric: Option<Fabric>, config: Config) -> Analysis {
         let Survey {
             hosts,

@@ -1,4 +1,4 @@
-//! Which port each GPU uses: a matching of least cost in which nobody gets more than a share.
+//! The port of each GPU: a matching of least cost in which no port has more than its share of GPUs.
 
 use std::cmp::Ordering;
 
@@ -42,9 +42,9 @@ pub(super) fn assign(
     out
 }
 
-/// Everybody's only favourite, where no port is that of more than its share: then nothing else
-/// costs as little. Most machines have an adapter beside each GPU. `None` where there are more
-/// ports than GPUs.
+/// The only cheapest port of every GPU, where no port has more than its share: then no other
+/// matching costs as little. Most machines have an adapter beside each GPU. `None` where there are
+/// more ports than GPUs.
 fn nearest(
     gpus: usize,
     ports: usize,
@@ -79,7 +79,7 @@ fn least(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec
     let cost = |row: usize, column: usize| cost(row, column).min(IMPOSSIBLE) as i64;
     let mut of_row = vec![0i64; rows + 1];
     let mut of_column = vec![0i64; columns + 1];
-    // Column 0 stands for the row that looks for a place.
+    // Column 0 stands for the row that the search places.
     let mut row_at = vec![0usize; columns + 1];
     let mut from = vec![0usize; columns + 1];
     for row in 1..=rows {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_gpu_gets_the_near_port_even_when_another_wants_it_too() {
+    fn a_gpu_with_one_near_port_gets_it_before_a_flexible_one() {
         // GPU 0 can do with either; GPU 1 has only port 0.
         let cost = [[0, 1], [0, 100]];
         assert_eq!(assign(2, 2, |gpu, port| cost[gpu][port]), [[1], [0]]);

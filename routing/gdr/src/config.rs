@@ -1,4 +1,4 @@
-//! What the operator can say.
+//! The operator's settings.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use rsm_ids::Guid;
 
 use super::roles::Role;
 
-/// What hints and findings depend on beside hosts and fabric.
+/// The input of hints and findings beside hosts and fabric.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Config {
-    /// What ports are for where the rules would say otherwise, by port GUID.
+    /// The roles of ports that differ from the result of the rules, by port GUID.
     pub roles: BTreeMap<Guid, Role>,
     /// The service level of collectives, 0 to 15: libraries put it on every queue pair.
     pub sl: u8,

@@ -1,4 +1,4 @@
-//! What the subnet manager sees, as far as hints need it.
+//! The fabric as the subnet manager sees it, as far as hints need it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ pub struct FabricPort {
     pub system_image_guid: Guid,
     /// The port of the node.
     pub port: PortNum,
-    /// NodeDescription, with what is not UTF-8 replaced.
+    /// NodeDescription, with replacement characters for invalid UTF-8.
     pub description: String,
     /// Its base LID.
     pub lid: Lid,
-    /// It answers to 2^LMC LIDs.
+    /// It has 2^LMC LIDs.
     pub lmc: Lmc,
     /// The switch that it is cabled to.
     pub leaf: SwitchIdx,
@@ -54,13 +54,13 @@ impl FabricPort {
 pub struct Fabric {
     /// The switches.
     pub topology: Arc<Topology>,
-    /// What is programmed, where it is known.
+    /// The programmed tables, where they are known.
     pub tables: Option<Arc<Tables>>,
     /// The description of each switch, by its number.
     pub switch_names: Vec<String>,
-    /// Where compute ports sit in the order that routes are spread by.
+    /// The positions of compute ports in the order that routes follow.
     pub positions: Arc<HostPositions>,
-    /// Which state of the fabric this is; every result repeats it.
+    /// The state of the fabric; every result repeats it.
     pub generation: u64,
     ports: Vec<FabricPort>,
     by_node: BTreeMap<(Guid, PortNum), u32>,
@@ -190,7 +190,7 @@ impl Fabric {
         self.by_node.get(&(guid, port)).copied()
     }
 
-    /// The ports of a card, or of whatever has this system image GUID.
+    /// The ports with this system image GUID, mostly those of one card.
     pub fn by_system(&self, guid: Guid) -> &[u32] {
         self.by_system.get(&guid).map_or(&[], Vec::as_slice)
     }
@@ -219,8 +219,8 @@ impl Fabric {
         self.by_leaf_port.get(&(leaf, port)).copied()
     }
 
-    /// What people call a switch: its description without control characters, which could end a
-    /// line of a file, or its GUID where it has none.
+    /// The name of a switch: its description without control characters, which could end a line of
+    /// a file, or its GUID where it has none.
     pub fn switch_name(&self, switch: SwitchIdx) -> String {
         match self.switch_names.get(switch.index()) {
             Some(name) if !name.is_empty() => name.replace(char::is_control, "\u{fffd}"),

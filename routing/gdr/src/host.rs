@@ -13,15 +13,15 @@ use super::roles::{PortRole, Role};
 pub struct Host {
     /// Its name.
     pub name: String,
-    /// What it has.
+    /// Its inventory.
     pub inventory: Arc<HostInventory>,
-    /// Whether it told so itself.
+    /// The origin of the inventory: the host itself, or a machine type.
     pub origin: Origin,
-    /// When, in seconds of the caller's clock.
+    /// The time of the inventory, in seconds of the caller's clock.
     pub seen: u64,
-    /// What each port is in the fabric.
+    /// The match of each port in the fabric.
     pub joined: Vec<Joined>,
-    /// What each port is for, and why.
+    /// The role of each port, and the reason.
     pub roles: Vec<PortRole>,
     /// The compute ports in the order of the GPUs that they serve, whether they work or not: the
     /// k-th is the host's port on rail k.
@@ -69,8 +69,8 @@ impl Host {
         }
     }
 
-    /// The ports of each GPU among `ports`, best first, `misfit` being what else is wrong with a
-    /// pairing of a GPU and a port (0 or 1).
+    /// The ports of each GPU among `ports`, best first; `misfit` is a further cost of a pairing of
+    /// a GPU and a port (0 or 1).
     pub(super) fn assign_among(
         &self,
         ports: &[usize],
@@ -83,8 +83,8 @@ impl Host {
                 .tier(gpu, port)
                 .map_or(5, |tier: Tier| tier as u64)
         };
-        // Ports in their order to GPUs in theirs, as far as nothing nearer says otherwise: the
-        // square makes two small shifts cheaper than a large one, so that no lines cross.
+        // Ports in their order to GPUs in theirs, as far as no nearer tier decides: the square
+        // makes two small shifts cheaper than a large one, so that no lines cross.
         let shift = |gpu: usize, place: usize| {
             let wanted = (2 * gpu + 1) * ports.len();
             let got = (2 * order[place] + 1) * gpus;

@@ -1,4 +1,4 @@
-//! The hosts whose inventories are known, and the machine types that stand in for the others.
+//! The hosts with inventories, and the machine types that stand in for the other hosts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ pub const MAX_MACHINE_TYPES: usize = 256;
 /// Where a host's inventory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Origin {
-    /// It told of itself.
+    /// The host itself.
     Own,
-    /// Nothing is known of it; it is taken to be like the default machine type, with devices by
+    /// Its inventory is not known; it counts as one of the default machine type, with devices by
     /// name.
     MachineType,
 }
@@ -26,15 +26,15 @@ pub enum Origin {
 /// One host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostRecord {
-    /// What it has.
+    /// Its inventory.
     pub inventory: Arc<HostInventory>,
-    /// Whether it told so itself.
+    /// The origin of the inventory.
     pub origin: Origin,
-    /// When, in seconds of the caller's clock.
+    /// The time of the inventory, in seconds of the caller's clock.
     pub seen: u64,
 }
 
-/// Why a record is not taken.
+/// Why a record is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// A name that does not fit into the files of schedulers and libraries.
@@ -64,7 +64,7 @@ pub struct Inventory {
     default: Option<String>,
 }
 
-/// Whether a text can be a host's name in every file that is rendered: hosts name themselves.
+/// Whether a text can be a host's name in every rendered file: hosts choose their own names.
 pub(crate) fn is_host_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=MAX_NAME).contains(&text.len())
@@ -85,10 +85,10 @@ impl Inventory {
         Inventory::default()
     }
 
-    /// Adds or replaces the inventory of a host, as it told of itself at `seen`.
+    /// Adds or replaces the inventory of a host, from the host itself, at time `seen`.
     ///
     /// # Errors
-    /// The rule that name or inventory break; then nothing has changed.
+    /// The rule that name or inventory break; the inventory is unchanged then.
     pub fn insert(
         &mut self,
         name: &str,
@@ -109,7 +109,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Forgets a host. Whether it was known.
+    /// Removes a host; returns whether it was known.
     pub fn remove(&mut self, name: &str) -> bool {
         self.hosts.remove(name).is_some()
     }
@@ -134,7 +134,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Says which machine type hosts without an inventory of their own are like; `None`: like none.
+    /// Sets the machine type of hosts without an inventory of their own; `None` for no type.
     ///
     /// # Errors
     /// No such machine type.
@@ -155,7 +155,7 @@ impl Inventory {
         self.default.as_deref()
     }
 
-    /// The hosts that told of themselves, by name.
+    /// The hosts with inventories of their own, by name.
     pub fn hosts(&self) -> &BTreeMap<String, HostRecord> {
         &self.hosts
     }
@@ -165,8 +165,8 @@ impl Inventory {
         &self.machine_types
     }
 
-    /// Every host there is a reason to speak of: those that told of themselves, and those of the
-    /// fabric that look like the default machine type, by name.
+    /// All hosts: those with inventories of their own, and those of the fabric that look like the
+    /// default machine type, by name.
     pub(super) fn all(&self, fabric: Option<&Fabric>) -> Vec<(String, HostRecord)> {
         let mut all: BTreeMap<&str, HostRecord> = self
             .hosts
@@ -195,7 +195,7 @@ impl Inventory {
     }
 }
 
-/// Whether a host has so many of a machine's devices that it is one: half of those that can be
+/// Whether a host has enough of a machine's devices to be of its type: half of those that can be
 /// InfiniBand. A storage server with an adapter or two does not pass for a machine with eight.
 fn looks_like(machine: &HostInventory, has: impl Fn(&str) -> bool) -> bool {
     let devices = machine

@@ -1,15 +1,15 @@
-//! Which port of the fabric is which port of a host.
+//! The match of ports of a host and ports of the fabric.
 //!
 //! Keys from the strongest to the weakest: port GUID; node GUID and port; system image GUID and
 //! port; NodeDescription. The strongest that finds a port decides. When a weaker one finds another
-//! port, that is a conflict, which is reported and never settled by guessing.
+//! port, the join reports a conflict and never settles it by guessing.
 
 use rsm_ids::PortNum;
 
 use super::fabric::Fabric;
 use super::inventory::{HcaPort, HostInventory};
 
-/// What a port was found by, strongest first.
+/// The key that found a port, strongest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum JoinKey {
     /// The GUID of the port itself.
@@ -39,27 +39,27 @@ impl JoinKey {
 pub enum NotJoined {
     /// It is Ethernet.
     Ethernet,
-    /// The host says that it is not Active.
+    /// The host's inventory states that it is not Active.
     Down,
-    /// The fabric has nothing with its GUIDs or name.
+    /// The fabric has no port with its GUIDs or name.
     NotInFabric,
-    /// Several ports of the fabric have what is known of it.
+    /// Several ports of the fabric match its GUIDs or name.
     Ambiguous,
     /// A host before it in the order of names has the same port.
     Taken,
 }
 
-/// What became of one port of a host.
+/// The match of one port of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Joined {
     /// It is a port of the fabric.
     Port {
         /// By its place in [`Fabric::ports`].
         fabric: u32,
-        /// Found by this.
+        /// The key that found it.
         by: JoinKey,
     },
-    /// It is none.
+    /// It has no counterpart.
     Not(NotJoined),
 }
 
@@ -80,7 +80,7 @@ pub struct JoinConflict {
     pub port: usize,
     /// The key that decided, and the port of the fabric.
     pub kept: (JoinKey, u32),
-    /// The key that disagrees, and what it finds.
+    /// The key that disagrees, and the port it finds.
     pub other: (JoinKey, u32),
 }
 
@@ -121,7 +121,7 @@ fn one(
         Some(guid) => with_number(fabric.by_system(guid)),
         None => Vec::new(),
     };
-    // Functions of one card are told apart by the device that their nodes are described as.
+    // The device in the node's description tells functions of one card apart.
     let of_card = match of_card.iter().find(|index| described.contains(index)) {
         Some(&both) => vec![both],
         None => of_card,

@@ -1,22 +1,23 @@
-//! GPU-aware hints: what hosts know of their PCIe, joined with what only the subnet manager sees.
+//! GPU-aware hints: PCIe as hosts see it, joined with the fabric as only the subnet manager sees
+//! it.
 //!
 //! Collective libraries see the host they run on, and never the fabric; a subnet manager sees the
-//! fabric, and never a GPU. Here the two come together:
+//! fabric, and never a GPU. This crate joins the two:
 //!
-//! - [`inventory`] is what one host has: GPUs, ports of adapters, the PCIe tier between them,
-//!   NVLink;
-//! - [`import`] reads it from what machines print about themselves;
-//! - [`hosts`] keeps the inventories of many, and machine types that stand in for others;
-//! - [`fabric`] is what the subnet manager adds, and [`join`] finds which port is which;
+//! - [`inventory`] is the inventory of one host: GPUs, ports of adapters, the PCIe tier between
+//!   them, NVLink;
+//! - [`import`] reads it from the output of the machines' own tools;
+//! - [`hosts`] keeps the inventories of many hosts, and machine types that stand in for others;
+//! - [`fabric`] is the subnet manager's part, and [`join`] matches ports of hosts and fabric;
 //! - [`roles`] tells compute ports from others, [`rails`] finds units and rails from the cables;
-//! - [`host_order`] puts compute ports into an order that routes are spread by;
-//! - [`hints`] says which port each GPU should use, and what lies between two GPUs;
-//! - [`job`] orders the processes of a job, and says what their traffic will meet;
+//! - [`host_order`] puts compute ports into the order that routes follow;
+//! - [`hints`] gives each GPU its port, and the path between two GPUs;
+//! - [`job`] orders the processes of a job, and computes the load of its traffic;
 //! - [`render`] writes all that as the files and variables that other programs read;
-//! - [`findings`] says what is wrong, with evidence and advice;
+//! - [`findings`] reports faults, with evidence and advice;
 //! - [`generate`] makes inventories for simulated fabrics, with faults.
 //!
-//! [`Analysis::new`] does all of it. Hints only ever name what is there: they add no path.
+//! [`Analysis::new`] does all of it. Hints only ever name ports that exist: they add no path.
 
 mod analysis;
 mod assign;

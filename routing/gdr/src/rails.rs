@@ -23,7 +23,7 @@ pub struct Unit {
     pub rails: Vec<Option<Rail>>,
 }
 
-/// What a unit's hosts have at one slot.
+/// The leaf of a unit's hosts at one slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rail {
     /// The leaf that most hosts reach there; the lowest GUID of those that are as frequent.
@@ -35,7 +35,7 @@ pub struct Rail {
 }
 
 impl Rail {
-    /// Whether more hosts say so than say anything else.
+    /// Whether more hosts reach this leaf than any other.
     pub const fn is_sure(&self) -> bool {
         self.votes > self.runner_up
     }
@@ -147,8 +147,8 @@ impl Rails {
     }
 }
 
-/// For each place in the hosts of a unit, the leaf that most of them have there: `leaf` tells that
-/// of a host, by its place among `hosts`.
+/// For each place in the hosts of a unit, the leaf that most of them have there: `leaf` returns the
+/// leaf of one host, by its place among `hosts`.
 pub(super) fn vote(
     unit: &Unit,
     hosts: &[Host],

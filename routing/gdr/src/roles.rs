@@ -1,10 +1,10 @@
-//! What each port of a host is for.
+//! The role of each port of a host.
 //!
-//! No signal is right on every machine. Taken together, in this order: what the operator says; the
-//! link layer; PCIe (a port under a switch with a GPU serves it, on machines that show their PCIe
-//! at all); the rate, where a GPU has a faster port as near; and how many ports every GPU of the
-//! machine has: what one GPU has in excess is for something else, rather the port whose leaf also
-//! serves nodes that are no GPU hosts.
+//! No signal is right on every machine. Taken together, in this order: the operator's
+//! configuration; the link layer; PCIe (a port under a switch with a GPU serves it, on machines
+//! that show their PCIe at all); the rate, where a GPU has a faster port as near; and how many
+//! ports every GPU of the machine has: ports that one GPU has in excess have another role, first
+//! the port whose leaf also serves nodes without GPUs.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use super::join::{Joined, NotJoined};
 use rsm_routing::engine::Category;
 use rsm_routing::topology::SwitchIdx;
 
-/// What a port is for.
+/// The role of a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// GPUs talk to GPUs over it.
     Compute,
-    /// Everything else that wants bandwidth.
+    /// All other traffic that needs bandwidth.
     Storage,
     /// Slow next to the compute ports: the host's own traffic.
     Management,
@@ -50,7 +50,7 @@ impl Role {
         }
     }
 
-    /// The role of ports of a category; `None` for what is inside switches.
+    /// The role of ports of a category; `None` for categories inside switches.
     pub const fn of(category: Category) -> Option<Role> {
         match category {
             Category::Compute => Some(Role::Compute),
@@ -64,11 +64,11 @@ impl Role {
 /// Why a port has its role.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RoleReason {
-    /// The operator says so.
+    /// The operator configured it.
     Configured,
     /// It is Ethernet.
     Ethernet,
-    /// It is not in the fabric, and nothing says that it is InfiniBand.
+    /// It is not in the fabric, and no source declares it InfiniBand.
     NotInFabric,
     /// A GPU is under the same PCIe switches.
     NearGpu,
@@ -108,7 +108,7 @@ impl RoleReason {
 /// Role and reason.
 pub type PortRole = (Role, RoleReason);
 
-/// What is known of leaves while roles are decided.
+/// The use of each leaf, an input of the choice of roles.
 pub(super) struct LeafUse {
     /// How many of its end ports are of nodes that have no GPU, in thousandths.
     foreign: BTreeMap<SwitchIdx, u32>,
@@ -190,7 +190,8 @@ pub(super) fn roles(
             out[port] = Some((Role::Compute, RoleReason::NearestOfGpu));
         }
     }
-    // Near a GPU that has no other port it is taken for InfiniBand that is down; elsewhere not.
+    // A missing port near a GPU without another port counts as InfiniBand that is down; elsewhere
+    // not.
     let surplus = |port: &usize| strange(*port) && !matches!(out[*port], Some((Role::Compute, _)));
     let surplus: Vec<usize> = open.iter().copied().filter(surplus).collect();
     for port in surplus {
@@ -199,7 +200,7 @@ pub(super) fn roles(
     finish(host, out, strange, (Role::Storage, RoleReason::FarFromGpus))
 }
 
-/// What needs no look at other ports.
+/// The role that a port has without a look at other ports.
 fn told(
     host: &HostInventory,
     joined: &[Joined],
@@ -219,7 +220,7 @@ fn told(
     None
 }
 
-/// Whether a port is missing from the fabric and nothing says that it belongs there.
+/// Whether a port is missing from the fabric and no source declares its link layer.
 fn may_be_anything(host: &HostInventory, joined: &[Joined], port: usize) -> bool {
     let missing = matches!(
         joined.get(port),
@@ -278,7 +279,7 @@ fn slower(
     }
 }
 
-/// Takes ports out of which some GPUs have more than is usual in the machine.
+/// Takes ports from GPUs that have more of them than is usual in the machine.
 fn excess(
     host: &HostInventory,
     joined: &[Joined],
@@ -364,7 +365,7 @@ fn groups(
     groups
 }
 
-/// Gives what is still open its role; slow ports that are no compute ports are for management.
+/// Gives ports without a role the rest's; slow ports that are no compute ports are for management.
 fn finish(
     host: &HostInventory,
     out: Vec<Option<PortRole>>,
@@ -388,7 +389,7 @@ fn finish(
     };
     if let Some(compute) = rates(Role::Compute, &roles) {
         for (role, port) in roles.iter_mut().zip(&host.hca_ports) {
-            // A quarter or less: nobody would put storage there.
+            // A quarter or less: too slow for storage.
             if role.0 == Role::Storage && port.gbps.is_some_and(|rate| rate * 4 <= compute) {
                 role.0 = Role::Management;
             }

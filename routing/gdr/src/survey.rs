@@ -1,5 +1,5 @@
-//! Inventories joined with the fabric, as far as roles, units and rails: what hints and the order
-//! of routes have in common.
+//! Inventories joined with the fabric, as far as roles, units and rails: the common part of hints
+//! and the order of routes.
 
 use rayon::prelude::*;
 
@@ -11,19 +11,19 @@ use super::join::{JoinConflict, Joined, NotJoined, join};
 use super::rails::Rails;
 use super::roles::{LeafUse, roles};
 
-/// Every host, what its ports are for, and which rails they are on.
+/// Every host, with the roles and rails of its ports.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// The hosts in the order of their names.
     pub hosts: Vec<Host>,
     /// Units and rails, with hosts by their places in `hosts`.
     pub rails: Rails,
-    /// What sources disagree on, by host.
+    /// The disagreements of sources, by host.
     pub(super) conflicts: Vec<Vec<JoinConflict>>,
 }
 
 impl Survey {
-    /// Joins what hosts told of themselves with the fabric, or looks at hosts alone.
+    /// Joins the hosts' inventories with the fabric, or analyses hosts alone.
     pub fn new(inventory: &Inventory, fabric: Option<&Fabric>, config: &Config) -> Survey {
         let records = inventory.all(fabric);
         let joins: Vec<(Vec<Joined>, Vec<JoinConflict>)> = records

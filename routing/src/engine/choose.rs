@@ -1,4 +1,4 @@
-//! From costs to tables: which of the least-cost ports each destination gets.
+//! From costs to tables: the choice among least-cost ports for each destination.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -13,19 +13,20 @@ use crate::topology::{Group, SwitchIdx, Topology};
 /// How many port groups one byte of a column's key stands for.
 const KEY_BITS: usize = 8;
 
-/// A set of ways up that lacks fewer than one in this many is the full set with faults: what the
-/// faults did not hit keeps the port it has without them. A smaller set is how the fabric is built.
+/// A set of ways up that lacks fewer than one in this many is the full set with faults:
+/// destinations that the faults did not hit keep their ports. A smaller set is the design of the
+/// fabric.
 pub(super) const FAULTY_IN: usize = 4;
 
-/// Everything that decides tables.
+/// All inputs of the tables.
 pub(super) struct Choice<'a> {
     pub(super) topology: &'a Topology,
     /// Costs of the paths that may be taken.
     pub(super) tiles: &'a [Tile],
-    /// What is up; engines without an order go to any neighbour that is nearer.
+    /// The direction of links; engines without an order go to any neighbour that is nearer.
     pub(super) order: Option<&'a Order>,
     pub(super) spread: &'a Spread,
-    /// Tables in force: what is still a choice stays.
+    /// Tables in force: an entry that is still a choice stays.
     pub(super) previous: Option<&'a Tables>,
 }
 
@@ -44,9 +45,9 @@ impl Choice<'_> {
             .previous
             .and_then(|tables| tables.lfts.get(switch.index()));
         let (mut table, mut settled) = Filler::new(self, switch, previous).table();
-        // A port that has lost all it carried counts as unused the next time: settle that now, so
-        // that routing the same fabric again changes nothing. What has moved to its own turn stays
-        // there, so that this ends.
+        // A port that has lost all its destinations counts as unused the next time: settle that
+        // now, so that routing the same fabric again changes nothing. A destination that has moved
+        // to its own turn stays there, so that this ends.
         while !settled {
             let before = table;
             (table, settled) = Filler::new(self, switch, Some(&before)).table();
@@ -152,7 +153,7 @@ impl<'a> Filler<'a> {
         (Lft::from_entries(&self.table), settled)
     }
 
-    /// One bit for each group that is a least-cost choice, by column; gives where a key differs
+    /// One bit for each group that is a least-cost choice, by column; returns where a key differs
     /// from that of the column before.
     fn keys(&self, tile: &Tile, keys: &mut [Row]) -> Row {
         let (down, up) = self.next_costs(tile);
@@ -181,7 +182,7 @@ impl<'a> Filler<'a> {
         changes
     }
 
-    /// What the next switch must cost, by column: on the way down, and on the way up.
+    /// The cost that the next switch must have, by column: on the way down, and on the way up.
     fn next_costs(&self, tile: &Tile) -> (Row, Row) {
         let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
         let own = &tile.down[self.switch.index()];
@@ -235,7 +236,7 @@ impl<'a> Filler<'a> {
         if targets.is_empty() {
             return;
         }
-        // Taken out while `self` answers questions; put back below.
+        // Taken out, as `self.turn_of` borrows all of `self`; put back below.
         let mut table = std::mem::take(&mut self.table);
         if let [port] = class.slots[..] {
             self.now_in_use[usize::from(port)] = true;
@@ -288,14 +289,14 @@ impl<'a> Filler<'a> {
         if class.eligible[usize::from(port)] {
             return port;
         }
-        // What the faults hit is spread by source as well, or every switch would choose the same
-        // detour for a destination.
+        // Destinations that the faults hit are spread by source as well, or every switch would
+        // choose the same detour for a destination.
         let number = number + number / ways_up + self.switch.index();
         class.slots[number % class.slots.len()]
     }
 
-    /// The previous port, where it is still a choice, unless the turn is a port's that carried
-    /// nothing at all: a link that has come (back) takes what is its own.
+    /// The previous port, where it is still a choice, unless the port of the turn carried nothing
+    /// at all: a link that has come (back) takes its own destinations.
     fn keep(&self, previous: u8, port: u8, class: &Class) -> u8 {
         let is_choice = previous != NO_PATH && class.eligible[usize::from(previous)];
         if is_choice && self.in_use[usize::from(port)] {

@@ -1,4 +1,4 @@
-//! Tables from next hops between switches: what engines without a tree have in common.
+//! Tables from next hops between switches: the common part of engines without a tree.
 //!
 //! A column is one way to a destination switch: by switch, the port group that leads towards it. A
 //! destination switch has one column or several; its LIDs take them in turn, and the parallel links
@@ -35,7 +35,7 @@ fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft
             turns
         })
         .collect();
-    // By group: whose turn it is.
+    // By group: the next turn.
     let mut next = vec![0usize; groups.len()];
     let mut lft = Lft::new(topology.top_lid().index() + 1);
     for to in topology.indices() {

@@ -12,7 +12,7 @@ use crate::topology::{SwitchIdx, Topology};
 /// routing for arbitrary topologies", IPDPS'11).
 ///
 /// - *Guarantee*: shortest paths without a credit loop on any graph for which the lanes suffice;
-///   where they do not there is an error, and [`nue`](super::Nue) is the engine to ask.
+///   where they do not there is an error, and [`nue`](super::Nue) is the engine to use.
 /// - *Needs*: lanes as they come, up to [`Options::max_vls`]; a service level for each pair of leaf
 ///   switches, which faults can change.
 /// - *Complexity*: O(n² · h) for n switches and paths of h hops, and for each turn of each lane at
@@ -79,7 +79,7 @@ impl Engine for Dfsssp {
     }
 }
 
-/// The lanes so far, and who is on which.
+/// The lanes so far, and the paths on each.
 struct Layers<'a> {
     topology: &'a Topology,
     most: u8,
@@ -99,8 +99,7 @@ impl<'a> Layers<'a> {
     }
 
     /// Finds a lane for the paths between a switch and each one before it, the same for both ways:
-    /// answers have the service level of what they answer. `false` if there is none for one of
-    /// them.
+    /// answers have the service level of their request. `false` if there is none for one of them.
     fn add(&mut self, one: SwitchIdx, columns: &[Column]) -> bool {
         let count = self.topology.switch_count();
         let (mut there, mut back) = (Vec::new(), Vec::new());

@@ -12,8 +12,8 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 ///
 /// - *Guarantee*: no loop and no credit loop. Within a group paths go up and down, with one leaf
 ///   for a top above the spines so that spines without the link they need find one that has it; a
-///   switch sends what it took from another group on the second lane, where packets only go down.
-/// - *Needs*: three lanes. Whatever service level packets between hosts have; those to spines
+///   switch sends packets from another group on the second lane, where packets only go down.
+/// - *Needs*: three lanes. Packets between hosts may have any service level; packets to spines
 ///   themselves, and to leaves that faults keep from being reached like this, need SL 1: they
 ///   follow paths of [`nue`](super::Nue) on the third lane.
 /// - *Complexity*: O(l² · s) for l leaves with s spines each, times the hosts of a leaf.
@@ -24,13 +24,13 @@ pub struct DragonflyPlus;
 const SOURCE_VL: u8 = 0;
 /// Behind a link between groups.
 const TARGET_VL: u8 = 1;
-/// What cannot be reached like that.
+/// Destinations without such a path.
 const OTHER_VL: u8 = 2;
 const VLS: u8 = 3;
-/// The service level of what cannot be reached like that.
+/// The service level of destinations without such a path.
 const OTHER_SL: usize = 1;
 
-/// What a port leads to, as far as lanes are concerned.
+/// The kinds of ports, as far as lanes are concerned.
 const LOCAL: u8 = 0;
 const GLOBAL: u8 = 1;
 
@@ -116,7 +116,7 @@ fn lanes(topology: &Topology, groups: &Groups, others: &[SwitchIdx]) -> Lanes {
     Lanes::new(ServiceLevels::ByDestination(levels), mapping, VLS)
 }
 
-/// Finds columns, and keeps count of what lies on each port group.
+/// Finds columns, and keeps count of the load of each port group.
 struct Ways<'a> {
     topology: &'a Topology,
     groups: &'a Groups,
@@ -153,8 +153,8 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// As many columns to a leaf as it has hosts, each a way of its own; none where not every
-    /// switch has one.
+    /// As many columns to a leaf as it has hosts, each a way of its own; none where some switch has
+    /// no way.
     fn columns(&mut self, to: SwitchIdx) -> Vec<Column> {
         if !self.groups.is_leaf[to.index()] {
             return Vec::new();
@@ -170,8 +170,8 @@ impl<'a> Ways<'a> {
         let home = groups.group[to.index()];
         // By switch: the port group (of the topology) it sends by.
         let mut next: Vec<Option<usize>> = vec![None; topology.switch_count()];
-        // Spines that hang above the leaf first, then those that see one of these across; then the
-        // top of each group, by the best of its spines, and then everybody else, up to a spine that
+        // Spines above the leaf first, then spines with a link to one of these; then the top of
+        // each group, by the best of its spines, and then all other switches, up to a spine that
         // has a way, or to the top.
         let is_spine = |switch: &SwitchIdx| !groups.is_leaf[switch.index()];
         for spine in topology.indices().filter(is_spine) {
@@ -229,8 +229,8 @@ impl<'a> Ways<'a> {
         Some(topology.indices().map(own).collect())
     }
 
-    /// Of the groups from a switch to a neighbour that will do, the one that carries least with
-    /// what the neighbour's own way carries.
+    /// Of the groups from a switch to a neighbour for which `will_do` holds, the one with the least
+    /// load.
     fn lightest(&self, from: SwitchIdx, will_do: impl Fn(SwitchIdx) -> bool) -> Option<usize> {
         let topology = self.topology;
         topology

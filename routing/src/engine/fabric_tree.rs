@@ -1,11 +1,11 @@
-//! `fabric-tree`: closed-form balance on any fabric that has ranks, and repairs that touch only
-//! what broke.
+//! `fabric-tree`: closed-form balance on any fabric that has ranks, and repairs that touch only the
+//! broken part.
 //!
-//! Tables are a function of two things: of the fabric as it is known, with what has gone for the
-//! moment, and of what is there now. The first gives every destination at every switch a port of
-//! its own by a closed form ([`numbering`]); what the second leaves without its port takes a detour
-//! that depends on the destination and on the switch, so that a broken link's load is spread over
-//! all others. Nothing else moves, and when the link comes back the tables are what they were,
+//! Tables are a function of two things: of the known fabric, which includes parts that are missing
+//! now, and of the present fabric. The first gives every destination at every switch a port of its
+//! own by a closed form ([`numbering`]); a destination whose port is missing takes a detour that
+//! depends on the destination and on the switch, so that all other links share a broken link's
+//! load. Nothing else moves, and when the link comes back the tables are the same as before,
 //! whatever happened in between.
 //!
 //! Paths are those of up*/down* by one order of all switches, as for [`updn`](super::updn), which
@@ -45,14 +45,14 @@ use crate::lanes::Lanes;
 use crate::tables::{Lft, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
-/// What a destination is there for. Each category is numbered, and so balanced, on its own.
+/// The role of a destination. Each category is numbered, and so balanced, on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
-    /// What computes: channel adapters of which nothing else is said.
+    /// Compute: channel adapters without another category.
     Compute,
-    /// What stores, and what leads out of the subnet: routers of which nothing else is said.
+    /// Storage, and routers without another category, which lead out of the subnet.
     Storage,
-    /// What manages.
+    /// Management nodes.
     Management,
     /// Reduction engines inside switches.
     Aggregation,
@@ -94,27 +94,27 @@ impl Engine for FabricTree {
     }
 }
 
-/// Everything that decides tables. Switches, groups and links have the numbers of the known fabric.
+/// All inputs of the tables. Switches, groups and links have the numbers of the known fabric.
 struct Plan<'a> {
     known: &'a Topology,
     present: &'a Topology,
     live: &'a Live,
     /// The order that paths follow.
     order: &'a Order,
-    /// The order that they follow when nothing has gone: mostly the same.
+    /// The order that they follow when nothing is missing: mostly the same.
     usual_order: &'a Order,
     numbering: &'a Numbering,
     turns: &'a Turns,
-    /// What is not as the closed form says.
+    /// The ports that differ from the closed form.
     own: &'a Own,
-    /// By position: the LID, or 0 where nobody answers at the moment.
+    /// By position: the LID, or 0 where its port is missing now.
     lids: &'a [u16],
-    /// LIDs that somebody is known to have and nobody answers to.
+    /// LIDs of known ports that no present port has.
     gone: &'a [Lid],
-    /// By switch: the turns of all its ways up, with what has gone.
+    /// By switch: the turns of all its ways up, missing ones included.
     up_turns: &'a [Vec<u8>],
     tiles: &'a [Arc<Tile>],
-    /// Costs with nothing gone, where something has.
+    /// Costs of the known fabric, where parts of it are missing.
     intact_tiles: Option<&'a [Arc<Tile>]>,
 }
 
@@ -130,7 +130,7 @@ impl Plan<'_> {
             .collect()
     }
 
-    /// What is to be moved off the fullest links; of a plan for a fabric with nothing gone.
+    /// The entries to move off the fullest links; for a plan whose fabric is complete.
     fn evened(&self, categories: &Categories) -> Evened {
         even(&Intact {
             known: self.known,
@@ -144,7 +144,7 @@ impl Plan<'_> {
     }
 }
 
-/// The fabric with what has gone since it was first seen.
+/// The fabric, with the parts that have gone since an engine first saw them.
 fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live) {
     let earlier = earlier.and_then(|ranking| ranking.known.as_ref());
     if let Some(earlier) = earlier
@@ -207,14 +207,14 @@ fn route(
         let roots = find(topology, &roots, &known);
         let other = updn::rank(topology, &roots, None, &columns);
         if live.is_complete() {
-            // Cables were moved, and what the earlier order was made for is gone for good.
+            // Cables were moved: the parts that the earlier order was made for are gone for good.
             rank = other;
             (numbering, intact) = numbered(&mut rank);
             tiles = intact.clone();
         } else {
-            // What has gone took the only legal path of some pairs with it. Another order has paths
-            // for them; levels, and with them the balance, stay as they are, and the usual order
-            // returns with what has gone.
+            // The missing parts were the only legal path of some pairs. Another order has paths for
+            // them; levels, and with them the balance, stay, and the usual order returns with the
+            // missing parts.
             let order = on_known(&known, topology, &other.order, &rank.order);
             tiles = costs(&order, &numbering, &live.groups);
             rank.reason = format!("{}; while parts are missing {}", rank.reason, other.reason);
@@ -325,7 +325,7 @@ fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {
         .collect()
 }
 
-/// Those of some switches of the known fabric that are there.
+/// The present ones among some switches of the known fabric.
 fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<SwitchIdx> {
     let guids = switches.iter().map(|&switch| known.switch(switch).guid);
     guids
@@ -333,16 +333,16 @@ fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<Sw
         .collect()
 }
 
-/// Whether there is a path wherever cables lead from anybody to a port other than a switch's own,
-/// and the other way.
+/// Whether a path leads between every two connected switches, except pairs where neither has a
+/// destination beside its own port 0.
 fn reaches_all<T: std::ops::Deref<Target = Tile> + Sync>(
     topology: &Topology,
     live: &Live,
     numbering: &Numbering,
     tiles: &[T],
 ) -> bool {
-    // By switch: the part that it is in, if it is there, and whether anything but its own port 0
-    // is.
+    // By switch: its component, if it is present, and whether it has destinations beside its own
+    // port 0.
     let places: Vec<(Option<usize>, bool)> = live
         .switches
         .iter()
@@ -370,8 +370,7 @@ fn reaches_all<T: std::ops::Deref<Target = Tile> + Sync>(
     tiles.par_iter().all(is_reached)
 }
 
-/// An order of the switches that are there as one of all that are known, with the levels of
-/// `usual`.
+/// An order of the present switches, extended to all known ones, with the levels of `usual`.
 fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order) -> Order {
     let guid = |switch: &SwitchIdx| topology.switch(*switch).guid;
     let here = order.highest_first().iter().map(guid);
@@ -384,8 +383,8 @@ fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order)
     Order::listed(listed, usual.levels().to_vec())
 }
 
-/// How each switch divides, and among how many turns: of all its ways up, and of the links to one
-/// neighbour.
+/// The divider of each switch, with the number of turns: of all its ways up, and of the links to
+/// one neighbour.
 fn uses<'a>(
     known: &'a Topology,
     order: &'a Order,
@@ -417,7 +416,7 @@ fn uses<'a>(
     })
 }
 
-/// LIDs that somebody is known to have, and nobody answers to at the moment.
+/// LIDs of known ports that no present port has.
 fn gone(known: &Topology, present: &Topology, live: &Live) -> Vec<Lid> {
     let gone = live.destinations.zeroes();
     let lids = gone.flat_map(|number| known.destinations()[number].lids());
@@ -439,9 +438,9 @@ fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
 }
 
 /// Whether most links join switches of different ranks: then the fabric is a tree, however
-/// irregular, and ranks tell where paths go up and where down.
+/// irregular, and ranks give paths their directions up and down.
 pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
-    // What has gone tells as much of how the fabric is built as what is there.
+    // Missing parts show the shape of the fabric as well as present ones.
     let earlier = options.previous_ranking.as_ref();
     let fabric = earlier
         .and_then(|ranking| ranking.known.as_deref())
@@ -477,13 +476,13 @@ pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
 /// few mistakes.
 const PEERS_IN: usize = 4;
 
-/// Categories by the GUID of the port, for those that do not have the usual one of their kind.
+/// Categories by port GUID, for ports whose category is not the default of their kind.
 pub type Categories = BTreeMap<Guid, Category>;
 
 /// Numbers within their categories by the GUID of the port; those without one come after the
 /// highest.
 ///
-/// A switch with `n` ways up gives what leaves by them in turns: ports whose numbers differ modulo
-/// `n` do not meet there, nor those whose numbers divided by `n` differ modulo the ways up of the
-/// next switch on their way.
+/// A switch with `n` ways up assigns them in turns: ports whose numbers differ modulo `n` do not
+/// meet there, nor those whose numbers divided by `n` differ modulo the ways up of the next switch
+/// on their path.
 pub type Numbers = BTreeMap<Guid, u32>;

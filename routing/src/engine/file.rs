@@ -1,4 +1,4 @@
-//! `file`: tables that somebody else computed.
+//! `file`: tables that another program computed.
 
 use super::{Engine, EngineError, Options, Routing, UpDn, prepare};
 use crate::lanes::Lanes;
@@ -8,10 +8,10 @@ use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 
 /// The tables of a file ([`Options::tables`]), LIDs following the ports that the file names.
 ///
-/// - *Guarantee*: what the file gives. A LID that the file leads nowhere from some switch (because
-///   it is not in the file, or because of a fault) has the entries of [`updn`](super::UpDn)
-///   instead, on all switches, so that everything is reached; the proof says whether both together
-///   are sound.
+/// - *Guarantee*: that of the file. A LID that the file leads nowhere from some switch (because it
+///   is not in the file, or because of a fault) has the entries of [`updn`](super::UpDn) instead,
+///   on all switches, so that everything is reached; the proof says whether both together are
+///   sound.
 /// - *Needs*: one lane, as long as the tables need no more.
 /// - *Complexity*: that of updn, and O(n · LIDs).
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,19 +2,19 @@ use std::collections::BTreeMap;
 
 use super::EngineKind;
 
-/// A number that an engine can be told beside the topology.
+/// A numeric option of an engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineOption {
     /// Its name, which no other option of any engine has: the key in section `routing` of the
     /// configuration.
     pub name: &'static str,
-    /// What it does, a line each.
+    /// Its effect, a line each.
     pub doc: &'static [&'static str],
     /// The least that it can be.
     pub min: u8,
     /// The most that it can be.
     pub max: u8,
-    /// What it is unless the operator says otherwise.
+    /// Its default.
     pub default: u8,
     /// OpenSM's name for it in `opensm.conf`.
     pub opensm: Option<&'static str>,

@@ -1,9 +1,9 @@
-//! Which switch lies above which.
+//! The order of the switches, highest first.
 
 use crate::topology::{SwitchIdx, Topology};
 
 /// A total order of the switches: of two neighbours one is above, so that every link has a
-/// direction *up*, and no path that never goes up after it went down can close a cycle.
+/// direction *up*, and paths without a turn from down to up cannot close a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     highest_first: Vec<SwitchIdx>,

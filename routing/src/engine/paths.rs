@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::order::Order;
 use crate::topology::{SwitchIdx, Topology};
 
-/// Columns in a tile. A tile of 4,000 switches is 1 MB: what a second-level cache holds.
+/// Columns in a tile. A tile of 4,000 switches is 1 MB: the size of a second-level cache.
 pub(super) const TILE: usize = 256;
 
 /// The costs of one switch to the destinations of a tile.
@@ -28,7 +28,7 @@ pub(super) const UNREACHED: u8 = 255;
 /// switches.
 pub(super) const MAX_COST: u8 = 253;
 
-/// A cost that no path has: what the next switch must cost where there is no next switch.
+/// A cost that no path has: the cost of the next switch where there is no next switch.
 pub(super) const NEVER: u8 = MAX_COST + 1;
 
 /// Costs towards the destination switches `first..first + TILE`.
@@ -195,8 +195,8 @@ pub(super) fn tile(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx], first: 
     Tile { first, down, taken }
 }
 
-/// What its neighbours make the costs of one switch; `own` is its own column, if that is in the
-/// tile.
+/// The costs of one switch that follow from its neighbours; `own` is its own column, if that is in
+/// the tile.
 pub(super) fn row(
     switch: SwitchIdx,
     own: Option<usize>,
@@ -220,8 +220,8 @@ pub(super) fn row(
     (row, up)
 }
 
-/// Puts one column right again after the ways of `ends` changed: as far as costs change, from
-/// switch to switch. Gives the switches whose costs are others, some of them twice.
+/// Repairs one column after the ways of `ends` changed: from switch to switch, as far as costs
+/// change. Returns the switches whose costs changed, some of them twice.
 pub(super) fn mend(
     order: &Order,
     ways: Ways<'_>,
@@ -232,7 +232,7 @@ pub(super) fn mend(
 ) -> Vec<SwitchIdx> {
     let mut others = Vec::new();
     let place = |switch: usize| order.place(SwitchIdx(switch as u32));
-    // Who is looked at comes after all that it depends on: the lowest first on the way down.
+    // A switch comes after all that it depends on: the lowest first on the way down.
     let mut waiting: BTreeSet<Reverse<usize>> =
         ends.ones().map(|end| Reverse(place(end))).collect();
     let mut changed: BTreeSet<usize> = ends.ones().map(place).collect();
@@ -274,8 +274,8 @@ pub(super) fn mend(
     others
 }
 
-/// The neighbours of each switch, those above it apart from those below, each with the port group
-/// that leads there.
+/// The neighbours of each switch, higher ones apart from lower ones, each with the port group that
+/// leads there.
 pub(super) struct Neighbours {
     /// Of switch `s`: `of[start[s]..start[s + 1]]`, from `below[s]` on those below it.
     of: Vec<(u32, u32)>,
@@ -307,18 +307,18 @@ impl Neighbours {
         neighbours
     }
 
-    /// Those above a switch, each with its port group.
+    /// The neighbours above a switch, each with its port group.
     pub(super) fn above(&self, switch: SwitchIdx) -> &[(u32, u32)] {
         &self.of[self.start[switch.index()] as usize..self.below[switch.index()] as usize]
     }
 
-    /// Those below it.
+    /// The neighbours below it.
     pub(super) fn below(&self, switch: SwitchIdx) -> &[(u32, u32)] {
         &self.of[self.below[switch.index()] as usize..self.start[switch.index() + 1] as usize]
     }
 }
 
-/// The neighbours that packets can go to at the moment.
+/// The neighbours that packets can go to now.
 #[derive(Clone, Copy)]
 pub(super) struct Ways<'a> {
     neighbours: &'a Neighbours,
@@ -383,8 +383,8 @@ pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
     })
 }
 
-/// A switch that some switch of its own part has no path to, because the path is longer than
-/// [`MAX_COST`], as far as the part is reached by an engine that reaches all of it.
+/// A switch to which some switch of its own component has no path, because the path is longer than
+/// [`MAX_COST`], for an engine that reaches all of a component.
 pub(super) fn overlong(topology: &Topology, tiles: &[Tile]) -> Option<SwitchIdx> {
     topology.indices().find(|&switch| {
         let part = topology.component_of(switch);

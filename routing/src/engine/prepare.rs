@@ -1,4 +1,4 @@
-//! What every engine does before it routes.
+//! The common steps of engines before they route.
 
 use rsm_ids::Lid;
 
@@ -26,7 +26,7 @@ pub(super) fn capacities(topology: &Topology) -> Result<(), EngineError> {
     }
 }
 
-/// What an operator has to know of tables that need certain service levels.
+/// A note for the operator on tables that need certain service levels.
 pub(super) const FIXED_LEVELS: &str = "; programs that set one service level for all their packets, \
      as NCCL does, ignore the lanes and are not covered by the proof";
 

@@ -1,4 +1,4 @@
-//! Turns of ports: who takes the next destination.
+//! Turns of ports: the order in which ports take destinations.
 
 use crate::topology::Group;
 
@@ -23,7 +23,7 @@ pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'
     let slowest = links().map(|link| link.weight).min().unwrap_or(1);
     let first = groups.clone().next().map_or(0, |group| group.links.len());
     if fastest == slowest && groups.clone().all(|group| group.links.len() == first) {
-        // What nearly every switch has: equal links to equal neighbours.
+        // The case of nearly every switch: equal links to equal neighbours.
         for link in 0..first {
             slots.extend(groups.clone().map(|group| group.links[link].port.0));
         }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_turns() {
+    fn no_groups_give_no_turns() {
         assert!(turns(&[]).is_empty());
     }
 }

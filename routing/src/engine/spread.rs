@@ -1,4 +1,4 @@
-//! Which destination is where in the spread: the numbers that closed-form balancing divides.
+//! The numbers of destinations that closed-form balancing divides.
 //!
 //! Destinations are numbered leaf by leaf, leaves that share a subtree next to each other, so that
 //! consecutive numbers taken modulo the number of ways up leave a switch on different ways. One
@@ -28,7 +28,7 @@ pub(super) struct Column {
     pub(super) first_own: u32,
 }
 
-/// The numbers of all destinations, and what each switch divides them by.
+/// The numbers of all destinations, and their divider at each switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spread {
     /// By switch.
@@ -85,7 +85,7 @@ fn target(destination: &Destination) -> Target {
     }
 }
 
-/// Every switch once, depth first from the top, so that what hangs off one switch comes together.
+/// Every switch once, depth first from the top, so that the switches below one come together.
 fn subtree_by_subtree(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     let mut seen = vec![false; topology.switch_count()];
     let mut found = Vec::with_capacity(topology.switch_count());

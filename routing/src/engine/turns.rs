@@ -1,21 +1,21 @@
-//! Which channel may wait for which, kept free of cycles while waits are added.
+//! The waits between channels, kept free of cycles while waits are added.
 //!
-//! A channel is a port group: all links from one switch to one neighbour. What is acyclic over
+//! A channel is a port group: all links from one switch to one neighbour. An acyclic graph of
 //! groups is acyclic over links. A turn is a pair of channels, one into a switch and one out of it
 //! that does not lead back. Channels are kept in an order that agrees with every turn in use; a
-//! turn that agrees with it as well costs one comparison, any other one moves only what lies
+//! turn that agrees with it as well costs one comparison, any other one moves only the channels
 //! between its two ends (Pearce and Kelly, "A dynamic topological sort algorithm for directed
 //! acyclic graphs").
 
 use crate::topology::{SwitchIdx, Topology};
 
-/// How a turn stands.
+/// The state of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
     Unused,
     Used,
     /// Using it would close a cycle. Turns in use only grow in number within one table of a
-    /// destination, but those of a table that is given up are taken back: see [`Turns::take_back`].
+    /// destination; [`Turns::take_back`] takes back those of a table that is given up.
     Blocked,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Turns<'a> {
     to: Vec<SwitchIdx>,
     /// By channel: the one in the other direction.
     reverse: Vec<u32>,
-    /// By channel: where its turns begin in `turns`, one for each channel out of `to`.
+    /// By channel: the start of its turns in `turns`, one for each channel out of `to`.
     first: Vec<usize>,
     turns: Vec<Turn>,
     /// By channel: its place in the order.
@@ -107,7 +107,7 @@ impl<'a> Turns<'a> {
         self.turns[self.turn(input, output)] == Turn::Blocked
     }
 
-    /// Uses a turn. `Some` says whether it was not used before, `None` that it would close a
+    /// Uses a turn. `Some` is whether it was unused before, `None` means that it would close a
     /// cycle.
     pub(super) fn take(&mut self, input: u32, output: u32) -> Option<bool> {
         let turn = self.turn(input, output);
@@ -122,8 +122,8 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Uses these turns no longer. Fewer turns agree with the order all the more. What they blocked
-    /// stays blocked: to look at it again would cost more than it can give.
+    /// Takes turns out of use. Fewer turns agree with the order all the more. Turns that they
+    /// blocked stay blocked: another look at those would cost more than it can give.
     pub(super) fn take_back(&mut self, turns: &[(u32, u32)]) {
         for &(input, output) in turns {
             let turn = self.turn(input, output);
@@ -177,7 +177,8 @@ impl<'a> Turns<'a> {
                 }
             }
         }
-        // What leads to `input` first, then what `output` leads to, in the places that both had.
+        // Channels that lead to `input` first, then those that `output` leads to, in the places of
+        // both.
         let mut behind = std::mem::take(&mut self.behind);
         let mut ahead = std::mem::take(&mut self.ahead);
         behind.sort_unstable_by_key(|&channel| self.place[channel as usize]);

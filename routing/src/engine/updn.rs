@@ -1,9 +1,9 @@
 //! `updn`: up*/down* routing over any graph, without credit loops.
 //!
 //! All switches stand in one order ([`order`](super::order)), so that each link has a direction up.
-//! A packet goes up, then down, and never up again: no cycle of links can wait for each other.
-//! A switch that has a way down to a destination takes it, whatever the way up costs, because the
-//! packet may have come from above. What is left to choose is the order; this folder does that.
+//! A packet goes up, then down, and never up again: no credit loop can exist. A switch that has a
+//! way down to a destination takes it, whatever the way up costs, because the packet may have come
+//! from above. The order is left to choose; this folder chooses it.
 
 mod candidates;
 mod connect_roots;
@@ -98,23 +98,23 @@ fn route(
 /// An order of the switches of a fabric.
 pub(super) struct Rank {
     pub(super) order: Order,
-    /// "ranked …": how it was made.
+    /// "ranked …": the way it was made.
     pub(super) made: String,
-    /// The same with what it is worth, for the operator.
+    /// The same with its score, for the operator.
     pub(super) reason: String,
-    /// What was computed to choose it, where it was chosen.
+    /// The costs computed to choose it, where the engine chose it.
     pub(super) costs: Option<Costs>,
 }
 
-/// In which order the columns of costs stand, for an order of the switches.
+/// The order of the columns of costs, for an order of the switches.
 pub(super) type Columns<'a> = &'a (dyn Fn(&Order) -> Vec<SwitchIdx> + Sync);
 
-/// Columns by the index of their switch, whatever the order is.
+/// Columns by the index of their switch, for any order.
 fn by_index(topology: &Topology) -> impl Fn(&Order) -> Vec<SwitchIdx> + Sync {
     |_| topology.indices().collect()
 }
 
-/// The earlier order, where it knows every switch of `topology`, else the one that `updn` would
+/// The earlier order, where it has every switch of `topology`, else the one that `updn` would
 /// choose.
 pub(super) fn rank(
     topology: &Topology,
@@ -169,13 +169,13 @@ pub(super) fn find_roots(
     Ok(roots)
 }
 
-/// The order that was chosen, with what was computed to choose it.
+/// The chosen order, with the costs computed to choose it.
 struct Ranked {
     order: Order,
     costs: Costs,
     unreached: u64,
-    /// "ranked …": how the order was made.
+    /// "ranked …": the way the order was made.
     made: String,
-    /// The same with what it is worth, for the operator.
+    /// The same with its score, for the operator.
     reason: String,
 }

@@ -9,9 +9,9 @@ pub struct GenerateError {
     pub spec: String,
     /// Where in it, in characters from 1; one past the end where something is missing.
     pub column: usize,
-    /// What is wrong there.
+    /// The error there.
     pub reason: GenerateReason,
-    /// What would have been right.
+    /// The correct form.
     pub expected: String,
 }
 
@@ -27,19 +27,19 @@ impl fmt::Display for GenerateError {
 
 impl std::error::Error for GenerateError {}
 
-/// What is wrong with a specification.
+/// The errors of a specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateReason {
     /// No generator has this name.
     #[error("there is no generator `{name}`")]
     UnknownGenerator {
-        /// What was given.
+        /// The name given.
         name: String,
     },
     /// The generator has no such option.
     #[error("there is no option `{key}` here")]
     UnknownOption {
-        /// What was given.
+        /// The option given.
         key: String,
     },
     /// An option for the second time.
@@ -51,21 +51,21 @@ pub enum GenerateReason {
     /// Something that must be given is not.
     #[error("{what} is missing")]
     Missing {
-        /// What.
+        /// The part that is missing.
         what: String,
     },
-    /// Something that cannot stand here.
+    /// Text that cannot stand here.
     #[error("`{text}` cannot be understood")]
     Syntax {
-        /// What was given.
+        /// The text given.
         text: String,
     },
     /// A number out of its range.
     #[error("{what} is {text}")]
     Range {
-        /// Which number.
+        /// The name of the number.
         what: String,
-        /// What was given.
+        /// The number given.
         text: String,
     },
     /// More switches and host ports than a subnet has unicast LIDs.
@@ -83,7 +83,7 @@ pub enum GenerateReason {
     /// More faults than there are parts.
     #[error("{wanted} {what} are to fail, and there are {count}")]
     TooManyFaults {
-        /// What is to fail.
+        /// The kind of parts that should fail.
         what: &'static str,
         /// How many.
         wanted: usize,

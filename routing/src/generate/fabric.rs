@@ -8,7 +8,7 @@ use super::spec::Spec;
 use super::{GenerateError, GenerateReason};
 use crate::netlist::{Cable, LinkSpeed, LinkWidth, MAX_PORTS, Netlist, Node, NodeKind, PortSpec};
 
-/// An OUI that NVIDIA's switches carry, and what follows it in an EUI-64.
+/// An OUI of NVIDIA's switches, and the next part of an EUI-64.
 const SWITCH_GUIDS: u64 = 0x1070_fd03_0000_0000;
 /// An OUI that NVIDIA's adapters carry.
 const ADAPTER_GUIDS: u64 = 0xe09d_7303_0000_0000;
@@ -113,7 +113,7 @@ impl Fabric {
 
     /// Connect two ports.
     pub(super) fn cable(&mut self, a: (usize, u64), b: (usize, u64)) {
-        // Ports are below `with_room`'s largest; what is not is refused by `Netlist::new`.
+        // Ports are below `with_room`'s largest; `Netlist::new` refuses others.
         let end = |(node, port): (usize, u64)| (node, PortNum(port.min(255) as u8));
         self.cables.push(Cable {
             a: end(a),

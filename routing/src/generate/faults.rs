@@ -11,7 +11,7 @@ pub(super) enum Links {
     PercentThousandths(u64),
 }
 
-/// What fails, each with its place in the specification.
+/// The parts that fail, each with its place in the specification.
 pub(super) struct Faults {
     pub(super) links: (usize, Links),
     pub(super) switches: (usize, usize),
@@ -19,7 +19,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// The fabric without what has failed.
+    /// The fabric without its failed parts.
     ///
     /// Switches go first, with their cables; percentages are of the cables that are left.
     /// Ports keep their numbers and hosts stay, also without a cable.
@@ -59,7 +59,7 @@ impl Faults {
         let (at, links) = self.links;
         let wanted = match links {
             Links::Count(count) => count,
-            // At least one: who asks for faults in a small fabric wants to see one.
+            // At least one: faults in a small fabric should not round to none.
             Links::PercentThousandths(part) => {
                 (between_switches.len() as u64 * part).div_ceil(100_000) as usize
             }

@@ -10,14 +10,14 @@
 //! ```
 //!
 //! [`specs`] lists the generators. Every fabric is a function of its text alone, is connected
-//! unless faults are asked for, and is fresh: no port has a LID. Hosts have one adapter with one
-//! port for each cable, as GPU hosts do, named as the kernel's tools name them (`host-001
-//! mlx5_0`); switches have the size that their wiring needs.
+//! unless the text has faults, and is fresh: no port has a LID. Hosts have one adapter with one
+//! port for each cable, as GPU hosts do, with the names of the kernel's tools (`host-001 mlx5_0`);
+//! switches have the size that their wiring needs.
 //!
 //! Options of every generator:
 //!
-//! - `speed=` the speed of every cable, `SDR` to `XDR`; width is 4x. `HDR` unless said otherwise,
-//!   because older simulators know nothing faster;
+//! - `speed=` the speed of every cable, `SDR` to `XDR`; width is 4x. The default is `HDR`, because
+//!   older simulators support nothing faster;
 //! - `faults=` comes last, with any of `links:3` or `links:0.5%` (cables between switches that are
 //!   removed), `switches:2` (switches that are removed, their hosts stay without a cable) and
 //!   `seed=7`, separated by commas; [`fail`] does the same to any fabric.
@@ -45,9 +45,9 @@ use spec::Spec;
 pub struct SpecHelp {
     /// The name a specification starts with.
     pub name: &'static str,
-    /// How a specification is written; what is in brackets may be left out.
+    /// The form of a specification; parts in brackets may be left out.
     pub synopsis: &'static str,
-    /// What comes out, in one line.
+    /// The fabric that it makes, in one line.
     pub help: &'static str,
     /// A specification to try.
     pub example: &'static str,
@@ -180,8 +180,8 @@ pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
     }
 }
 
-/// A fabric without what fails by `text`, such as `links=1%,switches=2,seed=7`: what may follow
-/// `faults=` in a specification.
+/// A fabric without the parts that fail by `text`, such as `links=1%,switches=2,seed=7`: the text
+/// after `faults=` in a specification.
 ///
 /// ```
 /// use rsm_routing::generate::{fail, generate};

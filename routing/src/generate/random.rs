@@ -1,4 +1,4 @@
-//! Random graphs, for what no operator would build but a broken fabric may look like.
+//! Random graphs: no operator builds them, but a broken fabric may look like one.
 
 use super::GenerateError;
 use super::fabric::{Fabric, host_name, numbered};

@@ -101,7 +101,7 @@ impl<'a> Spec<'a> {
         Ok(spec)
     }
 
-    /// What may follow `faults=`, without a generator.
+    /// The text after `faults=`, without a generator.
     pub(super) fn of_faults(text: &'a str) -> Self {
         Spec {
             text,
@@ -251,7 +251,7 @@ impl<'a> Spec<'a> {
         })
     }
 
-    /// What is to fail.
+    /// The parts that should fail.
     pub(super) fn faults(&self) -> Result<Option<Faults>, GenerateError> {
         const EXPECTED: &str = "`links:3`, `links:1%`, `switches:2` or `seed=7`";
         const COUNT: RangeInclusive<u64> = 0..=u32::MAX as u64;
@@ -318,7 +318,7 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// A decimal number without sign; what does not fit is the largest.
+/// A decimal number without sign; one beyond 64 bits becomes the largest.
 fn digits(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -57,7 +57,7 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
     for unit in 0..units {
         for rail in 0..RAILS {
             let leaf = leaves[(unit * RAILS + rail) as usize];
-            // In the group of this leaf, which spines there are and which place it has.
+            // The spines of this leaf's group, and the leaf's place in it.
             let (first, place) = if shape.cores == 0 {
                 (0, unit * RAILS + rail)
             } else {

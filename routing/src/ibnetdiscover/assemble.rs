@@ -11,13 +11,13 @@ use crate::netlist::{
     NodeKind, PortSpec,
 };
 
-/// What a link without a rate counts as: what every port can do.
+/// The rate of a link without one: every port supports it.
 const SLOWEST: LinkRate = LinkRate {
     width: LinkWidth::X4,
     speed: LinkSpeed::Sdr,
 };
 
-/// What came since the last header, about the node that follows.
+/// Attributes since the last header, of the node that follows.
 #[derive(Default)]
 struct Pending {
     vendor_id: u32,
@@ -37,7 +37,7 @@ struct Link {
     rate: Option<LinkRate>,
 }
 
-/// What has been read so far.
+/// The nodes and links read so far.
 #[derive(Default)]
 pub(super) struct Assembly {
     pending: Pending,
@@ -155,7 +155,7 @@ impl Assembly {
     }
 
     pub(super) fn unplugged(&mut self, port: Address, line: usize) -> Result<(), Fault> {
-        // Unlike a link this is a comment, in which anybody may have written anything.
+        // Unlike a link this is a comment, which may hold any text.
         let in_node = !self.pending.any
             && self.nodes.last().is_some_and(|node| {
                 node.kind != NodeKind::Switch && port.port <= u64::from(node.num_ports)
@@ -180,7 +180,7 @@ impl Assembly {
         Ok((self.nodes.len() - 1, number))
     }
 
-    /// Record what is stated about an end port, unless that is nothing.
+    /// Record the statement about an end port, unless it is empty.
     fn state(&mut self, end: CableEnd, (guid, lid, lmc): (Option<Guid>, Lid, Lmc), line: usize) {
         if guid.is_none() && lid == Lid::NONE && lmc == Lmc::ZERO {
             return;
@@ -198,7 +198,7 @@ impl Assembly {
     pub(super) fn finish(mut self) -> Result<Parsed, Fault> {
         let links = std::mem::take(&mut self.links);
         let mut cables = Vec::with_capacity(links.len() / 2 + 1);
-        // Ports that only their other end mentions, and where.
+        // Ports that only their other end mentions, and the line.
         let mut claimed: HashMap<CableEnd, usize> = HashMap::new();
         for (&end, link) in &links {
             let Some(&peer) = self.by_id.get(&link.peer) else {
@@ -242,8 +242,8 @@ impl Assembly {
         })
     }
 
-    /// Compare what a link says about the port at its other end with what that node says, or
-    /// take it where the node says nothing.
+    /// Compare a link's statement about the port at its other end with that node's own, or take it
+    /// where the node has none.
     fn hear_of_peer(&mut self, there: CableEnd, link: &Link) {
         let node = &self.nodes[there.0];
         let end_port = match node.kind {

@@ -8,7 +8,7 @@ use crate::netlist::NodeKind;
 /// How much of a line an error quotes, in bytes: enough to find the place.
 const MAX_QUOTE: usize = 24;
 
-/// The beginning of what stands in a file, fit for a terminal.
+/// The beginning of a text from a file, fit for a terminal.
 pub(crate) fn quote(text: &[u8]) -> String {
     text[..text.len().min(MAX_QUOTE)].escape_ascii().to_string()
 }
@@ -25,7 +25,7 @@ impl<'a> Cursor<'a> {
         Cursor { line, at: 0 }
     }
 
-    /// What has not been read.
+    /// The unread part of the line.
     pub(super) fn rest(&self) -> &'a [u8] {
         &self.line[self.at..]
     }
@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An unsigned decimal number. What does not fit reads as the largest: out of every range.
+    /// An unsigned decimal number. One beyond 64 bits reads as the largest: out of every range.
     pub(super) fn number(&mut self, expected: &'static str) -> Result<u64, ParseReason> {
         let digits = self
             .rest()

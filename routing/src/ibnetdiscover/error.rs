@@ -12,12 +12,12 @@ pub struct ParseError {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error in that line.
     pub reason: ParseReason,
 }
 
 impl ParseError {
-    /// What would have been right.
+    /// The correct form.
     pub fn expected(&self) -> String {
         self.reason.expected()
     }
@@ -38,7 +38,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// What is wrong with a line. Text from the file is quoted as far as it goes.
+/// The error in a line. Text from the file is quoted as far as it goes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseReason {
     /// The line is longer than any tool prints.
@@ -58,31 +58,31 @@ pub enum ParseReason {
     Attribute {
         /// Which attribute.
         attribute: &'static str,
-        /// What was read.
+        /// The value read.
         value: String,
-        /// What its value may be.
+        /// The values allowed.
         expected: &'static str,
     },
     /// Something else stands where a syntax element should.
     #[error("`{found}` at column {column}")]
     Syntax {
-        /// What was read, cut off after some bytes; empty at the end of the line.
+        /// The text read, cut off after some bytes; empty at the end of the line.
         found: String,
         /// Where, in bytes from 1.
         column: usize,
-        /// What should stand there.
+        /// The element expected there.
         expected: &'static str,
     },
     /// The number of ports in a header.
     #[error("the node has {ports} ports")]
     PortCount {
-        /// What was read.
+        /// The number read.
         ports: u64,
     },
     /// A port number that the node does not have.
     #[error("port {port} of a node that has {num_ports}")]
     PortNumber {
-        /// What was read.
+        /// The number read.
         port: u64,
         /// How many ports the node has.
         num_ports: u8,
@@ -96,13 +96,13 @@ pub enum ParseReason {
     /// A LID of more than 16 bits.
     #[error("the LID {lid}")]
     Lid {
-        /// What was read.
+        /// The number read.
         lid: u64,
     },
     /// An LMC of more than three bits.
     #[error("the LMC {lmc}")]
     Lmc {
-        /// What was read.
+        /// The number read.
         lmc: u64,
     },
     /// A header whose identifier is another kind's.
@@ -110,7 +110,7 @@ pub enum ParseReason {
     IdentifierKind {
         /// The identifier.
         id: String,
-        /// What the header says the node is.
+        /// The kind of node that the header declares.
         kind: &'static str,
         /// The letter that identifiers of that kind start with.
         letter: char,
@@ -160,13 +160,13 @@ pub enum ParseReason {
         /// Where the other end is connected elsewhere.
         other_line: usize,
     },
-    /// A rule that only the whole fabric shows broken.
+    /// A rule that the whole fabric breaks, not one line.
     #[error(transparent)]
     Fabric(#[from] NetlistError),
 }
 
 impl ParseReason {
-    /// What would have been right, to follow the word "expected".
+    /// The correct form, to follow the word "expected".
     pub fn expected(&self) -> String {
         match self {
             ParseReason::LineTooLong { .. } => format!("at most {MAX_LINE}"),

@@ -7,19 +7,19 @@ use super::text::unescape;
 use super::{NodeId, ParseReason, id_text};
 use crate::netlist::{LinkRate, MAX_PORTS, NodeKind};
 
-/// What a line states.
+/// The content of a line.
 pub(super) enum Line {
     /// Blank, or a comment.
     Empty,
     /// Not part of a topology.
     Noise,
-    /// Something about the node that follows.
+    /// An attribute of the node that follows.
     Attribute(Attribute),
     /// A node.
     Header(Header),
     /// A link of the node above.
     Port(PortLine),
-    /// What an end port without cable holds.
+    /// The address of an end port without cable.
     Unplugged(Address),
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Header {
     pub(super) lmc: Lmc,
 }
 
-/// What a node states of one of its end ports.
+/// The address that a node states for one of its end ports.
 pub(super) struct Address {
     pub(super) port: u64,
     pub(super) guid: Option<Guid>,
@@ -253,7 +253,7 @@ fn unplugged(line: &[u8]) -> Option<Address> {
     })
 }
 
-/// What comes after the `#` that follows a node's identifier.
+/// The text after the `#` that follows a node's identifier.
 struct Comment<'a> {
     before: &'a [u8],
     /// None where there are no quotes; all of the comment is `before` and `after` then.
@@ -272,8 +272,8 @@ fn comment<'a>(cursor: &mut Cursor<'a>) -> Result<Comment<'a>, ParseReason> {
         // Hand-written files have options here, and no description.
         text = &[];
     }
-    // Not every tool escapes quotes in a description. There is one in a line, so that it ends at
-    // the last quote, whatever it contains.
+    // Not every tool escapes quotes in a description. A line has one description, so it ends at the
+    // last quote, whatever it contains.
     let is_quote = |byte: &u8| *byte == b'"';
     let Some(first) = text.iter().position(is_quote) else {
         let text = text.trim_ascii();

@@ -1,7 +1,7 @@
 //! The text form in which `ibnetdiscover` prints a fabric: read and written.
 //!
-//! The format has no specification; programs read what other programs happened to print. What is
-//! read here:
+//! The format has no specification; programs read the actual output of other programs. This parser
+//! reads:
 //!
 //! - every release's layout, with tabs, blanks, or neither (terminal logs lose them), LF or CRLF;
 //! - `-f` fields after the rate (`s= w= v= e=`) and chassis mode's `[ext 7]`, which are passed
@@ -11,7 +11,7 @@
 //! - links that only one end states, links to nodes that are not in the file (both reported);
 //! - descriptions with quotes, backslashes, `#`, `=` and bytes that are not UTF-8.
 //!
-//! What states two different things about one port is an error, with both lines.
+//! A file that states two different things about one port is an error, with both lines.
 //!
 //! Two additions make the text form complete, and harm no other program: control characters in a
 //! description are written as `\x07`, and a port without cable that has a GUID or a LID of its own
@@ -43,7 +43,7 @@ use line::Line;
 /// bytes that are all escaped. A file with longer lines is something else.
 pub const MAX_LINE: usize = 1024;
 
-/// How a node is named in a link: kind and node GUID, `"H-0002c90300001234"`.
+/// The identifier of a node in a link: kind and node GUID, `"H-0002c90300001234"`.
 type NodeId = (NodeKind, Guid);
 
 /// The node's name in messages.
@@ -51,12 +51,12 @@ fn id_text((kind, guid): NodeId) -> String {
     format!("{}-{:016x}", kind.letter(), guid.0)
 }
 
-/// A file that was read, and what was noticed in it.
+/// A file as read, with warnings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parsed {
     /// The fabric.
     pub netlist: Netlist,
-    /// What an operator should know about the file, in the order of its lines.
+    /// Remarks for the operator, in the order of the file's lines.
     pub warnings: Vec<Warning>,
 }
 
@@ -90,7 +90,7 @@ pub fn parse(text: &[u8], name: &str) -> Result<Parsed, ParseError> {
     })
 }
 
-/// What is wrong, and in which line, counted from 1.
+/// An error, with its line, counted from 1.
 type Fault = (usize, ParseReason);
 
 fn read(text: &[u8]) -> Result<Parsed, Fault> {

@@ -59,7 +59,7 @@ fn everything_a_file_states_is_kept() {
 }
 
 #[test]
-fn layout_carries_no_meaning() {
+fn layout_does_not_change_the_fabric() {
     let log = PAIR
         .replace('\t', "")
         .replace('\n', "\r\n")
@@ -159,7 +159,7 @@ fn quotes_in_descriptions_need_no_escape() {
 }
 
 #[test]
-fn errors_say_where_and_what() {
+fn errors_name_place_and_reason() {
     let cases = [
         (
             "[1]\t\"H",
@@ -346,7 +346,7 @@ fn a_port_without_cable_is_written_as_a_comment() {
 }
 
 #[test]
-fn written_text_is_what_the_tools_print() {
+fn written_text_equals_the_output_of_the_tools() {
     let mut out = Vec::new();
     write(&read_ok(PAIR).netlist, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();

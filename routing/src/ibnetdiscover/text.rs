@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tools_print_is_kept() {
+    fn unescaping_keeps_text_of_other_tools() {
         assert_eq!(unescape(br#"dual \"rail\" x"#), br#"dual "rail" x"#);
         assert_eq!(unescape(br"C:\nodes\x41\"), br"C:\nodes\x41\");
         assert_eq!(unescape(b"Z\xc3\xbcrich \xff"), b"Z\xc3\xbcrich \xff");

@@ -4,12 +4,12 @@ use rsm_ids::{Guid, Lid, PortNum};
 
 use crate::netlist::LinkRate;
 
-/// Something that an operator should know about a topology file. It has been read all the same.
+/// A remark on a topology file for the operator. The parser has read the file all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The line, counted from 1.
     pub line: usize,
-    /// What was noticed there.
+    /// The kind of the remark.
     pub kind: WarningKind,
 }
 
@@ -19,7 +19,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What was noticed in a line, and what has been made of it.
+/// The kind of a remark on a line, and how the parser treats the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WarningKind {
     /// The line, and those after it up to `last_line`, are no topology; skipped.
@@ -32,7 +32,7 @@ pub enum WarningKind {
         /// The node that is missing.
         id: String,
     },
-    /// The other end's node says nothing of this link; there is a cable.
+    /// The other end's node does not list this link; there is a cable.
     OneSided {
         /// The node at the other end.
         id: String,
@@ -41,9 +41,9 @@ pub enum WarningKind {
     },
     /// The two ends state different rates; the lower width and speed count.
     RateMismatch {
-        /// What this line states.
+        /// The rate that this line states.
         here: LinkRate,
-        /// What the other end's line states.
+        /// The rate that the other end's line states.
         there: LinkRate,
         /// The other end's line.
         other_line: usize,
@@ -52,16 +52,16 @@ pub enum WarningKind {
     NoRate,
     /// The link states another GUID for the port at its other end; that node's own line counts.
     PeerGuidMismatch {
-        /// What this line states.
+        /// The GUID that this line states.
         here: Guid,
-        /// What the node itself states.
+        /// The GUID that the node itself states.
         there: Guid,
     },
     /// The link states another LID for its other end; that node's own line counts.
     PeerLidMismatch {
-        /// What this line states.
+        /// The LID that this line states.
         here: Lid,
-        /// What the node itself states.
+        /// The LID that the node itself states.
         there: Lid,
     },
     /// The description is longer than the 64 bytes a node can hold; it has been cut off.

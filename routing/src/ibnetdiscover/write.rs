@@ -9,7 +9,7 @@ use crate::netlist::{CableEnd, Netlist, Node, NodeKind};
 ///
 /// [`parse`](super::parse) reads the same netlist from it, `ibsim` starts from it (as long as
 /// descriptions need few escapes: it takes lines of up to 254 bytes), and it depends on nothing but
-/// the netlist: no date, nobody's name.
+/// the netlist: no date, no user's name.
 ///
 /// # Errors
 /// Those of `out`. Many small pieces are written: give a buffered writer.
@@ -44,7 +44,7 @@ fn write_header(node: &Node, quoted: &mut Vec<u8>, out: &mut impl Write) -> io::
         NodeKind::Router => ("rtguid", "Rt"),
     };
     write!(out, "{attribute}={:#x}", node.guid.0)?;
-    // Switches have no port 0 line: what is stated of it stands in the header.
+    // Switches have no port 0 line: its address stands in the header.
     let port0 = (node.kind == NodeKind::Switch).then(|| node.ports.get(&PortNum::ZERO));
     if let Some(Some(spec)) = port0 {
         write!(out, "({:x})", spec.guid.0)?;

@@ -11,7 +11,7 @@ pub struct ParseError {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error in that line.
     pub reason: ParseReason,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// What is wrong with a line. Text from the file is quoted as far as it goes.
+/// The error in a line. Text from the file is quoted as far as it goes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseReason {
     /// The line is longer than any program prints.
@@ -46,31 +46,31 @@ pub enum ParseReason {
     /// The line is none of those that belong to the format.
     #[error("`{found}` belongs to no forwarding table")]
     Unknown {
-        /// What was read, cut off after some bytes.
+        /// The text read, cut off after some bytes.
         found: String,
     },
     /// A line that names a switch without a GUID that can be read.
     #[error("`{found}` in place of the switch's GUID")]
     SwitchGuid {
-        /// What was read, cut off after some bytes.
+        /// The text read, cut off after some bytes.
         found: String,
     },
     /// The first field of an entry.
     #[error("the LID `{found}`")]
     Lid {
-        /// What was read, cut off after some bytes.
+        /// The text read, cut off after some bytes.
         found: String,
     },
     /// The second field of an entry.
     #[error("the port `{found}`")]
     Port {
-        /// What was read, cut off after some bytes; empty at the end of the line.
+        /// The text read, cut off after some bytes; empty at the end of the line.
         found: String,
     },
     /// The GUID of the port that an entry leads to.
     #[error("the port GUID `{found}`")]
     PortGuid {
-        /// What was read, cut off after some bytes.
+        /// The text read, cut off after some bytes.
         found: String,
     },
     /// An entry before any switch.
@@ -107,7 +107,7 @@ pub enum ParseReason {
 }
 
 impl ParseReason {
-    /// What would have been right, to follow the word "expected".
+    /// The correct form, to follow the word "expected".
     pub fn expected(&self) -> String {
         match self {
             ParseReason::LineTooLong { .. } => format!("at most {MAX_LINE}"),

@@ -12,7 +12,7 @@ use crate::topology::{Destination, EndpointKind, Topology};
 /// Enough to see a pattern, few enough to read.
 const MAX_NAMED: usize = 8;
 
-/// The tables of a file, by the switch numbers of a topology, and what did not fit.
+/// The tables of a file, by the switch numbers of a topology, and the parts that did not fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
     /// A table for each switch of the topology; empty where the file has none.
@@ -21,10 +21,9 @@ pub struct Fit {
     pub without_table: Vec<Guid>,
     /// Switches of the file that the topology does not have.
     pub unknown_switches: Vec<Guid>,
-    /// How many LIDs of the file were read as others, because the port that had them has others
-    /// now.
+    /// How many LIDs of the file were read as others, because their port has other LIDs now.
     pub moved_lids: usize,
-    /// How many LIDs of the file belong to nobody, or to somebody else than the file says; entries
+    /// How many LIDs of the file belong to no port, or to another port than the file says; entries
     /// for them are left out.
     pub unknown_lids: usize,
     /// How many entries name a port that the switch does not have; they are left out.
@@ -33,7 +32,7 @@ pub struct Fit {
     pub missing_port_examples: Vec<(Guid, Lid, u8)>,
 }
 
-/// Which LID stands for which, in the file and now.
+/// The present LID of each LID of the file.
 struct Renumbering {
     /// By LID of the file.
     now: Vec<Option<Lid>>,
@@ -124,7 +123,7 @@ fn fill(
 ) -> Lft {
     let mut lft = Lft::new(topology.top_lid().index() + 1);
     let renumbered = |&&(lid, _): &&(Lid, u8)| renumbering.now[lid.index()] != Some(lid);
-    // What has kept its LID last, and of several that stand for one LID the lowest: those win.
+    // Unchanged LIDs come last, and of several old LIDs of one new LID the lowest: those win.
     let (others, same): (Vec<_>, Vec<_>) = dumped.entries.iter().rev().partition(renumbered);
     for &(lid, port) in others.into_iter().chain(same) {
         let Some(now) = renumbering.now[lid.index()] else {

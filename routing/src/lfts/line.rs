@@ -6,10 +6,10 @@ use super::ParseReason;
 use crate::ibnetdiscover::quote;
 use crate::tables::NO_PATH;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Headings, counts, comments, and entries of LID 0, which nobody can have.
+    /// Headings, counts, comments, and entries of LID 0, which no port can have.
     Nothing,
     /// The table of this switch begins.
     Switch(Guid),
@@ -48,7 +48,7 @@ pub(super) fn read(line: &[u8]) -> Result<Line, ParseReason> {
     }
 }
 
-/// What stands over the columns.
+/// The headings of the columns.
 const HEADINGS: [&[u8]; 3] = [
     b"LID : Port : Hops : Optimal",
     b"Lid Out Destination",
@@ -64,7 +64,7 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// What follows `mark`.
+/// The text after `mark`.
 fn after<'a>(line: &'a [u8], mark: &[u8]) -> Option<&'a [u8]> {
     let at = line.windows(mark.len()).position(|window| window == mark)?;
     Some(&line[at + mark.len()..])
@@ -120,7 +120,7 @@ fn port(field: &[u8]) -> Option<(u8, &[u8])> {
 
 fn guid(text: &[u8]) -> Option<(Guid, &[u8])> {
     let (guid, rest) = hex(text)?;
-    // `0x0002c90300001235:` and `…1235)` stand before what a port is called.
+    // `0x0002c90300001235:` and `…1235)` stand before a port's name.
     let ends = ends_word(rest) || rest.starts_with(b":") || rest.starts_with(b")");
     ends.then_some((Guid(guid), rest))
 }

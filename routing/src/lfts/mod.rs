@@ -1,18 +1,17 @@
-//! Forwarding tables as other programs print them: read, and fitted to a fabric.
+//! Forwarding tables in the text forms of other programs: read, and fitted to a fabric.
 //!
 //! Three forms are read, also mixed in one file, LF or CRLF:
 //!
 //! - `opensm-lfts.dump`, which OpenSM writes and reads back with `-U`:
 //!   `Unicast lids [0-6] of switch Lid 1 guid 0x0000000000200000 ('Switch1'):` and under it
 //!   `0x0002 001 # Channel Adapter portguid 0x0000000000100001: 'Hca1'`;
-//! - what `ibroute` and `dump_fts` print, which is nearly the same, also without destinations
+//! - the output of `ibroute` and `dump_fts`, which is nearly the same, also without destinations
 //!   (`-n`) and with the entries that lead nowhere (`-a`);
 //! - `opensm.fdbs` and `ibdiagnet2.fdbs`: `dump_ucast_routes: Switch 0x0000000000200000` and under
 //!   it `0x0004 : 003  : 02   : yes` or `0x0005 : UNREACHABLE`.
 //!
 //! A file need not be complete: a switch that it leaves out has no tables, a LID that it leaves out
-//! has no path. What states two different things about one switch or one LID is an error, with
-//! both lines.
+//! has no path. Two different statements about one switch or one LID are an error, with both lines.
 
 mod error;
 mod fit;
@@ -28,7 +27,7 @@ pub use fit::Fit;
 use crate::tables::NO_PATH;
 use line::Line;
 
-/// The longest line that is read, in bytes: what OpenSM itself can take back. A line names a switch
+/// The longest line that is read, in bytes: the limit of OpenSM's own reader. A line names a switch
 /// or a port with a description of 64 bytes.
 pub const MAX_LINE: usize = 1024;
 
@@ -51,7 +50,7 @@ pub struct DumpedSwitch {
     pub guid: Guid,
     /// The line of the file that names it, counted from 1.
     pub line: usize,
-    /// (LID, output port), in the order of LIDs; what has no path is left out.
+    /// (LID, output port), in the order of LIDs, without LIDs that have no path.
     pub entries: Vec<(Lid, u8)>,
 }
 

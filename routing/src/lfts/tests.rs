@@ -41,7 +41,7 @@ fn lids(entries: &[(Lid, u8)]) -> Vec<(u16, u8)> {
 }
 
 #[test]
-fn what_opensm_dumps_is_read() {
+fn dumps_of_opensm_are_read() {
     let dump = parse(OPENSM, "f").unwrap();
     let [one, two] = &dump.switches[..] else {
         panic!("{dump:?}")
@@ -55,7 +55,7 @@ fn what_opensm_dumps_is_read() {
 }
 
 #[test]
-fn what_ibroute_prints_is_read() {
+fn output_of_ibroute_is_read() {
     let dump = parse(IBROUTE, "f").unwrap();
     let entries = lids(&dump.switches[0].entries);
     assert_eq!(entries, [(1, 0), (2, 1), (4, 2), (5, 2)]);
@@ -72,7 +72,7 @@ fn fdbs_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_line_and_remedy() {
+fn errors_name_line_and_remedy() {
     const HEAD: &str = "Unicast lids [0-6] of switch Lid 1 guid 0x0000000000200000 ('Switch1'):\n";
     let twice = format!("{HEAD}{HEAD}");
     let guid = "expected a GUID like `0x0002c90300001234`";
@@ -148,7 +148,7 @@ fn what_is_wrong_is_said_with_line_and_remedy() {
 }
 
 #[test]
-fn the_same_said_twice_is_no_contradiction() {
+fn a_repeated_entry_is_no_contradiction() {
     let text = "Unicast lids of switch guid 0x9 x\n0x2 1\n0x2 1\nUnicast lids of switch guid 0x8 x\n0x2 2\n";
     let dump = parse(text.as_bytes(), "f").unwrap();
     assert_eq!(lids(&dump.switches[0].entries), [(2, 1)]);
@@ -194,14 +194,14 @@ fn tables_follow_ports_to_their_lids_of_now() {
     assert_eq!(fit.without_table, [Guid(0x21)]);
     assert_eq!(fit.unknown_switches, [Guid(0x77)]);
     assert_eq!(fit.moved_lids, 3);
-    // LID 9 is nobody's, LID 13 was that of a port that has gone.
+    // LID 9 is no port's, LID 13 was that of a port that has gone.
     assert_eq!(fit.unknown_lids, 2);
     assert_eq!(fit.missing_ports, 1);
     assert_eq!(fit.missing_port_examples, [(Guid(0x20), Lid(1), 9)]);
 }
 
 #[test]
-fn a_port_that_kept_its_lid_wins_over_one_that_is_said_to_come_to_it() {
+fn a_port_that_kept_its_lid_wins_over_one_that_moves_to_it() {
     // By the file's owners LID 4 was 0x10's, whose first LID is 12 now; LID 12 has no owner there.
     let text = "Unicast lids of switch guid 0x20 x\n0x0004 3 # CA portguid 0x10: 'a'\n0x000c 2\n";
     let fit = parse(text.as_bytes(), "f").unwrap().fit(&fabric());
@@ -210,7 +210,7 @@ fn a_port_that_kept_its_lid_wins_over_one_that_is_said_to_come_to_it() {
 
 proptest! {
     #[test]
-    fn no_bytes_do_harm(
+    fn any_bytes_parse_and_fit_without_panic(
         text in proptest::collection::vec(any::<u8>(), 0..400),
         at in any::<prop::sample::Index>(),
         sample in 0usize..3,

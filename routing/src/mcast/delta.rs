@@ -1,4 +1,4 @@
-//! In what two fabrics differ, as far as trees can depend on it.
+//! The difference of two fabrics, as far as trees can depend on it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,24 +8,24 @@ use super::reach::FAR;
 use super::{Orientation, PortMask};
 use crate::topology::{SwitchIdx, Topology};
 
-/// What distinguishes a fabric from the one before. Switches have their new numbers, but where it
-/// says otherwise.
+/// The difference of a fabric from the one before. Switches have their new numbers, except where a
+/// field says otherwise.
 #[derive(Debug, Default)]
 pub struct GroundDelta {
     numbers: Option<Numbers>,
-    /// Switches that are not there any more, by their old numbers.
+    /// Switches that have gone, by their old numbers.
     pub(super) gone: Vec<SwitchIdx>,
-    /// Switches that were not there before.
+    /// Switches that are new.
     pub(super) came: Vec<SwitchIdx>,
-    /// Ports of other switches that lead, or led, to a switch, and not to the same port of the same
-    /// one as before, or not in the same direction.
+    /// Ports of other switches that lead, or led, to a switch, and now lead to another port, to
+    /// another switch, or in another direction.
     pub(super) ports: BTreeMap<SwitchIdx, PortMask>,
     /// Switches that lie above other neighbours than before.
     pub(super) lower: BTreeSet<SwitchIdx>,
-    /// Switches that were there before and lie below a neighbour that they did not lie below.
+    /// Earlier switches that lie below a neighbour that they did not lie below before.
     pub(super) hung: BTreeSet<SwitchIdx>,
     /// By class of multicast LIDs: the switches from which the way down to some of `hung` is
-    /// shorter than before, or is there at all, with those.
+    /// shorter than before, or new, with those.
     pub(super) shortened: Vec<HashMap<SwitchIdx, Vec<SwitchIdx>>>,
 }
 
@@ -44,7 +44,7 @@ impl GroundDelta {
         self.numbers.is_some()
     }
 
-    /// The new number of a switch of the fabric before, if it is still there.
+    /// The new number of a switch of the fabric before, if it is still present.
     pub fn number(&self, old: SwitchIdx) -> Option<SwitchIdx> {
         match &self.numbers {
             Some(numbers) => numbers.new[old.index()],
@@ -52,7 +52,7 @@ impl GroundDelta {
         }
     }
 
-    /// The number that a switch had, if it was there.
+    /// The earlier number of a switch, if it was present.
     pub fn earlier(&self, new: SwitchIdx) -> Option<SwitchIdx> {
         match &self.numbers {
             Some(numbers) => numbers.old[new.index()],
@@ -117,7 +117,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Where a port leads that is cabled to a switch.
+/// The other end of a switch's port that is cabled to a switch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Link {
     peer: SwitchIdx,
@@ -125,7 +125,7 @@ struct Link {
     is_up: bool,
 }
 
-/// What distinguishes `after` from `before`, but for ways that became shorter.
+/// The difference of `after` from `before`, without ways that became shorter.
 pub(super) fn between(before: &Side<'_>, after: &Side<'_>) -> GroundDelta {
     let mut delta = match_switches(before.topology, after.topology);
     let same_order = has_same_order(before, after, &delta);
@@ -148,7 +148,7 @@ pub(super) fn between(before: &Side<'_>, after: &Side<'_>) -> GroundDelta {
     delta
 }
 
-/// Notes in what the links of a switch differ that was there, and is.
+/// Records the differences between the links of a switch that is in both fabrics.
 fn note_links(
     delta: &mut GroundDelta,
     before: &Side<'_>,
@@ -218,7 +218,7 @@ fn match_switches(before: &Topology, after: &Topology) -> GroundDelta {
     }
 }
 
-/// Whether all switches that were there and are there lie above and below each other as they did.
+/// Whether all switches that are in both fabrics lie above and below each other as before.
 fn has_same_order(before: &Side<'_>, after: &Side<'_>, delta: &GroundDelta) -> bool {
     let then = before.orientation.highest_first().iter();
     let then = then.filter_map(|&old| delta.number(old));

@@ -1,4 +1,4 @@
-//! Trees by what changed since they were planned last.
+//! Trees from earlier trees and the changes since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use super::plan::{plan_oriented, sorted};
 use super::{GroundDelta, Group, Job, Member, Mft, PortMask, Tree, Trees};
 use crate::topology::SwitchIdx;
 
-/// Trees that were planned before, in the numbers of the switches that are there now.
+/// Earlier trees, in the numbers of the present switches.
 ///
-/// Members, masks and tables of switches that have gone are left out.
+/// Members, masks and tables of absent switches are left out.
 #[derive(Clone, Debug)]
 pub struct Earlier {
-    /// The trees. Where no switch has another number they are shared with those that were planned.
+    /// The trees, shared with the planned ones where no switch has another number.
     pub trees: Trees,
-    /// The table that was made of them for each switch.
+    /// The table of each switch, made of the trees.
     pub tables: Vec<Arc<Mft>>,
-    /// Multicast LIDs that switches passed on which have gone.
+    /// Multicast LIDs that absent switches forwarded.
     cut: BTreeSet<Lid>,
 }
 
 impl Earlier {
-    /// What is left, after `delta`, of `trees` and of the `tables` made of them.
+    /// The part of `trees`, and of the `tables` made of them, that is left after `delta`.
     pub fn new(trees: &Trees, tables: &[Arc<Mft>], delta: &GroundDelta) -> Earlier {
         if !delta.is_renumbered() {
             return Earlier {
@@ -53,7 +53,7 @@ impl Earlier {
     }
 }
 
-/// Numbers are in the order of GUIDs before and after, so that what is sorted stays so.
+/// Numbers are in the order of GUIDs before and after, so that sorted lists stay sorted.
 fn renumbered(tree: &Tree, delta: &GroundDelta) -> Tree {
     let members = |members: &[Member]| -> Vec<Member> {
         let kept = members.iter().filter_map(|member| {
@@ -75,26 +75,26 @@ fn renumbered(tree: &Tree, delta: &GroundDelta) -> Tree {
     }
 }
 
-/// What [`plan`](super::plan) makes of a job, found by what changed.
+/// The result of [`plan`](super::plan) for a job, from the changes.
 #[derive(Debug)]
 pub struct Followed {
-    /// The trees. Those that nothing concerns are those of [`Earlier`], by the same address.
+    /// The trees. Unconcerned ones are those of [`Earlier`], by the same address.
     pub trees: Trees,
-    /// [`Trees::tables`]; those of switches at which nothing differs by the same address as before.
+    /// [`Trees::tables`]; equal tables by the same address as before.
     pub tables: Vec<Arc<Mft>>,
     /// Multicast LIDs whose trees were planned anew, and those that have none any more.
     pub concerned: BTreeSet<Lid>,
 }
 
-/// What [`plan`](super::plan) makes of `job`: trees that nothing concerns stay, all others are
+/// The result of [`plan`](super::plan) for `job`: trees without a change stay, all others are
 /// planned anew.
 ///
 /// `delta` leads from the fabric of `earlier` to the job's, and `earlier` was planned for routes
 /// that follow an order. Where fabric and orientation are the same, that is the default.
-/// `held_otherwise` are the multicast LIDs that some switch does not hold as `earlier` has it.
+/// `held_otherwise` are the multicast LIDs whose masks in some switch differ from `earlier`.
 ///
 /// # Errors
-/// Why that cannot be told, in a few words.
+/// Why the changes do not give the result, in a few words.
 pub fn follow(
     job: &Job<'_>,
     delta: &GroundDelta,
@@ -127,7 +127,7 @@ pub fn follow(
     Ok(merge(job.groups, earlier, trees))
 }
 
-/// Multicast LIDs with trees of which some link is not what it was.
+/// Multicast LIDs with trees of which some link is another than before.
 fn with_other_links(delta: &GroundDelta, earlier: &Earlier) -> BTreeSet<Lid> {
     let mut cut = earlier.cut.clone();
     for (switch, ports) in &delta.ports {
@@ -139,13 +139,13 @@ fn with_other_links(delta: &GroundDelta, earlier: &Earlier) -> BTreeSet<Lid> {
 }
 
 impl Tree {
-    /// Whether its masks join all members: then it says by itself how they hang together.
+    /// Whether its masks join all members: then the tree itself shows how they are connected.
     fn is_simple(&self) -> bool {
         self.parts.len() == 1 && self.unserved() == 0 && !self.masks.is_empty()
     }
 }
 
-/// Whether the way from the top of `tree` to one of its switches may be shorter than it was.
+/// Whether the way from the top of `tree` to one of its switches may be shorter than before.
 fn is_shortened(job: &Job<'_>, delta: &GroundDelta, tree: &Tree) -> bool {
     let Some(class) = job.ground.class_of(tree.group.mlid) else {
         return false;
@@ -168,8 +168,7 @@ fn is_shortened(job: &Job<'_>, delta: &GroundDelta, tree: &Tree) -> bool {
         .any(|&low| slots().any(|slot| reach.is_below(slot, low)))
 }
 
-/// Puts `planned` in the place of what was planned before, and takes out what no group is there
-/// for.
+/// Replaces earlier trees by `planned`, and removes trees without a group.
 fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followed {
     let Earlier {
         mut trees,
@@ -213,7 +212,7 @@ fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followe
 }
 
 /// Writes the masks of a multicast LID into the tables of switches that hold others, `before`. Both
-/// are sorted.
+/// lists are sorted.
 fn write(
     tables: &mut [Arc<Mft>],
     mlid: Lid,

@@ -1,4 +1,4 @@
-//! What trees stand on: which way is up, and which switches can multicast.
+//! The ground that trees stand on: the direction up, and the switches that can multicast.
 
 use std::sync::OnceLock;
 
@@ -9,8 +9,8 @@ use super::reach::{Reach, Slots};
 use super::{Orientation, delta};
 use crate::topology::{SwitchIdx, Topology};
 
-/// Everything about a fabric that trees depend on, whatever the groups are. Costly parts are
-/// computed when they are first needed, and kept.
+/// All properties of a fabric that trees depend on, for any groups. Costly parts are computed when
+/// they are first needed, and kept.
 #[derive(Debug)]
 pub struct Ground {
     pub(super) orientation: Orientation,
@@ -31,8 +31,9 @@ struct Class {
 
 impl Ground {
     /// `capacities` has the MulticastFDBCap of each switch by number: how many multicast LIDs from
-    /// 0xC000 on it has entries for, 0 for a switch without multicast (IBA 14.2.5.4). What it lacks
-    /// counts as 0. `unicast_follows`: no unicast route goes up after it went down.
+    /// 0xC000 on it has entries for, 0 for a switch without multicast (IBA 14.2.5.4). Missing ones
+    /// count as 0. `unicast_follows`: every turn of the unicast routes is legal in the up*/down*
+    /// order.
     pub fn new(
         topology: &Topology,
         capacities: &[u16],
@@ -53,11 +54,11 @@ impl Ground {
         }
     }
 
-    /// What [`Ground::new`] makes of `topology`, with the parts that are known of this ground,
-    /// which is that of `before`; and in what the two differ, as far as trees can depend on it.
+    /// The result of [`Ground::new`] for `topology`, reusing parts of this ground, which is that of
+    /// `before`; and the difference between the two, as far as trees can depend on it.
     ///
     /// # Errors
-    /// Why that cannot be told, in a few words.
+    /// Why `topology` needs a new ground, in a few words.
     pub fn follow(
         &self,
         before: &Topology,
@@ -109,12 +110,12 @@ impl Ground {
         Ok((ground, delta))
     }
 
-    /// Which way is up.
+    /// The direction up.
     pub fn orientation(&self) -> &Orientation {
         &self.orientation
     }
 
-    /// Whether no unicast route goes up after it went down.
+    /// Whether every turn of the unicast routes is legal in the up*/down* order.
     pub fn unicast_follows(&self) -> bool {
         self.unicast_follows
     }
@@ -127,7 +128,7 @@ impl Ground {
         (class < self.classes.len()).then_some(class)
     }
 
-    /// What can be reached over the switches of a class.
+    /// The reachability over the switches of a class.
     pub(super) fn reach(&self, topology: &Topology, class: usize) -> &Reach {
         let Class { end, reach } = &self.classes[class];
         reach.get_or_init(|| {
@@ -147,7 +148,7 @@ fn padded(topology: &Topology, capacities: &[u16]) -> Vec<u16> {
     topology.indices().map(capacity).collect()
 }
 
-/// Where the multicast LIDs end that some switch has entries for, lowest first.
+/// The ends of the ranges of multicast LIDs for which some switch has entries, lowest first.
 fn ends(capacities: &[u16]) -> impl Iterator<Item = u16> + use<> {
     let mut ends = capacities.to_vec();
     ends.sort_unstable();

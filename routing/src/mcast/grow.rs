@@ -32,9 +32,9 @@ struct Node {
 
 /// The masks of the tree in which `members`, sorted by switch, hang from `top`; sorted, none empty.
 ///
-/// `depth` tells how deep each switch hangs, `up` by which link: to one that hangs one hop higher.
-/// Bits that no packet would need are not set: none lead to where only senders are. Nor is any
-/// part of the way to `top` in the tree that is above all that the members have in common.
+/// `depth` is the depth of each switch, `up` its link to a switch one hop higher. Bits that no
+/// packet would need are not set: none lead to switches with senders only. Nor is any part of the
+/// way to `top` in the tree that is above the common part of all members' ways.
 pub(super) fn grow(
     members: &[Member],
     top: SwitchIdx,

@@ -1,17 +1,17 @@
 //! Multicast: one tree of switches for each multicast LID.
 //!
-//! A switch passes a multicast packet on by every port of its mask but the one that it came in by
+//! A switch forwards a multicast packet by every port of its mask but the one that it came in by
 //! (IBA 18.2.4.3.4), so that only masks that form a tree deliver each packet once. A tree here
 //! hangs from one switch and goes down from there by the same [`Orientation`] that the unicast
 //! routes follow: packets climb towards the top and come down from it, never up again, and the
-//! links of all trees and of all unicast routes together can never wait for each other in a cycle.
-//! Where that cannot be had (routes without an orientation, members without a common top), other
-//! trees are tried and only taken where the dependencies prove acyclic together.
+//! links of all trees and of all unicast routes together cannot form a credit loop. Where that is
+//! impossible (routes without an orientation, members without a common top), [`plan`] tries other
+//! trees and keeps them only where the dependencies prove acyclic together.
 //!
-//! A tree that changes keeps every branch that switches hold already, as long as it is among
-//! the shortest: a join adds a branch, a leave takes one away, a broken link moves what hung on it.
-//! So a tree that switches hold as it is, and that no difference of the fabric concerns, would be
-//! planned as it is: [`follow`] finds what [`plan`] does, and looks at the other trees only.
+//! A tree that changes keeps every branch that switches hold already, as long as it is among the
+//! shortest: a join adds a branch, a leave removes one, a broken link moves the members behind it.
+//! So planning would not change a tree that switches hold and that no difference of the fabric
+//! concerns: [`follow`] gives the result of [`plan`], and looks at the other trees only.
 
 mod delta;
 mod follow;
@@ -60,19 +60,19 @@ pub struct Group {
 /// The tree of a multicast LID; several, where cables do not join all of its members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tree {
-    /// What it was made for.
+    /// The group that it was made for.
     pub group: Arc<Group>,
-    /// By which ports each switch passes packets on; sorted, none empty.
+    /// The ports by which each switch forwards packets; sorted, none empty.
     pub masks: Vec<(SwitchIdx, PortMask)>,
-    /// Members that reach each other, each sorted. A member that is in none is served by nobody:
-    /// its switch cannot multicast, or no tree to it is free of credit loops.
+    /// Members that reach each other, each part sorted. A member in no part is not served: its
+    /// switch cannot multicast, or no tree to it is free of credit loops.
     pub parts: Vec<Vec<Member>>,
-    /// Whether all of it goes by the orientation of its ground.
+    /// Whether all of it follows the orientation of its ground.
     pub is_oriented: bool,
 }
 
 impl Tree {
-    /// By which ports a switch passes packets on.
+    /// The ports by which a switch forwards packets.
     pub fn mask(&self, switch: SwitchIdx) -> PortMask {
         self.masks
             .binary_search_by_key(&switch, |&(at, _)| at)

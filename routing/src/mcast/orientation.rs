@@ -1,12 +1,12 @@
-//! Which end of a link is up.
+//! The direction up of links.
 
 use crate::engine::{self, Ranking};
 use crate::topology::{SwitchIdx, Topology};
 
 /// An order of all switches, so that every link between two of them has a direction up.
 ///
-/// A set of routes and trees in which no packet ever goes up after it went down closes no cycle
-/// of links that wait for each other: the order is the proof.
+/// A set of routes and trees in which no packet turns up after going down has no credit loop: the
+/// order is the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orientation {
     highest_first: Vec<SwitchIdx>,
@@ -15,8 +15,8 @@ pub struct Orientation {
 }
 
 impl Orientation {
-    /// That of a ranking: of what an engine that ranks switches routed by. `None` where the ranking
-    /// does not know every switch.
+    /// The orientation of a ranking, which an engine that ranks switches routed by. `None` where
+    /// the ranking lacks a switch.
     pub fn of(topology: &Topology, ranking: &Ranking) -> Option<Orientation> {
         let mut is_listed = vec![false; topology.switch_count()];
         let mut listed = Vec::with_capacity(topology.switch_count());
@@ -30,8 +30,8 @@ impl Orientation {
         (listed.len() == topology.switch_count()).then(|| Orientation::listed(listed))
     }
 
-    /// By distance from the hosts, the farthest highest, equals by GUID: what routes in a tree
-    /// mostly follow, whoever made them.
+    /// By distance from the hosts, the farthest highest, equals by GUID: routes of any engine in a
+    /// tree mostly follow this.
     pub fn guessed(topology: &Topology) -> Orientation {
         Orientation::listed(engine::by_distance_from_hosts(topology))
     }

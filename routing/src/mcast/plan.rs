@@ -15,21 +15,21 @@ use super::{Ground, Group, Member, PortMask, Tree, Trees};
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 
-/// What a switch passes packets to a multicast LID on by now, as far as that is known. A hint:
-/// trees keep the branches that it shows where they can.
+/// The ports by which a switch forwards packets to a multicast LID now, as far as that is known. A
+/// hint: trees keep these branches where they can.
 pub type Held<'a> = dyn Fn(SwitchIdx, Lid) -> PortMask + Sync + 'a;
 
-/// Everything that trees depend on.
+/// All inputs of trees.
 pub struct Job<'a> {
     /// The fabric.
     pub topology: &'a Topology,
     /// Its unicast routes.
     pub tables: &'a Tables,
-    /// What trees stand on; of this topology and these routes.
+    /// The ground that trees stand on; of this topology and these routes.
     pub ground: &'a Ground,
     /// Sorted by multicast LID, each once.
     pub groups: &'a [Arc<Group>],
-    /// What switches hold.
+    /// The masks that switches hold.
     pub held: &'a Held<'a>,
 }
 
@@ -43,9 +43,9 @@ struct Site {
 /// Finds a tree for each group.
 ///
 /// Trees go up and down by the ground's orientation wherever members have a common top. Where they
-/// do not, and where the unicast routes go by no orientation, trees are only kept if no cycle of
-/// links can wait for each other, unicast routes included, unless those close one by themselves.
-/// Members that no such tree serves are in none of [`Tree::parts`].
+/// have none, and where the unicast routes follow no orientation, [`plan`] keeps trees only if
+/// there is no credit loop, unicast routes included, unless those close one by themselves. Members
+/// that no such tree serves are in none of [`Tree::parts`].
 pub fn plan(job: &Job<'_>) -> Trees {
     let groups: Vec<&Arc<Group>> = job.groups.iter().collect();
     let (mut trees, homeless) = plan_oriented(job, &groups);
@@ -58,8 +58,8 @@ pub fn plan(job: &Job<'_>) -> Trees {
     }
 }
 
-/// A tree by the ground's orientation for each of `groups`, and those of their members that have no
-/// common top.
+/// A tree by the ground's orientation for each of `groups`, and the members that have no common
+/// top.
 pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>, Vec<Homeless>) {
     let sites: Vec<(usize, Site)> = groups
         .par_iter()
@@ -127,7 +127,8 @@ pub(super) fn sorted(mut tree: Tree) -> Tree {
     tree
 }
 
-/// The members of a group by island, with a top for each. What no tree can serve is left out.
+/// The members of a group by island, with a top for each. Members that no tree can serve are left
+/// out.
 fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     if !group.mlid.is_multicast() {
         return Vec::new();
@@ -153,8 +154,8 @@ fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
         .collect()
 }
 
-/// The switch that members are to hang from: that from which most of them hang now, if it reaches
-/// them all; else one of those from which they hang least deep, which multicast LIDs take in turns.
+/// The switch that members hang from: the one from which most of them hang now, if it reaches them
+/// all; else one of those from which they hang least deep, which multicast LIDs take in turns.
 fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Option<SwitchIdx> {
     let mut switches = FixedBitSet::new();
     let mut found: BTreeMap<SwitchIdx, SwitchIdx> = BTreeMap::new();
@@ -176,8 +177,9 @@ fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Opti
     (!tops.is_empty()).then(|| tops[usize::from(offset(mlid)) % tops.len()])
 }
 
-/// What a switch holds, as far as trees may depend on it: where they have to be proved together,
-/// what one group is given could otherwise depend on what was tried before, and never come to rest.
+/// The mask that a switch holds, where trees may depend on it: where they have to be proved
+/// together, the tree of one group could otherwise depend on earlier attempts, and never come to
+/// rest.
 fn held(job: &Job<'_>, switch: SwitchIdx, mlid: Lid) -> PortMask {
     if job.ground.unicast_follows {
         (job.held)(switch, mlid)
@@ -186,7 +188,7 @@ fn held(job: &Job<'_>, switch: SwitchIdx, mlid: Lid) -> PortMask {
     }
 }
 
-/// Where a switch comes to by going up along links that are held.
+/// The top that a switch reaches by going up along held links.
 fn held_top(
     job: &Job<'_>,
     reach: &Reach,
@@ -227,14 +229,14 @@ fn ups<'a>(job: &'a Job<'_>, switch: SwitchIdx) -> impl Iterator<Item = Up> + 'a
         })
 }
 
-/// Whether packets to the multicast LID pass a link in either direction; `own` is what its lower
-/// end holds.
+/// Whether packets to the multicast LID pass a link in either direction; `own` is the mask of its
+/// lower end.
 fn is_link_held(job: &Job<'_>, mlid: Lid, own: PortMask, up: &Up) -> bool {
     own.contains(up.port) || held(job, up.parent, mlid).contains(up.parent_port)
 }
 
-/// The link by which a switch hangs from one that is one hop nearer to the top: that which is held,
-/// or one that the multicast LID decides, the same for all switches that have the same choice.
+/// The link by which a switch hangs from one that is one hop nearer to the top: a held link, or one
+/// that the multicast LID decides, the same for all switches with the same choice.
 fn way_up(job: &Job<'_>, mlid: Lid, depth: &[u16], switch: SwitchIdx) -> Option<Up> {
     let nearer = depth[switch.index()].checked_sub(1)?;
     let ways = || ups(job, switch).filter(|up| depth[up.parent.index()] == nearer);

@@ -1,4 +1,4 @@
-//! Who can be reached going down only, over switches that can multicast.
+//! Reachability by ways down only, over switches that can multicast.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ pub(super) const FAR: u16 = u16::MAX;
 #[derive(Debug)]
 pub(super) struct Slots {
     by_switch: Vec<u32>,
-    /// Those of switches that have gone.
+    /// The slots of switches that have gone.
     free: Vec<u32>,
     count: usize,
 }
@@ -99,8 +99,8 @@ impl Reach {
         reach
     }
 
-    /// What [`Reach::new`] makes of the fabric after `delta`: only switches above a difference are
-    /// looked at.
+    /// The result of [`Reach::new`] for the fabric after `delta`, with a look at switches above a
+    /// difference only.
     pub(super) fn follow(
         &self,
         topology: &Topology,
@@ -120,7 +120,7 @@ impl Reach {
                 .collect(),
             is_capable,
         };
-        // The lowest first: what lies below a switch is known when it is looked at.
+        // The lowest first: the switches below a switch are known when its turn comes.
         let place = |switch: SwitchIdx| (Reverse(orientation.place(switch)), switch);
         let mut due: BTreeSet<_> = delta.lower.iter().map(|&switch| place(switch)).collect();
         while let Some((_, switch)) = due.pop_first() {
@@ -141,7 +141,7 @@ impl Reach {
         reach
     }
 
-    /// What lies below a capable switch, by what lies below its neighbours, and its height.
+    /// The switches below a capable switch, from those below its neighbours, and its height.
     fn look_down(
         &self,
         topology: &Topology,

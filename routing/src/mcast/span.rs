@@ -21,11 +21,11 @@ pub(super) struct Homeless {
     pub(super) members: Vec<Member>,
 }
 
-/// Gives trees to those who have none, all of an island the same, if one can be had that closes no
+/// Gives trees to members that have none, all of an island the same, if there is one that closes no
 /// cycle with the unicast routes and the other trees.
 ///
-/// Where the routes go by no orientation, the trees of `trees` are proved first; those too lose
-/// their places if they fail.
+/// Where the routes follow no orientation, [`settle`] proves the trees of `trees` first; those that
+/// fail lose their places, too.
 pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>) {
     let mut homeless = homeless;
     let mut needs = Dependencies::of(job.topology, job.tables);

@@ -58,7 +58,7 @@ impl PortMask {
     pub fn position(&self, position: usize) -> u16 {
         let bit = position * POSITION_PORTS;
         match self.0.get(bit / WORD_BITS) {
-            // What is cut off belongs to the next positions.
+            // The bits cut off belong to the next positions.
             Some(word) => (word >> (bit % WORD_BITS)) as u16,
             None => 0,
         }
@@ -94,7 +94,7 @@ impl fmt::Debug for PortMask {
 
 /// The multicast forwarding table of one switch: the output ports of each multicast LID.
 ///
-/// What it does not list goes nowhere.
+/// A multicast LID that it does not list goes nowhere.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Mft {
     masks: BTreeMap<Lid, PortMask>,

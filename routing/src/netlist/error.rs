@@ -82,7 +82,7 @@ pub enum NetlistError {
     VendorId {
         /// The node.
         id: String,
-        /// What was given.
+        /// The value given.
         vendor_id: u32,
     },
     /// An enhanced port 0 where there is no port 0.

@@ -1,8 +1,8 @@
 //! Nodes and cables, as a file or a generator states them.
 //!
-//! A netlist is what lies on the floor of the machine room: nodes with their ports, and cables
-//! between them. It says nothing about which link is up, and no subnet manager has touched it,
-//! except that ports carry the LIDs that the file saw on them.
+//! A netlist is the hardware of a fabric: nodes with their ports, and cables between them. It says
+//! nothing about which link is up, and no subnet manager has touched it, except that ports carry
+//! the LIDs that the file saw on them.
 //!
 //! A [`Netlist`] is valid by construction: node GUIDs and stated port GUIDs are unique, a cable's
 //! ends exist, no port holds two cables. It keeps its nodes in the order given and its cables in
@@ -207,7 +207,7 @@ impl Netlist {
 
     /// The end port with this stated port GUID.
     ///
-    /// Ports of which nothing is stated are not found: their GUIDs are a guess.
+    /// Ports without a stated GUID are not found: their GUIDs are derived.
     pub fn by_port_guid(&self, guid: Guid) -> Option<CableEnd> {
         self.by_port_guid.get(&guid).copied()
     }

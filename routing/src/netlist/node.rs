@@ -3,7 +3,7 @@ use std::fmt;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
-/// What kind of node it is (IBA 14.2.5.3, NodeType).
+/// The kind of a node (IBA 14.2.5.3, NodeType).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NodeKind {
     /// Forwards packets; its port 0 is its own management port.
@@ -35,7 +35,7 @@ impl fmt::Display for NodeKind {
     }
 }
 
-/// What is stated about one end port: its GUID and the addresses it starts with.
+/// An end port as a file or a generator states it: its GUID and the addresses it starts with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PortSpec {
     /// The port's GUID.
@@ -69,9 +69,9 @@ pub struct Node {
     pub num_ports: u8,
     /// Whether a switch's port 0 is an enhanced one (a full end port); false for other nodes.
     pub enhanced_port0: bool,
-    /// End ports of which something is stated: port 0 of a switch, external ports of other nodes.
+    /// End ports with a statement: port 0 of a switch, external ports of other nodes.
     ///
-    /// A port may be missing; [`Node::port`] says what holds then.
+    /// A port may be missing; [`Node::port`] gives its defaults.
     pub ports: BTreeMap<PortNum, PortSpec>,
 }
 
@@ -81,7 +81,7 @@ impl Node {
         format!("{}-{:016x}", self.kind.letter(), self.guid.0)
     }
 
-    /// The description for people; what is not UTF-8 is replaced.
+    /// The description for people, with replacement characters for invalid UTF-8.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(&self.description).into_owned()
     }
@@ -105,10 +105,10 @@ impl Node {
         range.map(PortNum)
     }
 
-    /// What holds for a port, stated or not.
+    /// The properties of a port, stated or not.
     ///
-    /// A port of which nothing is stated has no LID. Its GUID is the node's on a switch, and the
-    /// node's plus the port number elsewhere, which is how most adapters number theirs.
+    /// A port without a statement has no LID. Its GUID is the node's on a switch, and the node's
+    /// plus the port number elsewhere, which is how most adapters number theirs.
     pub fn port(&self, port: PortNum) -> PortSpec {
         let end_port = match self.kind {
             NodeKind::Switch => PortNum::ZERO,
@@ -122,5 +122,5 @@ impl Node {
     }
 }
 
-/// What every aggregation node's firmware has in its description.
+/// Part of the description of every aggregation node, set by its firmware.
 const AGGREGATION_NODE: &[u8] = b"Aggregation Node";

@@ -36,7 +36,7 @@ fn two_switches_and_a_host() -> Vec<Node> {
 }
 
 #[test]
-fn cables_are_found_from_both_ends_whatever_order_they_were_given_in() {
+fn cables_given_in_any_order_are_found_from_both_ends() {
     let forward = [
         cable((0, 1), (1, 2)),
         cable((2, 1), (0, 3)),
@@ -104,7 +104,7 @@ fn unstated_ports_have_derived_guids_and_no_lid() {
 }
 
 #[test]
-fn what_makes_no_fabric_is_refused() {
+fn impossible_fabrics_are_refused() {
     let with = |change: fn(&mut Vec<Node>), cables: &[Cable]| {
         let mut nodes = two_switches_and_a_host();
         change(&mut nodes);

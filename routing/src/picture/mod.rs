@@ -2,9 +2,9 @@
 //! hosts.
 //!
 //! Above, the fabric by ranks: a row of cells for each rank of switches, coloured by the fullest
-//! link that leaves them upwards and downwards, with what joins two ranks between them. No row has
-//! more than [`CELLS`] cells; where a rank has more switches, a cell stands for several. Below, a
-//! histogram of the links by load, up, down and within a rank apart.
+//! link that leaves them upwards and downwards, with the links that join two ranks between them. No
+//! row has more than [`CELLS`] cells; where a rank has more switches, a cell stands for several.
+//! Below, a histogram of the links by load, up, down and within a rank apart.
 
 mod histogram;
 mod ranks;
@@ -31,23 +31,23 @@ const HEAT: [&str; 6] = [
 /// Where each colour but the first begins, in parts of the mean.
 const HEAT_FROM: [f64; 5] = [0.01, 0.75, 1.25, 1.75, 2.5];
 
-/// What a picture is drawn from.
+/// The input of a picture.
 pub struct Scene<'a> {
     /// The fabric.
     pub topology: &'a Topology,
-    /// Its links and who uses them: [`link_uses`](crate::quality::link_uses).
+    /// Its links and their use: [`link_uses`](crate::quality::link_uses).
     pub links: &'a [LinkUse],
     /// The level of each switch, 0 at the top.
     pub levels: &'a [u8],
     /// The heading.
     pub title: &'a str,
-    /// What else is to be read above the picture, a line each.
+    /// Further lines of text above the picture.
     pub notes: &'a [String],
-    /// What switches are called.
+    /// The name of a switch.
     pub name: &'a dyn Fn(Guid) -> String,
 }
 
-/// Which way a link leads.
+/// The direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Direction {
     Up,

@@ -11,7 +11,7 @@ const ROW: f64 = WIDTH - MARGIN - LEFT;
 /// down.
 const HEIGHT: f64 = 28.0;
 const GAP: f64 = 46.0;
-/// What joins two ranks is drawn so light that text can stand on it.
+/// The colour of links between two ranks, so light that text can stand on it.
 const TRUNK: &str = "#f0f0f0";
 
 /// A rank: its level and its switches by GUID.
@@ -114,7 +114,7 @@ fn tip(scene: &Scene<'_>, switches: &[SwitchIdx], most: Fullest) -> String {
     )
 }
 
-/// What leads from a rank to those below it: a band to the next one, and figures for each of them.
+/// The links from a rank to those below it: a band to the next one, and figures for each of them.
 fn trunk(
     svg: &mut Svg,
     scene: &Scene<'_>,

@@ -28,7 +28,7 @@ impl fmt::Display for Px {
     }
 }
 
-/// Text as XML has it: markup escaped, what XML 1.0 has no place for replaced.
+/// Text in XML: markup escaped, characters that XML 1.0 does not allow replaced.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -106,7 +106,7 @@ impl Svg {
         );
     }
 
-    /// The document, `width` pixels wide and as high as what is in it.
+    /// The document, `width` pixels wide and as high as its content.
     pub(super) fn finish(self, width: f64, margin: f64) -> String {
         let (width, height) = (Px(width), Px(self.height + margin));
         format!(
@@ -128,14 +128,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nodes_call_themselves_cannot_break_the_document() {
+    fn node_names_cannot_break_the_document() {
         let name = "<a>&\"b\"\u{1}\u{ffff}\n'é";
         let escaped = Escaped(name).to_string();
         assert_eq!(escaped, "&lt;a&gt;&amp;&quot;b&quot;\u{fffd}\u{fffd} 'é");
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_are_written_with_one_decimal() {
         let shown = [1.0, 0.04, -0.04, 33.333, 1e6].map(|number| Px(number).to_string());
         assert_eq!(shown, ["1", "0", "0", "33.3", "1000000"]);
     }

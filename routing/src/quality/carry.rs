@@ -1,4 +1,4 @@
-//! One phase of traffic: everybody sends at the same time.
+//! One phase of traffic: all hosts send at the same time.
 
 use rsm_ids::Lid;
 
@@ -12,7 +12,7 @@ use super::uses::Uses;
 /// enough that they stay in the nearest cache.
 const TOGETHER: usize = 512;
 
-/// What all phases have in common.
+/// The common input of all phases.
 pub(super) struct Carrier<'a> {
     pub(super) fabric: &'a Fabric<'a>,
     pub(super) rows: &'a [Lft],
@@ -28,7 +28,7 @@ struct Flow {
     root: u16,
 }
 
-/// What a phase leaves on the links.
+/// The load of a phase on the links.
 pub(super) struct Phase<'a> {
     carrier: &'a Carrier<'a>,
     /// By channel. Each host sends a handful of flows at most, so that this cannot wrap.
@@ -47,7 +47,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// Forgets what was carried.
+    /// Clears the load.
     pub(super) fn clear(&mut self) {
         self.load.fill(0);
         self.fullest = 0;

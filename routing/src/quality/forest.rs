@@ -6,7 +6,7 @@ use crate::verify::fabric::Fabric;
 
 use super::order::{Host, Leaf};
 
-/// The forwarding tables, one for each switch; those that are lacking are empty.
+/// The forwarding tables, one for each switch; missing ones are empty.
 pub(super) fn rows(fabric: &Fabric<'_>, tables: &Tables) -> Vec<Lft> {
     let row = |switch| tables.lfts.get(switch).cloned().unwrap_or_default();
     (0..fabric.switches).map(row).collect()
@@ -51,8 +51,8 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Follows the packets from `leaves` to `host`, who hangs off `root`, and calls `lost` with the
-    /// place in `leaves` of those whose packets do not arrive.
+    /// Follows the packets from `leaves` to `host`, which hangs off `root`, and calls `lost` with
+    /// the place in `leaves` of each leaf whose packets do not arrive.
     pub(super) fn grow(
         &mut self,
         host: &Host,

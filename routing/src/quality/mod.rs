@@ -1,19 +1,19 @@
 //! How well forwarding tables spread traffic, from a topology and tables alone.
 //!
 //! The tables may be of any engine, or of another subnet manager. Links are directions of cables
-//! between switches, those to hosts not included: there every path to or from a host meets whatever
-//! the routes are. Traffic to a host goes to its base LID. Hosts are channel adapters and routers.
+//! between switches, without those to hosts: there every path to or from a host meets, under any
+//! routes. Traffic to a host goes to its base LID. Hosts are channel adapters and routers.
 //!
 //! - [`Quality::paths`], the edge forwarding index: the paths of all pairs of hosts, link by link;
 //! - [`Quality::all_to_all`]: over all links the most of min(hosts that send over it, hosts that
-//!   are sent to over it), which bounds what any pattern in which each host sends and receives once
-//!   can put on a link;
+//!   receive over it), which bounds the load of a link under any pattern in which each host sends
+//!   and receives once;
 //! - patterns phase by phase, in each of which the fullest link counts: shifts, random
 //!   permutations, rings, recursive doubling, double binary trees, all-to-all within rails. On a
 //!   full fat tree 1 is the best there is, on a tapered one the taper;
-//! - [`Quality::bisection`], effective bisection bandwidth: what pairs of two random halves get.
+//! - [`Quality::bisection`], effective bisection bandwidth: that of pairs of two random halves.
 //!
-//! Results are functions of the arguments, the number of threads never shows.
+//! Results are functions of the arguments; the number of threads does not affect them.
 
 mod carry;
 mod forest;
@@ -38,10 +38,10 @@ use uses::Uses;
 /// common.
 pub const WORST_LINKS: usize = 10;
 
-/// What a measurement is told beside topology and tables.
+/// The input of a measurement beside topology and tables.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Where random permutations, bisections and samples start.
+    /// The seed of random permutations, bisections and samples.
     pub seed: u64,
     /// The rail of each destination, by its index in [`Topology::destinations`]: ports that hang
     /// off the same adapter slot of their hosts. Empty where rails are not known; then collective
@@ -62,7 +62,7 @@ pub struct Quality {
     pub paths: PathLoad,
     /// All-to-all congestion risk, in flows.
     pub all_to_all: u32,
-    /// Everybody sends to the host so many places further on in topological order: all distances,
+    /// Every host sends to the host so many places further on in topological order: all distances,
     /// or [`SHIFTS`] of them where there are more than [`ALL_SHIFTS_HOSTS`] hosts.
     pub shift: Contention,
     /// Random permutations.
@@ -119,18 +119,18 @@ pub struct Contention {
     pub of: usize,
 }
 
-/// What pairs of two halves get, as parts of a link's bandwidth.
+/// The bandwidth of pairs of two halves, as parts of a link's bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Bisection {
-    /// In the mean bisection: 1 where nobody shares a link.
+    /// In the mean bisection: 1 where no two pairs share a link.
     pub mean: f64,
-    /// In the worst one tried.
+    /// In the worst sample.
     pub min: f64,
-    /// How many were tried.
+    /// The number of samples.
     pub samples: usize,
 }
 
-/// One direction of a cable between two switches, and who uses it.
+/// One direction of a cable between two switches, and its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkUse {
     /// The switch that sends.
@@ -143,23 +143,23 @@ pub struct LinkUse {
     pub peer_port: PortNum,
     /// Its rate, in the unit of the topology.
     pub rate: u32,
-    /// Ordered pairs of hosts whose path it is on.
+    /// Ordered pairs of hosts whose path includes it.
     pub paths: u64,
     /// Hosts that send over it.
     pub sources: u32,
-    /// Hosts that are sent to over it.
+    /// Hosts that receive over it.
     pub destinations: u32,
 }
 
-/// Hosts in the order that patterns number them by: those of a leaf by port, leaves that meet low
-/// in the tree next to each other, equals by GUID. What a scheduler should number the ranks of a
-/// job by.
+/// Hosts in topological order, by which patterns number them: those of a leaf by port, leaves that
+/// meet low in the tree next to each other, equals by GUID. A scheduler should number the ranks of
+/// a job in this order.
 pub fn topological_order(topology: &Topology) -> impl Iterator<Item = &Destination> {
     let hosts = Hosts::of(topology).all.into_iter();
     hosts.map(|host| &topology.destinations()[host.destination as usize])
 }
 
-/// Every link and who uses it, in the order of (switch, neighbour, port).
+/// Every link and its use, in the order of (switch, neighbour, port).
 pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
     let fabric = Fabric::new(topology);
     let rows = forest::rows(&fabric, tables);
@@ -169,7 +169,7 @@ pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
 
 /// Measures tables.
 ///
-/// `tables` may hold anything, also tables for more or fewer switches: what they lack has no path.
+/// `tables` may hold anything, also tables for more or fewer switches: a missing entry has no path.
 pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Quality {
     let fabric = Fabric::new(topology);
     let rows = forest::rows(&fabric, tables);

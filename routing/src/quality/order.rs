@@ -1,6 +1,6 @@
-//! Hosts in topological order: those that are near each other in the tree stand next to each other.
+//! Hosts in topological order: hosts near each other in the tree stand next to each other.
 //!
-//! Contention of shift permutations depends on which host comes after which. The order that
+//! Contention of shift permutations depends on the order of hosts. The order that
 //! published figures assume numbers the hosts of a leaf one after the other, the leaves of a
 //! subtree one after the other, and so on up. Here it comes from cables alone: leaves that meet one
 //! hop above them make a group, groups that meet two hops up make a larger one, and so on.

@@ -1,4 +1,4 @@
-//! Traffic as applications make it, phase by phase.
+//! Traffic patterns of applications, phase by phase.
 
 use rayon::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::generate::rng::Rng;
 use super::carry::{Carrier, Phase};
 use super::{Bisection, Contention};
 
-/// Hosts up to which every phase of a shift pattern is tried: with its 16.8 million flows that
+/// Up to so many hosts, every phase of a shift pattern is tried: with its 16.8 million flows that
 /// takes less than a second. Of more hosts a sample of [`SHIFTS`] is.
 pub const ALL_SHIFTS_HOSTS: usize = 4096;
 
@@ -65,12 +65,12 @@ pub(super) fn distances(hosts: usize, rng: &mut Rng) -> Vec<usize> {
     sample.into_iter().map(|distance| distance + 1).collect()
 }
 
-/// Everybody sends to the one `distance` places further on.
+/// Every host sends to the host `distance` places further on.
 pub(super) fn shift(hosts: usize, distance: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..hosts).map(move |host| (host, (host + distance) % hosts))
 }
 
-/// Everybody sends to somebody else's partner at random: a permutation of its own for each seed.
+/// A random permutation of hosts: host `i` sends to the entry at `i`. Each seed has its own.
 pub(super) fn permutation(hosts: usize, seed: u64) -> Vec<usize> {
     let mut targets: Vec<usize> = (0..hosts).collect();
     Rng::new(seed).shuffle(&mut targets);
@@ -119,8 +119,8 @@ fn bandwidth(phase: &mut Phase<'_>, order: &[usize]) -> f64 {
     shares.sum::<f64>() / (2 * half) as f64
 }
 
-/// Recursive doubling among `ranks`: in phase `bit` everybody exchanges with the rank that differs
-/// in that bit. Who has no partner rests.
+/// Recursive doubling among `ranks`: in phase `bit` every rank exchanges with the rank that differs
+/// in that bit. A rank without a partner rests.
 pub(super) fn doubling(ranks: &[usize], bit: u32) -> impl Iterator<Item = (usize, usize)> {
     let partner = move |rank: usize| ranks.get(rank ^ 1 << bit);
     (0..ranks.len()).filter_map(move |rank| Some((ranks[rank], *partner(rank)?)))
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubling_pairs_whom_there_is() {
+    fn doubling_leaves_ranks_without_a_partner_idle() {
         let ranks = [10, 11, 12, 13, 14];
         assert_eq!(doubling_phases(5), 3);
         let phase: Vec<_> = doubling(&ranks, 1).collect();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tree_joins_all_ranks_and_nobody_is_inside_both() {
+    fn each_tree_joins_all_ranks_and_no_rank_is_inside_both() {
         for count in 1..200 {
             let ranks: Vec<usize> = (0..count).collect();
             let edges: Vec<_> = double_tree(&ranks).collect();

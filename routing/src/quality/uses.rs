@@ -1,4 +1,4 @@
-//! Who uses which link, over all pairs of hosts.
+//! The hosts that use each link, over all pairs of hosts.
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
@@ -16,13 +16,13 @@ const TOGETHER: usize = u64::BITS as usize;
 pub(super) struct Uses {
     /// How many ordered pairs of hosts on different leaves send over it.
     pub(super) paths: Vec<u64>,
-    /// How many hosts are sent to over it.
+    /// How many hosts receive over it.
     pub(super) destinations: Vec<u32>,
-    /// How many hosts send over it to anybody.
+    /// How many hosts send over it.
     pub(super) sources: Vec<u32>,
     /// Ordered pairs of hosts whose packets do not arrive.
     pub(super) lost_pairs: u64,
-    /// By host, for those that not all reach: the leaves whose packets do not arrive.
+    /// By host, where some leaves do not reach it: the leaves whose packets do not arrive.
     pub(super) lost: Vec<Option<FixedBitSet>>,
 }
 
@@ -100,7 +100,7 @@ fn receive(fabric: &Fabric<'_>, rows: &[Lft], hosts: &Hosts, part: &[u32]) -> Re
             destinations[channel] += 1;
             flow[next] += sent;
         });
-        // What came to the root, and leaves that lost theirs, are set anew for the next host.
+        // The flow at the root, and at leaves that lost theirs, is set anew for the next host.
         flow[hosts.leaf(host).switch.index()] = 0;
         lost.extend(missing.map(|leaves| (index, leaves)));
     }

@@ -1,4 +1,4 @@
-//! Where two sets of tables differ.
+//! The differences of two sets of tables.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -9,7 +9,7 @@ use crate::topology::SwitchIdx;
 /// An entry that differs between two tables of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose entry it is.
+    /// The LID of the entry.
     pub lid: Lid,
     /// The output port before, [`NO_PATH`](super::NO_PATH) for none.
     pub before: u8,
@@ -18,7 +18,7 @@ pub struct Entry {
 }
 
 /// Two sets of tables by the same switch numbers, and the blocks in which they differ: found once
-/// for all who follow the difference.
+/// for all users of the difference.
 #[derive(Clone, Debug)]
 pub struct Difference<'a> {
     before: &'a Tables,

@@ -11,9 +11,8 @@ use crate::digest::digest;
 /// Among how many locks pages are dealt out: enough that threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// Tables under construction, whose pages are kept once where they are alike: in a tree, switches
-/// of one rank and one subtree forward to most LIDs alike. Which of them share never shows in what
-/// they hold.
+/// Tables under construction, whose equal pages are kept once: in a tree, switches of one rank and
+/// one subtree forward to most LIDs alike. Sharing does not affect their content.
 #[derive(Default)]
 pub(crate) struct Pool {
     shards: [Mutex<HashMap<u64, Vec<Arc<Page>>>>; SHARDS],
@@ -36,7 +35,7 @@ impl Pool {
         if let Some(found) = shard.lock().get(&digest).and_then(known) {
             return found;
         }
-        // Not while others wait: new memory is what takes longest.
+        // Without the lock: allocating memory takes longest.
         let made = page(entries);
         let mut held = shard.lock();
         held.entry(digest).or_default().push(made.clone());

@@ -29,7 +29,7 @@ pub enum TopologyError {
     PortCount {
         /// The switch.
         guid: Guid,
-        /// How many ports it was said to have.
+        /// The number of ports given.
         num_ports: u8,
     },
     /// The switch is of another builder.
@@ -40,7 +40,7 @@ pub enum TopologyError {
     NoSuchPort {
         /// The switch.
         guid: Guid,
-        /// The port it was said to have.
+        /// The port given.
         port: PortNum,
         /// How many it has.
         num_ports: u8,
@@ -53,10 +53,10 @@ pub enum TopologyError {
         /// The port.
         port: PortNum,
     },
-    /// Only one of its ends tells of a cable.
+    /// Only one end of a cable states it.
     #[error("{port:?} of switch {guid} leads to a port that does not lead back")]
     OneSided {
-        /// The switch that tells.
+        /// The switch that states it.
         guid: Guid,
         /// Its port.
         port: PortNum,
@@ -71,7 +71,7 @@ pub enum TopologyError {
         /// Its LMC.
         lmc: Lmc,
     },
-    /// Two ports answer to one LID.
+    /// Two ports have one LID.
     #[error("{lid:?} is held by both {first} and {second}")]
     DuplicateLid {
         /// The LID.
@@ -104,8 +104,8 @@ impl TopologyBuilder {
         TopologyBuilder::default()
     }
 
-    /// Adds a switch with `num_ports` external ports, whose port 0 answers to 2^`lmc` LIDs from
-    /// `lid` on and whose forwarding table holds `linear_fdb_cap` entries.
+    /// Adds a switch with `num_ports` external ports, whose port 0 has 2^`lmc` LIDs from `lid` on
+    /// and whose forwarding table holds `linear_fdb_cap` entries.
     pub fn add_switch(
         &mut self,
         guid: Guid,
@@ -222,7 +222,7 @@ impl TopologyBuilder {
         assemble(switches, links, destinations)
     }
 
-    /// `from` with only those cables whose both ends `keep` says yes to.
+    /// `from` with only those cables for which `keep` is true of both ends.
     pub(super) fn remaining(
         from: &Topology,
         keep: impl Fn(SwitchIdx, PortNum) -> bool,
@@ -271,8 +271,8 @@ impl TopologyBuilder {
             .expect("a part of a topology contradicts itself no more than the whole did")
     }
 
-    /// `present` with what `earlier` had beside it, as far as the two do not contradict each other:
-    /// what is there now wins over what was.
+    /// `present` with the parts that only `earlier` has, as far as the two do not contradict each
+    /// other: `present` wins.
     pub(super) fn joined(present: &Topology, earlier: &Topology) -> Topology {
         let mut switches = present.switches.clone();
         let gone = |guid| present.switch_by_guid(guid).is_none();

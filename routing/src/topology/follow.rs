@@ -1,7 +1,7 @@
 //! A topology from the one before and the switches that are different.
 //!
-//! Sections of switches that stay as they are are copied, with the numbers of switches and
-//! destinations moved; nothing is sorted or looked up for them.
+//! Sections of unchanged switches are copied, with new numbers of switches and destinations,
+//! without sorting or look-ups.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use super::{
     Topology, TopologyError,
 };
 
-/// A switch, what it is cabled to, and what hangs off it.
+/// A switch, its cables, and the end ports that hang off it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchPart {
     /// The switch.
     pub switch: Switch,
     /// The base LID of its port 0.
     pub lid: Lid,
-    /// Its port 0 answers to 2^LMC LIDs.
+    /// Its port 0 has 2^LMC LIDs.
     pub lmc: Lmc,
     /// Its ends of cables to switches, itself included.
     pub cables: Vec<CableEnd>,
-    /// What else hangs off it.
+    /// The end ports that hang off it.
     pub ends: Vec<EndPart>,
 }
 
@@ -49,26 +49,26 @@ pub struct EndPart {
     pub guid: Guid,
     /// Its base LID.
     pub lid: Lid,
-    /// It answers to 2^LMC LIDs.
+    /// It has 2^LMC LIDs.
     pub lmc: Lmc,
-    /// What it is.
+    /// The kind of port.
     pub kind: EndpointKind,
 }
 
-/// Where a switch of the topology that is made comes from.
+/// The source of a switch of the new topology.
 enum Source<'a> {
-    /// It is as it was.
+    /// It is unchanged.
     Same(SwitchIdx),
     Part(&'a SwitchPart),
 }
 
 impl Topology {
-    /// This topology with other switches in the place of those with the same GUIDs; `None` takes
-    /// one out. Equal to the topology that [`TopologyBuilder`](super::TopologyBuilder) makes of all
-    /// of it.
+    /// This topology with other switches in the place of those with the same GUIDs; `None` removes
+    /// one. Equal to the topology that [`TopologyBuilder`](super::TopologyBuilder) makes of the
+    /// result.
     ///
     /// # Errors
-    /// The parts contradict each other or what stays: a cable has to be told of at both ends.
+    /// The parts contradict each other or the rest: both ends must list a cable.
     pub fn follow(
         &self,
         changes: &BTreeMap<Guid, Option<SwitchPart>>,
@@ -94,7 +94,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The switches of the topology that is made, in the order of their GUIDs.
+    /// The switches of the new topology, in the order of their GUIDs.
     fn sources<'a>(&self, changes: &'a BTreeMap<Guid, Option<SwitchPart>>) -> Vec<Source<'a>> {
         let mut sources = Vec::with_capacity(self.switches.len() + changes.len());
         let mut changes = changes.iter().peekable();
@@ -146,7 +146,7 @@ impl Topology {
     }
 }
 
-/// The topology that is being made.
+/// The topology under construction.
 struct Following {
     /// The new number of each switch of the topology before.
     moved: Vec<u32>,
@@ -340,7 +340,7 @@ impl Following {
         let mut made = self.made;
         made.groups.push((NONE, made.links.len() as u32));
         made.loopbacks.sort_unstable();
-        // A cable from one port of a switch to another of it is told of at both.
+        // Both ports list a cable from one port of a switch to another of it.
         made.loopbacks.dedup();
         (made.components, made.component_of) = connect(&made.group_start, &made.groups);
         made.by_lid = index_lids(&made.destinations)?;

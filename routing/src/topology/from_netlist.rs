@@ -15,8 +15,8 @@ const LINEAR_FDB_CAP: u16 = Lid::UNICAST_LAST.0 + 1;
 const WEIGHT_PER_GBPS: f64 = 10.0;
 
 impl Topology {
-    /// The switches of a netlist and what hangs off them. Cables between two channel adapters are
-    /// left out, and so are ports without a cable: no switch forwards to them.
+    /// The switches of a netlist and the end ports that hang off them. Cables between two channel
+    /// adapters are left out, and so are ports without a cable: no switch forwards to them.
     ///
     /// Every port keeps the LIDs that the netlist states where they are unicast, aligned to the LMC
     /// and not taken by a port before it; the others get the lowest that are free, in the order of
@@ -80,7 +80,7 @@ fn add_endport(
     builder.add_endport(switch, at.1, spec.guid, lid, lmc, kind)
 }
 
-/// Who holds which LIDs.
+/// The LIDs in use, and their holders.
 struct Lids {
     taken: Vec<bool>,
     kept: BTreeMap<End, Lid>,

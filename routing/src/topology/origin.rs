@@ -1,4 +1,4 @@
-//! Which topology another one was made from, and at which switches the two differ.
+//! The topology that another one was made from, and the switches at which the two differ.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl TopologyId {
     }
 }
 
-/// Where a topology comes from. It says nothing of what the topology is: all origins are equal.
+/// The origin of a topology. It does not affect the topology: all origins are equal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     id: TopologyId,
@@ -45,7 +45,7 @@ impl Origin {
 }
 
 impl Topology {
-    /// What tells this topology and its clones from all others.
+    /// The identity of this topology and its clones.
     pub fn id(&self) -> &TopologyId {
         &self.origin.id
     }

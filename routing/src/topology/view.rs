@@ -18,7 +18,7 @@ pub struct Group<'a> {
     pub links: &'a [HalfLink],
 }
 
-/// Switches that are connected with each other and with nobody else.
+/// Switches that are connected with each other and with no other switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
     /// Its switches in the order of their GUIDs.
@@ -42,8 +42,8 @@ impl Topology {
         (0..self.switches.len() as u32).map(SwitchIdx)
     }
 
-    /// Every switch's number, for all processors: what a pass over the ports of all switches reads
-    /// is more than the cache of one holds.
+    /// Every switch's number, for all processors: the ports of all switches do not fit the cache of
+    /// one processor.
     pub fn par_indices(&self) -> impl IndexedParallelIterator<Item = SwitchIdx> + use<> {
         // The builder refuses more switches than there are LIDs.
         (0..self.switches.len() as u32)
@@ -113,8 +113,8 @@ impl Topology {
         self.links.len()
     }
 
-    /// This fabric with what `earlier` had beside it and nothing here contradicts: switches, cables
-    /// and end ports that have gone. What is here wins.
+    /// This fabric with the switches, cables and end ports that `earlier` had beside it. Where the
+    /// two contradict each other, this fabric wins.
     pub(crate) fn joined_with(&self, earlier: &Topology) -> Topology {
         TopologyBuilder::joined(self, earlier)
     }
@@ -144,7 +144,7 @@ impl Topology {
         &self.loopbacks
     }
 
-    /// What a port leads to; ports that the switch does not have are unused.
+    /// The use of a port; ports that the switch does not have are unused.
     pub fn port_use(&self, switch: SwitchIdx, port: PortNum) -> PortUse {
         self.port_uses(switch)
             .get(port.index())
@@ -152,7 +152,7 @@ impl Topology {
             .unwrap_or(PortUse::Unused)
     }
 
-    /// What each port of a switch leads to, from port 0 on.
+    /// The use of each port of a switch, from port 0 on.
     pub fn port_uses(&self, switch: SwitchIdx) -> &[PortUse] {
         let start = self.port_start[switch.index()] as usize;
         let end = self.port_start[switch.index() + 1] as usize;
@@ -172,7 +172,8 @@ impl Topology {
         &self.destinations
     }
 
-    /// The destinations of a switch: its own port 0 and what hangs off it, in the order of LIDs.
+    /// The destinations of a switch: its own port 0 and the ports that hang off it, in the order of
+    /// LIDs.
     pub fn destinations_of(&self, switch: SwitchIdx) -> &[Destination] {
         let start = self.destination_start[switch.index()] as usize;
         let end = self.destination_start[switch.index() + 1] as usize;
@@ -185,7 +186,7 @@ impl Topology {
             ..self.destination_start[switch.index() + 1] as usize
     }
 
-    /// Who answers to a LID.
+    /// The destination that has a LID.
     pub fn destination_of(&self, lid: Lid) -> Option<&Destination> {
         match self.by_lid.get(lid.index()) {
             None | Some(&NONE) => None,
@@ -193,7 +194,7 @@ impl Topology {
         }
     }
 
-    /// The highest LID that anybody answers to, or [`Lid::NONE`].
+    /// The highest LID of any destination, or [`Lid::NONE`].
     pub fn top_lid(&self) -> Lid {
         // Indexed by unicast LID, so that it is never longer than the LID space.
         Lid(self.by_lid.len().saturating_sub(1) as u16)
@@ -217,7 +218,7 @@ impl Topology {
             .count()
     }
 
-    /// The same fabric without some cables, each named by one of its ends: of a switch, to another
+    /// The same fabric without some cables, each given by one of its ends: of a switch, to another
     /// switch or to a host, whose destination goes with it. Ports without a cable are ignored.
     pub fn without_cables(&self, ends: &[(Guid, PortNum)]) -> Topology {
         let mut dead = vec![false; self.ports.len()];

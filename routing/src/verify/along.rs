@@ -1,29 +1,28 @@
-//! How to get from one set of tables to another where both follow one order of the switches.
+//! Stages from one set of tables to another, where both follow one up*/down* order of the switches.
 //!
-//! Packets go up and then down by the one and by the other, and what could go wrong is told by
-//! pairs of entries: `x`, which sends down to `s`, and `s`, which sends up, the one old and the
-//! other new. A mixture without such a pair has no path that goes up after it went down, and so
-//! neither a loop nor a cycle of links that wait for each other. Looking at the entries that
-//! change and at those that lead to them is enough to find every pair.
+//! Under both sets packets go up, then down. Only a pair of entries can break this in a mixture:
+//! `x`, which sends down to `s`, and `s`, which sends up, one of them old and the other new. A
+//! mixture without such a pair has no illegal turn (up after going down), and so neither a loop nor
+//! a credit loop. The entries that change and the entries that lead to them contain every pair.
 //!
 //! # No entry has to discard in between
 //!
-//! Of each pair one entry waits for the other. An entry that begins to send up waits for those
-//! above that still send down to its switch, and these may wait for others above them. An entry
-//! that begins to send down waits for the one below that still sends up; that one, as it sent up,
-//! had nobody above who sent down to it, and can only wait in the same way for one further below.
-//! So who waits for whom goes up the order, then down, and never in a cycle: there is always a
-//! number of stages in which every entry is written once, from its old to its new content.
+//! Of each pair one entry waits for the other. An entry that begins to send up waits for the
+//! entries above that still send down to its switch; these may wait for others above them. An entry
+//! that begins to send down waits for the one below that still sends up; as that one sent up, no
+//! entry above sent down to it, and it can only wait in the same way for one further below. So
+//! waiting goes up the order, then down, and never in a cycle: some number of stages writes every
+//! entry once, from its old to its new content.
 //!
 //! # Packets that arrive go on arriving
 //!
-//! An entry whose packets arrive also waits until those that its new content leads to do so: for
-//! entries that lead nowhere yet, and for links that are not Active ([`IdleLinks`]). These waits
-//! follow the new paths. Together with the others they could close a cycle only where packets of
-//! the old tables did not arrive; the LID then does without them.
+//! An entry whose packets arrive also waits until the packets that follow its new content arrive:
+//! for entries on the new path that lead nowhere yet, and for links that are not Active
+//! ([`IdleLinks`]). These waits follow the new paths. Together with the others they could close a
+//! cycle only where packets of the old tables did not arrive; the LID then goes without them.
 //!
-//! LIDs have nothing to do with each other, so that they are looked at block by block: what all
-//! switches hold of a block fits a processor's cache, whatever order the pairs come in.
+//! LIDs are independent, so this module takes them block by block: the entries of one block in all
+//! switches fit a processor's cache, in any order of the pairs.
 
 use std::collections::BTreeMap;
 
@@ -34,13 +33,12 @@ use rsm_ids::{Lid, PortNum};
 use crate::tables::{Difference, Entry, Lft, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
-/// How far a port that a link between switches ends at is.
+/// The state of a port at the end of a link between switches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LinkEnd {
     /// It takes no packets.
     Closed,
-    /// It is Armed: it sends no packets, and there are devices that take it to Active by
-    /// themselves.
+    /// It is Armed: it sends no packets, and some devices take it to Active by themselves.
     Armed,
     /// It is Active.
     Active,
@@ -49,7 +47,7 @@ pub enum LinkEnd {
 /// Links between switches that are up and not Active at both ends: no entry should lead to them
 /// yet.
 ///
-/// They become Active once the first stage is held everywhere, and before the second one begins.
+/// They become Active after all switches hold the first stage, and before the second one begins.
 #[derive(Clone, Default, Debug)]
 pub struct IdleLinks {
     /// By switch, the output ports that lead to such a link. Switches that have none are left out.
@@ -59,8 +57,8 @@ pub struct IdleLinks {
 }
 
 impl IdleLinks {
-    /// Those links of `topology` that have an end that is not Active: `short` names such ports, and
-    /// how far each is. Ports that lead to no switch do not count.
+    /// The links of `topology` that have an end that is not Active: `short` lists such ports with
+    /// their state. Ports that lead to no switch do not count.
     pub fn of(
         topology: &Topology,
         short: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
@@ -94,7 +92,7 @@ impl IdleLinks {
         idle
     }
 
-    /// Whether `port` of a switch leads to such a link.
+    /// Whether `port` of a switch leads to an idle link.
     pub fn contains(&self, switch: SwitchIdx, port: PortNum) -> bool {
         let ports = self.ports.get(&switch);
         ports.is_some_and(|ports| ports.contains(port.index()))
@@ -105,7 +103,7 @@ impl IdleLinks {
         self.dark.contains(switch.index())
     }
 
-    /// The output ports that lead to such links, by switch and number.
+    /// The output ports that lead to idle links, by switch and number.
     pub fn ports(&self) -> impl Iterator<Item = (SwitchIdx, PortNum)> + '_ {
         self.ports.iter().flat_map(|(&switch, ports)| {
             // Ports are numbered by 8 bits.
@@ -120,14 +118,14 @@ impl IdleLinks {
         self.dark.ones().map(|switch| SwitchIdx(switch as u32))
     }
 
-    /// Whether there are none.
+    /// Whether there are no idle links.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty()
     }
 
-    /// `tables` without the entries that lead to such links from switches that packets pass and
-    /// that `old` does not have: what can be held before the links are Active. `None` where that is
-    /// all of `tables`.
+    /// `tables` without the new entries (those that `old` lacks) that lead to idle links from
+    /// switches that packets pass: the tables that switches can hold before the links are Active.
+    /// `None` where that is all of `tables`.
     pub fn before_opening(&self, old: &Tables, tables: &Tables) -> Option<Tables> {
         let none = Lft::default();
         let mut before = None;
@@ -147,29 +145,28 @@ impl IdleLinks {
     }
 }
 
-/// Tables to be held one after the other.
+/// Tables that the switches hold one after the other.
 #[derive(Clone, Debug)]
 pub struct Stages {
-    /// The last one is the aim; each is held everywhere before the next one begins.
+    /// The last one is the target; all switches hold each one before the next one begins.
     pub tables: Vec<Tables>,
-    /// Idle links become Active after the first stage, or where that is a cut after the second one;
-    /// else each when both of its ends hold the last one.
+    /// Idle links become Active after the first stage, or after the second one where the first is a
+    /// cut; else each when both of its ends hold the last one.
     pub links_first: bool,
-    /// The first of them is what is in force without the entries by which packets turn up after
-    /// going down. It takes nothing else away, and adds nothing.
+    /// The first stage is a cut: the tables in force without the entries by which packets turn up
+    /// after going down. A cut removes no other entry and adds none.
     pub has_cut: bool,
-    /// Links of dark switches must not become Active before the stage that idle links wait for is
-    /// held everywhere. Else they may as soon as the dark ones among the switches at their ends
-    /// hold that.
+    /// Links of dark switches must not become Active before all switches hold the stage that idle
+    /// links wait for. Else they may as soon as the dark switches at their ends hold it.
     pub dark_last: bool,
 }
 
-/// As [`stages`](super::stages), for tables that follow one order: no packet goes up after it went
-/// down. Takes as long as there are entries that change, and discards nothing in between.
+/// As [`stages`](super::stages), for tables that follow one order: no packet turns up after going
+/// down. Takes time linear in the entries that change, and discards nothing in between.
 ///
 /// `old` is in force, by the switch numbers of `topology`; `new` follows the order, and `is_above`
-/// tells of two switches whether the first lies above the second. `None` when what is in force does
-/// not follow it.
+/// returns whether the first of two switches lies above the second. `None` when the tables in force
+/// do not follow the order.
 pub fn stages_along(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool + Sync,
@@ -186,14 +183,14 @@ pub fn stages_along(
 /// pass leads to such a link from the second stage on. `difference` is from the tables in force to
 /// those that follow the order.
 ///
-/// A dark switch gets all of its entries in the first stage. Should some entry that stays until a
-/// later one make that a path that goes up after it went down, no link is taken to be idle, and
-/// none may become Active before both of its ends hold the last stage.
+/// A dark switch gets all of its entries in the first stage. Should that create an illegal turn
+/// with an entry that stays until a later stage, no link counts as idle, and none may become Active
+/// before both of its ends hold the last stage.
 ///
-/// What is in force may follow another order, in whole or in part: then the entries by which
-/// packets turn up after going down are taken out before the first stage, and the packets that pass
-/// those are lost until their way is written anew. Nothing is taken out of the tables of switches
-/// that are `fixed`: in their place goes what packets turn up by.
+/// The tables in force may follow another order, in whole or in part: then the first stage removes
+/// the entries by which packets turn up after going down, and the packets that pass these are lost
+/// until a later stage writes their path anew. Switches in `fixed` keep their entries: the
+/// receiving switch loses the entry that sends up again instead.
 ///
 /// `None` when the entries wait for each other, which they do not where the new tables follow the
 /// order.
@@ -275,7 +272,7 @@ fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
         .collect()
 }
 
-/// Where an output port leads in the order of the switches.
+/// The direction of an output port in the order of the switches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     /// Nowhere.
@@ -286,7 +283,7 @@ enum Direction {
     Down(SwitchIdx),
 }
 
-/// That of every output port, and which switches lie above a switch.
+/// The direction of every output port, and the switches above a switch.
 struct Directions<'a> {
     topology: &'a Topology,
     /// Whether the first lies above the second.
@@ -330,7 +327,7 @@ struct Late {
     stage: u8,
 }
 
-/// The entries that wait.
+/// The entries that wait for a later stage than the first.
 #[derive(Default)]
 struct Waiting {
     late: Vec<Late>,
@@ -341,15 +338,15 @@ struct Waiting {
 /// Why there are no stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Conflict {
-    /// What is in force goes up after it went down.
+    /// The tables in force have an illegal turn: up after going down.
     Order,
-    /// A switch that no packet passes cannot hold all of its entries in the first stage.
+    /// A dark switch cannot hold all of its entries in the first stage.
     Dark,
     /// Entries wait for each other.
     Cycle,
 }
 
-/// From what is in force to what is planned.
+/// From the tables in force to the planned tables.
 struct Way<'a> {
     directions: &'a Directions<'a>,
     idle: &'a IdleLinks,
@@ -359,10 +356,10 @@ struct Way<'a> {
 /// The switches of one LID that its stages depend on.
 struct Group {
     lid: Lid,
-    /// Those whose entry changes, in the order of their numbers.
+    /// The switches whose entry changes, in the order of their numbers.
     changed: Vec<SwitchIdx>,
-    /// Those of which one can send down to a switch that goes up, the one by its old entry and the
-    /// other by its new one.
+    /// The switches that may send down to a switch that goes up, one of the two entries being old
+    /// and the other new.
     senders: Vec<SwitchIdx>,
 }
 
@@ -384,7 +381,7 @@ impl Way<'_> {
         self.before(switch, lid) != self.after(switch, lid)
     }
 
-    /// The entries that send down to a switch which sends up again, by what is in force.
+    /// The entries in force that send down to a switch which sends up again.
     fn turns(&self, blocks: &[(usize, Vec<SwitchIdx>)]) -> Vec<(SwitchIdx, Lid)> {
         let of_block = |(block, switches): &(usize, Vec<SwitchIdx>)| {
             let mut turns = Vec::new();
@@ -398,7 +395,7 @@ impl Way<'_> {
         by_block.into_iter().flatten().collect()
     }
 
-    /// Whether packets that `sender` sends down go up from there, by what is in force.
+    /// Whether packets that `sender` sends down go up from there, under the tables in force.
     fn turns_up(&self, sender: SwitchIdx, lid: Lid) -> bool {
         match self.directions.get(sender, self.before(sender, lid)) {
             Direction::Down(receiver) => {
@@ -408,8 +405,8 @@ impl Way<'_> {
         }
     }
 
-    /// The stages from what is in force, which follows the order where it changes; `waiting` is
-    /// what waits in `blocks`.
+    /// The stages from the tables in force, which follow the order where they change; `waiting`
+    /// holds the entries of `blocks` that wait.
     fn stages(
         &self,
         waiting: Result<Waiting, Conflict>,
@@ -437,7 +434,7 @@ impl Way<'_> {
             dark_last,
         } = waiting;
         let last = late.iter().map(|late| late.stage).max().unwrap_or(0);
-        // With one stage there is no moment between it and what comes after it.
+        // With one stage there is no moment between it and the opening of the links.
         let last = last.max(u8::from(dark_last));
         late.sort_unstable_by_key(|late| (late.switch, late.lid));
         let of_stage = |number: u8| {
@@ -467,7 +464,7 @@ impl Way<'_> {
                 |column, (block, switches)| self.waiting_in(*block, switches, column),
             )
             .collect();
-        // Which conflict is told does not depend on the order that blocks are looked at in.
+        // The reported conflict does not depend on the order of the blocks.
         let conflicts = found.iter().filter_map(|found| found.as_ref().err());
         if conflicts
             .into_iter()
@@ -507,9 +504,9 @@ impl Way<'_> {
 
     /// The LIDs of a block that change, lowest first.
     ///
-    /// A pair of entries that closes an illegal turn has one that changes: the new tables have no
-    /// such turn. So the switches whose entry changes, and the ones above those of them that go up,
-    /// are all that can be its upper one.
+    /// In a pair that closes an illegal turn one entry changes, as the new tables have no such
+    /// turn. So the upper switch of a pair is one whose entry changes, or one above a switch whose
+    /// changed entry goes up.
     fn groups(&self, block: usize, switches: &[SwitchIdx]) -> Vec<Group> {
         let of_switch = |&switch: &SwitchIdx| {
             let entries = self.difference.entries_in(switch, block);
@@ -538,15 +535,15 @@ impl Way<'_> {
     }
 }
 
-/// How far it is with one switch.
+/// The progress of one switch's entry.
 #[derive(Clone, Copy)]
 enum Mark {
-    /// What it waits for is being looked at.
+    /// The search is at the entries that it waits for.
     Open,
     Stage(u8),
 }
 
-/// What is known by switch of one LID.
+/// Known values of one LID, by switch.
 struct Memo<T> {
     values: Vec<Option<T>>,
     known: Vec<SwitchIdx>,
@@ -581,14 +578,15 @@ impl<T: Copy> Memo<T> {
 struct Column<'a> {
     way: &'a Way<'a>,
     lid: Lid,
-    /// Who sends down, by what is in force, to whom: receiver and sender, sorted.
+    /// Pairs of receiver and sender, sorted: the sender's entry in force sends down to the
+    /// receiver.
     feeders: Vec<(SwitchIdx, SwitchIdx)>,
-    /// Whether packets arrive by what is in force.
+    /// Whether packets arrive under the tables in force.
     arrives: Memo<bool>,
     marks: Memo<Mark>,
-    /// Packets that arrive are to go on arriving.
+    /// Whether packets that arrive must go on arriving.
     keeps_delivering: bool,
-    /// The new entry of a dark switch must not meet the old one of another that packets pass.
+    /// See [`Stages::dark_last`].
     dark_last: bool,
 }
 
@@ -606,7 +604,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Turns to another LID. Refused when what is in force goes up after it went down.
+    /// Turns to another LID. Fails when the tables in force have an illegal turn.
     fn begin(&mut self, lid: Lid, senders: &[SwitchIdx]) -> Result<(), Conflict> {
         self.lid = lid;
         self.arrives.clear();
@@ -658,7 +656,8 @@ impl<'a> Column<'a> {
         }
         let mut stage = self.after_pairs(switch)?;
         if self.way.idle.is_dark(switch) {
-            // Its links can become Active after the first stage, and find everything in place.
+            // Its links can become Active after the first stage, when all of its entries are in
+            // place.
             if stage > 1 {
                 return Err(Conflict::Dark);
             }
@@ -710,8 +709,7 @@ impl<'a> Column<'a> {
         later(self.stage(other)?)
     }
 
-    /// The stage after all entries and links that packets need which the new entry of `switch`
-    /// leads on.
+    /// The stage after all entries and links on the path that the new entry of `switch` leads to.
     fn after_what_follows(&mut self, switch: SwitchIdx, entry: u8) -> Result<u8, Conflict> {
         if !self.keeps_delivering {
             return Ok(0);
@@ -735,7 +733,7 @@ impl<'a> Column<'a> {
         ready.map_or(Ok(0), later)
     }
 
-    /// Whether packets that are at a switch arrive by what is in force.
+    /// Whether packets that are at a switch arrive under the tables in force.
     fn arrives(&mut self, from: SwitchIdx) -> bool {
         let mut passed = Vec::new();
         let mut at = from;

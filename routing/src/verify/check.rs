@@ -14,24 +14,24 @@ use crate::lanes::Lanes;
 use crate::tables::{BLOCK_LIDS, Tables};
 use crate::topology::{Destination, EndpointKind, Topology};
 
-/// What is known of tables that were checked as a whole.
+/// The results of a check of whole tables.
 pub struct Verified<'a> {
-    /// What they do with packets.
+    /// The result of the proof.
     pub report: Report,
-    /// The sums that the report was made from.
+    /// The sums behind the report.
     pub tally: Tally,
-    /// Which link can wait for which.
+    /// The links that each link can wait for.
     pub dependencies: Dependencies<'a>,
 }
 
 /// Checks tables against a topology.
 ///
-/// `tables` may hold anything, also tables for more or fewer switches: what they lack has no path.
+/// `tables` may hold anything, also tables for more or fewer switches: a missing entry has no path.
 pub fn verify(topology: &Topology, tables: &Tables) -> Report {
     verify_whole(topology, tables).report
 }
 
-/// As [`verify`], and gives what it found out on the way, which cost most of it.
+/// As [`verify`], with its intermediate results, which cost most of it.
 pub fn verify_whole<'a>(topology: &'a Topology, tables: &Tables) -> Verified<'a> {
     let fabric = Fabric::new(topology);
     let sources = StartingPorts::new(topology);
@@ -87,7 +87,7 @@ pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lane
     let report = &mut verified.report;
     let on_lanes = verify_lanes(topology, tables, lanes);
     report.credit_loop_free = on_lanes.is_sound();
-    // Cycles of links alone are what the lanes are there for.
+    // The lanes are there to break cycles of links alone.
     report
         .witnesses
         .retain(|witness| !matches!(witness, Witness::CreditLoop { .. }));
@@ -138,7 +138,7 @@ impl StartingPorts {
     }
 }
 
-/// What one thread has found out.
+/// The results of one thread.
 struct Part {
     tally: Tally,
     loop_free: bool,

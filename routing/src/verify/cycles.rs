@@ -1,16 +1,16 @@
-//! Finding what can wait for itself.
+//! Search for cycles in a graph of waits.
 
 use fixedbitset::FixedBitSet;
 
-/// A graph of who waits for whom.
+/// A graph in which nodes wait for nodes.
 pub(super) trait Waits {
-    /// How many there are, numbered from 0.
+    /// The number of nodes; they are numbered from 0.
     fn nodes(&self) -> usize;
 
-    /// Visits all that one waits for.
+    /// Visits all nodes that a node waits for.
     fn for_each_turn(&self, node: usize, visit: impl FnMut(usize));
 
-    /// Those that are in a cycle, or that one in a cycle waits for.
+    /// The nodes that are in a cycle, or that a node in a cycle waits for, directly or not.
     fn in_cycles(&self) -> FixedBitSet {
         let nodes = self.nodes();
         let mut waiters = vec![0u32; nodes];
@@ -35,8 +35,8 @@ pub(super) trait Waits {
     /// The nodes of one cycle, in its order; empty when there is none.
     fn cycle(&self) -> Vec<usize> {
         let left = self.in_cycles();
-        // What is left has been waited for by somebody left, over and over: going back along the
-        // waiting must close a cycle. Find each one's first waiter, then walk.
+        // Each node left has a waiter that is left, over and over: going back along the waits must
+        // close a cycle. Find each one's first waiter, then walk.
         let mut waiter = vec![usize::MAX; self.nodes()];
         for node in left.ones() {
             self.for_each_turn(node, |turn| {

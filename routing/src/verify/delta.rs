@@ -1,14 +1,14 @@
-//! Whether tables that were proved stay so, by what changed alone.
+//! Whether proved tables stay sound, from the changes alone.
 //!
-//! What packets do is a sum over pairs of (a switch they start at, a LID they go to), and a pair
-//! counts as it did unless its way meets an entry that is another, or a port that leads elsewhere.
-//! So the pairs whose way does are found, by going back from there; what they gave is taken out of
-//! the sums, and what they give now is put in. The result is that of the whole proof, number for
-//! number. Nothing is taken on trust of whoever made the tables: what differs is found here.
+//! The proof is a sum over pairs of (a switch where packets start, a LID they go to), and a pair
+//! counts as before unless its path meets an entry that differs, or a port that leads elsewhere. So
+//! this module finds the pairs whose path does, by going back from there, takes their old part out
+//! of the sums, and adds their new part. The result is that of the whole proof, number for number.
+//! The module finds the differences itself and trusts no engine for them.
 //!
-//! That no cycle of links can wait for each other is told by an order of the switches, as
-//! [`Dependencies::follows`](super::Dependencies::follows) has it: where the tables followed it,
-//! only what changed can go up after it went down.
+//! An order of the switches proves that there is no credit loop, as in
+//! [`Dependencies::follows`](super::Dependencies::follows): where the tables followed it, only
+//! changed entries can make an illegal turn, up after going down.
 
 mod found;
 mod matched;
@@ -28,7 +28,7 @@ use crate::mcast::Orientation;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 
-/// Tables that were proved.
+/// Proved tables.
 #[derive(Clone, Copy)]
 pub struct ProvedTables<'a> {
     /// The fabric that they were proved on.
@@ -41,7 +41,7 @@ pub struct ProvedTables<'a> {
     pub tally: &'a Tally,
 }
 
-/// Tables that are to be proved.
+/// Tables to prove.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
     /// The fabric that they are for.
@@ -52,40 +52,40 @@ pub struct Candidate<'a> {
     pub orientation: &'a Orientation,
 }
 
-/// What was found of tables that are free of loops and follow their order.
+/// The result for tables that are free of loops and follow their order.
 #[derive(Clone, Debug)]
 pub struct Changed {
     /// Their sums, those of the whole proof.
     pub tally: Tally,
-    /// How many pairs of (switch, LID) were looked at.
+    /// The number of pairs of (switch, LID) looked at.
     pub ways: u64,
 }
 
-/// Why what changed does not tell whether tables are sound. They may be.
+/// Why the changes do not show whether tables are sound. The tables may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconclusive {
-    /// Switches that were there before and are still stand in another order.
+    /// Switches that are in both fabrics stand in another order.
     #[error("the switches stand in another order")]
     Order,
     /// Switches that were joined are apart now, or the other way.
     #[error("the fabric falls into other parts")]
     Parts,
-    /// So much is different that a look at everything costs less.
+    /// So much is different that the whole proof costs less.
     #[error("too much is different")]
     TooMuch,
-    /// Some packets go up after they went down.
+    /// Some packets turn up after going down.
     #[error("packets to LID {lid} go up after they went down")]
     Turn {
-        /// Where they go.
+        /// The LID that they go to.
         lid: Lid,
     },
     /// Some packets go round.
     #[error("packets to LID {lid} go round")]
     Loop {
-        /// Where they go.
+        /// The LID that they go to.
         lid: Lid,
     },
-    /// The sums are not those of the tables that stood.
+    /// The sums are not those of the proved tables.
     #[error("the sums do not fit the tables that were proved")]
     Tally,
 }
@@ -94,12 +94,12 @@ pub enum Inconclusive {
 /// takes no longer.
 const MAX_POINTS: usize = 1 << 20;
 
-/// Proves `candidate` by what is different from `standing`, which is free of loops and follows its
+/// Proves `candidate` by its differences from `standing`, which is free of loops and follows its
 /// order.
 ///
 /// # Errors
-/// It could not be shown like this that the candidate is free of loops and follows its order, the
-/// same as before. Whether every pair is reached, the sums tell.
+/// The differences do not show that the candidate is free of loops and follows its order, the same
+/// as before. The sums tell whether every pair is reached.
 pub fn verify_changes(
     standing: &ProvedTables<'_>,
     candidate: &Candidate<'_>,
@@ -161,7 +161,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Whether a packet that meets what is different goes up after it went down.
+    /// Fails when a packet that meets a difference turns up after going down.
     fn check_turns(&self) -> Result<(), Inconclusive> {
         let turned = self
             .points
@@ -189,11 +189,11 @@ impl Work<'_> {
             return after.turns_below(switch, lid);
         }
         if next == switch {
-            // By a cable to itself: it goes round, which is found on the way.
+            // By a cable to itself: a loop, which `look` finds.
             return false;
         }
-        // Who sends down to it by an entry that is different is looked at himself; who does by one
-        // that is not did so before, and then it did not send up.
+        // The check of every different entry covers the switches that send down to it by one. Those
+        // that send down by an unchanged entry did so before, and then it did not send up.
         let sent_up = self.matched.then(switch).is_some_and(|then| {
             let was = self.before.next(then, lid);
             was.is_some_and(|was| self.before.is_above(was, then))
@@ -204,7 +204,7 @@ impl Work<'_> {
                 .any(|from| after.is_above(from, switch))
     }
 
-    /// Looks at every pair whose way may be another, each thread at its share of the LIDs.
+    /// Looks at every pair whose path may differ, each thread at its share of the LIDs.
     fn look(&self) -> Result<Vec<Found<'_>>, Inconclusive> {
         let lids: Vec<&[Point]> = self
             .points

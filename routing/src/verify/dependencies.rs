@@ -1,4 +1,4 @@
-//! The channel dependency graph: which link can wait for which.
+//! The channel dependency graph: the links that each link can wait for.
 //!
 //! A channel is one direction of a link between switches, named by the switch and port that send.
 //! A packet that came in by one channel and leaves by another makes the first wait for the second
@@ -17,7 +17,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 /// The channel dependency graph of a set of tables, or of several that are in force by turns.
 ///
 /// Every entry of every destination counts, as if packets to it started at each switch: they do,
-/// at its port 0. LIDs that nobody answers to are left out.
+/// at its port 0. LIDs without a destination are left out.
 #[derive(Clone)]
 pub struct Dependencies<'a> {
     fabric: Fabric<'a>,
@@ -68,9 +68,9 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Adds what can happen while switches change, in any order, from `old` to `new`: a packet that
-    /// one switch forwards by the one table and the next by the other. Costs little where the
-    /// tables differ little. With what either table needs by itself already added, the graph is
+    /// Adds the dependencies of packets while switches change, in any order, from `old` to `new`:
+    /// one switch forwards a packet by the one table and the next by the other. Costs little where
+    /// the tables differ little. With the dependencies of either table already added, the graph is
     /// then that of every mixture.
     pub fn add_mixture(&mut self, old: &Tables, new: &Tables) {
         let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -94,7 +94,7 @@ impl<'a> Dependencies<'a> {
     }
 
     fn add_mixed_block(&mut self, before: &[u8], after: &[u8]) {
-        // Only what differs, and what leads to it, can mix: in most columns nothing does.
+        // Only entries that differ, and those that lead to them, can mix: most columns have none.
         let mut differs = [false; BLOCK_LIDS];
         let rows = before
             .chunks_exact(BLOCK_LIDS)
@@ -120,10 +120,10 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Adds what the packets to one multicast LID need, by the masks of its switches: a packet that
-    /// comes in by one port of a mask waits for room behind all others at once.
+    /// Adds the dependencies of packets to one multicast LID, by the masks of its switches: a
+    /// packet that comes in by one port of a mask waits for room behind all others at once.
     ///
-    /// `masks` are sorted by switch; one that is not listed passes nothing on.
+    /// `masks` are sorted by switch; a switch that is not listed forwards nothing.
     pub fn add_multicast(&mut self, masks: &[(SwitchIdx, PortMask)]) {
         for &(switch, mask) in masks {
             for port in mask.ports() {
@@ -142,10 +142,10 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Whether no packet goes up after it went down, by an order of the switches: a proof that no
-    /// cycle of links can wait for each other that is cheap to extend.
+    /// Whether no packet turns up after going down, by an order of the switches: a proof that there
+    /// is no credit loop, and one that is cheap to extend.
     ///
-    /// `is_above` says of two switches whether the first lies above the second.
+    /// `is_above` returns whether the first of two switches lies above the second.
     pub fn follows(&self, is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool) -> bool {
         // Fewer switches than LIDs.
         let switch = |index: usize| SwitchIdx(index as u32);
@@ -163,7 +163,7 @@ impl<'a> Dependencies<'a> {
         })
     }
 
-    /// Whether no cycle of links can wait for each other.
+    /// Whether there is no credit loop.
     pub fn is_acyclic(&self) -> bool {
         self.in_cycles().is_clear()
     }
@@ -233,7 +233,7 @@ impl Turns {
     }
 }
 
-/// The blocks that hold a LID somebody answers to, each with one bit for each of its 64 LIDs.
+/// The blocks that hold a LID of some destination, each with one bit for each of its 64 LIDs.
 pub(super) fn lid_blocks(topology: &Topology) -> Vec<(usize, u64)> {
     let mut masks = vec![0u64; topology.top_lid().index() / BLOCK_LIDS + 1];
     for destination in topology.destinations() {

@@ -5,7 +5,7 @@ use rsm_ids::{Guid, PortNum};
 use crate::tables::{BLOCK_LIDS, NO_PATH, PAGE_BLOCKS, Page, Tables};
 use crate::topology::{EndpointKind, PortUse, SwitchIdx, Topology};
 
-/// What one table byte leads to, for all switches and bytes.
+/// The next switch of each table byte, for all switches and bytes.
 #[derive(Clone)]
 pub(crate) struct Fabric<'a> {
     pub(crate) topology: &'a Topology,
@@ -91,8 +91,7 @@ pub(super) fn stride(topology: &Topology) -> usize {
 pub(super) struct Blocks<'t> {
     tables: &'t Tables,
     switches: usize,
-    /// The page that was looked into last, of every table: looking them up costs as much as what is
-    /// read of them.
+    /// The last page in use, of every table: looking pages up costs as much as reading them.
     page: Option<usize>,
     pages: Vec<&'t Page>,
 }

@@ -1,8 +1,8 @@
 //! The channel dependency graph over (link, virtual lane).
 //!
 //! As for links alone, but a packet takes the lane that the switch maps its service level to, by
-//! the ports it comes in and goes out by. What a packet has for an SL is known from its source and
-//! its destination; where any SL will do, all sixteen are followed.
+//! the ports it comes in and goes out by. Source and destination of a packet give its SL; where any
+//! SL will do, the proof follows all sixteen.
 
 use rsm_ids::{Guid, PortNum};
 
@@ -23,18 +23,18 @@ pub struct LaneChannel {
     pub vl: u8,
 }
 
-/// What tables do on the lanes they are made for.
+/// The result of a check of tables on their lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneReport {
-    /// (Link, lane) that can each wait for the next, and the last for the first; empty when there
-    /// is no such cycle.
+    /// A credit loop: each (link, lane) can wait for the next, and the last for the first; empty
+    /// where there is none.
     pub cycle: Vec<LaneChannel>,
-    /// Where a switch maps a packet to a lane that the routing does not claim to use, or drops it.
+    /// A place where a switch maps a packet to a lane that the routing does not use, or drops it.
     pub astray: Option<LaneChannel>,
 }
 
 impl LaneReport {
-    /// Whether no cycle can wait for itself, and no packet leaves the lanes.
+    /// Whether there is no credit loop, and no packet leaves the lanes.
     pub fn is_sound(&self) -> bool {
         self.cycle.is_empty() && self.astray.is_none()
     }
@@ -290,8 +290,8 @@ impl<'a> Graph<'a> {
             .collect()
     }
 
-    /// The SLs of packets that start at a switch. Where levels are told by pair they are those of
-    /// both ways: what answers a packet has its SL (IBA 13.5.4).
+    /// The SLs of packets that start at a switch. With levels by pair these are the levels of both
+    /// ways: an answer has the SL of its request (IBA 13.5.4).
     fn own_levels(&self, switch: usize, destination: &Destination) -> Set {
         let (from, to) = (SwitchIdx(switch as u32), destination.switch);
         let one = |level: Option<u8>| match level {

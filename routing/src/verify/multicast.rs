@@ -1,4 +1,5 @@
-//! What multicast masks do with packets, and whether they can deadlock with the unicast routes.
+//! The paths of packets under multicast masks, and whether they can deadlock with the unicast
+//! routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::mcast::{Member, Orientation, PortMask, Tree, Trees};
 use crate::tables::Tables;
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
-/// What the masks of multicast LIDs do.
+/// The result of a check of the masks of multicast LIDs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct MulticastReport {
     /// Multicast LIDs looked at.
@@ -18,13 +19,13 @@ pub struct MulticastReport {
     /// No packet can go round in a cycle, or come to a port twice: the links of each multicast LID
     /// form trees.
     pub loop_free: bool,
-    /// Members of a part that do not get what another one of the part sends, each counted once.
+    /// Members of a part that do not receive from another member of the part, each counted once.
     pub unreached: u64,
     /// Ports that get packets of a group without receiving in it.
     pub strays: u64,
     /// Members that no part of their tree has.
     pub unserved: u64,
-    /// No cycle of links can each wait for the next, unicast routes included.
+    /// There is no credit loop, unicast routes included.
     pub credit_loop_free: bool,
     /// A few of the faults.
     pub witnesses: Vec<MulticastWitness>,
@@ -65,10 +66,10 @@ pub enum MulticastWitness {
 /// Checks the masks of trees against their members, and their dependencies together with those of
 /// the unicast `tables`.
 ///
-/// Only the trees of `looked_at` are looked at, if that is said: give it where all others follow
-/// the orientation, were proved without a fault, and have the links that they had then. With an
-/// `orientation` that the unicast tables are known to follow, trees that follow it as well need no
-/// further proof; all others are proved together.
+/// With `looked_at`, checks only those trees: pass it where all others follow the orientation, were
+/// proved without a fault, and have the same links as then. With an `orientation` that the unicast
+/// tables are known to follow, trees that follow it as well need no further proof; all others are
+/// proved together.
 pub fn verify_multicast(
     topology: &Topology,
     tables: &Tables,
@@ -103,9 +104,9 @@ pub fn verify_multicast(
     report
 }
 
-/// Whether no packet to a multicast LID goes up after it came down, by the masks of its switches.
+/// Whether no packet to a multicast LID turns up after going down, by the masks of its switches.
 ///
-/// `masks` are sorted by switch; one that is not listed passes nothing on.
+/// `masks` are sorted by switch; a switch that is not listed forwards nothing.
 pub fn masks_follow(
     topology: &Topology,
     orientation: &Orientation,
@@ -132,7 +133,7 @@ pub fn masks_follow(
     })
 }
 
-/// The links of one multicast LID as a graph, whichever of their ends passes packets on.
+/// The links of one multicast LID as a graph, whichever of their ends forwards packets.
 struct Walk<'a> {
     topology: &'a Topology,
     tree: &'a Tree,
@@ -195,7 +196,7 @@ impl<'a> Walk<'a> {
                 self.check_part(number, first.switch, part, &mut reached, report);
             }
         }
-        // Links that no member is joined to can carry a packet that went astray.
+        // Links that no member is joined to can carry a stray packet.
         let rest: Vec<SwitchIdx> = self.links.keys().copied().collect();
         for switch in rest {
             if !reached.contains_key(&switch) {
@@ -240,8 +241,8 @@ impl<'a> Walk<'a> {
             .collect()
     }
 
-    /// Whether what hangs together with `first` is a tree that has all of `part`, and passes on in
-    /// each direction what it has to.
+    /// Whether the switches connected to `first` form a tree that has all of `part`, and whether
+    /// each link forwards in the directions that it must.
     fn check_part(
         &self,
         number: usize,
@@ -263,7 +264,7 @@ impl<'a> Walk<'a> {
                 members: whole.members + count.members,
                 receivers: whole.receivers + count.receivers,
             });
-        // Where nobody receives nobody need be reached.
+        // Without receivers no member needs to be reached.
         for (&switch, count) in counts.iter().filter(|_| whole.receivers > 0) {
             if reached.get(&switch) != Some(&number) {
                 report.unreached += count.members as u64;
@@ -276,8 +277,7 @@ impl<'a> Walk<'a> {
             let above = counts.entry(from.peer).or_default();
             above.members += below.members;
             above.receivers += below.receivers;
-            // Whoever is behind the link has to be heard by those before it, and the other way
-            // round.
+            // Members behind the link must reach receivers before it, and the other way round.
             let up = below.members > 0 && whole.receivers > below.receivers;
             let down = below.receivers > 0 && whole.members > below.members;
             for (is_needed, at, port) in
@@ -291,8 +291,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Everything that hangs together with `first`, each switch after the one that it was met from,
-    /// with the link back to that.
+    /// All switches connected to `first`, each after the one that it was met from, with the link
+    /// back to that.
     fn meet(
         &self,
         number: usize,

@@ -1,7 +1,7 @@
-//! The sums that a report is made from.
+//! The sums behind a report.
 //!
-//! All of them are over pairs of (a switch that packets start at, a LID they go to), so that what a
-//! few pairs give can be taken out and put in again.
+//! All of them are over pairs of (a switch where packets start, a LID they go to), so that the part
+//! of a few pairs can be taken out and put in again.
 
 use rsm_ids::PortNum;
 
@@ -9,7 +9,7 @@ use super::fabric::stride;
 use super::{Load, PairCounts, Report};
 use crate::topology::{SwitchIdx, Topology};
 
-/// Sums over all pairs of (switch, LID); see [`Report`] for what they count.
+/// Sums over all pairs of (switch, LID); see [`Report`] for their meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Pairs that start or end at an end port.
@@ -145,7 +145,7 @@ impl Loads {
         *load += paths;
     }
 
-    /// The channels that have some, each once, and what they have.
+    /// The channels that have some load, each once, with it.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         let channels = self.loaded.iter().map(|&channel| channel as usize);
         channels.map(|channel| (channel, self.load[channel]))

@@ -1,8 +1,8 @@
-//! How to get from one set of tables to another without a loop or a credit loop on the way.
+//! Stages from one set of tables to another without a loop or a credit loop in between.
 //!
-//! Where both follow one order of the switches ([`stages_along`](super::stages_along)) that is told
-//! by pairs of entries. Where there is no such order, the dependencies of the mixture are looked at
-//! as a whole ([`stages`]).
+//! Where both follow one order of the switches, pairs of entries decide the stages
+//! ([`stages_along`](super::stages_along)). Where there is no such order, [`stages`] looks at the
+//! dependencies of the mixture as a whole.
 
 use rsm_ids::PortNum;
 
@@ -10,15 +10,15 @@ use super::dependencies::Dependencies;
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
-/// The tables to bring into force, one after the other; the last one is the aim. Within a stage
+/// The tables to bring into force, one after the other; the last one is the target. Within a stage
 /// switches may change in any order, block by block or entry by entry; every switch has finished
 /// one stage before any begins the next.
 ///
 /// Between two tables that are each free of credit loops there is always such a way:
 /// - at once, where every mixture of the two is acyclic;
 /// - else with those entries last that discard packets as it is, because their link has gone;
-/// - else with every entry that changes set to discard first. Both steps only mix what one table
-///   does with what no table does, so that they add no dependency to it. This costs packets.
+/// - else with every entry that changes set to discard first. Both steps only mix one table with
+///   entries that discard, so that they add no dependency to it. This costs packets.
 ///
 /// Both tables are by the switch numbers of `topology`, the fabric as it is now.
 pub fn stages(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Tables> {

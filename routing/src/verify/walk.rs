@@ -1,10 +1,10 @@
-//! Where the packets to one LID go, from all switches at once.
+//! The paths of packets to one LID, from all switches at once.
 //!
 //! The next switches for a LID form a forest with the destination's switch for its root, unless
 //! they form cycles. Taken so that every switch comes before its next, one pass carries the number
 //! of sources along. LIDs of the same switch mostly have the same distances to it: then the order
-//! for one serves for the others, which may come much later, and that each switch's next is one hop
-//! nearer proves that all of them arrive.
+//! for one serves for the others, which may come much later; that each switch's next is one hop
+//! nearer proves that all of their packets arrive.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use super::fabric::{Fabric, Sources};
 use crate::tables::NO_PATH;
 use crate::topology::{Destination, EndpointKind, SwitchIdx};
 
-/// What became of the packets to one LID.
+/// The outcome of the packets to one LID.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// The sources whose packets arrived.
@@ -35,22 +35,22 @@ pub(super) struct Walker<'a, 'f> {
     load: Vec<u32>,
     /// By number of hops: (switch, LID)s whose packets arrived after that many.
     hops: Vec<u64>,
-    /// By switch, for the LID that is walked to: the next one.
+    /// By switch, for the current LID: the next one.
     next: Vec<u16>,
     order: Vec<u16>,
     waiting: Vec<u16>,
-    /// By switch, and last for nowhere.
+    /// By switch, and last for packets that arrive nowhere.
     flow: Vec<Sources>,
     hosts: Vec<u32>,
-    /// By switch: what is known of the ways to it.
+    /// By switch: the known ways to it.
     known: Vec<Option<Box<Known>>>,
-    /// The switches that something is known of, those known longest first.
+    /// The switches with known ways, those known longest first.
     kept: VecDeque<usize>,
-    /// By switch, as [`Known::hops`], where nothing is known.
+    /// By switch, as [`Known::hops`], for a destination switch without known ways.
     unknown: Vec<u16>,
 }
 
-/// What is known of a destination switch that all of its part reached.
+/// The ways to a destination switch that all of its part reached.
 struct Known {
     /// By number of hops: switches that are so far from it.
     counts: Vec<u32>,
@@ -63,9 +63,9 @@ struct Known {
 /// No number of hops: more than any path has, which passes each switch once.
 const FAR: u16 = u16::MAX;
 
-/// How many bytes of what is known are kept, for each thread: that of 2,000 leaves among 4,000
-/// switches. Where LIDs of one leaf follow each other one leaf would do; where the leaves take
-/// turns all of them are wanted.
+/// How many bytes of known ways each thread keeps: those of 2,000 leaves among 4,000 switches.
+/// Where LIDs of one leaf follow each other one leaf would do; where the leaves take turns all of
+/// them are needed.
 const KNOWN_BYTES: usize = 32 << 20;
 
 impl<'a, 'f> Walker<'a, 'f> {
@@ -114,8 +114,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         outcome
     }
 
-    /// Looks up each switch's next, and gives whether it is one hop nearer to `root` than the
-    /// switch itself, by the distances that are known, if any are.
+    /// Looks up each switch's next, and returns whether it is one hop nearer to `root` than the
+    /// switch itself, by the known distances, if there are any.
     fn find_next(&mut self, root: usize, bytes: &[u8]) -> bool {
         let known = self.known[root].as_ref();
         let hops = known.map_or(&self.unknown, |known| &known.hops);
@@ -157,7 +157,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// A walk that takes nothing for granted.
+    /// A walk without known ways.
     fn walk_anew(&mut self, destination: &Destination, bytes: &[u8], delivers: bool) -> Outcome {
         let root = destination.switch.index();
         self.sort();
@@ -184,7 +184,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         let mut hops = vec![FAR; self.fabric.switches + 1];
         hops[root] = 0;
         let mut counts = vec![1u32];
-        // The root first; what never comes to it stays far.
+        // The root first; a switch whose packets never reach it stays far.
         for &switch in self.order.iter().rev() {
             let next = usize::from(self.next[usize::from(switch)]);
             if hops[next] != FAR {
@@ -214,7 +214,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         Outcome { arrived, loops }
     }
 
-    /// Keeps what is known of a switch, for as long as there is room.
+    /// Keeps the known ways to a switch, for as long as there is room.
     fn keep(&mut self, root: usize, known: Known) {
         let room = KNOWN_BYTES / (size_of::<u16>() * (known.hops.len() + known.order.len()));
         self.known[root] = Some(Box::new(known));
@@ -227,7 +227,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// Orders the switches so that each comes before its next; those in cycles, and those that
+    /// Orders the switches so that each comes before its next; switches in cycles, and those that
     /// only cycles lead to, are left out.
     fn sort(&mut self) {
         self.waiting.fill(0);

@@ -9,7 +9,7 @@ use rsm_routing::topology::{
 };
 use rsm_routing::verify::{Report, verify_on_lanes};
 
-/// Checks what every routing must be on the lanes that it needs, and gives the report.
+/// Checks that a routing is sound on the lanes that it needs, and returns the report.
 pub(crate) fn assert_sound_on_lanes(topology: &Topology, routing: &Routing) -> Report {
     let report = verify_on_lanes(topology, &routing.tables, &routing.lanes).report;
     assert!(report.loop_free, "{:?}", report.witnesses);
@@ -210,7 +210,7 @@ pub(crate) fn grid(dimensions: &[(usize, bool)], hosts: usize, missing: &[usize]
     fabric.build()
 }
 
-/// A topology without some switches, and without what hangs off them.
+/// A topology without some switches, and without the ports that hang off them.
 pub(crate) fn without_switches(topology: &Topology, gone: &[SwitchIdx]) -> Topology {
     rebuilt(
         topology,
@@ -219,7 +219,7 @@ pub(crate) fn without_switches(topology: &Topology, gone: &[SwitchIdx]) -> Topol
     )
 }
 
-/// A topology with those of its switches that `keep` says yes to, and the LIDs that `lid` says.
+/// A topology with those of its switches for which `keep` is true, and the LIDs that `lid` returns.
 pub(crate) fn rebuilt(
     topology: &Topology,
     keep: impl Fn(SwitchIdx) -> bool,

@@ -1,4 +1,4 @@
-//! What engines promise, on fabrics of every kind.
+//! The promises of engines, on fabrics of every kind.
 
 use crate::common;
 use crate::random;
@@ -19,7 +19,7 @@ fn routed(kind: EngineKind, topology: &Topology) -> Routing {
     route(kind, topology, &Options::default(), None).unwrap()
 }
 
-/// Checks what every table of updn must be, and gives the report.
+/// Checks that tables of updn are sound, and returns the report.
 fn assert_sound(topology: &Topology, tables: &Tables) -> Report {
     let report = verify(topology, tables);
     assert!(report.loop_free, "{:?}", report.witnesses);
@@ -96,7 +96,7 @@ fn a_full_tree_is_perfectly_balanced() {
 }
 
 #[test]
-fn parallel_links_share() {
+fn parallel_links_share_the_load() {
     let topology = pgft(&[6, 4], &[1, 3], &[1, 2], 0);
     let report = assert_sound(&topology, &routed(EngineKind::UpDn, &topology).tables);
     // 6 hosts on each leaf, 18 elsewhere, 6 links up: 18 on each.
@@ -343,7 +343,7 @@ fn one_dead_cable_changes_little_and_its_return_restores_all() {
     let after = route(EngineKind::UpDn, &topology, &options, Some(&during.tables)).unwrap();
     assert_sound(&topology, &after.tables);
     assert!(changed(&during.tables, &after.tables) * 50 < all);
-    // The link that came back carries what it carried.
+    // The link that came back has the same load as before.
     let end = topology.switch_by_guid(cable.a.0).unwrap();
     let carried = |tables: &Tables| {
         let bytes = tables.lft(end).iter();
@@ -413,7 +413,7 @@ proptest! {
     }
 
     #[test]
-    fn threads_do_not_show(plan in random::any_fabric()) {
+    fn the_number_of_threads_does_not_change_tables(plan in random::any_fabric()) {
         let topology = plan.build();
         for kind in ON_ANY_TREE {
             let with = |threads| {
@@ -427,7 +427,7 @@ proptest! {
     }
 
     #[test]
-    fn a_repair_changes_only_what_it_must(plan in random::any_fabric(), dead in any::<prop::sample::Index>()) {
+    fn rerouting_a_repair_changes_nothing(plan in random::any_fabric(), dead in any::<prop::sample::Index>()) {
         let topology = plan.build();
         let cables = topology.cables();
         prop_assume!(!cables.is_empty());

@@ -1,5 +1,5 @@
-//! What `fabric-tree` promises beside soundness: balance in closed form, least change, and no
-//! memory of what is mended.
+//! The promises of `fabric-tree` beside soundness: balance in closed form, least change, and no
+//! memory of repaired faults.
 
 use crate::common;
 use crate::random;
@@ -20,7 +20,7 @@ fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
     routed_as(topology, earlier, &Options::default())
 }
 
-/// The same with what `said` has of categories and numbers.
+/// The same with the categories and numbers of `said`.
 fn routed_as(topology: &Topology, earlier: Option<&Ranking>, said: &Options) -> Routing {
     let with = |ranking: Option<Ranking>| {
         let options = Options {
@@ -30,7 +30,7 @@ fn routed_as(topology: &Topology, earlier: Option<&Ranking>, said: &Options) -> 
         route(EngineKind::FabricTree, topology, &options, None).unwrap()
     };
     let routing = with(earlier.cloned());
-    // From what the earlier routing computed, or from nothing: the same, byte for byte.
+    // From the results of the earlier routing, or from nothing: the same, byte for byte.
     let anew = with(earlier.cloned().map(Ranking::unprepared));
     assert_eq!(routing.tables, anew.tables);
     assert_eq!(routing.ranks, anew.ranks);
@@ -117,7 +117,7 @@ fn shifts_do_not_meet_on_full_trees() {
 }
 
 #[test]
-fn several_ways_down_share_what_goes_to_a_leaf() {
+fn several_ways_down_share_packets_to_a_leaf() {
     // Every core is cabled to every spine of a pod, so that four ways lead down to each leaf.
     let mut fabric = Fabric::new();
     let cores = fabric.switches(4);
@@ -160,15 +160,14 @@ fn where_the_closed_form_is_uneven_the_fullest_links_are_relieved() {
         "{}",
         routing.reason
     );
-    // The leaf with 12 of all 71 hosts has five links, and these carry no less whatever the tables
-    // are.
+    // The leaf with 12 of all 71 hosts has five links, and these carry no less under any tables.
     let least = 12 * (71 - 12) / 5;
     let fullest = quality.paths.max;
     assert!(
         fullest * 4 <= least * 5,
         "{fullest} paths on a link, at best {least}"
     );
-    // What was moved is as good a place as any: only what lost it moves again, and comes back.
+    // Moved entries have as good a place as any: only those that lost it move again, and come back.
     let broken = topology.without_cables(&[topology.cables()[7].a]);
     let during = routed(&broken, routing.ranking.as_ref());
     assert_sound(&broken, &during.tables);
@@ -343,7 +342,7 @@ fn ports_that_are_given_numbers_are_spread_in_their_order() {
     assert_sound(&topology, &ordered);
     assert_eq!(worst_shift_of(&topology, &ordered, &hosts), 1);
     assert!(worst_shift_of(&topology, &unordered, &hosts) > 1);
-    // Those without a number of their own come after the others, and so disturb none of them.
+    // Ports without a number of their own come after the others, and so disturb none of them.
     let some: BTreeMap<Guid, u32> = order.iter().copied().zip(0..).step_by(2).collect();
     let mixed = tables(some.clone());
     for switch in topology.indices() {
@@ -352,7 +351,7 @@ fn ports_that_are_given_numbers_are_spread_in_their_order() {
             assert_eq!(entry(&mixed), entry(&ordered));
         }
     }
-    // The highest number there is leaves the others room: numbers wrap nowhere.
+    // The highest number leaves the others room: numbers wrap nowhere.
     let highest = BTreeMap::from([(order[0], u32::MAX)]);
     assert_sound(&topology, &tables(highest));
 }
@@ -415,7 +414,7 @@ fn a_cable_within_a_rank_and_a_pod_upside_down_do_no_harm() {
 }
 
 #[test]
-fn auto_takes_it_where_there_are_ranks() {
+fn auto_chooses_fabric_tree_where_switches_have_ranks() {
     let tree = pgft(&[4, 4, 4], &[1, 4, 2], &[1, 1, 2], 0);
     let auto =
         |topology: &Topology| route(EngineKind::Auto, topology, &Options::default(), None).unwrap();
@@ -457,16 +456,16 @@ fn said_of(topology: &Topology, seed: u64) -> Options {
 
 proptest! {
     #[test]
-    fn it_is_sound_on_any_fabric(plan in random::any_fabric(), said in any::<u64>()) {
+    fn tables_are_sound_on_any_fabric(plan in random::any_fabric(), said in any::<u64>()) {
         let topology = plan.build();
         let said = said_of(&topology, said);
         assert_sound(&topology, &routed_as(&topology, None, &said).tables);
     }
 
-    /// Faults and repairs in any order: sound on the way, no more changed than must be, and only
-    /// what is missing counts.
+    /// Faults and repairs in any order: sound on the way, with the least change, and only missing
+    /// parts count.
     #[test]
-    fn what_happened_in_between_leaves_no_trace(
+    fn faults_and_repairs_restore_the_first_tables(
         plan in random::any_fabric(),
         said in any::<u64>(),
         steps in prop::collection::vec(
@@ -499,7 +498,7 @@ proptest! {
     }
 
     #[test]
-    fn one_fault_moves_only_what_went_through_it(
+    fn one_fault_moves_only_entries_through_it(
         plan in random::any_fabric(),
         dead in any::<prop::sample::Index>(),
     ) {

@@ -1,4 +1,4 @@
-//! What `dor` and `torus` promise, on meshes and tori, whole and broken.
+//! The promises of `dor` and `torus`, on meshes and tori, whole and broken.
 
 use crate::common;
 
@@ -19,7 +19,7 @@ fn routed(kind: EngineKind, topology: &Topology) -> Routing {
     route(kind, topology, &Options::default(), None).unwrap()
 }
 
-/// Routes what is left of a torus that was routed before.
+/// Routes the rest of a torus that was routed before.
 fn rerouted(topology: &Topology, before: &Routing) -> Routing {
     let options = Options {
         previous_coordinates: before.coordinates.clone(),
@@ -116,7 +116,7 @@ fn meshes_and_hypercubes_are_routed_by_dor_on_one_lane() {
 }
 
 #[test]
-fn what_is_no_grid_is_refused_with_what_shows_it() {
+fn fabrics_without_a_grid_are_refused_with_the_reason() {
     let tree = pgft(&[4, 6], &[1, 4], &[1, 1], 0);
     let mut fabric = Fabric::new();
     let switches = fabric.switches(5);
@@ -247,7 +247,7 @@ fn a_new_switch_takes_the_place_that_its_links_fit() {
 }
 
 #[test]
-fn more_faults_than_it_can_go_around_are_routed_by_nue() {
+fn faults_without_a_detour_are_routed_by_nue() {
     // A corner of a mesh that hangs on one link in its second dimension.
     let topology = grid(&[(4, false), (4, false)], 1, &[]);
     let before = routed(EngineKind::Torus, &topology);

@@ -1,4 +1,4 @@
-//! Whatever fabric there is, its text form states all of it.
+//! The text form of any fabric states all of it.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ fn netlist() -> impl Strategy<Value = Netlist> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_as_the_same(netlist in netlist()) {
+    fn written_netlists_read_back_equal(netlist in netlist()) {
         let mut text = Vec::new();
         write(&netlist, &mut text).unwrap();
         let parsed = parse(&text, "written");

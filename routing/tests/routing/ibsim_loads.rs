@@ -1,5 +1,5 @@
-//! `ibsim`, the simulator of the OpenFabrics tools, starts from what is written, and sees the same
-//! cables.
+//! `ibsim`, the simulator of the OpenFabrics tools, starts from the written files, and sees the
+//! same cables.
 //!
 //! Without `ibsim` (Debian: ibsim-utils) the tests say so and pass, unless `RSM_REQUIRE_PEERS` is
 //! `1`.
@@ -49,7 +49,7 @@ fn links(netlist: &Netlist) -> BTreeSet<Link> {
     links
 }
 
-/// What stands between the first `open` and the `close` after it.
+/// The text between the first `open` and the `close` after it.
 fn between(text: &str, open: char, close: char) -> Option<&str> {
     text.split_once(open)?
         .1
@@ -131,7 +131,7 @@ fn assert_loads(what: &str, netlist: &Netlist) {
 }
 
 #[test]
-fn ibsim_loads_what_is_generated() {
+fn ibsim_loads_generated_fabrics() {
     if !ibsim_is_there() {
         return;
     }

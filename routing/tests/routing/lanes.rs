@@ -36,7 +36,7 @@ fn crosses(topology: &Topology, tables: &Tables, from: SwitchIdx, to: SwitchIdx)
     false
 }
 
-/// What crosses the dateline of a ring on SL 1, and with it on VL 1, all the way.
+/// Packets that cross the dateline of a ring have SL 1, and with it VL 1, all the way.
 fn dateline(topology: &Topology, tables: &Tables) -> Lanes {
     let level = |from, to| u8::from(crosses(topology, tables, from, to));
     let levels = PairLevels::new(topology.switch_count(), level);
@@ -114,14 +114,14 @@ fn a_lane_that_is_not_claimed_is_found() {
         .iter()
         .any(|witness| matches!(witness, Witness::OffLanes { channel } if channel.vl == 15));
     assert!(off, "{:?}", report.witnesses);
-    // Nobody uses SL 9.
+    // No packet uses SL 9.
     let levels = ServiceLevels::ByDestination(vec![0; 3]);
     assert!(verify_lanes(&topology, &tables, &Lanes::new(levels, mapping, 1)).is_sound());
 }
 
 proptest! {
     #[test]
-    fn one_lane_proves_what_links_prove(plan in random::any_fabric(), levels: u16) {
+    fn one_lane_gives_the_proof_of_links(plan in random::any_fabric(), levels: u16) {
         let topology = plan.build();
         let tables = minhop(&topology);
         let alone = verify(&topology, &tables).credit_loop_free;
@@ -144,7 +144,7 @@ proptest! {
 
     #[test]
     fn a_lane_for_each_destination_needs_no_other_proof(plan in random::any_fabric()) {
-        // Up to 14 switches: the paths to one are a tree, whatever is done with the others.
+        // Up to 14 switches: the paths to one are a tree, for any other paths.
         let topology = plan.build();
         prop_assume!(topology.switch_count() <= 15);
         let tables = minhop(&topology);

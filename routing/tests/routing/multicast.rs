@@ -1,4 +1,4 @@
-//! Multicast trees: every member gets each packet once, nobody else does, and nothing can deadlock.
+//! Multicast trees: every member gets each packet once, no other port does, and no tree deadlocks.
 
 use crate::common;
 use crate::random;
@@ -19,7 +19,7 @@ const ROOM: u16 = 0x3FFF;
 
 const MLID: Lid = Lid(0xC001);
 
-/// A routed fabric that trees are to be found in.
+/// A routed fabric for trees.
 struct Bed {
     topology: Topology,
     routing: Routing,
@@ -80,7 +80,7 @@ impl Bed {
         )
     }
 
-    /// Checks all that trees promise, by the report and by sending a packet from every member.
+    /// Checks all promises of trees, by the report and by sending a packet from every member.
     fn assert_sound(&self, trees: &Trees) -> MulticastReport {
         let report = self.verify(trees);
         assert!(report.loop_free, "{:?}", report.witnesses);
@@ -117,7 +117,7 @@ impl Bed {
     }
 }
 
-/// The ports that a packet of `sender` comes out of, sorted, as often as it does.
+/// The ports that a packet of `sender` comes out of, sorted, one entry for each time it does.
 fn flood(
     topology: &Topology,
     mask: impl Fn(SwitchIdx) -> PortMask,
@@ -176,7 +176,7 @@ fn tree() -> Topology {
 }
 
 #[test]
-fn everybody_of_a_tree_hears_everybody() {
+fn all_hosts_of_a_tree_receive_from_each_other() {
     let bed = Bed::ranked(tree());
     let all = group(MLID, hosts(&bed.topology));
     let trees = bed.plan(&[all], &Trees::default());
@@ -226,7 +226,7 @@ fn multicast_lids_take_the_top_switches_in_turns() {
 }
 
 #[test]
-fn who_only_sends_gets_nothing() {
+fn send_only_members_receive_nothing() {
     let bed = Bed::ranked(tree());
     let mut members = hosts(&bed.topology);
     let count = members.len();
@@ -235,7 +235,7 @@ fn who_only_sends_gets_nothing() {
     }
     let trees = bed.plan(&[group(MLID, members)], &Trees::default());
     bed.assert_sound(&trees);
-    // Whatever way is left leads to the only one who receives.
+    // The ways left lead to the only member that receives.
     let tree = &trees.by_mlid[&MLID];
     assert!(tree.masks.iter().all(|(_, mask)| mask.ports().count() == 1));
 }
@@ -265,7 +265,7 @@ fn a_join_adds_a_branch_and_a_leave_takes_it_away() {
 }
 
 #[test]
-fn a_broken_link_moves_what_hung_on_it() {
+fn a_broken_link_moves_only_trees_that_use_it() {
     let bed = Bed::ranked(tree());
     let all = hosts(&bed.topology);
     let groups: Vec<_> = (0..12)
@@ -340,7 +340,7 @@ fn switches_without_multicast_are_passed_by() {
 }
 
 #[test]
-fn members_at_a_switch_without_multicast_are_told() {
+fn members_at_a_switch_without_multicast_are_unserved() {
     let topology = tree();
     let leaf = hosts(&topology)[0].switch;
     let mut capacities = vec![ROOM; topology.switch_count()];
@@ -366,7 +366,7 @@ fn lids_that_are_not_multicast_have_no_tree() {
 
 #[test]
 fn a_ring_by_minhop_gets_a_tree_where_it_has_no_order() {
-    // Shortest ways round a ring of five wait for each other: nothing is left to be spoilt.
+    // The shortest ways round a ring of five form a credit loop, also without the tree.
     let topology = ring(5);
     let capacities = vec![ROOM; topology.switch_count()];
     let bed = Bed::new(topology, EngineKind::MinHop, &capacities);
@@ -377,11 +377,10 @@ fn a_ring_by_minhop_gets_a_tree_where_it_has_no_order() {
     assert!(!report.credit_loop_free);
 }
 
-/// Shortest ways that close no cycle, and go down and up again by the order that is guessed for
-/// them.
+/// Shortest ways that close no cycle, and go down and up again by the guessed order.
 #[test]
 fn a_tree_is_searched_for_where_routes_have_another_order() {
-    // Three switches in a line, the lowest in the middle: nobody is above both ends.
+    // Three switches in a line, the lowest in the middle: no switch is above both ends.
     let mut fabric = Fabric::new();
     let line = [0x1000, 0x3000, 0x2000].map(|guid| fabric.switch_with_guid(Guid(guid)));
     fabric.link(line[0], line[1]);
@@ -399,7 +398,7 @@ fn a_tree_is_searched_for_where_routes_have_another_order() {
 }
 
 #[test]
-fn what_is_planted_in_masks_is_found() {
+fn faults_planted_in_masks_are_found() {
     let bed = Bed::ranked(tree());
     let few = hosts(&bed.topology).into_iter().step_by(2);
     let sound = bed.plan(&[group(MLID, few)], &Trees::default());
@@ -445,7 +444,7 @@ fn what_is_planted_in_masks_is_found() {
     });
     assert!(!report.loop_free);
 
-    // Somebody gets what is not for him.
+    // A port that is no member receives.
     let outsider = hosts(&bed.topology)
         .into_iter()
         .find(|host| host.switch == at && !tree.mask(at).contains(host.port))
@@ -456,7 +455,7 @@ fn what_is_planted_in_masks_is_found() {
 
 #[test]
 fn a_tree_against_the_order_is_a_credit_loop_with_unicast() {
-    // A ring whose tree turns at the bottom, where unicast never turns: together they go round.
+    // A ring whose tree turns at the bottom, where unicast never turns: together a credit loop.
     let bed = Bed::ranked(ring(6));
     let trees = bed.plan(&[group(MLID, hosts(&bed.topology))], &Trees::default());
     bed.assert_sound(&trees);
@@ -537,7 +536,7 @@ proptest! {
             prop_assert!(served.windows(2).all(|pair| pair[0] < pair[1]));
             prop_assert!(served.iter().all(|member| group.members.contains(member)));
         }
-        // What is held is what is wanted.
+        // Planning again with these trees held changes nothing.
         prop_assert_eq!(&bed.plan(&groups, &trees), &trees);
     }
 
@@ -569,8 +568,8 @@ proptest! {
         }
     }
 
-    /// Joins and leaves one after the other: each tree is sound, and whoever stays keeps what the
-    /// top allows.
+    /// Joins and leaves one after the other: each tree is sound, and members that stay keep their
+    /// branches as far as the top allows.
     #[test]
     fn trees_follow_their_members(fabric in random::broken_tree(), choices in choices()) {
         let bed = Bed::ranked(fabric.build());

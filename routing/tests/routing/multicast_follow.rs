@@ -1,5 +1,5 @@
-//! Trees found by what changed are those that planning as a whole finds, whatever happens to fabric
-//! and groups.
+//! Trees planned from changes equal trees planned as a whole, under any changes of fabric and
+//! groups.
 
 use crate::common;
 use crate::random;
@@ -35,7 +35,7 @@ struct Subnet {
     planned: Option<Planned>,
 }
 
-/// What was planned, and what it was planned on.
+/// The last plan, and its inputs.
 struct Planned {
     topology: Topology,
     ground: Ground,
@@ -106,7 +106,8 @@ impl Subnet {
         self.groups.iter().map(group).collect()
     }
 
-    /// Plans both ways, and compares. What was found by what changed, or why it was not.
+    /// Plans both ways, and compares. Returns the concerned groups, or why changes were not
+    /// followed.
     fn step(&mut self) -> Result<BTreeSet<Lid>, &'static str> {
         let topology = self.topology();
         let (routing, orientation) = self.route(&topology);
@@ -155,7 +156,7 @@ impl Subnet {
                     orientation.clone(),
                     unicast_follows,
                 )?;
-                // The ground serves others as that which was made as a whole does.
+                // The followed ground gives the same trees as one made as a whole.
                 assert_eq!(whole(&ground), trees);
                 let earlier = Earlier::new(&planned.trees, &planned.tables, &delta);
                 let before = earlier.clone();
@@ -200,7 +201,7 @@ impl Subnet {
         told
     }
 
-    /// The ports that hosts and switches can take part by.
+    /// The ports of hosts and switches that can be members.
     fn ends(&self) -> Vec<Guid> {
         self.whole
             .destinations()
@@ -238,7 +239,7 @@ fn held_otherwise(held: &[&Mft], planned: &[Arc<Mft>]) -> BTreeSet<Lid> {
     differing.collect()
 }
 
-/// What is as it was is shared with it.
+/// Unchanged trees and tables are shared with `before`.
 fn assert_shared(before: &Earlier, after: &Followed) {
     for (mlid, tree) in &after.trees.by_mlid {
         if let Some(known) = before.trees.by_mlid.get(mlid) {
@@ -358,7 +359,7 @@ fn joins_and_leaves_concern_their_groups() {
     }
 }
 
-/// Something that happens to a subnet.
+/// A change of a subnet.
 #[derive(Clone, Debug)]
 enum Event {
     /// A cable between switches goes, or comes back.
@@ -369,9 +370,9 @@ enum Event {
     Switch(Index, bool),
     Join(u16, Index, bool),
     Leave(u16, Index),
-    /// Everybody leaves.
+    /// All members leave.
     Disband(u16),
-    /// A switch holds something else.
+    /// A switch holds another mask.
     Spoil(Index, u16, u8),
     /// A cable is in other ports.
     Rewire(Index, Index),
@@ -453,7 +454,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 768, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_followed_is_what_the_whole_is(
+    fn following_changes_gives_the_whole_plan(
         fabric in prop_oneof![2 => random::broken_tree(), 1 => random::any_fabric()],
         capacities in prop::collection::vec(prop_oneof![9 => Just(0x3FFF), 1 => Just(0), 1 => Just(2)], 1..5),
         tree in any::<bool>(),

@@ -1,4 +1,4 @@
-//! What `nue` promises, on fabrics of every kind.
+//! The promises of `nue`, on fabrics of every kind.
 
 use crate::common;
 use crate::random;
@@ -50,7 +50,7 @@ fn more_lanes_give_shorter_paths() {
     let topology = torus([6, 6]);
     let [one, four] = [1, 4].map(|vls| assert_sound(&topology, &routed(&topology, vls)));
     assert!(four.average_hops <= one.average_hops);
-    // The mean distance of two hosts of a 6x6 torus is 3 hops, less what they share a switch.
+    // The mean distance of two hosts of a 6x6 torus is 3 hops, less pairs at one switch.
     assert!(four.average_hops < 3.2, "{}", four.average_hops);
     assert!(one.average_hops < 4.0, "{}", one.average_hops);
 }
@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn never_fails(plan in random::any_fabric(), vls in 1u8..9) {
+    fn nue_routes_any_fabric(plan in random::any_fabric(), vls in 1u8..9) {
         let topology = plan.build();
         let routing = routed(&topology, vls);
         assert_sound(&topology, &routing);

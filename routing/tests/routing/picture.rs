@@ -1,4 +1,4 @@
-//! Pictures: a golden one, and that none breaks whatever the fabric is and its nodes are called.
+//! Pictures: a golden one, and none breaks for any fabric and any names of nodes.
 
 use crate::common;
 use crate::random;
@@ -58,7 +58,7 @@ fn assert_well_formed(text: &str) -> usize {
 }
 
 #[test]
-fn a_small_tree_looks_as_it_did() {
+fn a_small_tree_draws_the_golden_picture() {
     let topology = pgft(&[2, 2], &[1, 2], &[1, 1], 0);
     let picture = drawn(&topology, &|guid| format!("switch-{:x}", guid.0));
     assert_well_formed(&picture);
@@ -82,7 +82,7 @@ fn a_large_fabric_is_drawn_in_as_many_elements_as_a_page_has_room_for() {
 }
 
 #[test]
-fn nothing_is_drawn_of_nothing() {
+fn an_empty_fabric_is_drawn_well_formed() {
     let empty = Fabric::new().build();
     assert_well_formed(&drawn(&empty, &|_| String::new()));
 }

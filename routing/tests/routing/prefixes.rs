@@ -1,5 +1,5 @@
 //! While a fabric changes from one set of tables to another, switch by switch and block by block,
-//! in whatever order the answers come: no loop and no credit loop, at no moment.
+//! with answers in any order: no loop and no credit loop, at no moment.
 
 use crate::common;
 use crate::random;
@@ -24,7 +24,7 @@ fn routed(kind: EngineKind, topology: &Topology, earlier: Option<&Ranking>) -> R
     route(kind, topology, &options, None).unwrap()
 }
 
-/// What the switches of `after` hold before they are told of it.
+/// The tables that the switches of `after` hold before its first Set.
 fn held(before: &Topology, tables: &Tables, after: &Topology) -> Tables {
     let lfts = after
         .switches()
@@ -75,7 +75,7 @@ fn replay(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
     }
 }
 
-/// Whatever switches hold of two stages that follow each other, packets that arrived at first
+/// With any mixture of two consecutive stages in the switches, packets that arrived at first
 /// arrive.
 fn assert_delivery_kept(topology: &Topology, old: &Tables, stages: &[Tables], seed: u64) {
     let mut random = Random(seed | 1);
@@ -171,9 +171,9 @@ fn trees_lose_and_regain_links_and_switches() {
 }
 
 #[test]
-fn what_hosts_use_is_written_at_once() {
-    // Packets of hosts need no entry that has to wait: one broken link is gone around in the first
-    // stage.
+fn entries_of_host_paths_change_in_the_first_stage() {
+    // Packets of hosts need no entry that has to wait: the first stage leads them around one broken
+    // link.
     let whole = pgft(&[4, 4, 4], &[1, 4, 4], &[1, 1, 1], 0);
     let first = routed(EngineKind::FabricTree, &whole, None);
     let cables = whole.cables();
@@ -251,7 +251,7 @@ fn assert_safe_opening(
             .flat_map(|switch| (0..stage.lfts[switch].blocks()).map(move |block| (switch, block)))
             .filter(|&(switch, block)| !stage.lfts[switch].block_eq(&now.lfts[switch], block))
             .collect();
-        // Switch by switch, so that some of them hold all of it while others hold nothing.
+        // Switch by switch, so that some of them hold all of a stage while others hold none of it.
         let turns: Vec<usize> = topology.indices().map(|_| random.below(1 << 20)).collect();
         writes.sort_by_key(|&(switch, _)| turns[switch]);
         for at in 0..=writes.len() {
@@ -289,7 +289,7 @@ fn assert_safe_opening(
             if number == 0 && at == 0 {
                 began_sound = is_sound;
             }
-            // A cycle that was there lasts until it is cut.
+            // A cycle of the first tables lasts until a stage cuts it.
             let is_excused = !began_sound && number < cuts;
             let told = (&report.witnesses, number, at);
             assert!(is_sound || is_excused, "{told:?}");
@@ -356,7 +356,7 @@ proptest! {
         let ends: Vec<_> = back.iter().map(|(cable, _)| cable.a).collect();
         let broken = whole.without_cables(&ends);
         let during = routed(kind, &broken, first.ranking.as_ref());
-        // Those that were cut off hold what they held before, or what another ranking gave them.
+        // Switches that were cut off hold their earlier tables, or those of another ranking.
         let other = routed(EngineKind::UpDn, &whole, None);
         let mut old = held(&broken, &during.tables, &whole);
         for (number, guid) in dark.iter().enumerate() {

@@ -1,5 +1,5 @@
 //! Figures: hand-computed ones of small fabrics, an oracle that follows one packet at a time,
-//! and what published figures promise of fat trees.
+//! and published figures of fat trees.
 
 use crate::common;
 use crate::random;
@@ -233,7 +233,7 @@ fn hosts_of_a_subtree_stand_together() {
 }
 
 #[test]
-fn a_sampled_shift_says_so() {
+fn a_sampled_shift_reports_its_sample() {
     let mut fabric = Fabric::new();
     let switches = fabric.switches(20);
     for &switch in &switches[1..] {
@@ -250,7 +250,7 @@ fn a_sampled_shift_says_so() {
 }
 
 #[test]
-fn the_number_of_threads_never_shows() {
+fn the_number_of_threads_does_not_change_figures() {
     let topology = pgft(&[4, 4, 6], &[1, 4, 4], &[1, 1, 1], 0);
     let tables = routed(EngineKind::UpDn, &topology);
     let judge_with = |threads| {
@@ -357,7 +357,7 @@ proptest! {
     }
 
     #[test]
-    fn without_lmc_paths_are_the_load_that_verification_finds(plan in random::any_graph()) {
+    fn without_lmc_paths_equal_the_load_of_the_proof(plan in random::any_graph()) {
         let topology = random::Plan { lmc: 0, ..plan }.build();
         let tables = routed(EngineKind::UpDn, &topology);
         let (quality, report) = (measured(&topology, &tables), verify(&topology, &tables));

@@ -5,13 +5,13 @@ use rsm_routing::topology::{EndpointKind, Topology};
 
 use super::common::Fabric;
 
-/// What a random fabric is made from, so that a failing one can be read.
+/// The parts of a random fabric, printed when a test fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) switches: usize,
     /// (switch, switch, how many parallel links, rate); equal ends make a loop-back.
     pub(crate) links: Vec<(usize, usize, usize, u32)>,
-    /// (switch, what hangs off it).
+    /// (switch, kind of port that hangs off it).
     pub(crate) ports: Vec<(usize, EndpointKind)>,
     pub(crate) lmc: u8,
 }

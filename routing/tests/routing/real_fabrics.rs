@@ -1,5 +1,5 @@
-//! Files that `ibnetdiscover` printed on real fabrics: read as what they are, written and read
-//! again without loss, and survived in whatever way they are mutilated.
+//! Files that `ibnetdiscover` printed on real fabrics: read without change of meaning, written and
+//! read again without loss, and survived under any mutilation.
 //!
 //! The files are not part of this repository; without them the tests say so and pass.
 
@@ -84,7 +84,7 @@ fn written(netlist: &Netlist) -> Vec<u8> {
 }
 
 #[test]
-fn every_file_has_what_it_is_known_to_have() {
+fn every_file_has_its_known_counts() {
     for known in &FILES {
         let Some(Parsed { netlist, warnings }) = fabric(known.file) else {
             continue;
@@ -135,7 +135,7 @@ fn every_file_survives_writing_and_reading() {
 }
 
 #[test]
-fn only_what_is_odd_is_reported() {
+fn only_oddities_are_reported() {
     let expected: [(&str, &[&str]); 3] = [
         ("tartu-rocket-qdr-fdr10.txt", &[]),
         ("nvidia-ufmlab-small.txt", &[]),

@@ -1,5 +1,5 @@
-//! Load is taken off the fullest links while parts are missing: in small steps, each of them sound,
-//! and all of it goes back.
+//! Rebalancing takes load off the fullest links while parts are missing: in small steps, each of
+//! them sound, and all entries go back.
 
 use crate::common;
 use crate::random;
@@ -22,7 +22,7 @@ fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
     route(EngineKind::FabricTree, topology, &options(earlier), None).unwrap()
 }
 
-/// The proof of tables that have to stand it.
+/// The proof of tables, which must succeed.
 fn proved<'a>(topology: &'a Topology, routing: &Routing) -> Verified<'a> {
     let proof = verify_whole(topology, &routing.tables);
     assert!(proof.report.loop_free, "{:?}", proof.report.witnesses);
@@ -30,15 +30,14 @@ fn proved<'a>(topology: &'a Topology, routing: &Routing) -> Verified<'a> {
     proof
 }
 
-/// Whether no packet goes up after it went down, by the ranking. What cannot be ranked may do
-/// without.
+/// Whether no packet turns up after going down, by the ranking. Fabrics without ranks may not.
 fn follows(topology: &Topology, routing: &Routing, proof: &Verified<'_>) -> bool {
     let order = Orientation::of(topology, routing.ranking.as_ref().unwrap()).unwrap();
     let is_above = |high, low| order.is_above(high, low);
     proof.dependencies.follows(is_above)
 }
 
-/// What the fullest link between switches carries: paths, over its rate.
+/// The load of the fullest link between switches: paths, over its rate.
 fn fullest(topology: &Topology, tally: &Tally) -> f64 {
     let loads = topology.indices().flat_map(|switch| {
         let links = topology.groups(switch).flat_map(|group| group.links);
@@ -50,7 +49,7 @@ fn fullest(topology: &Topology, tally: &Tally) -> f64 {
     loads.fold(0.0, f64::max)
 }
 
-/// Rebalances until nothing is to be won; the last routing, and how many steps it took.
+/// Rebalances until no step helps; returns the last routing, and the number of steps.
 fn rebalanced(topology: &Topology, broken: Routing, blocks: usize) -> (Routing, usize) {
     let mut routing = broken;
     for step in 0.. {
@@ -102,7 +101,7 @@ fn a_cable_whose_twin_has_died_is_relieved() {
     let (after, steps) = rebalanced(&broken, repaired, 1);
     let fullest = proved(&broken, &after).report.load.max;
     assert!(steps > 1, "{steps} steps");
-    // Seven cables of the leaf carry what eight did.
+    // Seven cables of the leaf carry the load of eight.
     let fair = usual * 8 / 7;
     assert!(
         fullest <= fair * 9 / 8 + 16,
@@ -116,7 +115,7 @@ fn a_cable_whose_twin_has_died_is_relieved() {
 }
 
 #[test]
-fn all_goes_back_when_all_is_back() {
+fn rebalanced_entries_go_back_when_all_parts_are_back() {
     let (intact, broken) = doubled();
     let whole = routed(&intact, None);
     let (after, _) = rebalanced(&broken, routed(&broken, whole.ranking.as_ref()), 1000);
@@ -128,7 +127,7 @@ fn all_goes_back_when_all_is_back() {
 }
 
 #[test]
-fn what_was_moved_stays_where_it_is_through_another_fault() {
+fn moved_entries_stay_through_another_fault() {
     let (intact, broken) = doubled();
     let whole = routed(&intact, None);
     let (after, _) = rebalanced(&broken, routed(&broken, whole.ranking.as_ref()), 1000);
@@ -140,7 +139,7 @@ fn what_was_moved_stays_where_it_is_through_another_fault() {
     for switch in worse.indices().filter(|&switch| switch != end) {
         let (was, is) = (after.tables.lft(switch), again.tables.lft(switch));
         for lid in was.differing(is) {
-            // Only what led over the cable, at its other end.
+            // Only entries that led over the cable, at its other end.
             let port = was.port(lid).unwrap();
             assert!(worse.peer(switch, port).is_none(), "{switch:?} {lid}");
         }

@@ -1,4 +1,4 @@
-//! What `dragonfly+`, `dfsssp`, `dnup` and `file` promise.
+//! The promises of `dragonfly+`, `dfsssp`, `dnup` and `file`.
 
 use crate::common;
 use crate::random;
@@ -46,7 +46,7 @@ fn a_dragonfly_plus_takes_one_hop_between_groups() {
         let report = assert_sound(&topology, &routing);
         assert_eq!(report.switch_pairs.unreachable, 0);
         assert_eq!(routing.lanes.vls(), 3);
-        // Hosts may have any service level that they like, as long as it is not 1.
+        // Hosts may use any service level but 1.
         assert_eq!(
             host_levels(&topology, &routing),
             [Some(0)],
@@ -76,7 +76,7 @@ fn a_dragonfly_plus_shares_its_links_evenly() {
 }
 
 #[test]
-fn without_its_second_lane_a_dragonfly_plus_would_stand_on_luck() {
+fn a_dragonfly_plus_without_its_second_lane_has_a_credit_loop() {
     use rsm_routing::lanes::{Lanes, Mapping};
     // Spines without a link to a group go by the leaf on top of their own.
     let topology = dragonfly(9, 2, 4, 2, 1);
@@ -119,7 +119,7 @@ fn a_leaf_that_cannot_be_reached_so_is_reached_otherwise() {
 }
 
 #[test]
-fn what_is_no_dragonfly_plus_is_refused_with_what_shows_it() {
+fn other_fabrics_are_refused_by_dragonfly_plus_with_the_reason() {
     let cases = [
         (ring(5), "both have hosts, and a link between them"),
         (
@@ -159,7 +159,7 @@ fn what_is_no_dragonfly_plus_is_refused_with_what_shows_it() {
 }
 
 #[test]
-fn dfsssp_takes_shortest_paths_and_says_when_lanes_run_out() {
+fn dfsssp_takes_shortest_paths_and_fails_when_lanes_run_out() {
     let topology = grid(&[(5, true), (5, true)], 1, &[]);
     let routing = routed(EngineKind::Dfsssp, &topology);
     let report = assert_sound(&topology, &routing);
@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn dfsssp_is_sound_or_says_why_not(plan in random::any_fabric(), vls in 1u8..5) {
+    fn dfsssp_is_sound_or_returns_an_error(plan in random::any_fabric(), vls in 1u8..5) {
         let topology = plan.build();
         let options = Options { max_vls: Some(vls), ..Options::default() };
         match route(EngineKind::Dfsssp, &topology, &options, None) {

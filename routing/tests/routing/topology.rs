@@ -1,4 +1,4 @@
-//! The switch graph: what it refuses, and that it does not depend on the order of its parts.
+//! The switch graph: the parts that it refuses, and that it does not depend on their order.
 
 use std::collections::BTreeMap;
 
@@ -148,7 +148,7 @@ fn contradictions_are_refused_by_name() {
 }
 
 #[test]
-fn nothing_is_a_topology() {
+fn an_empty_builder_makes_an_empty_topology() {
     let topology = TopologyBuilder::new().build().unwrap();
     assert_eq!(topology.switch_count(), 0);
     assert_eq!(topology.top_lid(), Lid::NONE);
@@ -180,7 +180,7 @@ fn a_cable_taken_away_takes_its_host_along() {
 
 proptest! {
     #[test]
-    fn the_order_of_the_parts_does_not_show(
+    fn the_order_of_parts_does_not_change_the_topology(
         edges in proptest::collection::vec((0usize..6, 0usize..6), 0..12),
         seed in any::<u64>(),
     ) {
@@ -223,7 +223,7 @@ proptest! {
     }
 }
 
-/// A switch as a change tells of it.
+/// A switch as part of a change.
 fn part(topology: &Topology, switch: SwitchIdx) -> SwitchPart {
     let own = &topology.switch(switch);
     let mut part = SwitchPart {
@@ -312,7 +312,7 @@ proptest! {
 }
 
 #[test]
-fn a_cable_is_told_of_at_both_ends() {
+fn a_cable_stated_at_one_end_only_is_refused() {
     let ring = common::ring(4);
     let first = SwitchIdx(0);
     let guid = ring.switch(first).guid;
@@ -332,7 +332,7 @@ fn a_cable_is_told_of_at_both_ends() {
         matches!(refused, Err(TopologyError::OneSided { .. })),
         "{refused:?}"
     );
-    // A switch that goes while its neighbours are said to stay as they are.
+    // A switch that goes while its neighbours remain unchanged.
     let refused = ring.follow(&BTreeMap::from([(guid, None)]));
     assert!(
         matches!(refused, Err(TopologyError::OneSided { .. })),

@@ -1,4 +1,4 @@
-//! The proofs find what is planted in tables that were right.
+//! The proofs find faults planted in sound tables.
 
 use crate::common;
 use crate::random;
@@ -327,7 +327,7 @@ proptest! {
     }
 
     #[test]
-    fn tables_of_another_fabric_are_no_danger(
+    fn tables_of_another_fabric_do_not_panic(
         plan in random::any_fabric(),
         other in random::any_fabric(),
     ) {

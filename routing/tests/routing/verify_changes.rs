@@ -1,5 +1,5 @@
-//! The proof by what changed says what the proof of everything says, number for number, or that it
-//! cannot tell.
+//! The proof of changes gives the result of the whole proof, number for number, or that it is
+//! inconclusive.
 
 use crate::common;
 use crate::random;
@@ -93,7 +93,7 @@ fn prove(
     Some(told)
 }
 
-/// What the switches of `after` hold before they are told of it.
+/// The tables that the switches of `after` hold before its first Set.
 fn held(before: &Topology, tables: &Tables, after: &Topology) -> Tables {
     let held = |guid| {
         let index = before.switch_by_guid(guid);
@@ -105,7 +105,7 @@ fn held(before: &Topology, tables: &Tables, after: &Topology) -> Tables {
 }
 
 #[test]
-fn a_link_or_switch_of_a_tree_that_comes_or_goes_is_told_by_what_changed() {
+fn links_and_switches_of_a_tree_that_come_or_go_are_proved_from_changes() {
     for (m, w, p) in [
         ([4, 4, 4], [1, 4, 4], [1, 1, 1]),
         ([4, 4, 3], [1, 4, 2], [1, 1, 2]),
@@ -139,7 +139,7 @@ fn a_link_or_switch_of_a_tree_that_comes_or_goes_is_told_by_what_changed() {
 }
 
 #[test]
-fn tables_that_nobody_adapted_are_found_out() {
+fn tables_not_adapted_to_a_change_leave_unreachable_pairs() {
     let whole = pgft(&[4, 4, 4], &[1, 4, 4], &[1, 1, 1], 0);
     let first = routed(EngineKind::FabricTree, &whole, None);
     let order = orientation(&whole, &first);
@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn both_proofs_say_the_same(
+    fn the_proof_of_changes_equals_the_whole_proof(
         plan in random::any_fabric(),
         dead in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
         switch in any::<Option<prop::sample::Index>>(),

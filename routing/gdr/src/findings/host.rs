@@ -1,4 +1,4 @@
-//! What is wrong with one host by itself.
+//! Faults of one host by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,8 @@ fn join(
     }
     let mut missing: BTreeMap<NotJoined, Vec<PortName>> = BTreeMap::new();
     for (port, joined) in host.joined.iter().enumerate() {
-        // What is Ethernet belongs nowhere, and what nothing calls InfiniBand cannot be missed.
+        // Ethernet ports belong to no fabric, and a port that no source declares InfiniBand is not
+        // missing.
         if let Joined::Not(reason) = joined
             && host.roles[port].0 != Role::Outside
         {
@@ -192,7 +193,7 @@ fn wrong_numa(
         .iter()
         .filter_map(|&gpu| host.inventory.gpus[gpu].numa)
         .collect();
-    // In a virtual machine all are far from all; that is no adapter's fault.
+    // In a virtual machine all devices are far from each other; no adapter is misplaced.
     if left_out.is_empty() || left_out.len() == host.inventory.gpus.len() || nodes.is_empty() {
         return;
     }
@@ -238,8 +239,8 @@ fn nvlinks(
     match inventory.link_shape() {
         LinkShape::None => {}
         LinkShape::Switched { links } => {
-            // A GPU that has lost links has fewer to every other; one that has not, has all to
-            // most.
+            // A GPU that has lost links has fewer to every other GPU; an intact one has all of its
+            // links to most.
             let width = |gpu: usize| {
                 let peers = (0..gpus).filter(|&peer| peer != gpu);
                 peers

@@ -1,4 +1,4 @@
-//! What is wrong, with the evidence and what to do about it.
+//! Faults of hosts and cables, with evidence and advice.
 
 mod host;
 mod rail;
@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::Analysis;
 use super::join::JoinConflict;
 
-/// What a finding is about. The names are stable: alerts are keyed by them.
+/// The subject of a finding. The names are stable: alerts are keyed by them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FindingKind {
     /// Two cables of compute ports are in each other's place.
@@ -21,7 +21,7 @@ pub enum FindingKind {
     RailOrderGpus,
     /// Adapters are named in an order that crosses rails; the cables are right.
     RailOrderHcas,
-    /// Ports and rails do not fit, and what is known does not tell cables from numbering.
+    /// Ports and rails do not fit, and the inventory does not tell cables from numbering.
     RailOrderUnknown,
     /// Two rails of a host end at one leaf.
     RailsShareLeaf,
@@ -94,7 +94,7 @@ impl FindingKind {
         }
     }
 
-    /// What to do about it.
+    /// The advice for the operator.
     pub const fn advice(self) -> &'static str {
         match self {
             FindingKind::RailCablesSwapped => "exchange the two cables at the leaves",
@@ -140,7 +140,7 @@ impl fmt::Display for FindingKind {
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
-    /// Good to know.
+    /// Information.
     Info,
     /// Costs bandwidth in some jobs.
     Warning,
@@ -163,18 +163,18 @@ impl fmt::Display for PortName {
     }
 }
 
-/// Something wrong.
+/// A fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What.
+    /// The kind of fault.
     pub kind: FindingKind,
-    /// Of which host; of the first of two.
+    /// The host; the first of two.
     pub host: String,
     /// The GPUs, by index.
     pub gpus: Vec<u16>,
     /// The ports.
     pub ports: Vec<PortName>,
-    /// What was seen, in one sentence.
+    /// The evidence, in one sentence.
     pub evidence: String,
 }
 
@@ -191,7 +191,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything that is wrong, in the order of hosts and then kinds.
+/// All faults, in the order of hosts and then kinds.
 pub(super) fn find(analysis: &Analysis, conflicts: &[Vec<JoinConflict>]) -> Vec<Finding> {
     let mut findings = rail::find(analysis);
     findings.par_extend(

@@ -1,8 +1,8 @@
 //! Compute ports that are not on their rails.
 //!
 //! A cable in a wrong place and GPUs or adapters numbered in another order look alike from the
-//! numbers; they are told apart by PCI addresses, which no numbering changes: when the adapters, in
-//! the order of their addresses, reach the leaves that those of most hosts of the unit do, the
+//! numbers; PCI addresses, which no numbering changes, tell the two apart: when the adapters, in
+//! the order of their addresses, reach the same leaves as those of most hosts of the unit, the
 //! cables are right.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,7 +142,7 @@ impl Search<'_> {
         out
     }
 
-    /// Why a host's ports are astray, whose ports are in `order` by PCI address.
+    /// The cause of a host's ports on wrong rails; `order` has its ports by PCI address.
     fn cause(&self, place: usize, order: Option<&[usize]>, positions: &[Option<Rail>]) -> Cause {
         let host = &self.analysis.hosts[place];
         let Some(order) = order.filter(|_| host.origin == Origin::Own) else {
@@ -161,7 +161,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the ports that are astray only exchange leaves among themselves.
+    /// Whether the ports on wrong rails only exchange leaves among themselves.
     fn within_rails(&self, _host: usize, astray: &[Astray]) -> bool {
         let leaves = |of: fn(&Astray) -> SwitchIdx| {
             let mut leaves: Vec<SwitchIdx> = astray.iter().map(of).collect();
@@ -211,7 +211,7 @@ impl Search<'_> {
         self.finding(FindingKind::RailOrderUnknown, host, astray, evidence)
     }
 
-    /// Names the cables: pairs that are in each other's place first, then what is left.
+    /// Reports the cables: pairs that are in each other's place first, then the others.
     fn cables(&self, mut misplaced: Vec<Astray>, findings: &mut Vec<Finding>) {
         misplaced.sort_by_key(|port| (port.host, port.port));
         let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<Astray>> = BTreeMap::new();

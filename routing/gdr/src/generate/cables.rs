@@ -1,4 +1,4 @@
-//! Fabrics as they are built: nobody plugs the hosts of a leaf in the order of their names.
+//! Fabrics as they are built: the hosts of a leaf are rarely cabled in the order of their names.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Inventories for simulated fabrics, and faults whose findings are known.
 //!
-//! Hosts are those that NodeDescriptions name, with as many GPUs as adapters: GPU k and adapter k
-//! under one PCIe switch, half of them on each of two processors, all GPUs on NVSwitches.
+//! Hosts come from the NodeDescriptions, with as many GPUs as adapters: GPU k and adapter k under
+//! one PCIe switch, half of them on each of two processors, all GPUs on NVSwitches.
 
 mod cables;
 mod storage;
@@ -26,7 +26,7 @@ const NVLINKS: u8 = 18;
 /// The bus of the first function on each of the two processors.
 const BUSES: [u8; 2] = [0x10, 0x90];
 
-/// What is wrong with a generated fleet.
+/// The faults of a generated fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Faults {
     /// Hosts whose GPUs are numbered in another order than their PCI addresses.
@@ -37,9 +37,9 @@ pub struct Faults {
     pub swapped_cables: usize,
     /// GPUs of which one NVLink is down.
     pub nvlinks: usize,
-    /// What else hosts are connected to.
+    /// The place of the hosts' storage ports.
     pub storage: Storage,
-    /// Which hosts, GPUs and cables.
+    /// The seed of the choice of hosts, GPUs and cables.
     pub seed: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Expected {
     pub gpus: Vec<u16>,
 }
 
-/// A fabric, the inventories of its hosts, and what is wrong with them.
+/// A fabric, the inventories of its hosts, and their faults.
 #[derive(Clone, Debug)]
 pub struct Fleet {
     /// The fabric.
@@ -67,10 +67,10 @@ pub struct Fleet {
     pub expected: Vec<Expected>,
 }
 
-/// What a fleet cannot be made of.
+/// Why there is no fleet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
-    /// A node that names itself as no host can.
+    /// A node whose description is no name of a host.
     #[error(transparent)]
     Host(#[from] HostError),
     /// The parts do not fit together.
@@ -92,7 +92,7 @@ pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
     let (mut nodes, mut cables) = netlist.clone().into_parts();
     let mut expected = Vec::new();
 
-    // A host has one fault of order or cables at most, so that each can be told by itself.
+    // A host has one fault of order or cables at most, so that each has a finding of its own.
     let mut free = rng.sample(names.len(), names.len());
     shuffle(&mut free, &mut rng);
     let take = |count: usize, free: &mut Vec<usize>| -> Vec<usize> {
@@ -205,7 +205,7 @@ fn shuffle<T>(list: &mut [T], rng: &mut Rng) {
     }
 }
 
-/// An order of `count` things that is not the natural one, unless there is no other.
+/// An order of `count` items that is not the natural one, unless there is no other.
 fn another_order(count: usize, rng: &mut Rng) -> Vec<usize> {
     let natural: Vec<usize> = (0..count).collect();
     let mut order = natural.clone();
@@ -215,7 +215,7 @@ fn another_order(count: usize, rng: &mut Rng) -> Vec<usize> {
     order
 }
 
-/// Where the things of slot `slot` of `count` are: half of them behind each processor.
+/// The address of the GPU or adapter in slot `slot` of `count`: half of them behind each processor.
 fn address(slot: usize, count: usize, device: u8) -> (u16, PciAddress) {
     let numa = usize::from(slot >= count.div_ceil(2) && count > 1);
     // Slots are at most 32 on either processor.

@@ -3,7 +3,7 @@ use rsm_ids::{Guid, PortNum};
 use crate::inventory::{HcaPort, HostInventory, LinkLayer, PciAddress, Tier};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Node, NodeKind, PortSpec};
 
-/// What hosts are connected to beside the rails.
+/// The connections of hosts beside the rails.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Storage {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! Which port each GPU should use, and what to expect of it.
+//! The port for each GPU, and its expected performance.
 
 mod pair;
 mod walk;
@@ -17,7 +17,7 @@ use rsm_routing::topology::SwitchIdx;
 /// The most fallbacks that a hint names.
 const MAX_FALLBACKS: usize = 2;
 
-/// Whether GPUDirect RDMA is to be expected between a GPU and its port.
+/// Whether to expect GPUDirect RDMA between a GPU and its port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Gdr {
     /// Yes: PCIe switches are all that lies between.
@@ -26,11 +26,11 @@ pub enum Gdr {
     Coherent,
     /// Yes: the adapter has a PCIe function for it, so that the tier does not matter.
     DataDirect,
-    /// Only when libraries are told that the tier is near enough (`NCCL_NET_GDR_LEVEL`).
+    /// Only when the libraries' settings allow this tier (`NCCL_NET_GDR_LEVEL`).
     WhenAllowed,
     /// No: the driver of GPU or adapter cannot.
     Unsupported,
-    /// The source does not tell the tier.
+    /// The source does not state the tier.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ impl Gdr {
         matches!(self, Gdr::Local | Gdr::Coherent | Gdr::DataDirect)
     }
 
-    /// For people.
+    /// The answer, for people.
     pub const fn text(self) -> &'static str {
         match self {
             Gdr::Local => "yes",
@@ -73,7 +73,7 @@ pub enum HintReason {
 }
 
 impl HintReason {
-    /// For people.
+    /// The reason, for people.
     pub const fn text(self) -> &'static str {
         match self {
             HintReason::Nearest => "nearest",
@@ -98,9 +98,9 @@ pub struct GpuHint {
     pub tier: Option<Tier>,
     /// The rail of the first: the slot whose leaf it reaches.
     pub rail: Option<u16>,
-    /// What to use when it fails, nearest first.
+    /// The ports to use when it fails, nearest first.
     pub fallbacks: Vec<usize>,
-    /// Whether GPUDirect RDMA is to be expected.
+    /// Whether to expect GPUDirect RDMA.
     pub gdr: Gdr,
     /// Why this port.
     pub reason: HintReason,

@@ -6,7 +6,7 @@ use super::walk::{Route, RouteError};
 use crate::Analysis;
 use crate::fabric::FabricPort;
 
-/// How two GPUs talk, cheapest first.
+/// The path between two GPUs, cheapest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PairClass {
     /// One GPU and itself.
@@ -26,7 +26,7 @@ pub enum PairClass {
     AcrossUnitsSameRail,
     /// In different units, on different rails.
     AcrossUnits,
-    /// In two hosts of which nothing better is known.
+    /// In two hosts without a better class.
     Apart,
 }
 
@@ -72,25 +72,25 @@ pub struct Endpoint {
     pub rail: Option<u16>,
 }
 
-/// One of the ways to a port: a DLID, and what it takes.
+/// One of the ways to a port: a DLID, and its route.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathHint {
-    /// The path bits: what is added to the base LID.
+    /// The path bits: the offset from the base LID.
     pub path_bits: u8,
     /// The destination LID.
     pub dlid: Lid,
-    /// The switches on the way, as programmed now; `None` where no tables are known.
+    /// The switches on the way, as programmed now; `None` without tables.
     pub route: Option<Result<Route, RouteError>>,
 }
 
-/// What is to be said about two GPUs.
+/// The hint for two GPUs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PairHint {
-    /// How they talk.
+    /// The class of their path.
     pub class: PairClass,
     /// Where both have ports in the fabric: the ports to use.
     pub ends: Option<(Endpoint, Endpoint)>,
-    /// The DLIDs that the destination answers to, base LID first.
+    /// The DLIDs of the destination, base LID first.
     pub paths: Vec<PathHint>,
     /// The service level for the queue pair.
     pub sl: u8,
@@ -101,11 +101,11 @@ pub struct PairHint {
     /// Whether a relay through the GPU on the peer's rail (PXN) keeps the traffic under one leaf:
     /// the source's GPU on that rail, by its place.
     pub relay: Option<usize>,
-    /// Which state of the fabric this is.
+    /// The state of the fabric that the hint is for.
     pub generation: u64,
 }
 
-/// A pair that cannot be spoken of.
+/// A pair without a hint.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PairError {
     /// No such host.
@@ -116,16 +116,16 @@ pub enum PairError {
     UnknownGpu {
         /// The host.
         host: String,
-        /// The index asked for.
+        /// The index given.
         gpu: u16,
     },
 }
 
 impl Analysis {
-    /// What is to be said about two GPUs, each by host and index.
+    /// The hint for two GPUs, each by host and index.
     ///
     /// # Errors
-    /// A host or GPU that is not known.
+    /// An unknown host or GPU.
     pub fn pair(&self, from: (&str, u16), to: (&str, u16)) -> Result<PairHint, PairError> {
         let ((host, gpu), (peer, peer_gpu)) = (self.find(from)?, self.find(to)?);
         let port = |host: usize, gpu: usize| -> Option<(usize, u32)> {

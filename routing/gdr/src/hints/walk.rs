@@ -23,7 +23,7 @@ pub enum RouteError {
     /// Packets go round in cycles.
     #[error("the tables make a loop")]
     Loop,
-    /// Nobody has the LID.
+    /// No port has the LID.
     #[error("nobody has the LID")]
     Unassigned,
 }
@@ -57,7 +57,7 @@ impl Route {
     /// The way from a switch to a LID.
     ///
     /// # Errors
-    /// What the tables do instead.
+    /// Why the tables give no way to the LID.
     pub fn find(
         topology: &Topology,
         tables: &Tables,

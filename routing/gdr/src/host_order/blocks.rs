@@ -1,4 +1,4 @@
-//! Hosts that are cabled to the same leaves: who is to have a position.
+//! Hosts that are cabled to the same leaves: the hosts that get positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,8 @@ use rsm_routing::topology::SwitchIdx;
 /// other hosts share, such as one for storage, is not.
 const STRANGERS_IN: usize = 4;
 
-/// What has more ports under one name is no host: those with the most GPUs have 18 adapters of two
-/// ports each.
+/// A name with more ports is no host's: the hosts with the most GPUs have 18 adapters of two ports
+/// each.
 const MAX_RAILS: usize = 64;
 
 /// Hosts with a port at each of some leaves.
@@ -28,13 +28,13 @@ pub struct Block {
     pub hosts: Vec<Vec<u32>>,
 }
 
-/// All of them.
+/// All blocks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Blocks(pub Vec<Block>);
 
 impl Blocks {
-    /// The units of hosts with inventories, and of the others what their names and cables tell.
-    /// `said` has the ports that the operator says are not for computing.
+    /// The units of hosts with inventories; other hosts by their names and cables. `said` has the
+    /// ports that the operator excludes from computing.
     pub fn find(survey: &Survey, fabric: &Fabric, said: &Categories) -> Blocks {
         let mut blocks = Blocks::surveyed(survey);
         let known: BTreeSet<&str> = survey.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -58,8 +58,7 @@ impl Blocks {
         Blocks(survey.rails.units.iter().map(block).collect())
     }
 
-    /// Adds hosts that nodes are described as devices of, where several of them share several
-    /// leaves.
+    /// Adds hosts from the descriptions of nodes, where several hosts share several leaves.
     fn add_seen(&mut self, fabric: &Fabric, said: &Categories, known: &BTreeSet<&str>) {
         let computes = |port: &u32| {
             let category = said.get(&fabric.port(*port).guid);
@@ -136,8 +135,7 @@ impl Blocks {
         }
     }
 
-    /// The rail of each port that is to have a position: that of its leaf, wherever the cable should
-    /// end.
+    /// The rail of each port that gets a position: that of its leaf, wherever the cable should end.
     pub fn rails(&self, fabric: &Fabric) -> BTreeMap<Guid, u16> {
         let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));
         let rail_of: BTreeMap<SwitchIdx, u16> = leaves.map(|(rail, &leaf)| (leaf, rail)).collect();

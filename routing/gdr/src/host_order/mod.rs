@@ -1,13 +1,13 @@
-//! The order of compute ports, by which routes to them are spread.
+//! The order of compute ports, which routes to them follow.
 //!
 //! Traffic of a job stays on its rails, and goes from one host to another: shifts, rings, trees. It
-//! meets nowhere where hosts stand in the same order on every rail, and routes are spread by that
-//! order, whatever ports of the leaves the cables end at. So every leaf has a rank, in the order of
-//! units and rails, and a host the same place at each of its leaves: that of its cable, as far as
-//! hosts are cabled alike.
+//! meets nowhere where hosts stand in the same order on every rail, and routes follow that order,
+//! whatever ports of the leaves the cables end at. So every leaf has a rank, in the order of units
+//! and rails, and a host the same place at each of its leaves: that of its cable, as far as hosts
+//! are cabled alike.
 //!
-//! HostPositions are claims. Who has one keeps it, however many come and go around it, so that routes stay;
-//! who is gone for good loses his when somebody else needs it.
+//! A host keeps its position, however many hosts come and go around it, so that routes stay; an
+//! absent host loses its position when another host needs it.
 
 mod blocks;
 mod take;
@@ -21,11 +21,11 @@ pub use blocks::{Block, Blocks};
 use super::fabric::Fabric;
 use rsm_routing::engine::Numbers;
 
-/// The most positions, and the most leaves with positions: as many as there are LIDs of one destination
-/// each, 0x0001 to 0xBFFF. Beyond, those who are not there lose theirs.
+/// The most positions, and the most leaves with positions: as many as there are LIDs of one
+/// destination each, 0x0001 to 0xBFFF. Beyond, absent ports lose theirs.
 pub const MAX_POSITIONS: usize = 0xbfff;
 
-/// Where a port sits.
+/// The position of a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostPosition {
     /// The leaf, by its GUID. A port that is cabled to another one has no position there yet.
@@ -34,7 +34,7 @@ pub struct HostPosition {
     pub place: u32,
 }
 
-/// Who sits where.
+/// The positions of ports.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostPositions {
     stride: u32,
@@ -42,10 +42,10 @@ pub struct HostPositions {
     ports: BTreeMap<Guid, HostPosition>,
 }
 
-/// HostPositions that do not fit together.
+/// Positions that do not fit together.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PositionError {
-    /// A port sits at a leaf without a rank.
+    /// A port has a position at a leaf without a rank.
     #[error("port {port} sits at {leaf}, which has no rank")]
     UnknownLeaf {
         /// The port.
@@ -53,7 +53,7 @@ pub enum PositionError {
         /// The leaf.
         leaf: Guid,
     },
-    /// Two ports sit at one place.
+    /// Two ports have one place.
     #[error("port {port} sits at place {place} of {leaf}, where another one sits")]
     Taken {
         /// The port.
@@ -63,7 +63,7 @@ pub enum PositionError {
         /// The place.
         place: u32,
     },
-    /// A leaf has more places than there are.
+    /// A place is beyond the places of a leaf.
     #[error("port {port} sits at place {place}: expected less than {stride}")]
     Beyond {
         /// The port.
@@ -87,10 +87,10 @@ pub enum PositionError {
 }
 
 impl HostPositions {
-    /// HostPositions as they were kept.
+    /// Positions as they were stored.
     ///
     /// # Errors
-    /// What does not fit together.
+    /// The parts do not fit together.
     pub fn from_parts(
         stride: u32,
         leaves: BTreeMap<Guid, u32>,
@@ -152,7 +152,7 @@ impl HostPositions {
         take::most_common(ports.filter_map(|port| Some(self.ports.get(&port)?.place)))
     }
 
-    /// Whether nobody has a position.
+    /// Whether no port has a position.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty()
     }
@@ -169,8 +169,8 @@ impl HostPositions {
         self.ports.iter().filter_map(number).collect()
     }
 
-    /// These positions, and one for every port of `blocks`. Nobody who is there is moved, unless his
-    /// cable was; numbers change where leaves need more places than they had.
+    /// These positions, and one for every port of `blocks`. A present port keeps its position
+    /// unless its cable moved; numbers change where leaves need more places than they had.
     pub fn with(&self, blocks: &Blocks, fabric: &Fabric) -> HostPositions {
         take::take(self, blocks, fabric)
     }

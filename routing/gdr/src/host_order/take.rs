@@ -1,4 +1,4 @@
-//! Who takes which position.
+//! The assignment of positions to ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub(super) fn take(earlier: &HostPositions, blocks: &Blocks, fabric: &Fabric) ->
 }
 
 impl HostPositions {
-    /// Makes room where there are too many.
+    /// Drops positions of absent ports where there are too many.
     fn forget(&mut self, here: &BTreeSet<Guid>) {
         if self.ports.len() > MAX_POSITIONS {
             self.ports.retain(|port, _| here.contains(port));
@@ -73,14 +73,14 @@ impl HostPositions {
     }
 }
 
-/// Gives leaves without a rank the next ones: what hangs together in a tree next to each other, and
-/// there by unit and rail.
+/// Gives leaves without a rank the next ones: leaves of one subtree next to each other, and there
+/// by unit and rail.
 fn rank_leaves(positions: &mut HostPositions, blocks: &Blocks, fabric: &Fabric) {
     let topology = &fabric.topology;
     let guid = |leaf: SwitchIdx| topology.switch(leaf).guid;
     let ports = || blocks.0.iter().flat_map(|block| &block.hosts).flatten();
     let of_blocks = blocks.0.iter().flat_map(|block| &block.leaves).copied();
-    // Cables may end at leaves of others.
+    // Cables may end at leaves of other blocks.
     let strays = ports().map(|&port| fabric.port(port).leaf);
     let wanted: Vec<SwitchIdx> = of_blocks.chain(strays).collect();
     if wanted
@@ -119,11 +119,11 @@ fn usual_ports(blocks: &Blocks, fabric: &Fabric) -> Vec<PortNum> {
     count.into_iter().filter_map(most).collect()
 }
 
-/// Who sits at which place, by leaf.
+/// The ports at places, by leaf.
 struct Table {
     /// The port at each place that is taken.
     at: BTreeMap<Guid, BTreeMap<u32, Guid>>,
-    /// Ports that are to have a position, and are at the leaf that they have it at: they are not moved.
+    /// Ports of `blocks` that are cabled to the leaf of their position: they keep it.
     here: BTreeSet<Guid>,
 }
 
@@ -158,7 +158,7 @@ impl Table {
         self.at.get(&leaf)?.get(&place).copied()
     }
 
-    /// How much is against a place: nothing, somebody who is away, somebody who is there.
+    /// How unsuitable a place is: 0 free, 1 taken by an absent port, 2 taken by a present one.
     fn hindrance(&self, leaf: Guid, place: u32) -> u8 {
         match self.who(leaf, place) {
             None => 0,
@@ -181,8 +181,8 @@ impl Taking<'_> {
         (port, self.fabric.topology.switch(port.leaf).guid)
     }
 
-    /// HostPositions the hosts of a block: who has a place keeps it, then who is cabled to a place that is
-    /// free takes it, then the others take the lowest that are left.
+    /// Gives the hosts of a block positions: a host with a place keeps it, then a host whose cables
+    /// end at a free place takes it, then the others take the lowest free places.
     fn position(&mut self, block: &Block) {
         let mut placed: Vec<Option<u32>> = vec![None; block.hosts.len()];
         let mut taken = BTreeSet::new();
@@ -193,7 +193,7 @@ impl Taking<'_> {
         for (host, ports) in block.hosts.iter().enumerate() {
             if placed[host].is_none() {
                 let place = self.cabled_at(ports).filter(|place| !taken.contains(place));
-                // Who is away had it, and is cabled to somewhere else now.
+                // An absent port may have had it, or one that is cabled elsewhere now.
                 placed[host] = place.filter(|&place| self.hindrance(ports, place) < 2);
                 taken.extend(placed[host]);
             }
@@ -219,8 +219,7 @@ impl Taking<'_> {
         }
     }
 
-    /// The lowest place that nothing is against, else within the width of a leaf the lowest of
-    /// somebody who is away.
+    /// The lowest free place, else within the width of a leaf the lowest place of an absent port.
     fn best(
         &self,
         places: impl Iterator<Item = u32> + Clone,
@@ -237,7 +236,7 @@ impl Taking<'_> {
         }
     }
 
-    /// What is against a host's sitting at a place, at its leaves together.
+    /// How unsuitable a place is for a host, at its leaves together.
     fn hindrance(&self, ports: &[u32], place: u32) -> u8 {
         let at = |&port: &u32| {
             let (port, leaf) = self.port(port);
@@ -256,9 +255,9 @@ impl Taking<'_> {
         (position.leaf == leaf).then_some(position.place)
     }
 
-    /// The place that most ports of a host are cabled to; `None` where they are cabled here and
-    /// there. Then a place of the cables would be worse than any: it would leave gaps between those
-    /// of others.
+    /// The place that most ports of a host are cabled to; `None` without a majority. Then a place
+    /// by the cables would be worse than any other: it would leave gaps between other hosts'
+    /// places.
     fn cabled_at(&self, ports: &[u32]) -> Option<u32> {
         let cabled = |&port: &u32| {
             let place = self
@@ -275,8 +274,8 @@ impl Taking<'_> {
         (2 * agree > ports.len()).then_some(most)
     }
 
-    /// Gives a port without a position that of its host, or if somebody sits there the best one that is
-    /// left.
+    /// Gives a port without a position that of its host, or if a present port has that, the best
+    /// one that is left.
     fn sit(&mut self, port: u32, wanted: u32) {
         if self.kept(port).is_some() {
             return;

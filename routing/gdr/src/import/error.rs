@@ -1,12 +1,12 @@
 use crate::inventory::InventoryError;
 
-/// Why a file is not taken. Nothing of it is.
+/// Why the importer refuses a file, all of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct ImportError {
     /// The line, from 1; the last one where something is missing at the end.
     pub line: u32,
-    /// What is wrong with it.
+    /// The error in that line.
     pub reason: ImportReason,
 }
 
@@ -16,7 +16,7 @@ impl ImportError {
     }
 }
 
-/// What can be wrong with a file.
+/// The errors of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportReason {
     /// Larger than any host's file.
@@ -28,12 +28,12 @@ pub enum ImportReason {
     /// No header row of a matrix.
     #[error("no header row that names GPU0, as `nvidia-smi topo -m` prints it")]
     NoHeader,
-    /// A row that the header does not name, or whose place is another one's.
+    /// A row whose label the header lacks, or which is not in the header's order.
     #[error("row `{found}`: expected `{expected}`")]
     Row {
         /// The label.
         found: String,
-        /// What comes there.
+        /// The label expected there.
         expected: String,
     },
     /// A row ends early.
@@ -46,12 +46,12 @@ pub enum ImportReason {
         /// How many columns there are.
         expected: usize,
     },
-    /// A cell that means nothing.
+    /// A cell with an unknown value.
     #[error(
         "cell `{cell}` in column `{column}`: expected X, NV and a number, PIX, PXB, PHB, NODE, SYS or SOC"
     )]
     Cell {
-        /// What it says.
+        /// The text of the cell.
         cell: String,
         /// Its column.
         column: String,
@@ -63,9 +63,9 @@ pub enum ImportReason {
         row: String,
         /// The column.
         column: String,
-        /// What the row says.
+        /// The cell of the row.
         found: String,
-        /// What the column's row says.
+        /// The cell of the column's own row.
         expected: String,
     },
     /// The file is not well-formed.
@@ -77,20 +77,20 @@ pub enum ImportReason {
     /// More elements, attributes or depth than any host's file has.
     #[error("more than {limit} {what}")]
     TooMany {
-        /// Of what.
+        /// Elements, attributes, or levels of depth.
         what: &'static str,
-        /// How many are taken.
+        /// The limit.
         limit: usize,
     },
     /// Another document.
     #[error("root element `{found}`: expected `{expected}`")]
     Root {
-        /// What it is.
+        /// The root element found.
         found: String,
-        /// What was expected.
+        /// The root element expected.
         expected: &'static str,
     },
-    /// An element without what it must have.
+    /// An element without a required attribute.
     #[error("`{element}` without `{attribute}`")]
     Missing {
         /// The element, or the path.
@@ -98,12 +98,12 @@ pub enum ImportReason {
         /// Its attribute.
         attribute: &'static str,
     },
-    /// A value that means nothing.
+    /// A value that the importer cannot interpret.
     #[error("`{value}` as {what}")]
     Value {
-        /// What it says.
+        /// The text found.
         value: String,
-        /// What it should be.
+        /// The kind of value expected.
         what: &'static str,
     },
     /// A version that is not known.
@@ -112,12 +112,13 @@ pub enum ImportReason {
     /// Not JSON, or not of our schema.
     #[error("{0}")]
     Json(String),
-    /// What was read is no host.
+    /// The file describes no valid host.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
 }
 
-/// The start of a value from outside, for messages: what is long or strange is cut.
+/// The start of a value from outside, for messages: cut to 40 characters, without control
+/// characters.
 pub(super) fn shown(text: &str) -> String {
     const MOST: usize = 40;
     let mut out: String = text

@@ -1,7 +1,7 @@
 //! hwloc's export, versions 2 and 3.
 //!
-//! Bridges and PCI devices hang off the object whose processors and memory they are near to; what
-//! the system made of a device (`mlx5_0`, `nvml0`) is an object inside it. NVLinks are a matrix of
+//! Bridges and PCI devices hang off the object whose processors and memory they are near to; the
+//! system's name for a device (`mlx5_0`, `nvml0`) is an object inside it. NVLinks are a matrix of
 //! bandwidths between such objects.
 
 mod nvlink;
@@ -126,7 +126,7 @@ fn gpu(elements: &[Element], at: usize, pci: PciAddress, counted: &mut bool) -> 
     gpu
 }
 
-/// The way to an object, and the NUMA node of what it hangs off.
+/// The way to an object, and the NUMA node of the object that it hangs off.
 fn path(elements: &[Element], at: usize) -> Result<Path, ImportError> {
     let mut path = Path::default();
     let mut outer = elements[at].parent;
@@ -170,7 +170,7 @@ fn only_bit(text: &str) -> Option<u16> {
     only
 }
 
-/// The ports that an adapter's object tells of; port 1 where it tells of none.
+/// The ports that an adapter's object lists; port 1 where it lists none.
 fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
     let element = &elements[at];
     let mut first = HcaPort::new(Some(element.need("name")?.to_owned()));

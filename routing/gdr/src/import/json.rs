@@ -91,7 +91,7 @@ struct Links {
     family: Family,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     generation: Option<u8>,
-    /// Index of a GPU, index of another, links between the two; left out where nobody told.
+    /// Index of a GPU, index of another, links between the two; left out where not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pairs: Option<Vec<(u16, u16, u8)>>,
 }
@@ -108,7 +108,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         let line = u32::try_from(error.line()).unwrap_or(u32::MAX).max(1);
         ImportError::new(line, ImportReason::Json(error.to_string()))
     })?;
-    // The parser keeps no lines of its values; what is wrong with one names it.
+    // The parser keeps no lines of its values; the error names the value.
     let last = super::line_of(text.as_bytes());
     model(host).map_err(|reason| ImportError::new(last, reason))
 }

@@ -1,10 +1,10 @@
 //! The matrix that `nvidia-smi topo -m` and `-mp` print.
 //!
 //! A header row names the columns, and each has a row of its own: a label, one cell for each
-//! column, and on GPU rows what the last header words announce (`CPU Affinity`, `NUMA Affinity`,
-//! `GPU NUMA ID`). Columns that are no GPU are adapters: by device name until about driver 470,
-//! `NIC0` and a legend since. Drivers separate by tabs, people paste spaces or a table of bars,
-//! terminals underline the header; `-mp` has no cells of NVLink.
+//! column, and on GPU rows a cell for each of the last header words (`CPU Affinity`, `NUMA
+//! Affinity`, `GPU NUMA ID`). Columns that are no GPU are adapters: by device name until about
+//! driver 470, `NIC0` and a legend since. Drivers separate by tabs, people paste spaces or a table
+//! of bars, terminals underline the header; `-mp` has no cells of NVLink.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         let cells = row(label, columns, words.by_ref())
             .map_err(|reason| ImportError::new(number, reason))?;
         let tail: Vec<&str> = words.collect();
-        // With a value missing, nobody can tell which one it is.
+        // With a value missing, the row does not show which one it is.
         if header.tail >= 2 && tail.len() == header.tail {
             numa[rows.len()] = tail[1].parse().ok();
         }

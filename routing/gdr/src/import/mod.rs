@@ -1,4 +1,4 @@
-//! Readers of what machines say about themselves.
+//! Readers of inventories in the formats of the machines' own tools.
 //!
 //! Every reader is a function from bytes to a [`HostInventory`] that keeps all of its rules, or to
 //! the line and the reason why not. Sizes are bounded, and hostile input costs no more than its
@@ -26,7 +26,7 @@ pub const MAX_BYTES: usize = 8 << 20;
 /// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Format {
-    /// What `nvidia-smi topo -m` and `-mp` print, of every driver.
+    /// The output of `nvidia-smi topo -m` and `-mp`, of every driver.
     NvidiaSmi,
     /// The topology file of NCCL and RCCL, whole or partial.
     NcclXml,
@@ -80,7 +80,7 @@ impl FromStr for Format {
 /// The host that a file describes.
 ///
 /// # Errors
-/// The first line that cannot be taken, and why.
+/// The first line that the importer refuses, and why.
 pub fn import(format: Format, bytes: &[u8]) -> Result<HostInventory, ImportError> {
     if bytes.len() > MAX_BYTES {
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));

@@ -22,7 +22,7 @@ const ETHERNET: u32 = 0x0200;
 const NVSWITCH: u32 = 0x0680;
 /// VGA and 3D controllers, other display controllers (AMD), processing accelerators.
 const GPUS: [u32; 4] = [0x0300, 0x0302, 0x0380, 0x1200];
-/// What NCCL writes for an NVSwitch that a virtual machine does not see.
+/// NCCL's target for an NVSwitch that a virtual machine does not see.
 const HIDDEN_SWITCH: &str = "fffffff:ff:ff.0";
 /// Broadcom switches that show themselves as a bridge of bridges: (vendor, device).
 const TWO_LEVEL_SWITCHES: [(&str, &str); 2] = [("0x1000", "0xc010"), ("0x1000", "0xc030")];

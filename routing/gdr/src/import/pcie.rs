@@ -60,7 +60,7 @@ impl Path {
     }
 }
 
-/// What a source of trees has found.
+/// The GPUs and ports of a PCIe tree.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) gpus: Vec<(Gpu, Path)>,

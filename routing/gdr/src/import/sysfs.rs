@@ -1,10 +1,10 @@
 //! `/sys`, flattened: one line for each file, its path, a tab, and its content or its link's
 //! target.
 //!
-//! What is read of it: everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
+//! The reader takes everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
 //! themselves (`node_guid`, `sys_image_guid`, and `device`, a link), and of PCI devices below
-//! `…/pci/devices/<address>` (a link) `class`, `vendor` and `numa_node`. Other lines are skipped.
-//! A port's tier comes from the targets of the links, which show every bridge.
+//! `…/pci/devices/<address>` (a link) `class`, `vendor` and `numa_node`. It skips other lines. A
+//! port's tier comes from the targets of the links, which show every bridge.
 
 use std::collections::BTreeMap;
 
@@ -132,7 +132,7 @@ impl<'a> Snapshot<'a> {
             match name {
                 "class" => function.class = Some(value),
                 "vendor" => function.vendor = Some(value),
-                // -1 is what a machine without NUMA says.
+                // A machine without NUMA has -1.
                 "numa_node" => function.numa = value.parse().ok(),
                 _ => {}
             }

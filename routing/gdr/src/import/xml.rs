@@ -1,8 +1,8 @@
 //! A document as a flat list of elements, each with its line.
 //!
-//! Entities are never defined and declarations never processed: a document type may be named (hwloc
-//! does), but not carry any declaration of its own. What the five predefined entities and character
-//! references stand for is all that is ever expanded.
+//! Entities are never defined and declarations never processed: a file may name a document type
+//! (hwloc does), but not carry any declaration of its own. Only the five predefined entities and
+//! character references are ever expanded.
 
 use quick_xml::errors::Error;
 use quick_xml::events::{BytesStart, Event};

@@ -1,27 +1,27 @@
-//! One host told of by several sources: the matrix of one, the GUIDs of another.
+//! One host from several sources: the matrix of one, the GUIDs of another.
 
 use super::{Gpu, HcaPort, HostInventory, LinkFamily};
 
 /// Two sources disagree; the first one holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conflict {
-    /// Of which device.
+    /// The device.
     pub device: String,
-    /// Which of its properties.
+    /// The property.
     pub what: &'static str,
-    /// What holds.
+    /// The value kept.
     pub kept: String,
-    /// What the later source said.
+    /// The value of the later source.
     pub other: String,
 }
 
 impl HostInventory {
-    /// Adds what another source tells about the same host. What is known already stays.
+    /// Adds another source's inventory of the same host. Known values stay.
     ///
     /// GPUs are the same with the same PCI address, or the same index where an address is missing;
     /// ports with the same device and port, or the same PCI address and port.
     ///
-    /// Returns where the two disagree.
+    /// Returns the conflicts of the two.
     pub fn merge(&mut self, other: &HostInventory) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
         let gpus: Vec<usize> = other
@@ -190,7 +190,7 @@ impl HostInventory {
     }
 }
 
-/// Takes what is not known yet, and notes where both know something else.
+/// Takes an unknown value from `theirs`, and records a conflict where both are known and differ.
 fn join<T: PartialEq + ToString>(
     mine: &mut Option<T>,
     theirs: Option<T>,

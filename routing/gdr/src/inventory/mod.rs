@@ -1,4 +1,4 @@
-//! What one host has: GPUs, ports of channel adapters, and what lies between them.
+//! The inventory of one host: GPUs, ports of channel adapters, and the paths between them.
 
 mod check;
 mod merge;
@@ -21,8 +21,7 @@ pub const MAX_GPUS: usize = 64;
 /// double it.
 pub const MAX_HCA_PORTS: usize = 64;
 
-/// The longest name of a device, a machine type or a UUID, in bytes: what sysfs names have room
-/// for.
+/// The longest name of a device, a machine type or a UUID, in bytes: the limit of sysfs names.
 pub const MAX_NAME: usize = 64;
 
 /// Where an inventory comes from.
@@ -63,13 +62,13 @@ pub struct Gpu {
     pub index: u16,
     /// Where it is on PCIe.
     pub pci: Option<PciAddress>,
-    /// `GPU-…`, as the driver tells it.
+    /// `GPU-…`, as the driver prints it.
     pub uuid: Option<String>,
     /// The model.
     pub model: Option<String>,
     /// The NUMA node that it hangs off.
     pub numa: Option<u16>,
-    /// How many NVLinks go to NVSwitches; `None` where the source tells nothing of switches.
+    /// How many NVLinks go to NVSwitches; `None` where the source does not mention switches.
     pub switch_links: Option<u8>,
     /// The bandwidth of a coherent link to the processor (GH200, GB200) in GB/s.
     pub c2c_gbytes: Option<u32>,
@@ -77,10 +76,10 @@ pub struct Gpu {
     pub gdr: Option<bool>,
 }
 
-/// What a port of an adapter speaks.
+/// The protocol of an adapter port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkLayer {
-    /// What this subnet manager is about.
+    /// The protocol that rsm manages.
     InfiniBand,
     /// RoCE, EFA or plain Ethernet: never joined.
     Ethernet,
@@ -103,7 +102,7 @@ pub struct HcaPort {
     pub system_image_guid: Option<Guid>,
     /// The GUID of the port.
     pub port_guid: Option<Guid>,
-    /// What it speaks.
+    /// Its protocol.
     pub link_layer: Option<LinkLayer>,
     /// The rate in Gb/s.
     pub gbps: Option<u32>,
@@ -117,7 +116,7 @@ pub struct HcaPort {
 }
 
 impl HcaPort {
-    /// Port 1 of a device of which nothing is known.
+    /// Port 1 of a device without other properties.
     pub fn new(device: Option<String>) -> HcaPort {
         HcaPort {
             device,
@@ -149,18 +148,18 @@ impl HcaPort {
         }
     }
 
-    /// Whether it can be a port of an InfiniBand subnet, as far as the source tells.
+    /// Whether it can be a port of an InfiniBand subnet; true without a known protocol.
     pub fn may_be_infiniband(&self) -> bool {
         self.link_layer != Some(LinkLayer::Ethernet)
     }
 }
 
-/// What one host has.
+/// The GPUs, ports and links of one host.
 ///
-/// Valid by construction where an importer made it: [`HostInventory::check`] says what that is.
+/// Valid by construction where an importer made it; see [`HostInventory::check`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostInventory {
-    /// What told.
+    /// The source of this inventory.
     pub source: Source,
     /// The product, for people and for machine types.
     pub machine: Option<String>,
@@ -170,11 +169,11 @@ pub struct HostInventory {
     pub hca_ports: Vec<HcaPort>,
     /// The tier between each GPU and each port: `gpus × hca_ports`, by rows.
     pub tiers: Vec<Option<Tier>>,
-    /// What the links between GPUs are.
+    /// The kind of the links between GPUs.
     pub link_family: LinkFamily,
     /// The links between GPUs, ascending by their ends.
     pub nvlinks: Vec<NvLink>,
-    /// Whether the source told of NVLinks at all, so that none means none.
+    /// Whether the source lists NVLinks at all, so that an empty list means none.
     pub nvlinks_known: bool,
     /// The NVLink domain across hosts.
     pub domain: Option<NvLinkDomain>,
@@ -196,8 +195,8 @@ impl HostInventory {
         }
     }
 
-    /// How far a GPU and a port are apart, by their places in the lists. `None`: the source does
-    /// not tell.
+    /// How far a GPU and a port are apart, by their places in the lists. `None` where the source
+    /// does not state it.
     pub fn tier(&self, gpu: usize, port: usize) -> Option<Tier> {
         let inside = port < self.hca_ports.len();
         let tier = self.tiers.get(gpu * self.hca_ports.len() + port);
@@ -268,8 +267,8 @@ impl HostInventory {
         self.gpus.binary_search_by_key(&index, |gpu| gpu.index).ok()
     }
 
-    /// This host as a machine type: what is of one machine alone (GUIDs, UUIDs, domain, state) left
-    /// out.
+    /// This host as a machine type, without properties of one machine (GUIDs, UUIDs, domain,
+    /// state).
     pub fn as_machine_type(&self) -> HostInventory {
         let mut machine = self.clone();
         machine.domain = None;

@@ -1,9 +1,9 @@
 use std::fmt;
 
-/// What the links between accelerators are.
+/// The kind of links between accelerators.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkFamily {
-    /// NVLink, of a generation where the source tells it or the GPU's model implies it.
+    /// NVLink, with its generation where the source states it or the GPU's model implies it.
     NvLink {
         /// 1 (P100) to 5 (B200).
         generation: Option<u8>,

@@ -1,10 +1,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How far apart two PCIe functions of a host are, nearest first: what the path between them
-/// crosses.
+/// How far apart two PCIe functions of a host are, nearest first: the bridges on the path between
+/// them.
 ///
-/// The names are those of `nvidia-smi topo`. What a source cannot tell is no tier at all.
+/// The names are those of `nvidia-smi topo`. A distance that a source does not state has no tier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tier {
     /// At most one PCIe switch.
@@ -23,7 +23,7 @@ impl Tier {
     /// Every tier, nearest first.
     pub const ALL: [Tier; 5] = [Tier::Pix, Tier::Pxb, Tier::Phb, Tier::Node, Tier::Sys];
 
-    /// The worst tier over which NCCL uses GPUDirect RDMA unless it is told otherwise.
+    /// The worst tier over which NCCL uses GPUDirect RDMA by default.
     pub const GDR_LIMIT: Tier = Tier::Pxb;
 
     /// The name: `PIX`, `PXB`, `PHB`, `NODE` or `SYS`.
@@ -37,7 +37,7 @@ impl Tier {
         }
     }
 
-    /// The name that NCCL has for it: its processors are NUMA nodes, so that it knows no `NODE`.
+    /// NCCL's name for it: NCCL's processors are NUMA nodes, so that it has no `NODE`.
     pub const fn nccl_level(self) -> &'static str {
         match self {
             Tier::Node => "PHB",

@@ -1,4 +1,4 @@
-//! What the flows of a job meet.
+//! The load of the flows of a job.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::hints::walk;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::SwitchIdx;
 
-/// What the flows of a pattern meet.
+/// The load of the flows of a pattern.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Load {
     /// Flows between hosts in all steps, those within NVLink domains left out.
@@ -34,7 +34,7 @@ impl Load {
         }
     }
 
-    /// What two steps meet, one after the other.
+    /// The load of two steps, one after the other.
     fn and(self, other: Load) -> Load {
         Load {
             flows: self.flows + other.flows,
@@ -122,8 +122,8 @@ fn domains<'a>(analysis: &Analysis, of_hosts: impl Iterator<Item = &'a Rank>) ->
         .collect()
 }
 
-/// Numbers the links that any way takes, so that all counts of a step are close together. Gives how
-/// many there are.
+/// Numbers the links that any way takes, so that all counts of a step are close together. Returns
+/// their number.
 fn number_links(lanes: &mut [Lane], all: usize) -> usize {
     let mut number_of = vec![END; all];
     let mut next = 0;
@@ -159,7 +159,7 @@ impl Counter {
         self.step += 1;
     }
 
-    /// Adds the flows of one lane between some hosts, and says what they meet so far in this step.
+    /// Adds the flows of one lane between some hosts, and returns their load so far in this step.
     fn count(&mut self, lane: &Lane, pairs: &[(u32, u32)]) -> Load {
         let mut load = Load {
             flows: pairs.len() as u64,
@@ -231,7 +231,7 @@ impl Lane {
                 }))
             })
             .collect();
-        // The ways one after the other, and where each of them ends.
+        // The ways one after the other, and the end of each.
         let (mut links, mut ends) = (Vec::new(), Vec::new());
         for (number, &from) in (0u32..).zip(&leaves) {
             for (port, &leaf) in ports.iter().zip(&leaf) {

@@ -1,4 +1,4 @@
-//! A job across hosts: which rank goes where, and what its traffic will meet.
+//! A job across hosts: the placement of its ranks, and the load that its traffic meets.
 
 mod load;
 mod pattern;
@@ -16,14 +16,14 @@ use load::Meter;
 /// The most hosts of one job: an all-to-all of n hosts has n² flows on each rail.
 pub const MAX_JOB_HOSTS: usize = 4096;
 
-/// What is asked for.
+/// The request for a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobRequest {
-    /// The hosts, in the order of whoever asks; none twice. See [`Analysis::names_or_all`].
+    /// The hosts, in the order of the request; none twice. See [`Analysis::names_or_all`].
     pub hosts: Vec<String>,
-    /// How many GPUs of each.
+    /// How many GPUs of each host.
     pub gpus_per_host: usize,
-    /// How they talk.
+    /// The traffic pattern.
     pub pattern: Pattern,
 }
 
@@ -33,7 +33,7 @@ pub enum JobError {
     /// No hosts at all, or too many.
     #[error("{0} hosts: expected 1 to {MAX_JOB_HOSTS}")]
     HostCount(usize),
-    /// A host of which nothing is known.
+    /// A host without an inventory.
     #[error("nothing is known of host `{0}`")]
     UnknownHost(String),
     /// A host that is named twice.
@@ -44,9 +44,9 @@ pub enum JobError {
     Gpus {
         /// The host.
         host: String,
-        /// What is asked for.
+        /// The number requested.
         wanted: usize,
-        /// What there is.
+        /// The number the host has.
         found: usize,
     },
 }
@@ -71,15 +71,15 @@ pub struct JobPlan {
     pub ranks: Vec<Rank>,
     /// How many GPUs of each host.
     pub gpus_per_host: usize,
-    /// How they talk.
+    /// The traffic pattern.
     pub pattern: Pattern,
-    /// What the pattern's flows meet in this order; `None` without tables.
+    /// The load of the pattern's flows in this order; `None` without tables.
     pub load: Option<Load>,
-    /// What they would meet with the hosts in the order given, and GPUs by their indices.
+    /// Their load with the hosts in the order given, and GPUs by their indices.
     pub load_as_given: Option<Load>,
-    /// What stands in the way of the job, for people.
+    /// Obstacles to the job, for people.
     pub warnings: Vec<String>,
-    /// Which state of the fabric this is.
+    /// The state of the fabric that the plan is for.
     pub generation: u64,
 }
 
@@ -89,7 +89,7 @@ impl Analysis {
     /// over the same leaf.
     ///
     /// # Errors
-    /// What is asked for is not there.
+    /// The fabric or the inventories do not match the request.
     pub fn plan(&self, request: &JobRequest) -> Result<JobPlan, JobError> {
         let given = self.job_hosts(request)?;
         let mut hosts = given.clone();
@@ -151,7 +151,7 @@ impl Analysis {
         Ok(places)
     }
 
-    /// Neighbours in this order share what they can: domain, unit, place in the unit. Routes are
+    /// Neighbours in this order have most in common: domain, unit, place in the unit. Routes are
     /// spread by the same places.
     fn host_order(&self, host: usize) -> (u32, Option<String>, u32, usize) {
         let entry = &self.hosts[host];

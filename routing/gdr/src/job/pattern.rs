@@ -44,7 +44,7 @@ impl Pattern {
         }
     }
 
-    /// Whom host `from` of `hosts` sends to in a step.
+    /// The hosts that host `from` of `hosts` sends to in a step.
     pub(super) fn targets(
         self,
         hosts: usize,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_what_their_names_say() {
+    fn each_pattern_has_the_flows_of_its_name() {
         assert_eq!(flows(Pattern::Ring, 3), [[(0, 1), (1, 2), (2, 0)]]);
         assert_eq!(
             flows(Pattern::Tree, 4),

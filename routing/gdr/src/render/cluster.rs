@@ -1,4 +1,4 @@
-//! What schedulers of Kubernetes read, and topograph.
+//! Files for schedulers of Kubernetes, and for topograph.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -165,8 +165,7 @@ fn subdomain(name: &str) -> Result<(), RenderError> {
     }
 }
 
-/// A value that a label takes; what does not fit becomes `x` and its FNV-1a hash, as topograph
-/// does.
+/// A value that a label takes; other text becomes `x` and its FNV-1a hash, as topograph does.
 fn label(value: &str) -> String {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphanumeric);

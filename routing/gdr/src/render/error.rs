@@ -9,7 +9,7 @@ pub enum RenderError {
         "{0} has no PCI address: import a source that tells it (sysfs, NCCL's topology, hwloc)"
     )]
     NoPciAddress(String),
-    /// A device without a name, which the software is told devices by.
+    /// A device without a name, which the software addresses devices by.
     #[error("the adapter at {0} has no name: import a source that tells it")]
     NoDeviceName(String),
     /// A name that the format has no way to write.
@@ -19,7 +19,7 @@ pub enum RenderError {
         name: String,
         /// The format.
         format: &'static str,
-        /// What names are made of there.
+        /// The characters that names may have there.
         rule: &'static str,
     },
     /// More adapters than the software takes.

@@ -9,7 +9,7 @@ use crate::Analysis;
 pub(super) struct Group<'a> {
     /// A name of plain characters that is this group's alone.
     pub(super) name: String,
-    /// What it is, for comments.
+    /// The kind of group, for comments.
     pub(super) what: String,
     /// Its hosts, in the order of names.
     pub(super) hosts: Vec<&'a str>,
@@ -48,7 +48,7 @@ pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> 
     Ok(units.collect())
 }
 
-/// The NVLink domains across hosts, in the order of their names; none where no host tells of one.
+/// The NVLink domains across hosts, in the order of their names; none where no host has one.
 pub(super) fn domains(analysis: &Analysis) -> Vec<Group<'_>> {
     let mut by_name: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for host in &analysis.hosts {

@@ -7,7 +7,8 @@ use crate::fabric::FabricPort;
 use crate::hints::walk;
 
 /// The paths of a host's ports for ibacm, `route_preload opensm_full_v1`: a block for each port of
-/// the fabric, so that ibacm knows whose LID is whose, and paths in those of this host.
+/// the fabric, which gives ibacm the owner of each LID, and paths in the blocks of this host's
+/// ports.
 ///
 /// `rate_code` gives the code of a rate in tenths of Gb/s (IBA 15.2.5.16); paths of a rate without
 /// one are left out, as are those that the tables do not lead along. ibacm takes base LIDs only.

@@ -1,4 +1,4 @@
-//! What launchers of jobs read: Open MPI.
+//! Files for launchers of jobs: Open MPI.
 
 use std::fmt::Write as _;
 

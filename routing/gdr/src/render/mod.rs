@@ -1,8 +1,7 @@
 //! Hints and plans as the files and variables that other programs read.
 //!
-//! Names come from hosts and switches, which name themselves: every renderer writes only what its
-//! format takes, and refuses the rest. A format is a file beside this one and a line of
-//! [`EXPORTERS`].
+//! Hosts and switches choose their own names: every renderer writes only characters that its format
+//! takes, and refuses the rest. A format is a file beside this one and a line of [`EXPORTERS`].
 
 mod cluster;
 mod error;
@@ -30,19 +29,19 @@ use rsm_ids::rate_code;
 
 use crate::Analysis;
 
-/// What a format can be told beside hosts and fabric.
+/// The options of a format beside hosts and fabric.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportOptions {
-    /// The host, for formats that are of one.
+    /// The host, for formats of one host.
     pub host: String,
-    /// The version of NCCL that is to read the file.
+    /// The version of NCCL that will read the file.
     pub nccl: NcclVersion,
     /// The domain of labels of Kubernetes.
     pub label_domain: String,
 }
 
 impl ExportOptions {
-    /// The domain that schedulers look for which follow topograph.
+    /// The domain of labels that schedulers read which follow topograph.
     pub const LABEL_DOMAIN: &'static str = "fabric.topograph.run";
 }
 
@@ -51,7 +50,7 @@ impl ExportOptions {
 pub struct Exporter {
     /// Its name on command lines and in requests.
     pub name: &'static str,
-    /// What it is, for lists of formats.
+    /// A description, for lists of formats.
     pub about: &'static str,
     /// Whether a file is of one host.
     pub of_host: bool,
@@ -67,7 +66,7 @@ impl Exporter {
     /// The file.
     ///
     /// # Errors
-    /// The host is not known, or hosts or fabric lack what the format needs.
+    /// The host is not known, or hosts or fabric lack data that the format needs.
     pub fn render(
         &self,
         analysis: &Analysis,

@@ -43,7 +43,7 @@ impl FromStr for NcclVersion {
 
 /// The environment of NCCL on a host: one `NAME=value` a line.
 ///
-/// Ports are in the order of rails, which is the same on all hosts, whatever they call them.
+/// Ports are in the order of rails, which is the same on all hosts, under any names.
 ///
 /// # Errors
 /// Adapters without names, or more than NCCL takes.
@@ -76,7 +76,7 @@ pub fn nccl_environment(
     }
     let mut out = String::new();
     if !list.is_empty() {
-        // The second `=` asks for these names, where NCCL would otherwise take them for prefixes.
+        // The second `=` asks for exactly these names; NCCL would otherwise take them for prefixes.
         let _ = writeln!(out, "NCCL_IB_HCA=={}", list.join(","));
     }
     // Rails in parts of the fabric that nothing connects must not be crossed; elsewhere NCCL may.
@@ -109,9 +109,9 @@ struct Branch {
 }
 
 /// The topology file for NCCL, where a host does not show its own: addresses, PCIe switches as far
-/// as tiers tell of them, and rail and plane of each port for versions that read them.
+/// as tiers imply them, and rail and plane of each port for versions that read them.
 ///
-/// What is left out (processors, models) NCCL finds by itself.
+/// NCCL finds the rest (processors, models) by itself.
 ///
 /// # Errors
 /// A device without an address or name.

@@ -1,4 +1,4 @@
-//! What every renderer of one host needs: its GPUs, each with the port to use.
+//! Common input of the renderers of one host: its GPUs, each with the port to use.
 
 use crate::Analysis;
 use crate::fabric::FabricPort;

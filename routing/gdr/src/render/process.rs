@@ -1,4 +1,4 @@
-//! What single processes read: UCX, NVSHMEM, Mooncake.
+//! Files for single processes: UCX, NVSHMEM, Mooncake.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

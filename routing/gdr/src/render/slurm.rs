@@ -4,8 +4,8 @@ use super::RenderError;
 use super::groups::{Group, domains, host_list, units};
 use crate::Analysis;
 
-/// Slurm's `topology.conf` for `topology/tree`: a unit is a switch, because a host may be under
-/// one only, and what connects the units is one switch above.
+/// Slurm's `topology.conf` for `topology/tree`: a unit is a switch, because a host may be under one
+/// only, and the switches between units are one switch above.
 ///
 /// # Errors
 /// No fabric.
@@ -33,7 +33,7 @@ pub fn slurm_tree(analysis: &Analysis) -> Result<String, RenderError> {
 }
 
 /// Slurm's `topology.conf` for `topology/block`: NVLink domains are blocks, or units where no host
-/// tells of a domain.
+/// has a domain.
 ///
 /// # Errors
 /// No fabric, where there is no domain either.

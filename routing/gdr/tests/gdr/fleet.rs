@@ -152,7 +152,7 @@ fn a_host_like_its_machine_type_is_joined_by_names() {
 }
 
 #[test]
-fn pairs_are_classed_by_what_lies_between() {
+fn pairs_are_classed_by_the_path_between_them() {
     let analysis = analyse(&made(superpod(2), Faults::default()), true);
     let names: Vec<&str> = analysis
         .hosts
@@ -187,7 +187,7 @@ fn pairs_are_classed_by_what_lies_between() {
 }
 
 #[test]
-fn a_plan_mends_the_order_that_was_given() {
+fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
     let faults = Faults {
         gpu_order: 20,
         seed: 3,

@@ -1,4 +1,4 @@
-//! The order of compute ports: routes that are spread by it, and who keeps which place.
+//! The order of compute ports: routes that follow it, and the places that ports keep.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn seen(netlist: &Netlist) -> Fabric {
     Fabric::from_netlist(netlist, topology, None, 4096)
 }
 
-/// HostPositions from what hosts told, and from nothing but cables and names.
+/// Positions from the hosts' inventories, cables and names.
 fn positions(fabric: &Fabric, inventory: &Inventory, earlier: &HostPositions) -> HostPositions {
     let survey = Survey::new(inventory, Some(fabric), &Config::default());
     let blocks = Blocks::find(&survey, fabric, &Categories::new());
@@ -56,7 +56,7 @@ fn routed(topology: &Topology, positions: &HostPositions, before: Option<&Routin
     routing
 }
 
-/// What all hosts meet with these routes, ranks in the order of the positions.
+/// The load of all hosts with these routes, ranks in the order of the positions.
 fn load(fleet: &Fleet, positions: &HostPositions, routing: &Routing, pattern: Pattern) -> Load {
     let mut fabric = seen(&fleet.netlist);
     fabric.tables = Some(Arc::new(routing.tables.clone()));
@@ -72,7 +72,7 @@ fn load(fleet: &Fleet, positions: &HostPositions, routing: &Routing, pattern: Pa
 }
 
 #[test]
-fn hosts_in_order_have_the_routes_that_they_had() {
+fn hosts_in_order_keep_their_routes() {
     let fabric = seen(&superpod(4));
     let found = positions(&fabric, &Inventory::new(), &HostPositions::default());
     assert_eq!(found.ports().len(), 1024);
@@ -80,13 +80,13 @@ fn hosts_in_order_have_the_routes_that_they_had() {
     let before = routed(&fabric.topology, &HostPositions::default(), None);
     let after = routed(&fabric.topology, &found, None);
     assert_eq!(after.tables, before.tables);
-    // Told or not, it is the same order.
+    // With inventories or without, it is the same order.
     let told = made(superpod(4)).inventory;
     assert_eq!(positions(&fabric, &told, &HostPositions::default()), found);
 }
 
 #[test]
-fn patterns_meet_nowhere_however_hosts_are_cabled_and_whatever_else_is_there() {
+fn patterns_meet_nowhere_with_recabled_hosts_beside_storage_servers() {
     for seed in 0..3 {
         let fleet = made(mixed(4, seed));
         let fabric = seen(&fleet.netlist);
@@ -154,7 +154,7 @@ fn storage_leaves_are_no_rails_and_lone_ports_get_no_position() {
         assert_eq!(uninformed, told, "{storage:?}");
         netlist = superpod(2);
     }
-    // Single adapters, as most clusters have: nothing is to be ordered.
+    // Single adapters, as most clusters have, need no order.
     let fabric = seen(&generate("fat-tree:k=8,levels=3").expect("a generator"));
     assert!(positions(&fabric, &Inventory::new(), &HostPositions::default()).is_empty());
 }
@@ -251,8 +251,8 @@ fn without(netlist: &Netlist, gone: &BTreeSet<String>) -> Netlist {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// However hosts come and go, nobody who stays is moved; nobody shares a place; and from what
-    /// was kept everything is as it was.
+    /// However hosts come and go, no port that stays moves; no two ports share a place; and stored
+    /// positions give the same positions again.
     #[test]
     fn a_port_with_a_position_keeps_it(
         seed in any::<u64>(),
@@ -278,7 +278,7 @@ proptest! {
             prop_assert_eq!(&positions(&fabric, &Inventory::new(), &again), &next);
             now = next;
         }
-        // All of them are back: everybody fits, and nothing meets.
+        // All of them are back: every host fits, and no flows meet.
         let fleet = made(netlist);
         let fabric = seen(&fleet.netlist);
         let last = positions(&fabric, &fleet.inventory, &now);

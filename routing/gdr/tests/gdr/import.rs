@@ -31,7 +31,7 @@ NIC Legend:
 ";
 
 #[test]
-fn a_terminal_s_matrix_is_read_as_it_is_meant() {
+fn a_matrix_copied_from_a_terminal_is_read() {
     let host = read(Format::NvidiaSmi, MATRIX);
     let devices: Vec<_> = host
         .hca_ports
@@ -154,7 +154,7 @@ const TOPOLOGY: &str = r#"<system version="1">
 "#;
 
 #[test]
-fn links_to_hidden_switches_c2c_and_data_direct_are_told() {
+fn links_to_hidden_switches_c2c_and_data_direct_are_read() {
     let host = read(Format::NcclXml, TOPOLOGY);
     assert_eq!(
         host.gpus[0].pci.map(|pci| pci.to_string()).as_deref(),
@@ -288,7 +288,7 @@ const SYSFS: &str = "# a snapshot
 ";
 
 #[test]
-fn a_snapshot_tells_tiers_guids_and_states() {
+fn a_snapshot_gives_tiers_guids_and_states() {
     let host = read(Format::Sysfs, SYSFS);
     assert_eq!(host.machine.as_deref(), Some("Test Machine"));
     let labels: Vec<String> = host.hca_ports.iter().map(|port| port.label()).collect();
@@ -303,7 +303,7 @@ fn a_snapshot_tells_tiers_guids_and_states() {
     assert_eq!(host.tier(0, 2), Some(Tier::Pix));
     assert_eq!(host.tier(0, 0), Some(Tier::Phb));
     assert_eq!(host.tier(1, 2), Some(Tier::Sys));
-    // Nothing tells the NUMA node of mlx5_2.
+    // The file does not state the NUMA node of mlx5_2.
     assert_eq!(host.tier(1, 0), None);
     assert_eq!(host.domain.map(|domain| domain.clique_id), Some(7));
 }
@@ -324,7 +324,7 @@ fn a_bad_snapshot_is_refused_with_its_line() {
 }
 
 #[test]
-fn our_own_format_refuses_what_it_does_not_know() {
+fn our_own_format_refuses_unknown_input() {
     let text = r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#;
     assert_eq!(read(Format::Json, text).tier(0, 0), Some(Tier::Pix));
     for (from, to, reason) in [

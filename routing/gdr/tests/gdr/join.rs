@@ -267,7 +267,7 @@ fn a_tie_is_broken_by_the_rail_without_a_finding() {
 }
 
 #[test]
-fn like_a_machine_type_cables_and_names_cannot_be_told_apart() {
+fn without_an_own_inventory_cables_and_names_are_indistinguishable() {
     let netlist = generate("superpod:su=1").expect("a published fabric");
     let faults = Faults {
         hca_order: 1,
@@ -304,7 +304,7 @@ fn adapters_behind_one_processor_are_seen() {
 }
 
 #[test]
-fn old_inventories_are_stale_when_somebody_says_so() {
+fn inventories_past_the_configured_age_are_stale() {
     let mut fleet = unit();
     let (name, host) = first(&fleet);
     fleet
@@ -335,7 +335,7 @@ fn old_inventories_are_stale_when_somebody_says_so() {
 }
 
 #[test]
-fn the_operator_s_word_goes_before_every_signal() {
+fn configured_roles_override_every_signal() {
     let fleet = unit();
     let (_, host) = first(&fleet);
     let guid: Guid = host.hca_ports[7]

@@ -1,4 +1,4 @@
-//! Rendered files against golden ones, and read again by the rules of those who read them.
+//! Rendered files against golden ones, and read again by the rules of the programs that read them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -152,7 +152,7 @@ fn the_topology_for_nccl_reads_back_as_the_same_tiers() {
 /// A LID, and the service level and codes of MTU and rate of the path to it.
 type AcmPath = (u16, [u8; 3]);
 
-/// Reads what ibacm would: GUIDs by LID, and the paths of the block of one port.
+/// Reads a file as ibacm does: GUIDs by LID, and the paths of the block of one port.
 fn acm(text: &str, mine: Guid) -> (BTreeMap<u16, Guid>, Vec<AcmPath>) {
     let (mut guids, mut paths, mut inside) = (BTreeMap::new(), Vec::new(), false);
     for line in text
@@ -217,7 +217,7 @@ fn ibacm_finds_every_port_and_path() {
 }
 
 #[test]
-fn shells_take_the_scripts() {
+fn sh_runs_the_ucx_script() {
     let analysis = analysis();
     let script = render::ucx_script(&analysis, "host-001").expect("names are known");
     let run = |rank: &str| {
@@ -296,7 +296,7 @@ fn hostile_names_reach_no_file() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_data_is_reported_as_an_error() {
     let all = analysis();
     let mut host = (*all.hosts[0].inventory).clone();
     host.hca_ports[2].pci = None;

@@ -1,7 +1,7 @@
 //! Files of real machines: every one imports, and its hints are the golden ones.
 //!
-//! The samples are other people's and not part of this repository; without them there is nothing to
-//! read, and the tests say so. `RSM_UPDATE_GOLDEN=1` writes the golden files anew, to be looked at.
+//! The samples belong to others and are not part of this repository; without them the tests say so
+//! and pass. `RSM_UPDATE_GOLDEN=1` writes the golden files anew, for review.
 
 #![expect(clippy::print_stderr, reason = "says why there is nothing to test")]
 
@@ -124,7 +124,7 @@ fn our_own_format_keeps_everything() {
 }
 
 #[test]
-fn shapes_of_links_are_told() {
+fn link_shapes_of_samples_are_recognised() {
     let Some(data) = samples() else { return };
     let shape = |name, format| read(&data, name, format).link_shape();
     let cube = shape("nvidia-smi-topo/msccl-dgx1-v100.txt", Format::NvidiaSmi);
@@ -171,6 +171,6 @@ fn matrix_and_guids_of_one_machine_come_together() {
     };
     assert_eq!(host.hca_ports[port("mlx5_0")].gbps, Some(400));
     assert_eq!(host.tier(0, port("mlx5_0")), Some(Tier::Pix));
-    // A port that only the second source has, and nobody knows how far away.
+    // A port that only the second source has, at an unknown distance.
     assert_eq!(host.tier(0, port("mlx5_bond_0")), None);
 }

@@ -1,15 +1,13 @@
-//! Where the closed form leaves links fuller than need be: ports of their own for single
-//! destinations.
+//! Own ports of single destinations, where the closed form leaves links fuller than need be.
 //!
-//! On a regular tree the closed form cannot be bettered, and nothing is done here. Where leaves
-//! have more or fewer hosts, subtrees more or fewer ways up, or where several ways lead down to one
-//! leaf, some links get more than their share. Then what goes over them is looked through,
-//! destination by destination, and what has a way whose fullest link stays emptier takes that one.
-//! Only the fullest links are relieved: the others keep the order of the closed form, which is
-//! worth more to shifts than their last percents are to sums.
+//! On a regular tree no other tables are better than the closed form, and nothing is done here.
+//! Where leaves have more or fewer hosts, subtrees more or fewer ways up, or where several ways
+//! lead down to one leaf, some links get more than their share. Then this module looks through the
+//! destinations of such links, one by one, and moves those that have a way whose fullest link stays
+//! emptier. It relieves only the fullest links: the others keep the order of the closed form, which
+//! is worth more to shifts than their last percents are to sums.
 //!
-//! All this is a function of the fabric as it is known, with nothing gone: what is there at the
-//! moment does not show.
+//! The result is a function of the complete known fabric: missing parts do not affect it.
 
 mod leveller;
 
@@ -27,22 +25,22 @@ use super::{Categories, Category};
 use crate::tables::Lft;
 use crate::topology::{SwitchIdx, Topology};
 
-/// How many entries are looked at, at most: destinations times switches, as 8,000 hosts on 1,000
-/// switches have. They take some 0.6 s, once for each fabric that becomes known; 4,000 hosts on 700
-/// switches take 0.2 s.
+/// The most entries to look at: destinations times switches, as 8,000 hosts on 1,000 switches have.
+/// They take some 0.6 s, once for each fabric that becomes known; 4,000 hosts on 700 switches take
+/// 0.2 s.
 const MAX_WORK: usize = 1 << 23;
 
-/// Ports that single destinations have instead of those that the closed form gives.
+/// Ports that single destinations have instead of the closed form's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
     /// By switch: (position, port), by position.
     ports: Vec<Vec<(u32, u8)>>,
 }
 
-/// What was found on a fabric.
+/// The result for a fabric.
 pub(super) struct Evened {
     pub(super) own: Own,
-    /// For the operator, as the end of a sentence; empty where nothing was to be done.
+    /// For the operator, as the end of a sentence; empty where there was nothing to do.
     pub(super) said: String,
 }
 
@@ -101,7 +99,7 @@ impl Own {
     }
 }
 
-/// What decides tables, with nothing gone.
+/// The inputs of tables for the complete fabric.
 pub(super) struct Intact<'a> {
     pub(super) known: &'a Topology,
     /// All of it.
@@ -110,7 +108,7 @@ pub(super) struct Intact<'a> {
     pub(super) numbering: &'a Numbering,
     pub(super) tiles: &'a [Arc<Tile>],
     pub(super) categories: &'a Categories,
-    /// By switch: its table in closed form. Asked for once, and only where links may be loaded
+    /// By switch: its table in closed form. Called once, and only where links may be loaded
     /// unevenly.
     pub(super) closed_form: &'a dyn Fn() -> Vec<Lft>,
 }

@@ -46,7 +46,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// Whether it is there, and leads to a switch above.
+    /// Whether it is present, and leads to a switch above.
     fn stands(&self, when: When) -> (bool, bool) {
         match when {
             When::Now => (self.is_live, self.is_above),
@@ -55,12 +55,12 @@ impl Way<'_> {
     }
 }
 
-/// Of which fabric something is asked.
+/// The fabric that a question is about.
 #[derive(Clone, Copy)]
 enum When {
-    /// Of what is there.
+    /// The present fabric.
     Now,
-    /// Of what is known, as if nothing had gone.
+    /// The known fabric, as if complete.
     Usually,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Filler<'a> {
     divider: u32,
     ways: Vec<Way<'a>>,
     up_count: usize,
-    /// By port: the way that it belongs to, with those links alone that are there.
+    /// By port: the way that it belongs to, for present links only.
     way_of_port: [u8; 256],
 }
 
@@ -118,11 +118,11 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The table, which shares with others of `alike` what it has alike.
+    /// The table, which shares equal parts with others of `alike`.
     pub(super) fn lft(&self, alike: &Alike, scratch: &mut Scratch) -> Lft {
         let (classes, runs) = self.runs(alike);
         let has_few = self.own_entries().nth(1).is_none() && self.plan.own.is_empty(self.switch);
-        // What hangs off a leaf makes its table one of its own.
+        // Destinations at a leaf make its table one of its own.
         let shape = has_few.then(|| Shape::of(&classes, &runs)).flatten();
         let Some(shape) = shape else {
             let table = self.fill(&classes, &runs, alike, scratch);
@@ -147,7 +147,7 @@ impl<'a> Filler<'a> {
         table
     }
 
-    /// The entries by LID but for what hangs off the switch itself.
+    /// The entries by LID, without the destinations at the switch itself.
     fn fill<'s>(
         &self,
         classes: &[Class],
@@ -179,12 +179,12 @@ impl<'a> Filler<'a> {
                 *entry = NO_PATH;
             }
         }
-        // Where gaps and what has gone were written to.
+        // Positions without a LID, gaps and missing ports, write to entry 0.
         table[0] = NO_PATH;
         table
     }
 
-    /// The entries of what hangs off the switch itself.
+    /// The entries of the destinations at the switch itself.
     fn own_entries(&self) -> impl Iterator<Item = (Lid, u8)> + '_ {
         let present = self.plan.present;
         let here = self.plan.live.switches[self.switch.index()];
@@ -201,8 +201,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// All columns, by what ways they have. The switch's own goes with the one before: no way leads
-    /// there, and its entries are told apart.
+    /// All columns, in runs of equal ways. The switch's own column goes with the one before: no way
+    /// leads there, and [`Self::own_entries`] gives its entries.
     fn runs(&self, alike: &Alike) -> (Vec<Class>, Vec<Run>) {
         let plan = self.plan;
         let own = plan.numbering.column_of[self.switch.index()] as usize;
@@ -233,7 +233,7 @@ impl<'a> Filler<'a> {
                     run.positions.end = start;
                 }
                 runs.push(Run {
-                    // Nobody else comes before the first.
+                    // The first run also covers any position before it.
                     positions: if runs.is_empty() { 0 } else { start }..all,
                     class: classes.of(key, intact),
                 });
@@ -270,7 +270,7 @@ impl<'a> Filler<'a> {
             .collect()
     }
 
-    /// The entries of some columns, one of which may be named more than once.
+    /// The entries of some columns; `columns` may repeat one.
     pub(super) fn entries(&self, columns: &[u32], gathered: &Gathered) -> Vec<(Lid, u8)> {
         let plan = self.plan;
         let mut columns = columns.to_vec();
@@ -309,7 +309,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// What numbers are divided by to choose among some ways.
+    /// The divider of numbers in the choice among some ways.
     fn divider_among(&self, ways: &[usize]) -> u32 {
         let downward = |&way: &usize| self.plan.numbering.downward[self.ways[way].neighbour];
         match ways {
@@ -369,8 +369,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Fills a whole table as if all destinations were of one class; `false` where it is not one
-    /// that takes plain turns.
+    /// Fills a whole table as if all destinations were of one class; `false` for a class without
+    /// plain turns.
     fn lay(&self, class: &Class, alike: &Alike, table: &mut [u8]) -> bool {
         let Class::Mixed(class) = class else {
             return false;
@@ -388,8 +388,8 @@ impl<'a> Filler<'a> {
         true
     }
 
-    /// Gives positions of a class the ports that they have of their own, where those lead the
-    /// cheapest way. A class of one port leaves no choice.
+    /// Gives positions of a class their own ports, where those lead the cheapest way. A class of
+    /// one port leaves no choice.
     fn fill_own(&self, class: &Class, positions: std::ops::Range<usize>, table: &mut [u8]) {
         let Class::Mixed(class) = class else {
             return;
@@ -444,8 +444,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// What the position has of its own, where that leads the cheapest way, else what the closed
-    /// form says.
+    /// The position's own port where that leads the cheapest way, else the port of the closed form.
     fn port(&self, class: &Mixed, position: usize) -> u8 {
         match self.plan.own.port(self.switch, position) {
             Some(port) if class.eligible[usize::from(port)] => port,
@@ -453,7 +452,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The closed form where it holds, else the first detour that is open.
+    /// The port of the closed form where it is open, else the first detour that is open.
     fn port_in_closed_form(&self, class: &Mixed, position: usize) -> u8 {
         if !class.base.is_empty() {
             let place = &self.plan.numbering.places[position];
@@ -475,7 +474,7 @@ impl<'a> Filler<'a> {
     }
 }
 
-/// By switch: the turns of all ways up, with what has gone.
+/// By switch: the turns of all ways up, missing ones included.
 pub(super) fn up_turns(known: &Topology, order: &Order) -> Vec<Vec<u8>> {
     let level = |switch: SwitchIdx| order.levels()[switch.index()];
     let of = |switch: SwitchIdx| {

@@ -1,4 +1,4 @@
-//! What of a known fabric is there at the moment.
+//! The present parts of a known fabric.
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
@@ -11,7 +11,7 @@ use crate::topology::{Destination, Group, SwitchIdx, Topology};
 pub(super) struct Live {
     /// By switch: its number in the topology.
     pub(super) switches: Vec<Option<SwitchIdx>>,
-    /// By port group: whether one of its links is there.
+    /// By port group: whether one of its links is present.
     pub(super) groups: FixedBitSet,
     /// By link.
     pub(super) links: FixedBitSet,
@@ -20,7 +20,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// `None` when the topology has something that is not known, or not known like this.
+    /// `None` when the topology has a part that is not known, or not known like this.
     pub(super) fn of(known: &Topology, present: &Topology) -> Option<Live> {
         let mut live = Live {
             switches: switches(known, present)?,
@@ -28,7 +28,7 @@ impl Live {
             links: FixedBitSet::with_capacity(known.half_link_count()),
             destinations: FixedBitSet::with_capacity(known.destinations().len()),
         };
-        // All of it is there, as nearly everywhere: the look at that is what takes time.
+        // Nearly everywhere all parts are present: checking that takes the time.
         let is_whole = |switch| live.is_whole(known, switch, present);
         let is_whole: Vec<(bool, bool)> = known.par_indices().map(is_whole).collect();
         for (switch, is_whole) in known.indices().zip(is_whole) {
@@ -38,7 +38,7 @@ impl Live {
     }
 
     /// As [`Live::of`], where the topology differs from an earlier one only at the switches with
-    /// these GUIDs, and `self` is what that has.
+    /// these GUIDs, and `self` is of the earlier one.
     pub(super) fn follow(
         &self,
         known: &Topology,
@@ -68,7 +68,7 @@ impl Live {
         Some(live)
     }
 
-    /// Whether all known links of a switch are there, and all destinations.
+    /// Whether all known links of a switch are present, and all destinations.
     fn is_whole(&self, known: &Topology, switch: SwitchIdx, present: &Topology) -> (bool, bool) {
         self.switches[switch.index()].map_or((false, false), |here| {
             (
@@ -78,7 +78,7 @@ impl Live {
         })
     }
 
-    /// Adds what is there of a switch, given whether that [is all](Live::is_whole).
+    /// Adds the present parts of a switch, given whether [all are](Live::is_whole).
     fn add(
         &mut self,
         known: &Topology,
@@ -168,7 +168,7 @@ impl Live {
         there.peek().is_none().then_some(())
     }
 
-    /// How many hosts a switch has at the moment.
+    /// How many hosts a switch has now.
     pub(super) fn hosts(&self, known: &Topology, switch: SwitchIdx) -> usize {
         let range = known.destination_range(switch);
         let own = known.destinations_of(switch).iter().zip(range);
@@ -176,7 +176,7 @@ impl Live {
             .count()
     }
 
-    /// Whether all that is known is there.
+    /// Whether all known switches and links are present.
     pub(super) fn is_complete(&self) -> bool {
         self.switches.iter().all(Option::is_some) && self.links.is_full()
     }

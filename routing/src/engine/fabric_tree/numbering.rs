@@ -1,13 +1,13 @@
-//! The numbers that the closed form divides, for all that is known.
+//! The numbers that the closed form divides, for the whole known fabric.
 //!
 //! Destinations are numbered leaf by leaf, leaves of one subtree next to each other, each category
 //! apart, so that consecutive numbers taken modulo the number of ways up leave a switch on
 //! different ways. One level higher the same number is first divided by the number of ways below,
 //! so that the choices of two levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv
-//! 2211.13101). Nothing here depends on what is there at the moment, and little on what was missing
-//! when the fabric was first seen: subtrees are told by what hangs together, not by single links,
-//! and a leaf that lacks a few of the hosts that its like have is numbered as if it had them. Ports
-//! that are given a number have that one.
+//! 2211.13101). The numbering does not depend on the parts present now, and little on the parts
+//! that were missing at first sight of the fabric: connected switches form a subtree, whichever
+//! single links are missing, and a leaf that lacks a few of the hosts that similar leaves have is
+//! numbered as if it had them. Ports that have a configured number keep it.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::super::spread::dividers;
 use super::Category;
 use crate::topology::{Destination, EndpointKind, SwitchIdx, Topology};
 
-/// The positions of all LIDs that are known, in the order of their columns.
+/// The positions of all known LIDs, in the order of their columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Numbering {
     /// Every switch once: the column of its destinations.
@@ -30,20 +30,21 @@ pub(super) struct Numbering {
     pub(super) start: Vec<u32>,
     /// By position.
     pub(super) places: Vec<Place>,
-    /// By switch, at least 1: what it divides numbers by on the way up.
+    /// By switch, at least 1: the divider of numbers on the way up.
     pub(super) dividers: Vec<u32>,
-    /// By switch, at least 1: what a switch above divides numbers by on the way down to it.
+    /// By switch, at least 1: the divider of numbers on the way down to it, at a switch above.
     pub(super) downward: Vec<Downward>,
 }
 
-/// What numbers are divided by on the way down to a switch: the same as on the way up from there,
-/// so that a destination is reached on the way that it would send on. One port for each destination
-/// then serves packets from everywhere.
+/// The divider of numbers on the way down to a switch: the same as on the way up from there, so
+/// that packets to a destination come by the way that its own packets leave by. One port for each
+/// destination then serves packets from everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Downward {
-    /// Where the switch is one of several: as those below choose among them.
+    /// Where the switch is one of several: the divider by which switches below choose among them.
     pub(super) among: u32,
-    /// Where it is the only one: as it chooses among the links to one switch above.
+    /// Where it is the only one: the divider by which it chooses among the links to one switch
+    /// above.
     pub(super) links: u32,
 }
 
@@ -197,9 +198,9 @@ fn usual_host_ports(known: &Topology) -> Vec<u8> {
         .collect()
 }
 
-/// Every switch once, in the order in which destinations are numbered: those with hosts subtree by
-/// subtree, then level by level those that hang under the same switches. From afar what stands next
-/// to each other is mostly reached alike.
+/// Every switch once, in the order in which destinations are numbered: switches with hosts subtree
+/// by subtree, then level by level those that hang under the same switches. From afar, neighbours
+/// in this order mostly have the same ways.
 pub(super) fn columns(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     let level = |switch: SwitchIdx| levels[switch.index()];
     let mut columns = by_subtree(known, levels, |switch| switch.0);
@@ -214,8 +215,8 @@ pub(super) fn columns(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     columns
 }
 
-/// Every switch once, what hangs together below some level next to each other: first what lies
-/// deeper. Equals stand in the order of `rank`, which differs for every switch.
+/// Every switch once, the switches of one subtree next to each other, deeper switches first. Equals
+/// stand in the order of `rank`, which differs for every switch.
 pub(in super::super) fn by_subtree(
     known: &Topology,
     levels: &[u8],
@@ -255,7 +256,7 @@ pub(in super::super) fn by_subtree(
     }
     columns.sort_by_cached_key(|switch| {
         let key = &keys[switch.index()];
-        // The largest part first; a switch higher up comes after what hangs off it.
+        // The largest part first; a switch higher up comes after the switches below it.
         let path: Vec<u32> = key.iter().rev().copied().collect();
         let depth = std::cmp::Reverse(levels[switch.index()]);
         let rest = u32::MAX;
@@ -268,7 +269,7 @@ pub(in super::super) fn by_subtree(
     columns
 }
 
-/// Switches that hang together so far.
+/// Sets of switches connected so far.
 struct Parts {
     parent: Vec<u32>,
 }
@@ -298,7 +299,7 @@ impl Parts {
 }
 
 impl Category {
-    /// The category of a destination: what the operator says, else by its kind.
+    /// The category of a destination: the configured one, else that of its kind.
     pub(super) fn of(destination: &Destination, categories: &BTreeMap<Guid, Category>) -> Category {
         let said = || categories.get(&destination.guid).copied();
         match destination.kind {

@@ -1,10 +1,10 @@
 //! Taking load off the fullest links while parts of the fabric are missing.
 //!
-//! A repair moves what lost its way and nothing else, so that it is small and quick. What it leaves
-//! is uneven: where one of two parallel cables has died the other carries both loads. When a fault
-//! stays, single entries are moved off such links, a few blocks at a time, each to another of the
-//! ways that cost least: any mixture of the tables before and after follows the order, and every
-//! step is small. When all is back, all goes back.
+//! A repair moves the destinations that lost their path and no others, so that it is small and
+//! quick. It leaves uneven loads: where one of two parallel cables has died the other carries both.
+//! When a fault stays, rebalancing moves single entries off such links, a few blocks at a time,
+//! each to another of the ways that cost least: any mixture of the tables before and after follows
+//! the order, and every step is small. When all parts are back, all entries go back.
 
 use rsm_ids::Lid;
 
@@ -15,33 +15,33 @@ use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Tally;
 
-/// Links are too full when the fullest has more than so many quarters of what the fullest would
-/// have if every switch spread what passes it evenly: below that, what is won is not worth that
-/// packets overtake each other.
+/// Links are too full when the fullest has more than so many quarters of the load that it would
+/// have if every switch spread its packets evenly: below that, the gain is not worth packets
+/// overtaking each other.
 const STRAINED_QUARTERS: u64 = 5;
 
-/// Links are relieved down to so many eighths of that.
+/// Rebalancing relieves links down to so many eighths of that load.
 const RELIEVED_EIGHTHS: u64 = 9;
 
 /// A step of rebalancing.
 #[derive(Debug)]
 pub struct Rebalanced {
-    /// The routing, with which a next step can be made.
+    /// The routing, which a next step can start from.
     pub routing: Routing,
-    /// How many entries are others.
+    /// How many entries changed.
     pub moved: usize,
 }
 
-/// Whether links may carry too much because parts of the fabric are missing, which [`rebalance`]
-/// finds out. Never with the tables of another engine than `fabric-tree`, nor while packets go by
-/// another order than with nothing gone.
+/// Whether links may carry too much because parts of the fabric are missing; [`rebalance`] finds
+/// out whether they do. Never with the tables of another engine than `fabric-tree`, nor while
+/// packets follow another order than with all parts present.
 pub fn misses_parts(ranking: &Ranking) -> bool {
     let state = ranking.prepared.state.as_deref();
     state.is_some_and(|state| !state.live.is_complete())
 }
 
-/// Moves entries off the fullest links, in at most so many blocks of tables; `None` where nothing
-/// is gone or nothing is to be won, or where `topology` is not what the ranking's tables are for.
+/// Moves entries off the fullest links, in at most so many blocks of tables; `None` where no part
+/// is missing, where no move helps, or where the ranking's tables are not for `topology`.
 pub fn rebalance(
     topology: &Topology,
     options: &Options,
@@ -112,12 +112,12 @@ pub fn rebalance(
     })
 }
 
-/// How full links are.
+/// The load of the fullest link, and the load that it should have.
 struct Strain<'a> {
     leveller: Leveller<'a>,
-    /// What the fullest link has, in packets times their time.
+    /// The load of the fullest link, in packets times their time.
     fullest: u64,
-    /// What it would have if every switch spread what passes it evenly over its links to each side.
+    /// Its load if every switch spread its packets evenly over its links to each side.
     fair: u64,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Strain<'a> {
             let Some(here) = state.live.switches[switch.index()] else {
                 continue;
             };
-            // To each side of its level: what all links there have, and how many they are. A single
+            // To each side of its level: the load of all links there, and their number. A single
             // switch that the order has above the rest is no side of its own.
             let mut sides = [(0u64, 0u64); 3];
             for group in known.group_range(switch) {
@@ -164,7 +164,7 @@ impl<'a> Strain<'a> {
         }
     }
 
-    /// Whether links are to be relieved: what was begun is brought to its end.
+    /// Whether links need relief: rebalancing that has begun goes on to its end.
     fn is_high(&self, state: &State) -> bool {
         self.fullest
             > match state.relieved {
@@ -173,13 +173,13 @@ impl<'a> Strain<'a> {
             }
     }
 
-    /// What links are relieved down to.
+    /// The load that rebalancing relieves links down to.
     fn relieved(&self) -> u64 {
         self.fair / 8 * RELIEVED_EIGHTHS
     }
 
-    /// The hosts to whom packets go over links that have more than `high`, by LID. The LIDs of a
-    /// port that has several take ways apart from each other, which is left to the closed form.
+    /// The hosts that packets over links with more than `high` go to, by LID. The LIDs of a port
+    /// that has several take ways apart from each other, which is left to the closed form.
     fn targets(&self, topology: &Topology, state: &State, high: u64) -> Vec<Target> {
         let known = &state.known;
         let mut is_wanted = vec![false; usize::from(u16::MAX) + 1];

@@ -1,10 +1,10 @@
-//! Routing anew from what an earlier routing computed: only what changed is looked at.
+//! Routing from the results of an earlier routing, with a look at the changes only.
 //!
 //! Columns of costs do not depend on each other, and within one the costs are the only ones in
 //! which every switch is one hop further than its best neighbour. So a column changes only where
-//! that fails next to a link that has gone or come, and one look at the ends of those links tells
-//! which columns are to be computed again. An entry changes only at such an end, or where the costs
-//! around it did.
+//! that fails next to a link that has gone or come, and a look at the ends of those links finds the
+//! columns to compute again. An entry changes only at such an end, or where the costs around it
+//! did.
 
 mod mending;
 
@@ -32,15 +32,15 @@ use crate::topology::{SwitchIdx, Topology, TopologyId};
 pub struct Change {
     /// The switch whose entry it is.
     pub switch: SwitchIdx,
-    /// Whose entry it is.
+    /// The LID of the entry.
     pub lid: Lid,
-    /// The output port as it was, [`NO_PATH`] for none.
+    /// The output port in force, [`NO_PATH`] for none.
     pub before: u8,
-    /// As it is to be.
+    /// The new output port, [`NO_PATH`] for none.
     pub after: u8,
 }
 
-/// What a routing leaves for the next.
+/// The results that a routing keeps for the next.
 #[derive(Clone)]
 pub(crate) struct State {
     pub(super) known: Arc<Topology>,
@@ -61,10 +61,10 @@ pub(crate) struct State {
     pub(super) tables: Tables,
     pub(super) categories: Arc<Categories>,
     pub(super) numbers: Arc<Numbers>,
-    /// How many parts the fabric had that they were made for.
+    /// How many components the fabric of these tables had.
     pub(super) parts: usize,
     pub(super) reason: String,
-    /// How many moves [`State::own`] has in it that were made because of what has gone.
+    /// How many moves in [`State::own`] rebalancing made while parts are missing.
     pub(super) relieved: usize,
 }
 
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// The routing that left it.
+    /// The routing that made this state.
     pub(super) fn into_routing(self, ranking: Ranking) -> Routing {
         let here = self.live.switches.iter().zip(self.order.levels());
         let here = here.filter(|(here, _)| here.is_some());
@@ -146,13 +146,13 @@ pub struct Replan {
 }
 
 impl Replan {
-    /// The entries that differ, by switch and LID. A switch that was not there had no entries.
+    /// The entries that differ, by switch and LID. A new switch had no entries.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// The routing, as it would have been computed from nothing. What it holds alike with
-    /// `previous`, tables of the same topology, it shares.
+    /// The same routing as one computed from nothing. It shares memory with `previous`, tables of
+    /// the same topology, where both are equal.
     pub fn into_routing(self, previous: Option<&Tables>) -> Routing {
         let entries = self.changes.iter();
         let entries = entries.map(|change| (change.switch, change.lid, change.after));
@@ -336,7 +336,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
 }
 
 fn differences(switch: SwitchIdx, before: &Lft, after: &[u8]) -> Vec<Change> {
-    // Past what `after` tells there is no path.
+    // Beyond the end of `after` there is no path.
     let last = after
         .len()
         .max(before.top().map_or(0, |top| top.index() + 1));

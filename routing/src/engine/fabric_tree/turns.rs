@@ -1,4 +1,4 @@
-//! Whose turn it is, computed once for all switches that divide and take turns alike.
+//! Turns of destinations, computed once for all switches with the same divider and number of turns.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::topology::Topology;
 /// each of them. Regular trees have some three for each level.
 const MAX_SHARED: usize = 64;
 
-/// The turn of a LID that nobody has.
+/// The turn of a LID without a port.
 const NOBODY: u8 = u8::MAX;
 
 /// The longest list of turns that is shared: a turn is one byte, and there is [`NOBODY`].
@@ -53,27 +53,25 @@ impl Turns {
         }
     }
 
-    /// The turn of each LID among `turns`, [`u8::MAX`] for LIDs that nobody has; `None` where it
-    /// was not worth it.
+    /// The turn of each LID among `turns`, [`u8::MAX`] for LIDs without a port; `None` where it was
+    /// not worth it.
     pub(super) fn of(&self, divider: u32, turns: usize) -> Option<&[u8]> {
         let turns = u16::try_from(turns).ok()?;
         self.shared.get(&(divider, turns)).map(Vec::as_slice)
     }
 }
 
-/// The closed form: whose turn of `turns` it is. The LIDs of one port take turns that follow each
-/// other.
+/// The closed form: the turn, of `turns`, of a LID. The LIDs of one port take consecutive turns.
 pub(super) fn turn(place: &Place, divider: u32, turns: usize) -> usize {
     ((place.number / divider) as usize + usize::from(place.offset)) % turns
 }
 
 /// Turns to try for a destination that has lost its own, each of `turns` at least once.
 ///
-/// Which comes first differs by destination and by the switch that asks, `source`: if every switch
-/// took the same detour for a destination, one link would carry them all. The destinations of one
-/// turn are dealt out over the others one by one, so that what a single link carried lies evenly on
-/// the rest. A turn that has gone, or has come back, changes the choice of those alone that come
-/// upon it.
+/// The first one differs by destination and by switch, `source`: if every switch took the same
+/// detour for a destination, one link would carry them all. The destinations of one turn are dealt
+/// out over the others one by one, so that the load of a single link lies evenly on the rest. A
+/// turn that has gone, or has come back, changes the choice only of the destinations that try it.
 pub(super) fn detours(
     place: &Place,
     divider: u32,
@@ -83,12 +81,12 @@ pub(super) fn detours(
     let number = (place.number / divider) as usize + usize::from(place.offset);
     let own = number % turns.max(1);
     let others = turns.saturating_sub(1);
-    // Which of its turn's destinations it is.
+    // The destination's number within its turn, shifted by switch.
     let dealt = number / turns.max(1) + source;
     let stride = 1 + dealt.checked_div(others).unwrap_or(0) % others.max(1);
     let other = move |step: usize| (own + 1 + (dealt + step) % others) % turns;
     let strides = (0..others).map(move |step| other(step * stride));
-    // A stride may miss some.
+    // A stride may miss some turns.
     strides
         .chain((0..others).map(other))
         .chain((0..turns.min(1)).map(move |_| own))
@@ -128,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_turn_carried_lies_evenly_on_the_others() {
+    fn the_load_of_a_lost_turn_spreads_evenly_over_the_others() {
         for (turns, source) in [(4, 0), (4, 3), (16, 5), (36, 1)] {
             let lost = 2;
             let mut load = vec![0; turns];

@@ -1,8 +1,8 @@
 //! The columns of the destinations that share a lane.
 //!
-//! Paths to one destination are found from the destination outwards, the cheapest switch next, as
-//! Dijkstra does, but a switch joins only where its turn into the path closes no cycle. A switch
-//! that no such turn leads to may persuade a neighbour to take another path; where that fails as
+//! The search for paths to one destination goes from the destination outwards, the cheapest switch
+//! next, as Dijkstra's, but a switch joins only where its turn into the path closes no cycle. A
+//! switch that no such turn leads to may move a neighbour to another path; where that fails as
 //! well, the whole destination goes along a spanning tree, whose turns are in use from the
 //! beginning and therefore never close a cycle.
 
@@ -14,7 +14,7 @@ use crate::engine::levels;
 use crate::engine::turns::Turns;
 use crate::topology::{SwitchIdx, Topology};
 
-/// The cost of a hop. Paths of fewer hops win whatever they carry: fewer than 2^32 paths lie on a
+/// The cost of a hop. Paths of fewer hops win under any load: fewer than 2^32 paths lie on a
 /// channel, and 4,096 hops of them are less.
 const HOP: u64 = 1 << 44;
 
@@ -24,7 +24,7 @@ const MOST_LOAD: u64 = (1 << 32) - 1;
 /// No channel.
 const NONE: u32 = u32::MAX;
 
-/// Columns of some destinations, and how they came about.
+/// Columns of some destinations, and the number on the spanning tree.
 pub(super) struct Layer {
     /// (destination, its column).
     pub(super) columns: Vec<(SwitchIdx, Column)>,
@@ -69,7 +69,7 @@ struct Router<'a> {
     load: Vec<u64>,
     slowness: Vec<u64>,
     hosts: Vec<u64>,
-    /// By switch, for the destination at hand: the channel it goes by, and the cost of its path.
+    /// By switch, for the current destination: the channel it goes by, and the cost of its path.
     next: Vec<u32>,
     cost: Vec<u64>,
     settled: Vec<bool>,
@@ -151,8 +151,8 @@ impl<'a> Router<'a> {
         self.taken.clear();
     }
 
-    /// Finds paths from every switch of the destination's part. Takes back what it took if it
-    /// cannot.
+    /// Finds paths from every switch of the destination's part. On failure takes back the turns
+    /// that it took.
     fn reach(&mut self, destination: SwitchIdx) -> bool {
         self.clear();
         let part = &self.topology.components()[self.topology.component_of(destination)];
@@ -308,7 +308,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Adds what hosts send to the destination's own hosts to the load of the channels.
+    /// Adds the load of packets from hosts to the destination's own hosts to the channels.
     fn add_load(&mut self, destination: SwitchIdx) {
         let mut waiting = vec![0u32; self.next.len()];
         for &channel in self.next.iter().filter(|&&channel| channel != NONE) {

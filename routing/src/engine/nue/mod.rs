@@ -18,8 +18,8 @@ use crate::topology::{SwitchIdx, Topology};
 /// - *Needs*: one lane, as long as [`Nue::VLS`] says no other. With k lanes the destination
 ///   switches are dealt out to k layers by their GUIDs, so that a fault changes no service level; a
 ///   path's SL is that of its destination's layer. More lanes leave more freedom, and shorter
-///   paths; but what answers a packet has its SL rather than that of its own destination, and is
-///   not covered. Only one lane is safe whatever programs do.
+///   paths; but an answer has the SL of its request rather than that of its own destination, and
+///   the proof does not cover it. Only one lane is safe with any programs.
 /// - *Complexity*: for n switches, e pairs of neighbours and t turns, O(n · e · log e) for the
 ///   paths, and for each turn at most one search among the channels between its ends.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,7 +96,7 @@ pub(super) fn route(topology: &Topology, vls: u8) -> (Vec<Vec<Column>>, usize) {
                 .indices()
                 .filter(|&switch| layer_of(topology, switch, vls) == number)
                 .collect();
-            // Those with many hosts choose while there is still a choice.
+            // Destinations with many hosts come first, while most turns are still free.
             destinations.sort_by_key(|&switch| std::cmp::Reverse(topology.hosts(switch)));
             layer::route(topology, &destinations, layer::Cycles::Avoided)
         })
@@ -120,7 +120,7 @@ pub(super) fn route_some(
     layer::route(topology, destinations, layer::Cycles::Avoided).columns
 }
 
-/// Columns of shortest paths to all switches, balanced, whatever cycles they close.
+/// Columns of shortest paths to all switches, balanced, with any cycles they close.
 pub(super) fn route_freely(topology: &Topology) -> Vec<Column> {
     let all: Vec<SwitchIdx> = topology.indices().collect();
     let columns = layer::route(topology, &all, layer::Cycles::Ignored).columns;

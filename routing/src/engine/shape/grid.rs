@@ -2,12 +2,12 @@
 //!
 //! In a grid, a square of four switches has its opposite sides in one dimension, at one place of
 //! it: sides that squares join are *cuts*, each all links between two neighbouring slices. Two
-//! links of a switch that are sides of a square lie in different dimensions; two that are of none
-//! lie in one. A dimension's links taken away, what hangs together is a slice, and slices follow
-//! each other in a row or in a ring.
+//! links of a switch that are sides of a square lie in different dimensions; two links of no common
+//! square lie in one. Without a dimension's links, each connected part is a slice, and slices
+//! follow each other in a row or in a ring.
 //!
-//! A ring of four is a square as well: it is taken for two dimensions of two, which is the same
-//! graph, and needs no dateline.
+//! A ring of four is a square as well: it counts as two dimensions of two, which is the same graph,
+//! and needs no dateline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use rsm_ids::Guid;
 
 use crate::topology::{SwitchIdx, Topology};
 
-/// The most neighbours of a switch of a grid: two in each of six dimensions, more than which even
-/// the smallest useful grid has too many LIDs for.
+/// The most neighbours of a switch of a grid: two in each of six dimensions; even the smallest
+/// useful grid of more has too many LIDs.
 const MAX_NEIGHBOURS: usize = 12;
 
 /// Where each switch of a mesh or torus is. Holds GUIDs, so that it outlives the topology that it
@@ -42,7 +42,7 @@ pub enum NoGrid {
         /// How many.
         neighbours: usize,
     },
-    /// Cables do not join all switches, so that parts have no place to each other.
+    /// Cables do not join all switches, so that the parts have no relative places.
     #[error("switch {switch} has no connection with switch {first}")]
     Apart {
         /// One of them.
@@ -77,8 +77,9 @@ pub enum NoGrid {
 }
 
 impl Coordinates {
-    /// The places of the switches of `topology`. Those of `earlier` stand as long as every link
-    /// fits them, so that a fault moves nobody; a newcomer takes the free place that its links fit.
+    /// The places of the switches of `topology`. Places of `earlier` stand as long as every link
+    /// fits them, so that a fault moves no switch; a new switch takes the free place that its links
+    /// fit.
     ///
     /// # Errors
     /// The fabric is no mesh or torus, or so much of it is missing that it does not show.
@@ -141,11 +142,12 @@ impl Coordinates {
             kept.places.insert(topology.switch(switch).guid, place);
         }
         kept.check(topology).ok()?;
-        // Who has gone keeps the place, and comes back to it, unless a newcomer took it.
+        // A missing switch keeps its place, and comes back to it, unless a new switch took it.
         Some(kept)
     }
 
-    /// The one place that is next to all known neighbours of a switch, and that nobody here has.
+    /// The one place that is next to all known neighbours of a switch, and that no present switch
+    /// has.
     fn free_place(&self, topology: &Topology, switch: SwitchIdx) -> Option<Vec<u16>> {
         let place = |switch: SwitchIdx| self.places.get(&topology.switch(switch).guid);
         let neighbours: Vec<&Vec<u16>> = topology
@@ -194,7 +196,7 @@ impl Coordinates {
     }
 }
 
-/// Sets that are joined until what belongs together is one.
+/// Disjoint sets of numbers.
 struct Union(Vec<usize>);
 
 impl Union {

@@ -112,7 +112,7 @@ impl Groups {
     }
 }
 
-/// By switch: what links between leaves and spines join.
+/// By switch: its group, the switches that links between leaves and spines join.
 fn group_by_leaves(
     topology: &Topology,
     leaves: &[SwitchIdx],

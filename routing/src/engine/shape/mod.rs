@@ -1,4 +1,4 @@
-//! What a fabric is: recognised from its graph alone, with what is broken in it.
+//! The shape of a fabric, recognised from its graph alone, with its faults.
 
 mod grid;
 mod groups;

@@ -1,4 +1,4 @@
-//! Where a packet goes next in a grid.
+//! The next hop of a packet in a grid.
 
 use rayon::prelude::*;
 
@@ -24,7 +24,7 @@ pub(super) struct Grid<'a> {
 pub(super) struct Found {
     /// By destination, one each.
     pub(super) columns: Vec<Vec<Column>>,
-    /// How many entries are not what they would be if nothing were broken.
+    /// How many entries differ from those of the intact fabric.
     pub(super) around_faults: usize,
     /// A pair without a way.
     pub(super) cut_off: Option<(SwitchIdx, SwitchIdx)>,
@@ -134,7 +134,7 @@ impl<'a> Grid<'a> {
 
     /// The shorter way round in a dimension. Of two that are alike one by the lower of the two
     /// places, so that both carry much the same, and so that the way back is the same way: answers
-    /// have the service level of what they answer.
+    /// have the service level of their request.
     fn direction(&self, from: SwitchIdx, to: SwitchIdx, dimension: usize) -> usize {
         let [a, b] = [from, to].map(|end| &self.places[end.index()]);
         let up = self.hops(a[dimension], b[dimension], dimension, UP);
@@ -219,7 +219,7 @@ impl<'a> Grid<'a> {
         let mut column = vec![NO_GROUP; self.topology.switch_count()];
         let mut around_faults = 0;
         let mut cut_off = None;
-        // What no cables join is nobody's fault.
+        // Switches that no cables join are no fault.
         let part = &self.topology.components()[self.topology.component_of(to)];
         for from in part.switches.iter().copied().filter(|&from| from != to) {
             match self.next(from, to) {

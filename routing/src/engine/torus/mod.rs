@@ -18,7 +18,7 @@ use hops::Grid;
 ///
 /// - *Guarantee*: shortest paths without a credit loop, on meshes and hypercubes (rings of four
 ///   are hypercubes). Fabrics that are no mesh are refused, with the switch or link that shows it.
-/// - *Needs*: one lane, whatever service level packets have.
+/// - *Needs*: one lane; packets may have any service level.
 /// - *Around faults*: a switch whose way is cut off goes on in a later dimension first. Where that
 ///   does not serve, or closes a cycle, routes are those of [`nue`](super::Nue) on one lane, and
 ///   the reason says so.
@@ -35,8 +35,8 @@ pub struct Dor;
 ///   dateline of: at most four. Meshes need no service levels.
 /// - *Around faults*: in a ring that is cut, packets go round the other way; where a corner is
 ///   missing, they turn one switch earlier, and take the third lane when they turn back to the
-///   dimension that they left. What that does not serve (several faults that cut a place off in
-///   its row and its ring) is routed by [`nue`](super::Nue) on one lane, and the reason says so.
+///   dimension that they left. Where that does not serve (several faults that cut a place off in
+///   its row and its ring), [`nue`](super::Nue) routes on one lane, and the reason says so.
 /// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Torus;

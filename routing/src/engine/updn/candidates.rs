@@ -164,7 +164,7 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx]) -> Vec<Candidate> {
     for (tops, which) in tops {
         let by_distance = Order::new(levels::from_roots(topology, &tops), &[]);
         found.push(Candidate {
-            // Traffic is spread by where the hosts are, whatever switch is on top.
+            // The levels, which spread the traffic, come from the hosts, with any switch on top.
             order: Order::listed(
                 by_distance.highest_first().to_vec(),
                 by_hosts.levels().to_vec(),
@@ -175,8 +175,8 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx]) -> Vec<Candidate> {
     found
 }
 
-/// The ranking by these levels, and before it the same with connected roots where that has several peaks:
-/// as good for hosts mostly, and it reaches more.
+/// The ranking by these levels, and before it the same with connected roots where it has several
+/// peaks: mostly as good for hosts, and it reaches more.
 fn candidates_of(topology: &Topology, levels: Vec<u8>, made: String) -> Vec<Candidate> {
     let plain = Order::new(levels, &[]);
     let connected = with_connected_roots(topology, &plain).map(|(order, lifted)| Candidate {
@@ -187,7 +187,7 @@ fn candidates_of(topology: &Topology, levels: Vec<u8>, made: String) -> Vec<Cand
     connected.into_iter().chain([plain]).collect()
 }
 
-/// What is to be said of an order that is kept as it is.
+/// The sentence on an order that is kept as it is.
 pub(super) fn kept_sentence(topology: &Topology, order: &Order, made: &str) -> String {
     let (depth, peaks) = (depth(order), order.peaks(topology).len());
     format!("{made}: {depth} levels, {peaks} at the top (kept)")

@@ -1,17 +1,18 @@
 //! One peak for a ranking that has several.
 //!
-//! In a tree with many roots no up*/down* path joins two of them: both are at the top, and nothing
-//! lies above. That matters as soon as something hangs off the roots, as aggregation nodes do.
-//! Lifting a few switches above all others mends it at next to no cost: every root has one of them
-//! for a neighbour, and they have one peak among themselves. The best peak is a leaf switch. Its neighbours are roots, or lead to them; all other leaves stay below all roots,
-//! so that traffic between hosts has exactly the paths it had.
+//! In a tree with many roots no up*/down* path joins two of them: both are at the top, and no
+//! switch lies above. That matters as soon as a port hangs off the roots, as aggregation nodes do.
+//! Lifting a few switches above all others repairs it at next to no cost: every root has one of
+//! them for a neighbour, and they have one peak among themselves. The best peak is a leaf switch.
+//! Its neighbours are roots, or lead to them; all other leaves stay below all roots, so that
+//! traffic between hosts has exactly the same paths as before.
 
 use super::super::levels::distances;
 use super::super::order::Order;
 use crate::topology::{SwitchIdx, Topology};
 
-/// The order with, in each part of the fabric that has several peaks, connecting switches on top, and how many
-/// switches that lifted. `None` when every part has a single peak as it is.
+/// The order with connecting switches on top, in each part of the fabric that has several peaks,
+/// and how many switches that lifted. `None` when every part has a single peak as it is.
 pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option<(Order, usize)> {
     let mut peaks_of = vec![Vec::new(); topology.components().len()];
     for peak in order.peaks(topology) {
@@ -23,7 +24,7 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
             let from_leaf =
                 connecting_switches(topology, best_leaf(topology, order, &part.switches), peaks);
             let from_peak = connecting_switches(topology, peaks[0], peaks);
-            // What is lifted carries what its place in the tree did not foresee: less is better.
+            // A lifted switch carries more than its place in the tree foresees: fewer are better.
             lifted.extend(if from_leaf.len() <= from_peak.len() {
                 from_leaf
             } else {
@@ -53,7 +54,7 @@ pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) 
     part.iter().copied().max_by_key(key).unwrap_or(SwitchIdx(0))
 }
 
-/// `top`, and what lies on shortest paths from it to the peaks; nearest first.
+/// `top`, and the switches on shortest paths from it to the peaks; nearest first.
 fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx]) -> Vec<SwitchIdx> {
     let hops = distances(topology, &[top]);
     let mut is_lifted = vec![false; topology.switch_count()];
@@ -61,8 +62,8 @@ fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx])
     for &peak in peaks {
         let mut switch = peak;
         while switch != top {
-            // The nearest neighbour to the top that is lifted already, else the one with the
-            // lowest GUID: peaks share what they can.
+            // The nearest neighbour to the top that is lifted already, else the one with the lowest
+            // GUID: peaks share switches where possible.
             let nearer = topology
                 .groups(switch)
                 .map(|group| group.neighbour)

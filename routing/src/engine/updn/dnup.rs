@@ -5,12 +5,12 @@ use super::candidates;
 use crate::tables::Tables;
 use crate::topology::Topology;
 
-/// Up*/down* on the ranking by distance from the hosts, whatever roots are given: for fabrics in
-/// which hosts hang nearer to the roots than some switches do.
+/// Up*/down* on the ranking by distance from the hosts, without regard to given roots: for fabrics
+/// in which hosts hang nearer to the roots than some switches do.
 ///
 /// - *Guarantee*: that of [`UpDn`](super::UpDn). Where no such ranking reaches every connected
 ///   pair, the ranking is one from a single switch, and the reason says so.
-/// - *Needs*: one lane, whatever service level packets have.
+/// - *Needs*: one lane; packets may have any service level.
 /// - *Complexity*: O(n · e) for n switches and e pairs of neighbours.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DnUp;

@@ -17,7 +17,7 @@ const MAX_REMEMBERED: usize = Lid::UNICAST_LAST.0 as usize;
 /// An earlier ranking, fitted to a topology.
 pub(super) struct Fitted {
     pub(super) order: Order,
-    /// How many switches it did not know, and placed by their distance from the hosts.
+    /// How many switches the ranking lacked, and `fit` placed by their distance from the hosts.
     pub(super) newcomers: usize,
 }
 
@@ -28,8 +28,8 @@ fn guids(topology: &Topology, switches: &[SwitchIdx]) -> Vec<Guid> {
         .collect()
 }
 
-/// The earlier ranking as an order of this topology; `None` when it knows none of its switches or
-/// was made from other roots.
+/// The earlier ranking as an order of this topology; `None` when it has none of its switches or was
+/// made from other roots.
 pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -> Option<Fitted> {
     if ranking.roots != guids(topology, roots) {
         return None;
@@ -57,7 +57,7 @@ pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -
         let guess = guessed[switch.index()];
         let level = usual.get(&guess).copied().unwrap_or(guess);
         levels[switch.index()] = Some(level);
-        // Behind the last switch that is as high: nobody who was ranked changes sides with anybody.
+        // Behind the last switch that is as high: no two ranked switches change their order.
         let place = listed
             .iter()
             .rposition(|other| levels[other.index()] <= Some(level))
@@ -118,7 +118,7 @@ pub(super) fn remember(
     if !earlier.switches.iter().any(|&(guid, _)| is_gone(guid)) {
         return ranking;
     }
-    // What is gone follows whom it followed.
+    // A missing switch stays behind the present one that it followed.
     let mut after: BTreeMap<Option<Guid>, Vec<(Guid, u8)>> = BTreeMap::new();
     let mut last = None;
     let mut room = MAX_REMEMBERED.saturating_sub(ranking.switches.len());

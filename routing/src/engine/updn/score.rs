@@ -1,16 +1,16 @@
-//! How good a ranking is: which pairs it reaches, over how many hops, and how evenly.
+//! How good a ranking is: the pairs it reaches, over how many hops, and how evenly.
 
 use rayon::prelude::*;
 
 use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED};
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
-/// How much work scoring balance may be, in port groups looked at. Where a fabric is so large that
-/// it would be more, only every so many-th destination is looked at: rankings that differ in
-/// balance differ on every destination. 2^22 is some 10 ms.
+/// The most work to score balance, in port groups looked at. In a fabric so large that it would be
+/// more, scoring looks at every so many-th destination only: rankings that differ in balance differ
+/// on every destination. 2^22 is some 10 ms.
 const BALANCE_WORK: usize = 1 << 22;
 
-/// Which pairs a ranking reaches.
+/// The pairs that a ranking reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reach {
     /// Connected pairs without a path, of those that count (see [`crate::verify::Report`]).
@@ -21,32 +21,32 @@ pub(super) struct Reach {
     pub(super) hops: u64,
 }
 
-/// What a ranking is worth.
+/// The score of a ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Score {
     pub(super) reach: Reach,
     /// The fullest link, in paths over rate, when each switch shares traffic evenly over its
     /// choices.
     pub(super) peak_load: f64,
-    /// What the fullest link carries under any routing: somebody's own links are that few.
+    /// The load of the fullest link under any routing: a leaf's own links are that few.
     pub(super) least_load: f64,
 }
 
-/// How far above the least that is possible the fullest link may be for a ranking to be taken
-/// without trying others.
+/// A ranking whose fullest link has at most this many times the least possible load is good enough
+/// to try no others.
 const GOOD_LOAD: f64 = 1.25;
 
 impl Score {
-    /// Whether there is no point in trying other rankings: it reaches everything, switches too, and
-    /// its fullest link is nearly one that is as full whatever one does.
+    /// Whether other rankings are not worth a try: this one reaches everything, switches too, and
+    /// its fullest link is nearly as full under any routing.
     pub(super) fn is_good(&self) -> bool {
         self.reach.unreached == 0
             && self.reach.switches_unreached == 0
             && self.peak_load <= self.least_load * GOOD_LOAD
     }
 
-    /// Whether this ranking is to be preferred to `other`, which comes earlier in the list and wins
-    /// where they are alike. Differences of balance below 2 % and of hops below 0.5 % are none.
+    /// Whether this ranking is better than `other`, which comes earlier in the list and wins where
+    /// they are alike. Differences of balance below 2 % and of hops below 0.5 % do not count.
     pub(super) fn beats(&self, other: &Score) -> bool {
         if self.reach.unreached != other.reach.unreached {
             return self.reach.unreached < other.reach.unreached;
@@ -63,7 +63,7 @@ impl Score {
     }
 }
 
-/// What hangs off each switch.
+/// The ports and LIDs at each switch.
 pub(super) struct Population {
     /// Hosts.
     hosts: Vec<u64>,
@@ -190,7 +190,7 @@ fn sample(topology: &Topology, population: &Population) -> Vec<usize> {
         .collect()
 }
 
-/// What has to go through the links of one leaf, shared evenly over all of them, at the fullest.
+/// The load of the links of one leaf, shared evenly over all of them, at the fullest.
 fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -> f64 {
     let mut from_all = vec![0; topology.components().len()];
     let mut to_sampled = vec![0; topology.components().len()];
@@ -217,8 +217,8 @@ fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -
     least
 }
 
-/// How many leaves are looked at together. Their loads are added up in one order whatever thread
-/// has looked at which, so that the sum is always the same.
+/// How many leaves one task looks at. Their loads are added up in one order, whichever thread took
+/// which leaf, so that the sum is always the same.
 const LEAVES_TOGETHER: usize = 8;
 
 fn peak_load(
@@ -260,7 +260,7 @@ fn peak_load(
         .fold(0.0, f64::max)
 }
 
-/// What traffic flows over.
+/// The network that traffic flows over.
 struct Ways<'a> {
     neighbours: &'a Neighbours,
     population: &'a Population,
@@ -275,11 +275,11 @@ struct Flows<'a> {
     load: Vec<f64>,
     /// By switch.
     flow: Vec<f64>,
-    /// By switch: the costs to the leaf in hand, down and as they are taken.
+    /// By switch: the costs to the current leaf, down and as they are taken.
     down: Vec<u8>,
     taken: Vec<u8>,
     by_cost: Vec<Vec<SwitchIdx>>,
-    /// The ways of the switch in hand: neighbours and their port groups.
+    /// The ways of the current switch: neighbours and their port groups.
     choices: Vec<(u32, u32)>,
 }
 
@@ -323,7 +323,7 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// Passes what a switch has for the leaf on to its choices, each by its rate.
+    /// Passes the flow of a switch to the leaf on to its choices, each by its rate.
     fn pass_on(&mut self, switch: SwitchIdx, hosts: f64) {
         let flow = self.flow[switch.index()];
         if flow == 0.0 {

@@ -79,7 +79,7 @@ fn every_example_is_a_connected_fabric_that_can_be_written() {
 }
 
 #[test]
-fn generated_nodes_are_fresh_and_told_apart() {
+fn generated_nodes_are_fresh_and_distinct() {
     let netlist = made("superpod");
     let names: BTreeSet<_> = netlist
         .nodes()
@@ -94,7 +94,7 @@ fn generated_nodes_are_fresh_and_told_apart() {
 }
 
 #[test]
-fn faults_remove_what_is_asked_for() {
+fn faults_remove_the_requested_parts() {
     let whole = made("superpod");
     let between = |netlist: &Netlist| cables(netlist, "leaf", "spine");
     assert_eq!(between(&whole), 1024);
@@ -122,7 +122,7 @@ fn faults_remove_what_is_asked_for() {
             .iter()
             .all(|node| known.contains(&node.guid))
     );
-    // What is left is connected as before, though nodes have moved.
+    // The remaining nodes are connected as before, though they have moved.
     for cable in netlist.cables() {
         let [a, b] = [cable.a, cable.b].map(|(index, port)| {
             let guid = netlist.nodes()[index].guid;
@@ -140,7 +140,7 @@ fn faults_follow_their_seed() {
 }
 
 #[test]
-fn options_are_understood() {
+fn options_change_the_speed_of_cables() {
     let fast = made("ring:3,speed=ndr");
     assert!(
         fast.cables()

@@ -1,4 +1,4 @@
-//! What cannot be generated is refused with a place and a reason.
+//! Specifications of no fabric are refused with a place and a reason.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn message(spec: &str) -> String {
 }
 
 #[test]
-fn errors_say_where_and_what() {
+fn errors_name_place_and_reason() {
     let cases = [
         (
             "clos",

@@ -1,4 +1,4 @@
-//! Every generator makes what its formula or its publication says.
+//! Every generator makes the fabric of its formula or its publication.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -212,7 +212,7 @@ fn dragonfly_groups_are_all_connected_alike() {
 }
 
 #[test]
-fn random_graphs_are_connected_whatever_the_seed() {
+fn random_graphs_are_connected_for_any_seed() {
     for seed in 0..50 {
         let spec = format!("random:switches=40,degree=3,hosts=2,seed={seed}");
         let netlist = made(&spec);

@@ -1,4 +1,4 @@
-//! What the pairs give whose way may be another.
+//! The sums of the pairs whose way may differ.
 
 use rsm_ids::Lid;
 
@@ -8,23 +8,23 @@ use super::ways::{Sums, Ways};
 use super::{Inconclusive, Point};
 use crate::topology::SwitchIdx;
 
-/// What one thread has found, and what it needs to find more.
+/// The sums of one thread, and its scratch space.
 pub(super) struct Found<'a> {
     before: &'a Side<'a>,
     after: &'a Side<'a>,
-    /// What the pairs gave, by channels of the earlier fabric.
+    /// The earlier sums of the pairs, by channels of the earlier fabric.
     pub(super) then: Sums,
-    /// What they give, by channels of the later one.
+    /// Their present sums, by channels of the later one.
     pub(super) now: Sums,
     /// How many pairs.
     pub(super) ways: u64,
     ways_then: Ways,
     ways_now: Ways,
-    /// By switch: the round in which it was last come to.
+    /// By switch: the last round that reached it.
     reached: Vec<u32>,
     round: u32,
     waiting: Vec<SwitchIdx>,
-    /// The switches whose packets to the LID in hand are looked at.
+    /// The switches whose packets to the current LID are looked at.
     starts: Vec<SwitchIdx>,
 }
 
@@ -47,8 +47,8 @@ impl<'a> Found<'a> {
 
     /// Adds all pairs of one LID whose way passes one of `points`, of which there is at least one.
     ///
-    /// Ways that pass a point now are those that passed one before: up to the first point on it a
-    /// way is the same.
+    /// Ways that pass a point now are the ways that passed one before: up to its first point a way
+    /// is the same.
     pub(super) fn add_around(
         &mut self,
         points: &[Point],
@@ -65,7 +65,7 @@ impl<'a> Found<'a> {
                 if !matched.is_whole(switch, lid) {
                     self.starts.push(switch);
                 }
-                // The tables follow the order: nobody sends down to who sends up.
+                // The tables follow the order: no switch sends down to one that sends up.
                 let goes_up = after
                     .next(switch, lid)
                     .is_some_and(|next| after.is_above(next, switch));
@@ -88,7 +88,7 @@ impl<'a> Found<'a> {
         self.ways_now.count(self.after, now, lid, &mut self.now)
     }
 
-    /// Adds the pairs of a LID that are looked at whatever their way is.
+    /// Adds the pairs of a LID that are looked at for any way.
     pub(super) fn add_whole(&mut self, lid: Lid, matched: &Matched) -> Result<(), Inconclusive> {
         let (then, now) = matched.whole_pairs(lid);
         self.ways += (then.len() + now.len()) as u64;
@@ -98,8 +98,8 @@ impl<'a> Found<'a> {
             .count(self.after, now.into_iter(), lid, &mut self.now)
     }
 
-    /// Adds the pairs of a LID to which every way is what it was, from the switches that start
-    /// other packets than before.
+    /// Adds the pairs of a LID whose ways are all unchanged, from the switches whose sources
+    /// changed.
     pub(super) fn add_restarted(
         &mut self,
         lid: Lid,

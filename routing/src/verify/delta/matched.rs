@@ -1,4 +1,4 @@
-//! What of one fabric is in another, and what of it is as it was.
+//! The switches and LIDs that two fabrics share, and their changes.
 
 use fixedbitset::FixedBitSet;
 use rsm_ids::{Guid, Lid};
@@ -14,15 +14,15 @@ pub(super) struct Matched {
     then: Vec<Option<SwitchIdx>>,
     /// By switch of the earlier fabric: its number in the later one.
     now: Vec<Option<SwitchIdx>>,
-    /// Every switch that is there has the number that it had.
+    /// Every switch that is in both has the same number in both.
     is_numbered_alike: bool,
-    /// By switch of the later fabric: its cables or end ports may be others. `None` where that is
-    /// not known of any.
+    /// By switch of the later fabric: whether its cables or end ports may differ. `None` where any
+    /// may.
     changed: Option<FixedBitSet>,
-    /// LIDs that lead to another port than before, or did not lead to any, or do not any more.
+    /// LIDs that lead to another port than before, or are new, or have gone.
     pub(super) anew: Vec<Lid>,
     is_anew: FixedBitSet,
-    /// By switch of the later fabric: it was not there, or other ports start packets at it.
+    /// By switch of the later fabric: it is new, or other ports start packets at it.
     starts_anew: FixedBitSet,
 }
 
@@ -40,7 +40,7 @@ impl Matched {
         for now in after.topology.indices() {
             let guid = after.topology.switch(now).guid;
             let is_same = |then: &SwitchIdx| before.topology.switch(*then).guid == guid;
-            // Nearly always it has the number that it had.
+            // Nearly always it has the same number as before.
             let alike = (now.index() < matched.now.len()).then_some(now);
             let then = alike
                 .filter(is_same)
@@ -59,7 +59,7 @@ impl Matched {
         matched
     }
 
-    /// Finds what is anew, at switches with these GUIDs: the others are as they were.
+    /// Finds the changes at switches with these GUIDs: the others are unchanged.
     fn compare_at(&mut self, guids: &[Guid], before: &Side<'_>, after: &Side<'_>) {
         let mut changed = FixedBitSet::with_capacity(self.then.len());
         let mut lids: Vec<Lid> = Vec::new();
@@ -120,7 +120,7 @@ impl Matched {
         self.then[now.index()]
     }
 
-    /// Whether the switches that are in both stand in one order.
+    /// Whether the switches that are in both stand in the same order.
     pub(super) fn keeps_order(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let then = before.orientation.highest_first().iter();
         let now = after.orientation.highest_first().iter();
@@ -128,7 +128,7 @@ impl Matched {
             .eq(now.copied().filter(|now| self.then(*now).is_some()))
     }
 
-    /// Whether switches that are in both are joined now that were joined before, and no others.
+    /// Whether the same switches of those in both are joined now as before.
     pub(super) fn keeps_parts(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let mut now_of = vec![None; before.topology.components().len()];
         let mut then_of = vec![None; after.topology.components().len()];
@@ -142,7 +142,7 @@ impl Matched {
         })
     }
 
-    /// The entries of a switch that are different, or whose port leads elsewhere.
+    /// The entries of a switch that differ, or whose port leads elsewhere.
     pub(super) fn points_of(
         &self,
         switch: SwitchIdx,
@@ -173,8 +173,7 @@ impl Matched {
         changed.is_none_or(|changed| changed.contains(switch.index()))
     }
 
-    /// By port: it leads to another switch than before, or did not lead to any, or does not any
-    /// more.
+    /// By port: whether it leads to another switch than before, is new in use, or is unused now.
     fn moved_ports(
         &self,
         then: SwitchIdx,
@@ -206,8 +205,8 @@ impl Matched {
         self.is_anew(lid) || self.starts_anew.contains(switch.index())
     }
 
-    /// The LIDs that more is to be looked at of than what leads to points: all of them where there
-    /// are switches that start other packets than before.
+    /// The LIDs with pairs to look at beside those that lead to points: all LIDs where there are
+    /// switches whose sources changed.
     pub(super) fn whole_lids(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<Lid> {
         if self.starts_anew.is_clear() && self.now.iter().all(Option::is_some) {
             return self.anew.clone();
@@ -217,7 +216,7 @@ impl Matched {
     }
 
     /// The switches, as numbered before and as numbered now, whose packets to a LID of
-    /// [`Matched::whole_lids`] are all looked at.
+    /// [`Matched::whole_lids`] all need a look.
     pub(super) fn whole_pairs(&self, lid: Lid) -> (Vec<SwitchIdx>, Vec<SwitchIdx>) {
         // Fewer switches than LIDs.
         let all = |count: usize| (0..count as u32).map(SwitchIdx);
@@ -234,8 +233,8 @@ impl Matched {
         (then.collect(), now.collect())
     }
 
-    /// The switches that start other packets than before, where they are all that is different of
-    /// the switches: every one is there, and its channels have the numbers that they had.
+    /// The switches whose sources changed, where that is the only change of switches: every one is
+    /// present, and its channels have the same numbers as before.
     pub(super) fn restarted(&self, before: &Side<'_>, after: &Side<'_>) -> Option<Vec<SwitchIdx>> {
         let is_alike = self.is_numbered_alike
             && self.now.len() == self.then.len()
@@ -246,8 +245,7 @@ impl Matched {
         })
     }
 
-    /// Whether a LID leads to another port than before, or did not lead to any, or does not any
-    /// more.
+    /// Whether a LID leads to another port than before, or is new, or has gone.
     pub(super) fn is_anew(&self, lid: Lid) -> bool {
         self.is_anew.contains(lid.index())
     }
@@ -289,7 +287,7 @@ impl Matched {
             return Ok(loads);
         }
         let both = before.stride.min(after.stride);
-        // What went through what is not there any more goes another way.
+        // No load may be left on channels that have gone: their packets go another way.
         let is_left = |(loads, now): (&[u32], &Option<SwitchIdx>)| {
             let gone = if now.is_some() { both } else { 0 };
             loads[gone..].iter().any(|&left| left > 0)

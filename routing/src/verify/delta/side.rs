@@ -87,7 +87,7 @@ impl<'a> Side<'a> {
         self.topology.switch_count() * self.stride
     }
 
-    /// Whether somebody answers to a LID; where nobody does, entries do not count.
+    /// Whether some destination has a LID; entries of other LIDs do not count.
     pub(super) fn is_in_use(&self, lid: Lid) -> bool {
         self.topology.destination_of(lid).is_some()
     }

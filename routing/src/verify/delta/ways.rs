@@ -1,4 +1,4 @@
-//! Where packets to one LID go from some switches, each switch on the way looked at once.
+//! The ways of packets to one LID from some switches, with one look at each switch on the way.
 
 use rsm_ids::{Lid, PortNum};
 
@@ -11,9 +11,9 @@ use crate::topology::{EndpointKind, PortUse, SwitchIdx};
 /// The way on from one switch.
 #[derive(Clone, Copy)]
 struct Way {
-    /// The round in which it was found.
+    /// The round that found it.
     round: u32,
-    /// Hops to where it ends.
+    /// Hops to its end.
     hops: u32,
     /// Hosts whose packets come by, as far as they are known.
     flow: u32,
@@ -43,7 +43,7 @@ pub(super) struct Ways {
     round: u32,
     /// By switch.
     of: Vec<Way>,
-    /// The switches that were come to in this round.
+    /// The switches found in this round.
     found: Vec<SwitchIdx>,
     path: Vec<(SwitchIdx, u8)>,
 }
@@ -66,8 +66,8 @@ impl Ways {
         }
     }
 
-    /// Adds what packets from some switches, each named once, to a LID do, if anybody answers to
-    /// it.
+    /// Adds the sums of packets from some switches, each listed once, to a LID, if some destination
+    /// has it.
     pub(super) fn count(
         &mut self,
         side: &Side<'_>,
@@ -80,7 +80,7 @@ impl Ways {
         Ok(())
     }
 
-    /// Finds the ways from some switches to a LID, if anybody answers to it.
+    /// Finds the ways from some switches to a LID, if some destination has it.
     pub(super) fn find(
         &mut self,
         side: &Side<'_>,
@@ -101,8 +101,8 @@ impl Ways {
         Ok(())
     }
 
-    /// Adds what packets from some switches to a LID do by the ways that were found last, where
-    /// each of them starts those that `starts` tells.
+    /// Adds the sums of packets from some switches to a LID by the ways found last; `starts` gives
+    /// the sources at each switch.
     pub(super) fn add(
         &mut self,
         side: &Side<'_>,

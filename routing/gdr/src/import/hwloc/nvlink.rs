@@ -9,7 +9,7 @@ use crate::inventory::{HostInventory, LinkFamily, NvLink, PciAddress};
 /// The most objects in the matrix: GPUs and NVSwitches of one host, and room.
 const MAX_OBJECTS: usize = 256;
 
-/// What hwloc counts for one NVLink of each generation, in MB/s; generations 2 to 4 are alike.
+/// hwloc's value for one NVLink of each generation, in MB/s; generations 2 to 4 are alike.
 const LINK_MBYTES: [u64; 3] = [20_000, 25_000, 50_000];
 
 /// An object of the matrix.
@@ -20,8 +20,8 @@ enum Object {
     Other,
 }
 
-/// Adds the links that the matrix tells of to a host whose GPUs are the PCI devices `roots`, which
-/// have these addresses.
+/// Adds the links of the matrix to a host whose GPUs are the PCI devices `roots`, which have these
+/// addresses.
 pub(super) fn add(
     host: &mut HostInventory,
     elements: &[Element],

@@ -1,4 +1,4 @@
-//! What links carry, and who is to go another way.
+//! The loads of links, and the choice of packets to move to another path.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::super::live::Live;
 use crate::tables::{BLOCK_LIDS, Lft};
 use crate::topology::{SwitchIdx, Topology};
 
-/// Rounds over all destinations. Each finds a fraction of what the one before found.
+/// Rounds over all destinations. Each finds a fraction of the moves of the one before.
 const ROUNDS: usize = 4;
 
-/// The fullest link has so many times the load of the mean one before anything is done: below that,
-/// what is won in sums is lost in shifts.
+/// The leveller starts when the fullest link has this many times the mean load: below that, the
+/// gain in sums is lost in shifts.
 const UNEVEN: f64 = 1.3;
 
 /// A way is better when its fullest link has less than this many 32ths of the load: fewer moves,
@@ -30,17 +30,17 @@ const TIME: u64 = 64;
 /// stay far below 2^64.
 const LONGEST_TIME: u64 = 1024 * TIME;
 
-/// One LID that is sent to.
+/// One destination LID.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Target {
     pub(in super::super) lid: Lid,
     pub(in super::super) position: usize,
     pub(in super::super) column: usize,
-    /// The switch that it hangs off.
+    /// The switch that the destination hangs off.
     pub(in super::super) switch: SwitchIdx,
 }
 
-/// What packets go over.
+/// The fabric, order and costs that packets follow.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Ground<'a> {
     pub(in super::super) known: &'a Topology,
@@ -49,7 +49,7 @@ pub(in super::super) struct Ground<'a> {
     pub(in super::super) tiles: &'a [Arc<Tile>],
 }
 
-/// Which entries may be moved.
+/// A limit on the entries that the leveller may move.
 pub(in super::super) struct Budget {
     /// How many blocks of tables may change.
     blocks: usize,
@@ -86,7 +86,7 @@ fn block_of(switch: SwitchIdx, lid: Lid) -> (SwitchIdx, usize) {
     (switch, lid.index() / BLOCK_LIDS)
 }
 
-/// What links carry, and how packets reach one destination.
+/// The loads of links, and the paths of packets to one destination.
 pub(in super::super) struct Leveller<'a> {
     ground: Ground<'a>,
     /// By switch and port: the link, by its number in the known fabric, or [`NO_LINK`].
@@ -105,11 +105,10 @@ pub(in super::super) struct Leveller<'a> {
     high: u64,
     /// The full links by the switch that sends over them.
     full: BTreeSet<(u32, u32)>,
-    /// By switch: the round in which it was last found to send over a full link to the destination
-    /// in hand.
+    /// By switch: the last round that found it to send over a full link to the current destination.
     passes: Vec<u32>,
     round: u32,
-    /// By switch of this round: hosts whose packets to the destination in hand come by.
+    /// By switch of this round: hosts whose packets to the current destination pass it.
     flow: Vec<u64>,
     /// The switches of this round, in the end the farthest from the destination first.
     senders: Vec<SwitchIdx>,
@@ -174,13 +173,13 @@ impl<'a> Leveller<'a> {
         if full <= mean * UNEVEN {
             return 0;
         }
-        // Half of the way, as ratios go: further down what is won in sums is lost in shifts.
+        // Half of the way, as ratios go: further down the gain in sums is lost in shifts.
         let high = (mean * (full / mean).sqrt()) as u64;
         self.relieve_all(targets, lfts, high, &mut Budget::of(usize::MAX))
     }
 
-    /// Sends what goes to `targets` over links that have more than `high` other ways, where those
-    /// are better, and gives how many moves that took.
+    /// Moves packets to `targets` off links that have more than `high`, where another path is
+    /// better, and returns the number of moves.
     pub(in super::super) fn relieve_all(
         &mut self,
         targets: &[Target],
@@ -219,8 +218,7 @@ impl<'a> Leveller<'a> {
         self.full = full.map(|((_, &owner), link)| (owner, link)).collect();
     }
 
-    /// By link: what packets to `targets` make of load. Columns are shared out among all
-    /// processors.
+    /// By link: the load of packets to `targets`. All processors share the columns.
     fn loads_of(&self, targets: &[Target], lfts: &[Lft]) -> Vec<u64> {
         let columns: Vec<&[Target]> = targets
             .chunk_by(|one, other| one.column == other.column)
@@ -244,8 +242,8 @@ impl<'a> Leveller<'a> {
         shares.reduce(none, add)
     }
 
-    /// Adds the load of packets to targets of one column, switch by switch: what a switch holds of
-    /// LIDs next to each other lies together.
+    /// Adds the load of packets to targets of one column, switch by switch: a switch holds the
+    /// entries of neighbouring LIDs next to each other.
     fn add_loads(&self, targets: &[Target], lfts: &[Lft], load: &mut [u64]) {
         let count = targets.len();
         let hosts = self.hosts.iter();
@@ -271,7 +269,7 @@ impl<'a> Leveller<'a> {
         &self.load
     }
 
-    /// So many packets go over a link.
+    /// Sets the number of packets over a link.
     pub(in super::super) fn set_packets(&mut self, link: usize, packets: u64) {
         self.load[link] = packets * self.time[link];
     }
@@ -282,7 +280,7 @@ impl<'a> Leveller<'a> {
         (link != NO_LINK).then_some(link as usize)
     }
 
-    /// What the way to a column costs from a switch, `None` where there is none; the destination
+    /// The cost of the way from a switch to a column, `None` where there is none; the destination
     /// itself has none either.
     fn cost(&self, switch: SwitchIdx, column: usize) -> Option<u8> {
         let cost = self.ground.tiles[column / TILE].taken[switch.index()][column % TILE];
@@ -354,7 +352,7 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// Changes what comes by the switches that links lead to, as far as they are looked at in this
+    /// Changes the flow through the switches that links lead to, as far as they belong to this
     /// round.
     fn change_flow(&mut self, links: &[usize], change: impl Fn(u64) -> u64) {
         for &link in links {
@@ -365,11 +363,11 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// Sends what goes to a target over full links another way, where that is better.
+    /// Moves packets to a target off full links, where another path is better.
     fn relieve(&mut self, target: &Target, lfts: &mut [Lft], budget: &mut Budget) -> usize {
         self.find_senders(target, lfts);
         let mut moved = 0;
-        // The farthest first: a move changes what comes by the nearer ones.
+        // The farthest first: a move changes the flow through the nearer ones.
         for place in 0..self.senders.len() {
             let switch = self.senders[place];
             let flow = self.flow[switch.index()];

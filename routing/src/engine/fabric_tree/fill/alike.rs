@@ -1,8 +1,8 @@
-//! What several switches have alike, computed once.
+//! Equal parts of several switches' tables, computed once.
 //!
-//! In a tree all switches of a rank send most of what they get up, by the same turns over the same
-//! ports; and above the leaves, where no hosts make a difference, whole tables are alike but for
-//! the entry of the switch itself. None of this shows in what comes out.
+//! In a tree all switches of a rank send most packets up, by the same turns over the same ports;
+//! and above the leaves, where no hosts make a difference, whole tables are equal but for the entry
+//! of the switch itself. None of this affects the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ const MAX_ROWS: usize = 64;
 /// Entries by LID, by the divider and the ports that take turns.
 type Rows = HashMap<(u32, Vec<u8>), Arc<[u8]>>;
 
-/// Tables under construction, and what was computed for earlier ones.
+/// Tables under construction, and results kept from earlier ones.
 #[derive(Default)]
 pub(in super::super) struct Alike {
     pub(super) pool: Pool,
-    /// By tile; empty where that was not worth it.
+    /// By tile; empty where a comparison was not worth it.
     same: Vec<SameRows>,
     same_intact: Vec<SameRows>,
     rows: Mutex<Rows>,
@@ -46,7 +46,7 @@ impl Alike {
         }
     }
 
-    /// Which rows of a tile are the same.
+    /// The equal rows of a tile.
     pub(super) fn same(&self, tile: usize, when: When) -> Option<&SameRows> {
         match when {
             When::Now => self.same.get(tile),
@@ -54,7 +54,7 @@ impl Alike {
         }
     }
 
-    /// Writes what `make` writes for this divider and these turns.
+    /// Writes the output of `make` for this divider and these turns.
     pub(super) fn row(
         &self,
         divider: u32,
@@ -75,7 +75,7 @@ impl Alike {
         }
     }
 
-    /// What `make` makes for this shape.
+    /// The table that `make` makes for this shape.
     pub(super) fn table(&self, shape: Shape, make: impl FnOnce() -> Lft) -> Lft {
         let known = self.tables.lock().get(&shape).cloned();
         known.unwrap_or_else(|| {
@@ -85,7 +85,7 @@ impl Alike {
     }
 }
 
-/// All that decides the entries of a switch for what hangs off others.
+/// All inputs of the entries of a switch for destinations at other switches.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     /// Where each run of columns ends, and the class that it is of.
@@ -93,7 +93,7 @@ pub(super) struct Shape {
     classes: Vec<Simple>,
 }
 
-/// A class whose ports do not depend on which switch asks.
+/// A class whose ports do not depend on the switch.
 #[derive(PartialEq, Eq, Hash)]
 enum Simple {
     Nowhere,
@@ -102,7 +102,7 @@ enum Simple {
 }
 
 impl Shape {
-    /// `None` where detours are taken, which are others at each switch.
+    /// `None` where entries take detours, which differ at each switch.
     pub(super) fn of(classes: &[Class], runs: &[Run]) -> Option<Shape> {
         let simple = |class: &Class| match class {
             Class::Nowhere => Some(Simple::Nowhere),

@@ -1,4 +1,4 @@
-//! What columns with the same ways have in common.
+//! Classes of columns with the same ways.
 
 use std::collections::HashMap;
 
@@ -16,15 +16,15 @@ pub(super) enum Class {
 
 /// Ports that destinations are spread over.
 pub(super) struct Mixed {
-    /// What numbers are divided by.
+    /// The divider of numbers.
     pub(super) divider: u32,
-    /// Whose turn it is when nothing has gone.
+    /// The ports by turn when nothing is missing.
     pub(super) base: Vec<u8>,
-    /// By port: it is there, and leads the cheapest way.
+    /// By port: whether it is present, and leads the cheapest way.
     pub(super) eligible: [bool; 256],
     /// Every port of `base` is eligible.
     pub(super) is_intact: bool,
-    /// Where to look for what has lost its turn.
+    /// The ports by turn for destinations that have lost theirs.
     pub(super) detours: Vec<u8>,
 }
 
@@ -37,13 +37,13 @@ impl Mixed {
     }
 }
 
-/// The classes of one switch that were met so far.
+/// The classes of one switch found so far.
 pub(super) struct Classes<'f, 'a> {
     filler: &'f Filler<'a>,
     list: Vec<Class>,
-    /// By way: the class of columns that have it alone, whatever has gone.
+    /// By way: the class of columns that have it alone, now and in the complete fabric.
     alone: Vec<Option<usize>>,
-    /// By the ways that there are, and those that there are when nothing has gone.
+    /// By the present ways, and the ways of the complete fabric.
     others: HashMap<(Key, Key), usize>,
 }
 
@@ -57,7 +57,7 @@ impl<'f, 'a> Classes<'f, 'a> {
         }
     }
 
-    /// The class of columns with these ways, of what is there and of what is known, one bit for
+    /// The class of columns with these ways, of the present and of the complete fabric, one bit for
     /// each.
     pub(super) fn of(&mut self, now: Key, intact: Key) -> usize {
         let next = self.list.len();

@@ -60,16 +60,16 @@ impl Costs for Column {
     }
 }
 
-/// To gather a column is worth it when more than one switch in so many asks for it: each has that
-/// many neighbours, or more.
+/// Gathering a column is worth it when more than one switch in so many needs it: each has that many
+/// neighbours, or more.
 const ASKED_BY: usize = 16;
 
-/// The columns that many switches ask for.
+/// The columns that many switches need.
 #[derive(Default)]
 pub(in super::super) struct Gathered(HashMap<usize, (Column, Option<Column>)>);
 
 impl Gathered {
-    /// Of those that each switch asks for.
+    /// Of the columns that each switch needs.
     pub(in super::super) fn of(plan: &Plan<'_>, asked: &[Vec<u32>]) -> Gathered {
         let mut times = vec![0; plan.numbering.columns.len()];
         for &column in asked.iter().flatten() {
@@ -86,7 +86,7 @@ impl Gathered {
         Gathered(gathered.into_iter().collect())
     }
 
-    /// The costs as they are, and with nothing gone where something has.
+    /// The present costs, and those of the complete fabric where parts are missing.
     pub(super) fn get(&self, column: usize) -> Option<(&Column, Option<&Column>)> {
         let (now, intact) = self.0.get(&column)?;
         Some((now, intact.as_ref()))

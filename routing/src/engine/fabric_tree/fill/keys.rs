@@ -1,4 +1,4 @@
-//! Which ways of a switch cost least.
+//! The ways of a switch that cost least.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,13 @@ const MAX_WAYS: usize = 256;
 /// Ways, one bit for each.
 pub(super) type Key = [u64; MAX_WAYS / WORD_WAYS];
 
-/// Which ways of a switch cost least towards each column of a tile, one bit for each way.
+/// The ways of a switch that cost least towards each column of a tile, one bit for each way.
 pub(super) struct Keys {
     /// By eight ways: a byte for each column.
     rows: Vec<Row>,
     /// By column: 0 where it has the ways of the one before.
     changes: Row,
-    /// The ways of the switch in hand.
+    /// The ways of the current switch.
     alike: Vec<Alike>,
 }
 
@@ -37,7 +37,7 @@ struct Alike {
     ways: [u8; MAX_WAYS / BYTE_WAYS],
 }
 
-/// Which rows of a tile are the same.
+/// The equal rows of a tile.
 pub(super) struct SameRows {
     /// By switch: the first whose row is the same.
     down: Vec<u32>,
@@ -77,7 +77,7 @@ impl Keys {
         }
     }
 
-    /// The keys of a tile. Ways to neighbours whose rows are `same` are looked at once.
+    /// The keys of a tile; one look serves all ways to neighbours whose rows are `same`.
     pub(super) fn set(
         &mut self,
         filler: &Filler<'_>,
@@ -165,7 +165,7 @@ impl Keys {
     }
 }
 
-/// The columns that have something.
+/// The columns whose value is not 0.
 pub(super) fn nonzero(row: &Row) -> impl Iterator<Item = usize> + '_ {
     const WORD: usize = size_of::<u64>();
     let (words, _) = row.as_chunks::<WORD>();
@@ -192,11 +192,11 @@ pub(super) fn ways(key: &Key) -> Vec<usize> {
     ways
 }
 
-/// What the next switch must cost, by column: on the way down, and on the way up.
+/// The cost that the next switch must have, by column: on the way down, and on the way up.
 fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
     let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
     let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);
-    // What costs nothing, and what is not reached, has no next: one less of both is past all costs.
+    // A cost of 0, and an unreached column, have no next: one less of both is past all costs.
     // Without a branch, as it is done for every switch and tile.
     let one_less = |cost: u8| cost.wrapping_sub(1).min(NEVER);
     for column in 0..TILE {

@@ -1,4 +1,4 @@
-//! Costs put right again next to what changed.
+//! Repair of costs next to changes of the fabric.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::super::live::Live;
 use super::State;
 use crate::topology::{SwitchIdx, Topology};
 
-/// What is looked at of a fabric, and from what.
+/// The earlier state and the present fabric.
 pub(super) struct Work<'a> {
     pub(super) earlier: &'a State,
     pub(super) known: &'a Topology,
@@ -38,13 +38,12 @@ impl Work<'_> {
         ends
     }
 
-    /// By tile: the columns in which the cost of one of `ends` is not what its neighbours make it
+    /// By tile: the columns in which the cost of one of `ends` does not follow from its neighbours
     /// any more.
     pub(super) fn first_changes(&self, ways: Ways<'_>, ends: &FixedBitSet) -> Vec<FixedBitSet> {
         let of_tile = |tile: &Arc<Tile>| {
             let mut columns = FixedBitSet::with_capacity(TILE);
-            // What has gone leads nowhere, and whatever its costs are, nobody asks for them until
-            // it is back.
+            // Missing switches lead nowhere, and no switch uses their costs until they are back.
             let here = |end: &usize| self.live.switches[*end].is_some();
             for end in ends.ones().filter(here) {
                 let switch = SwitchIdx(end as u32);
@@ -97,14 +96,15 @@ impl Work<'_> {
     }
 
     /// Adds the columns of a tile to the switches whose costs differ in them, and to the neighbours
-    /// to whom they are, or were, a way that costs least.
+    /// for which they are, or were, a way of least cost.
     pub(super) fn touch(&self, number: usize, mended: &Mended, touched: &mut [Vec<u32>]) {
         let (was, is) = (&self.earlier.tiles[number], &mended.tile);
         let order = &self.earlier.order;
         for &(column, switch) in &mended.others {
             let all = (is.first + column) as u32;
             touched[switch.index()].push(all);
-            // Between two that both cost something else, each of the two is told by itself.
+            // Between two switches whose costs both changed, each of the two has its own entry in
+            // `others`.
             let leads_on = |tile: &Tile, from: SwitchIdx| {
                 let cost = |rows: &Rows, at: SwitchIdx| rows[at.index()][column];
                 let goes_down = cost(&tile.down, from) != UNREACHED;
@@ -113,7 +113,7 @@ impl Work<'_> {
                         && cost(&tile.taken, from) != UNREACHED
                         && cost(&tile.taken, switch) == cost(&tile.taken, from) - 1
                 } else {
-                    // Who is there already has no next.
+                    // The destination's own switch has no next.
                     goes_down
                         && cost(&tile.down, from) != 0
                         && cost(&tile.down, switch) == cost(&tile.down, from) - 1
@@ -128,8 +128,8 @@ impl Work<'_> {
         }
     }
 
-    /// Whether pairs are to be reached now that were not before: of switches that have come, or of
-    /// parts that are joined.
+    /// Whether new pairs must be reached: pairs of switches that have come, or of components that
+    /// are joined now.
     pub(super) fn asks_more(&self, topology: &Topology) -> bool {
         let both = self.live.switches.iter().zip(&self.earlier.live.switches);
         topology.components().len() != 1
@@ -139,7 +139,7 @@ impl Work<'_> {
                 .any(|(now, was)| now.is_some() && was.is_none())
     }
 
-    /// Whether every pair is reached whose costs are others; of a fabric in one part.
+    /// Whether every pair whose costs changed is reached, in a fabric of one component.
     pub(super) fn reaches(&self, topology: &Topology, mended: &Mended) -> bool {
         let counts = |here: SwitchIdx| topology.destinations_of(here).len() > 1;
         mended.others.iter().all(|&(column, switch)| {
@@ -153,9 +153,9 @@ impl Work<'_> {
     }
 }
 
-/// A tile whose columns are right again.
+/// A tile with its columns repaired.
 pub(super) struct Mended {
     pub(super) tile: Arc<Tile>,
-    /// (column of the tile, switch) whose costs are others than before.
+    /// (column of the tile, switch) whose costs differ from before.
     pub(super) others: Vec<(usize, SwitchIdx)>,
 }
