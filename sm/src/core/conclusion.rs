@@ -32,7 +32,7 @@ impl Core {
                 self.compare_what_was_written();
             }
         }
-        // The plan at the end of the first sweep includes failures from before that end.
+        // The difference at the end of the first sweep includes failures from before that end.
         if !self.first_sweep.goes_on() {
             self.schedule_repair(failed, now);
         }

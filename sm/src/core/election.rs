@@ -145,7 +145,7 @@ impl Core {
                 if in_doubt {
                     self.role = Role::Discovering;
                 } else if self.role != Role::Master {
-                    // The acknowledgement must show the role from before the handover.
+                    // Send it before the role changes: an acknowledgement comes from a standby.
                     if let Some(other) = &known {
                         self.tell(other, SmControl::ACKNOWLEDGE);
                     }
