@@ -32,8 +32,7 @@ fn sweep_of_everything_covers_other_sweeps() {
     assert!(work.is_empty());
 }
 
-/// A sweep that finds no change makes no plan: a damped link, for example, changes plans, not
-/// sweeps.
+/// A sweep that finds no change makes no plan, and does not see why the plan was wanted.
 #[test]
 fn sweep_leaves_a_wanted_plan_waiting() {
     let mut work = Work::default();
