@@ -96,8 +96,8 @@ pub struct Transition {
     pub dark_last: bool,
     /// Interim tables discard packets, SMPs by LID too, that old and planned tables forward.
     pub discards: bool,
-    /// Switches that do not answer. A push writes to them, if at all, after all others hold their
-    /// last tables, then the last interim ones.
+    /// Switches that do not answer. A push writes to them, if at all, only after all others hold
+    /// the last interim tables, which then are their final ones.
     pub mute: Arc<BTreeSet<Guid>>,
     /// Mute switches that a push writes to: they left only a Set of their tables unanswered.
     pub tried: Arc<BTreeSet<Guid>>,
