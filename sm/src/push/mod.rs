@@ -1,9 +1,7 @@
 //! From the difference to Sets: the only code that sends Sets.
 //!
 //! All switches get their tables in parallel; a port gets its settings and Armed in one Set as soon
-//! as it is met. A link goes Active as soon as both of its ends are armed and hold their P_Keys,
-//! and
-//! their P_Keys, and
+//! as it is met. A link goes Active once both of its ends are armed and hold their P_Keys, and
 //!
 //! * if tables wait for it ([`Transition::awaited`](crate::plan::Transition)): as soon as the
 //!   switches at its ends are in use, or hold all of their tables;

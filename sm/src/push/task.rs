@@ -40,8 +40,7 @@ pub enum Task {
         switch: Guid,
         /// The block.
         at: MftBlock,
-        /// Whether it removes ports (see [`kept`](crate::diff::kept)), rather than writes the final
-        /// masks.
+        /// Whether it writes the kept masks, which removes ports, rather than the final ones.
         first: bool,
     },
     /// SwitchInfo of a switch, with another MulticastFDBTop.
