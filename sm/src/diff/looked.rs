@@ -62,7 +62,7 @@ impl Looked {
     /// Ports and switches at which the plan of `now` may differ from the hardware.
     ///
     /// # Errors
-    /// They may differ everywhere; the reason.
+    /// They may differ everywhere; the error says why.
     pub fn scope(&self, now: &Comparison<'_>) -> Result<Scope, &'static str> {
         Ok(Scope {
             ports: self.ports(now)?,

@@ -240,7 +240,7 @@ const LAST_MULTICAST: Lid = Lid(Lid::PERMISSIVE.0 - 1);
 
 /// The first multicast LID of a block.
 fn first_of(at: MftBlock) -> Lid {
-    // The largest block of nine bits ends with the last multicast LID.
+    // A block number has nine bits, so the sum does not overflow.
     Lid(Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16)
 }
 

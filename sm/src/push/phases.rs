@@ -1,9 +1,10 @@
 //! The order of Sets: tables in phases, each settled on all switches before the next.
 //!
 //! ```text
-//! Interim(0)  the first interim tables; SwitchInfo, but where it raises LinearFDBTop; multicast tables let go of ports
-//! Lanes       SLtoVLMappingTables
-//! Links       nothing is written but ports: links that later tables lead to become Active
+//! Interim(0)  the first interim tables; SwitchInfo, unless it raises LinearFDBTop;
+//!             multicast tables lose ports
+//! SlToVl      SLtoVLMappingTables
+//! Links       only ports: links that later tables lead to become Active
 //! Interim(1…) further interim tables
 //! Last        the planned tables; multicast tables gain ports
 //! ```

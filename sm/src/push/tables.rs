@@ -124,8 +124,9 @@ impl SwitchPush {
     }
 
     /// How many Sets must be settled before the phase after `phase` begins: blocks or
-    /// SLtoVLMappingTables, and in the first phase a SwitchInfo that lowers LinearFDBTop, and
-    /// ARInfo; these take entries above the top and tables of another manager out of use.
+    /// SLtoVLMappingTables; in the first phase also a SwitchInfo that does not go last, which may
+    /// take entries above a lowered LinearFDBTop out of use, and ARInfo, which takes the tables of
+    /// another manager out of use.
     pub(super) fn counted(&self, phase: Phase) -> usize {
         match phase {
             _ if self.comes_last => 0,

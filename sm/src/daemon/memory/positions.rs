@@ -1,4 +1,5 @@
-//! HostPositions of compute ports, in the store: of each leaf its rank, of each port its leaf and place.
+//! Host positions of compute ports, in the store: of each leaf its rank, of each port its leaf and
+//! place.
 
 use std::collections::BTreeMap;
 

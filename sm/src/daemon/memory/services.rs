@@ -101,7 +101,7 @@ mod tests {
     use crate::sa::services::Registry;
     use crate::store::Namespace;
 
-    /// The process started so many milliseconds after 1970.
+    /// A process that started this many milliseconds after 1970.
     struct World(u64);
 
     impl Clock for World {
