@@ -17,7 +17,7 @@ use super::{Core, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::{Scope, Sweep};
 
-/// A sweep has come down to stragglers when this times as many questions are settled as are open.
+/// Only stragglers are left when a sweep has settled this many questions for each open one.
 const SETTLED_PER_OPEN: usize = 8;
 
 /// The least time that a sweep waits for stragglers. Answers take less than a millisecond; after a

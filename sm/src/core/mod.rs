@@ -165,7 +165,7 @@ pub struct Remembered {
     pub reregister: bool,
 }
 
-/// The subnet manager, without the world around it.
+/// The state machine of the subnet manager.
 pub struct Core {
     config: Config,
     client: Client<Context>,

@@ -114,7 +114,7 @@ impl Core {
     }
 }
 
-/// The ways to an agent in the order in which they are tried.
+/// The routes to an agent in the order in which the client tries them.
 pub(super) fn routes(
     lid: Option<Lid>,
     path: DirectedPath,

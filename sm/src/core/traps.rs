@@ -178,7 +178,7 @@ impl Core {
             TrapDetails::BadMKey(violation) => self.on_bad_m_key(notice, violation, now),
             TrapDetails::BadKeys(violation) => self.count_violation(violation.lid1()),
             TrapDetails::BadPKeyAtSwitch(violation) => self.count_violation(violation.lid1()),
-            // 64 to 67 are sent by subnet managers, not to them; vendors' traps are counted.
+            // Subnet managers send 64 to 67 and do not get them; vendors' traps are only counted.
             TrapDetails::GidChange(_) | TrapDetails::Other(_) => {}
         }
     }

@@ -57,7 +57,7 @@ impl Dumper {
         }
     }
 
-    /// Waits until the last one is written.
+    /// Waits until the last snapshot is written.
     pub(super) fn finish(self) {
         if let Some(running) = self.running {
             drop(running.latest);
