@@ -1,4 +1,4 @@
-//! The stage that the core is in, and the work that waits, as operators are told of them.
+//! The core's stage and its waiting work, for operators.
 
 use rsm_mad::Time;
 
@@ -29,7 +29,7 @@ pub enum Activity {
 pub struct Progress {
     /// The stage.
     pub activity: Activity,
-    /// What set off the pass that is under way; empty where there is none.
+    /// What set off the pass under way; empty without one.
     pub cause: String,
     /// When it began.
     pub since: Option<Time>,
@@ -37,9 +37,9 @@ pub struct Progress {
     pub nodes: usize,
     /// SMPs without an answer so far, those that wait to be sent included.
     pub outstanding: usize,
-    /// What waits until the pass is over, in a few words; empty where nothing does.
+    /// The causes of the work that waits behind the pass, as one phrase; empty without any.
     pub next: String,
-    /// Until when it waits beyond that.
+    /// The time before which waiting work does not start, after a failure.
     pub not_before: Option<Time>,
 }
 
@@ -68,10 +68,10 @@ impl Core {
         self.stage.is_idle() && (!self.work.is_due() || self.work.is_postponed())
     }
 
-    /// What is under way.
+    /// The stage under way, for operators.
     pub fn activity(&self) -> Activity {
         match &self.stage {
-            // Whoever follows is waited for no longer than one answer takes.
+            // `HandingOver` lasts no longer than one answer of the other manager.
             Stage::Idle | Stage::HandingOver(_) => Activity::Idle,
             Stage::Sweeping(_) => Activity::Sweeping {
                 nodes: self.inventory.len(),
@@ -83,7 +83,7 @@ impl Core {
         }
     }
 
-    /// What is under way, and what waits.
+    /// The pass under way and the work that waits.
     pub fn progress(&self) -> Progress {
         let (cause, since) = self.meter.running().unzip();
         Progress {

@@ -1,4 +1,4 @@
-//! The end of a pass: what it cost, who waited for it, and what is tried again.
+//! The end of a pass: its cost, the tickets that it fulfils, and the repairs that follow.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +17,7 @@ use crate::sweep::Query;
 use crate::sweep::inventory::PortKey;
 
 impl Core {
-    /// Ends a pass: its cost is recorded, its result published, what failed is scheduled to be
-    /// repaired.
+    /// Ends a pass: records its cost, publishes its result, and schedules a repair of its failures.
     pub(super) fn conclude(&mut self, pushed: Pushed, failed: &[Guid], now: Time) {
         self.stage = Stage::Idle;
         let is_multicast = self.pass == Pass::Multicast;
@@ -33,7 +32,7 @@ impl Core {
                 self.compare_what_was_written();
             }
         }
-        // What failed while the first sweep goes on is part of the difference at its end.
+        // The difference at the end of the first sweep includes failures from before that end.
         if !self.first_sweep.goes_on() {
             self.schedule_repair(failed, now);
         }
@@ -54,7 +53,7 @@ impl Core {
             .finish(generation, pushed, now, &self.client.stats())
         {
             let convergence = Arc::new(convergence);
-            // Joins come by the thousand, and are not what anybody looks for in the history.
+            // Multicast passes come by the thousand, one for each join, and would fill the history.
             if !is_multicast {
                 if self.history.len() == HISTORY {
                     self.history.pop_front();
@@ -68,7 +67,7 @@ impl Core {
         }
     }
 
-    /// Whoever waits for what is done now is told, unless there is more to do at once.
+    /// Completes the waiting tickets, unless urgent work follows at once.
     pub(super) fn keep_promises(&mut self, convergence: &Arc<Convergence>) {
         if self.work.is_urgent() || self.first_sweep.goes_on() {
             return;
@@ -89,10 +88,10 @@ impl Core {
         let whole = nodes.map(|node| PortKey::new(node, PortNum::ZERO));
         let debtors: BTreeSet<PortKey> = behind_ports.chain(whole).collect();
         if !debtors.is_subset(&self.debtors) {
-            // How long others have stayed silent says nothing of this one.
+            // The pauses of other debtors say nothing about a new one.
             self.work.repaired();
         }
-        // A Set that failed is tried again at its time, whatever is found in order meanwhile.
+        // A failed Set is tried again at its time, even if the sweep finds no debtor.
         let is_failing = |finding: &Finding| finding.kind == FindingKind::SetFailed;
         if debtors.is_empty() {
             if self.residue.iter().any(is_failing) {

@@ -41,7 +41,7 @@ pub struct Convergence {
     pub switches_written: u64,
     /// Ports that became Active.
     pub ports_activated: u64,
-    /// It got to its end, and nothing was refused or lost.
+    /// Whether the pass reached its end with no Set refused or lost.
     pub complete: bool,
     /// The steps that took the whole subnet into account, in their order.
     pub whole: Vec<Whole>,
@@ -97,7 +97,7 @@ impl Meter {
         });
     }
 
-    /// The pass under way also does what `cause` asked for.
+    /// Adds `cause` to the pass under way, which also does its work.
     pub(super) fn join(&mut self, cause: &str) {
         if let Some(running) = self.running.as_mut().filter(|_| !cause.is_empty()) {
             running.cause.push_str("; ");
@@ -105,7 +105,7 @@ impl Meter {
         }
     }
 
-    /// The pass under way computed something for the whole subnet.
+    /// Records steps of the pass under way that computed for the whole subnet.
     pub(super) fn note(&mut self, whole: impl IntoIterator<Item = Whole>) {
         if let Some(running) = &mut self.running {
             running.whole.extend(whole);
@@ -118,7 +118,7 @@ impl Meter {
         Some((&running.cause, running.began))
     }
 
-    /// The time since the last mark went to `part`.
+    /// Adds the time since the last mark to `part`.
     pub(super) fn mark(&mut self, part: Part, now: Time) {
         if let Some(running) = &mut self.running {
             let spent = now.since(running.stage_began);
@@ -161,7 +161,7 @@ impl Meter {
         })
     }
 
-    /// Forgets the pass under way: nothing had changed.
+    /// Forgets the pass under way: it changed nothing.
     pub(super) fn discard(&mut self) {
         self.running = None;
     }

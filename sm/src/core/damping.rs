@@ -1,8 +1,8 @@
 //! Keeping a flapping link out of the routes until it is quiet.
 //!
 //! A link that changed its state a number of times within a window is kept out of the routes until
-//! it has not changed for the hold time. Only links between switches are damped: to keep out a
-//! host's only link would cut off the host, which nobody asked for.
+//! it has not changed for the hold time. Damping covers only links between switches: damping a
+//! host's only link would cut off the host.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -62,7 +62,7 @@ impl Damping {
             changes.recent.len() == threshold as usize && now.since(oldest) <= window;
     }
 
-    /// Lets go of links that are quiet by now. Returns whether any of them had been kept out.
+    /// Forgets links that are quiet by `now`. Returns whether any of them was suppressed.
     pub fn release(&mut self, now: Time) -> bool {
         let policy = self.policy;
         let mut released = false;
@@ -77,7 +77,7 @@ impl Damping {
         released
     }
 
-    /// When [`Damping::release`] will let go of the next link that is kept out.
+    /// When [`Damping::release`] forgets the next suppressed link.
     pub fn next_release(&self) -> Option<Time> {
         self.links
             .values()
@@ -100,8 +100,7 @@ impl Damping {
     }
 }
 
-/// Links between switches that came, went or were retrained since the last model count as having
-/// flapped.
+/// Counts a flap of each link between switches that vanished or was retrained since the last model.
 pub(super) fn count_flaps(
     damping: &mut Damping,
     delta: &Delta,
@@ -133,7 +132,7 @@ pub(super) fn count_flaps(
         else {
             continue;
         };
-        // Both ends fell back; it counts once, for the lower end.
+        // Both ends fell back to Init; count one flap, for the lower end.
         if before == PortState::Active
             && key < peer
             && between_switches(new, key)
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_flaps_is_kept_out_until_it_is_quiet() {
+    fn flapping_link_is_suppressed_until_quiet_for_the_hold_time() {
         let mut damping = damping();
         damping.flapped(LINK, at(0));
         damping.flapped(LINK, at(1));
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_now_and_then_is_forgotten() {
+    fn rare_changes_never_suppress_a_link() {
         let mut damping = damping();
         for minute in 0..100 {
             damping.flapped(LINK, at(60 * minute));

@@ -1,5 +1,5 @@
-//! What readings say of ports that may not hold what was set, of links with another MTU, and of
-//! devices that refuse Sets.
+//! Ports that may not hold what was set, links with another MTU than planned, and devices that
+//! refuse Sets.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,12 @@ use crate::plan::ports::{FieldMask, LinkMismatch};
 use crate::sweep::doubts::{Doubt, Reading};
 use crate::sweep::inventory::PortKey;
 
-/// Links with another MTU or number of VLs that are named one by one; a wrong setting makes
-/// thousands.
+/// Mismatched links that have a finding of their own; a wrong setting makes thousands.
 const MISMATCHES_SHOWN: usize = 16;
 
 impl Core {
-    /// Ports to be read because answers to Sets left open what they hold: one of each kind of
-    /// device, unless it is about fields that no kind of device does without.
+    /// Ports to read because answers to Sets left their fields open: one of each kind of device,
+    /// and every port with essential fields open.
     pub(super) fn ports_in_doubt(&self) -> Vec<PortKey> {
         let mut kinds = BTreeSet::new();
         let unread = self
@@ -34,8 +33,8 @@ impl Core {
         chosen.map(|(key, _)| key).collect()
     }
 
-    /// Ends the doubts that readings answer. Returns whether there were any, so that what follows
-    /// has to be done.
+    /// Ends the doubts that readings answer. Returns whether there were any; the difference must
+    /// then be computed again.
     pub(super) fn settle_readings(&mut self) -> bool {
         let doubts = self.inventory.doubts.iter();
         let read: Vec<(PortKey, Doubt)> = doubts
@@ -54,8 +53,8 @@ impl Core {
             let open = doubt.fields.differing(&doubt.asked, info);
             let is_reached = reached(&doubt.asked, info);
             let essential = open.and(FieldMask::ESSENTIAL);
-            // A port that was reset since holds nothing of what was set, and says nothing of its
-            // kind.
+            // A port that was reset since the Set holds none of its fields, and says nothing about
+            // its kind of device.
             let was_reset = info.lid() != doubt.asked.lid() || falls_short(key, info);
             if !was_reset {
                 learned |= self.not_kept.learn(kind, open);
@@ -72,8 +71,8 @@ impl Core {
         !read.is_empty()
     }
 
-    /// Takes note of what is about to be written: ports that no longer differ are in no doubt, and
-    /// links that carry data as planned may be bounced again another day.
+    /// Before a push: ends doubts of ports that no longer differ, and forgets bounced links that
+    /// are Active as planned, so that they may be bounced again.
     pub(super) fn note_changes(&mut self, changes: &Changes) {
         self.mismatches.clone_from(&changes.mismatches);
         let doubts = &mut self.inventory.doubts;
@@ -89,11 +88,12 @@ impl Core {
         self.inventory.bounced = bounced;
     }
 
-    /// Has the next link bounced, if the operator allows it and there is one.
+    /// Plans again to bounce the next mismatched link, if the operator allows it and there is one.
     pub(super) fn bounce_on(&mut self) {
         let allowed = self.config.policy.ports.links.bounce;
         if allowed && next_bounce(&self.inventory, &self.mismatches).is_some() {
-            // Whatever is swept before, and finds nothing new, is followed by what differs.
+            // `unfinished` makes a sweep that finds nothing new compute the difference all the
+            // same.
             self.unfinished = true;
             self.work
                 .plan_again("a link has another MTU or number of VLs than planned");

@@ -14,9 +14,8 @@ use crate::plan::Plan;
 use crate::push::rehearse;
 
 impl Core {
-    /// The model of what the sweep found. A dry run plans as if this manager ran where the master
-    /// does, so that MasterSMLID, which every takeover changes, does not hide what else would be
-    /// changed.
+    /// The model of the last sweep. A dry run plans as if this manager ran at the master's port, so
+    /// that MasterSMLID, which every takeover changes, does not hide the other changes.
     pub(super) fn model_to_plan(&mut self) -> Arc<Fabric> {
         let fabric = self.model();
         if self.config.mode != Mode::DryRun {
@@ -27,14 +26,14 @@ impl Core {
         Arc::new(planned)
     }
 
-    /// The port of the manager that wrote the own port last, if it is known.
+    /// The port of the manager that last wrote the own port's MasterSMLID, if it is known.
     fn masters_port(&self, fabric: &Fabric) -> Option<PortRef> {
         let lid = self.local_port().as_ref().map(PortInfo::master_sm_lid)?;
         let holder = self.inventory.by_lid(lid).filter(|_| lid.is_unicast())?;
         fabric.find_port(holder)
     }
 
-    /// Lists what would be set, and ends the pass.
+    /// Lists the Sets of a push, and ends the pass.
     pub(super) fn foresee(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
         let sets = rehearse(plan, changes, &self.inventory);
         self.effects.push_back(Effect::Foreseen(sets));

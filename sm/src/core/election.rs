@@ -1,4 +1,4 @@
-//! What subnet managers tell each other: SMInfo, and SubnSet(SMInfo) both ways (IBA 14.4.1).
+//! SMInfo exchanged by subnet managers: SubnGet and SubnSet(SMInfo), both ways (IBA 14.4.1).
 //!
 //! ```text
 //!               DISABLE                 HANDOVER, DISCOVER, silence of the master
@@ -7,7 +7,7 @@
 //!                             └──────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A manager that does not show our SM_Key gets no subnet from us, and no order of its is followed.
+//! This manager hands no subnet to a manager with another SM_Key, and follows no order of it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,33 +31,31 @@ use super::role::{self, Other, Role};
 use super::stage::Stage;
 use crate::sweep::inventory::PortKey;
 
-/// How long a manager that did not take the subnet over is left alone: it is asked again, but not
-/// at the end of every sweep.
+/// How long this manager does not offer the subnet again to one that did not take it over.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// What is remembered between sweeps of the dealings with other managers.
+/// Election state kept between sweeps.
 #[derive(Default, Debug)]
 pub(super) struct Election {
-    /// Who has just handed over: until the next sweep has seen it, what it last said of itself does
-    /// not count.
+    /// The manager that has just handed over. Its SMInfo from before does not count until the next
+    /// sweep has read it anew.
     pub(super) predecessor: Option<Guid>,
-    /// Who did not want the subnet, and until when it is not asked again.
+    /// The manager that refused the subnet, and until when it is not offered again.
     refused: Option<(Guid, Time)>,
-    /// Numbers the traps that are sent to a master.
+    /// Number of traps sent to masters; their transaction ID.
     traps: u64,
-    /// Whether this manager is still the master, while that is asked.
+    /// The inquiry whether this manager is still the master, while one is under way.
     pub(super) inquiry: Option<Box<Inquiry>>,
     /// Something showed another master since the last inquiry.
     pub(super) suspicion: Option<Suspicion>,
-    /// Devices that were sent Sets whose answers are not waited for any more: they are read before
-    /// anything else is set.
+    /// Devices with withdrawn Sets that may have arrived: a sweep reads them before the next push.
     pub(super) unsure: BTreeSet<Guid>,
     /// Other masters, over which this one has precedence, that have not handed over yet.
     pub(super) rivals: Vec<Other>,
 }
 
 impl Election {
-    /// When something is asked again.
+    /// When the inquiry asks again.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.inquiry.as_ref().and_then(|inquiry| inquiry.deadline())
     }
@@ -67,26 +65,26 @@ impl Election {
 #[derive(Debug)]
 pub(super) struct HandingOver {
     to: Other,
-    /// Whether the other manager takes it, once that is known.
+    /// Whether the other manager takes the subnet; `None` before its answer.
     accepted: Option<bool>,
 }
 
 impl HandingOver {
-    /// The other manager said this, or nothing.
+    /// Takes the other manager's answer, or its silence.
     pub(super) fn handle(&mut self, outcome: &Result<Response, Failure>) {
         self.accepted = Some(matches!(outcome, Ok(response) if response.status.is_ok()));
     }
 }
 
 impl Core {
-    /// Somebody asks for SMInfo, or gives an order with it.
+    /// Answers SubnGet(SMInfo), and SubnSet(SMInfo) from another manager.
     pub(super) fn on_sm_info(&mut self, datagram: &Datagram) {
         let request = Smp::from_bytes(&datagram.mad);
         let own_key = self.config.policy.ports.m_key;
         let has_key = own_key == 0 || request.m_key() == own_key;
         let is_order = request.header().method() == Method::SET;
         if is_order && !has_key {
-            // As with any other Set without the right M_Key (IBA 14.2.4.2).
+            // A Set without the right M_Key gets no answer (IBA 14.2.4.2).
             return;
         }
         let control = SmControl(request.header().modifier());
@@ -117,8 +115,7 @@ impl Core {
         }
     }
 
-    /// Whether an order is one that this sender may give, and that means something to what this
-    /// manager is now.
+    /// Whether `sender` may give the order `control`, and the role of this manager allows it.
     fn may_order(&self, control: SmControl, sender: &SmInfo) -> bool {
         let giver = match control {
             SmControl::ACKNOWLEDGE => SmState::Standby,
@@ -142,14 +139,13 @@ impl Core {
                 let name = known
                     .as_ref()
                     .map_or_else(|| sender.to_string(), |o| o.name.clone());
-                // A master in doubt has its answer: whoever is master gives the subnet to this
-                // manager.
+                // The handover answers the inquiry: the sender gives up the subnet to this manager.
                 let in_doubt = self.election.inquiry.is_some();
                 self.drop_inquiry();
                 if in_doubt {
                     self.role = Role::Discovering;
                 } else if self.role != Role::Master {
-                    // While it still is what an acknowledgement has to come from.
+                    // Send it before the role changes: an acknowledgement comes from a standby.
                     if let Some(other) = &known {
                         self.tell(other, SmControl::ACKNOWLEDGE);
                     }
@@ -161,7 +157,7 @@ impl Core {
             }
             SmControl::DISABLE => self.role = Role::NotActive,
             SmControl::STANDBY | SmControl::DISCOVER => {
-                // The sweep finds the master that said so, and ends in standby.
+                // The sweep finds the master that gave the order, and ends in standby.
                 self.role = Role::Discovering;
                 self.work
                     .sweep_everything(false, "told so by the master subnet manager");
@@ -170,8 +166,7 @@ impl Core {
         }
     }
 
-    /// Begins to hand the subnet over, unless that was tried in vain a short time ago. Returns
-    /// whether it did.
+    /// Offers the subnet to `to`, unless `to` refused it a short time ago. Returns whether it did.
     pub(super) fn hand_over(&mut self, to: Other, now: Time) -> bool {
         let refused = self
             .election
@@ -189,7 +184,7 @@ impl Core {
         true
     }
 
-    /// Goes on when the other manager has answered. Returns whether it has.
+    /// Ends the handover after the other manager's answer. Returns whether it has answered.
     pub(super) fn end_hand_over(&mut self, now: Time) -> bool {
         let Stage::HandingOver(handing_over) = &self.stage else {
             return false;
@@ -199,7 +194,7 @@ impl Core {
         };
         let to = handing_over.to.clone();
         self.stage = Stage::Idle;
-        // Two masters would each undo the other's work: whoever has precedence stays.
+        // Two masters would undo each other's work: the one with precedence stays.
         if accepted || to.state == SmState::Master {
             self.stand_by(to, now);
         } else {
@@ -220,8 +215,8 @@ impl Core {
         }
     }
 
-    /// Has a master that this manager has precedence over look at it: it learns of no other change
-    /// of a priority (IBA 14.4.1, trap 144).
+    /// Sends trap 144 to a weaker master: it learns of a priority change by this trap only (IBA
+    /// 14.4.1).
     pub(super) fn draw_attention(&mut self, master: &Other) {
         let own = self.local_port();
         let Some(own) = own.filter(|_| {
@@ -259,7 +254,7 @@ impl Core {
         });
     }
 
-    /// The request that tells another manager something.
+    /// A SubnSet(SMInfo) to another manager.
     fn order(
         &self,
         other: &Other,
@@ -276,7 +271,7 @@ impl Core {
         })
     }
 
-    /// Tells another manager something, whatever becomes of it.
+    /// Sends a SubnSet(SMInfo) to another manager; its answer has no effect.
     fn tell(&mut self, other: &Other, control: SmControl) {
         if let Some(request) = self.order(other, control, Context::Announcement) {
             self.submit(request);
@@ -284,7 +279,7 @@ impl Core {
     }
 
     fn sm_info(&self) -> SmInfo {
-        // 32 bits that go round are what ActCount is.
+        // ActCount has 32 bits and wraps.
         let activity = self.client.stats().answered as u32;
         role::sm_info(&self.role, self.config.identity, self.own_guid(), activity)
     }

@@ -1,4 +1,4 @@
-//! What reaches the core, and what it wants done.
+//! The core's inputs and outputs: events, commands and effects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::plan::guids::AliasGuids;
 use crate::plan::{Job, Outcome};
 use crate::push::Foreseen;
 
-/// Names the one who waits for a command to have had its effect.
+/// Identifies a command whose issuer waits for its effect.
 pub type Ticket = u64;
 
 /// Something that happened.
@@ -36,64 +36,64 @@ pub enum Event {
     Planned {
         /// The job's generation.
         generation: u64,
-        /// What became of it.
+        /// The plan, or why there is none.
         outcome: Outcome,
     },
-    /// Who takes part in multicast has changed, or became known. Before the first time multicast
-    /// tables are left as they are.
+    /// The members of multicast groups have changed, or became known. Before the first such event
+    /// the core leaves multicast tables as they are.
     Groups(Arc<GroupSet>),
-    /// Ports are to have other names beside their own.
+    /// The alias GUIDs that ports are to have.
     Guids(Arc<AliasGuids>),
-    /// Hosts with GPUs have told of themselves, or are forgotten.
+    /// Inventories of hosts with GPUs arrived, or were forgotten.
     GpuHosts(Arc<Inventory>),
-    /// The hosts behind these ports have lost what they registered, and are to register anew.
+    /// The SA lost the registrations of the hosts behind these ports; they must register anew.
     Reregister(BTreeSet<Guid>),
-    /// This process did not run for this long until now: it was stopped, or its machine was. Given
-    /// before anything that arrived or became due meanwhile.
+    /// This process did not run for this long until now: it, or its machine, was stopped. Comes
+    /// before any event that arrived or became due meanwhile.
     Paused(Duration),
-    /// Somebody wants something.
+    /// A command of an operator or a signal.
     Command(Command),
 }
 
-/// What an operator or a signal asks for.
+/// A command of an operator or a signal.
 #[derive(Debug)]
 pub enum Command {
     /// Sweep everything; `full`: read the forwarding tables back as well, although they are known.
     Resweep {
         /// Whether to read tables back.
         full: bool,
-        /// Told with [`Effect::Done`] when the hardware holds the resulting plan.
+        /// [`Effect::Done`] names it when the hardware holds the resulting plan.
         ticket: Ticket,
     },
-    /// Sweep everything and write every block of every linear forwarding table, whatever switches
-    /// read back.
+    /// Sweep everything and write every block of every linear forwarding table, whether or not the
+    /// switch holds it.
     Rewrite {
-        /// Told with [`Effect::Done`] when the hardware holds the resulting plan.
+        /// [`Effect::Done`] names it when the hardware holds the resulting plan.
         ticket: Ticket,
     },
     /// Route with another engine until the configuration is read again.
     Engine {
         /// Which one.
         engine: EngineKind,
-        /// Told with [`Effect::Done`] when its tables are in force, or [`Effect::Declined`] when
-        /// they do not stand the proof and everything stays as it is.
+        /// [`Effect::Done`] names it when the engine's tables are in force, [`Effect::Declined`]
+        /// when the proof refutes them and the engine before stays.
         ticket: Ticket,
     },
-    /// The one who waits for `ticket` does not any more: what was not begun for it alone is not
-    /// begun.
+    /// The issuer of `ticket` no longer waits; an engine that it requested and no job has used yet
+    /// is not tried.
     Withdraw {
         /// From the command before.
         ticket: Ticket,
     },
     /// Use another configuration from now on.
     Reload(Box<Config>),
-    /// Expect no longer what is missing.
+    /// Forget missing parts that the operator accepts as gone.
     Accept(Accept),
-    /// A configuration was refused, and that in force stays: readers are told why.
+    /// A configuration was refused and the one in force stays; publish these reasons.
     Refused(Vec<Finding>),
 }
 
-/// Something to be done outside.
+/// An action for the daemon.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -102,35 +102,35 @@ pub enum Command {
 pub enum Effect {
     /// Send a datagram whose answer is of use for `timeout`; zero: none is expected.
     Send {
-        /// What and where to.
+        /// The MAD and its address.
         datagram: Datagram,
         /// How long the answer is of use.
         timeout: Duration,
     },
     /// Compute a plan, and bring it back as [`Event::Planned`].
     Plan(Box<Job>),
-    /// Answer hosts from this until the next [`Effect::Publish`]. It comes before the first Set of
-    /// the push that makes it true, so that a port that goes Active finds an SA that knows it.
+    /// Answer SA queries from this until the next [`Effect::Publish`]. It comes before the first
+    /// Set of the push that makes it true, so that a port that goes Active finds an SA that knows
+    /// it.
     Serve(Arc<Forthcoming>),
-    /// What would be set, in this order, if this were no dry run
-    /// ([`Mode::DryRun`](super::Mode::DryRun)).
+    /// The Sets of a dry run ([`Mode::DryRun`](super::Mode::DryRun)), in the order of a push.
     Foreseen(Vec<Foreseen>),
-    /// Show this to readers from now on.
+    /// Show this snapshot to readers from now on.
     Publish(Arc<Snapshot>),
-    /// Keep this for the next run.
+    /// Store this for the next run.
     Remember(Box<Remembered>),
-    /// A port has reported this: whoever subscribed is to be told.
+    /// A notice from a port, for its subscribers.
     Notice(Box<Notice>),
     /// A convergence ended.
     Converged(Arc<Convergence>),
-    /// What `ticket` asked for is done.
+    /// The command of `ticket` is done.
     Done {
         /// From the command.
         ticket: Ticket,
         /// The convergence that did it.
         convergence: Arc<Convergence>,
     },
-    /// What `ticket` asked for is not going to be done.
+    /// The command of `ticket` will not be done.
     Declined {
         /// From the command.
         ticket: Ticket,

@@ -24,7 +24,7 @@ impl Core {
         match self.client.handle(&datagram.mad, now) {
             Handled::Completed(completion) => self.on_completion(completion),
             Handled::Unsolicited => self.on_unsolicited(datagram, now),
-            // Deferred: the attempt will be made again.
+            // The client sends deferred requests again.
             Handled::Stale | Handled::Deferred => {}
         }
     }
@@ -53,8 +53,8 @@ impl Core {
         }
     }
 
-    /// The local link trained again. The switch there may have been reset, and cannot report it: it
-    /// has no way to this port.
+    /// The local link trained again. The switch at its other end may have been reset, and has no
+    /// route to this port to report it.
     fn on_retrained(&mut self, now: Time) {
         let Some(local) = self.inventory.local else {
             return;
@@ -76,8 +76,8 @@ impl Core {
         self.work.regroup();
     }
 
-    /// Looks at every port that is not as it is to be: what is written is what differs from what
-    /// was read.
+    /// Takes new alias GUIDs, and reads every port whose GUIDInfo differs from them: a push writes
+    /// the blocks that differ from the reading.
     pub(super) fn on_guids(&mut self, guids: Arc<AliasGuids>) {
         self.inventory.named |= !guids.by_port.is_empty();
         self.inventory.alias_guids = guids;
@@ -128,8 +128,8 @@ impl Core {
                 self.config = *config;
                 self.refused.clear();
                 self.damping.configure(self.config.damping);
-                // What a device did not keep under the old settings, or refused with its old
-                // firmware, is tried once more.
+                // Fields that a device did not keep under the old settings, or refused with its old
+                // firmware, are tried once more.
                 self.not_kept = NotKept::default();
                 self.inventory.habits = DeviceHabits::default();
                 self.tables_decided = Mark::default();
@@ -183,7 +183,7 @@ impl Core {
             (Context::Push(task), Stage::Pushing(push)) => {
                 push.handle(&mut self.inventory, &mut self.not_kept, task, answer);
             }
-            // A stage ends only when all of its requests have.
+            // A stage ends only after all of its requests have completed.
             (context, _) => debug_assert!(false, "{context:?} completed in another stage"),
         }
     }

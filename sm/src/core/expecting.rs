@@ -1,4 +1,4 @@
-//! What was there before and is not: kept up to date by the differences that sweeps find.
+//! Nodes and cables that were there before and are missing, updated after each sweep.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::plan::Plan;
 use crate::plan::lint::Proved;
 
 impl Core {
-    /// Takes in what distinguishes the fabric that a sweep found at `now` from the one before.
+    /// Updates the expected parts by the difference between the fabric that a sweep found at `now`
+    /// and the one before.
     pub(super) fn expect(&mut self, delta: &Delta, new: &Fabric, now: Time) {
         if delta.changes_cabling() {
             let expected = Arc::make_mut(&mut self.expected);
@@ -22,14 +23,15 @@ impl Core {
         }
     }
 
-    /// Takes in what a sweep that goes on has met so far: at its end it is no difference any more.
+    /// Records the part of the fabric that an unfinished sweep has found, so that its end does not
+    /// count it as a difference.
     pub(super) fn expect_met(&mut self, new: &Fabric, now: Time) {
         let delta = Delta::between(&self.fabric, new);
         self.expect(&delta, new, now);
     }
 
-    /// Has what is there now remembered. That costs a row of each node, so that it waits for the
-    /// end of a pass, when ports have the state that they keep.
+    /// Stores the cabling. That costs a row of each node, so it waits for the end of a pass, when
+    /// ports are in their final state.
     pub(super) fn remember_cabling(&mut self) {
         self.cabling_changed = false;
         self.kept_cabling = Cabling {
@@ -39,7 +41,7 @@ impl Core {
         self.remember();
     }
 
-    /// Adds to what went lately what the first plan without it moved.
+    /// Adds the number of moved paths in the first plan after a loss to that loss.
     pub(super) fn count_moved(&mut self, plan: &Plan) {
         let Some(at) = self.lost_at.take() else {
             return;
@@ -53,7 +55,7 @@ impl Core {
         }
     }
 
-    /// Expects no longer what an operator gives up.
+    /// Forgets missing parts that an operator accepts as gone.
     pub(super) fn accept_missing(&mut self, accept: Accept, now: Time) {
         if Arc::make_mut(&mut self.expected).accept(accept) > 0 {
             self.missing = self.expected.findings(&self.fabric);

@@ -1,10 +1,9 @@
-//! The first sweep of a subnet that nobody has programmed: what it has found is brought up while it
-//! goes on.
+//! The first sweep of a subnet that no manager has programmed: the core brings up the nodes found
+//! so far while the sweep goes on.
 //!
 //! A node that answers slowly or not at all, and a fabric that loses SMPs, make a sweep long. As
-//! long as no switch forwards anything there is no traffic that an incomplete picture could
-//! disturb, so that everybody else need not wait: what is known is planned and written, and the
-//! sweep goes on meanwhile.
+//! long as no switch forwards, there is no traffic that an incomplete plan could disturb. So the
+//! core plans and writes the known part while the sweep goes on.
 
 use std::time::Duration;
 
@@ -18,36 +17,36 @@ use super::{Core, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::{Scope, Sweep};
 
-/// A sweep has come down to stragglers when this times as many questions are settled as are open.
+/// Only stragglers are left when a sweep has settled this many questions for each open one.
 const SETTLED_PER_OPEN: usize = 8;
 
-/// How long stragglers are waited for at least. Answers take less than a millisecond, a few lost
-/// ones 100.
+/// The least time that a sweep waits for stragglers. Answers take less than a millisecond; after a
+/// few losses, 100.
 const STRAGGLING: Duration = Duration::from_millis(250);
 
-/// How long a slow sweep is waited for before what it has found is brought up for the first time;
-/// then for twice the time that has passed, so that what is planned and written in vain costs no
-/// more than the sweep itself.
+/// How long the core waits for a slow sweep before it brings up the known part for the first time;
+/// then for twice the time passed, so that early plans and pushes cost no more than the sweep
+/// itself.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
-/// A sweep that settles fewer questions a second than this is slow: fabrics that lose nothing do
-/// ten times as many.
+/// A sweep that settles fewer questions a second is slow: lossless fabrics settle ten times as
+/// many.
 const SLOW_RATE: f64 = 4000.0;
 
-/// Share of lost attempts, in permille, that the operator is told of.
+/// Lost attempts, in permille, from which on the core reports a finding.
 const LOSS_TOLD: u32 = 50;
 
-/// How often the operator is told at most of what changes in the middle of a pass.
+/// The shortest time between two snapshots published in the middle of a pass.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// What the operator was told last in the middle of a pass.
+/// The state published last in the middle of a pass.
 #[derive(Debug)]
 pub(super) struct Told {
     /// Losses, in steps of [`LOSS_TOLD`].
     losses: u32,
     /// Ports that hold another M_Key.
     locked: usize,
-    /// When there may be more.
+    /// When the core may publish the next one.
     next: Time,
 }
 
@@ -61,26 +60,26 @@ impl Default for Told {
     }
 }
 
-/// What the core knows of its first sweep, until it has ended.
+/// State of the first sweep, until its end.
 #[derive(Debug)]
 pub(super) struct FirstSweep {
     under_way: bool,
-    /// Part of the subnet is in use, or managed by another: all of it has to be seen before
-    /// anything is written.
+    /// No switch forwards by foreign tables, and no manager with precedence was met. Otherwise the
+    /// core writes nothing before the end of the sweep.
     is_fresh: bool,
-    /// The sweep, while what it has found is planned and written.
+    /// The sweep, while the core plans and writes the part that it has found.
     aside: Option<Box<Sweep>>,
     /// When it began, and how many attempts had timed out by then.
     began: Option<(Time, u64)>,
-    /// Since when only stragglers are waited for.
+    /// Since when the sweep waits for stragglers only.
     straggling: Option<Time>,
-    /// When it is next looked at whether the sweep is slow.
+    /// When the core next checks whether the sweep is slow.
     slow_at: Time,
-    /// Questions settled when what was found was last brought up.
+    /// Questions settled at the last early bring-up.
     brought_up: usize,
-    /// Questions settled when the sweep was last looked at.
+    /// Questions settled at the last [`FirstSweep::watch`].
     seen: usize,
-    /// The plan in force was made before everything was seen.
+    /// The plan in force was made before the end of the sweep.
     is_provisional: bool,
 }
 
@@ -106,40 +105,40 @@ impl FirstSweep {
         self.under_way
     }
 
-    /// Every question is settled.
+    /// The first sweep has ended.
     pub(super) fn end(&mut self) {
         self.under_way = false;
     }
 
-    /// Whether the plan in force was made before everything was seen: it is no basis for the next
-    /// one.
+    /// Whether the plan in force was made before the end of the sweep: the next plan does not start
+    /// from it.
     pub(super) fn is_provisional(&self) -> bool {
         self.is_provisional
     }
 
-    /// A plan was made.
+    /// A plan was made; it is final if the sweep has ended.
     pub(super) fn planned(&mut self) {
         self.is_provisional &= self.under_way;
     }
 
-    /// The sweep, while what it has found is planned and written.
+    /// The sweep, while the core plans and writes the part that it has found.
     pub(super) fn aside_mut(&mut self) -> Option<&mut Sweep> {
         self.aside.as_deref_mut()
     }
 
-    /// Whether what was found is being brought up while the sweep goes on.
+    /// Whether the core brings up a part of the subnet while the sweep goes on.
     pub(super) fn goes_on(&self) -> bool {
         self.aside.is_some()
     }
 
-    /// Looks at how far `sweep` is.
+    /// Updates the measures of how far `sweep` is.
     fn watch(&mut self, sweep: &Sweep, stats: &ClientStats, now: Time) {
         if self.began.is_none() {
             self.began = Some((now, stats.timeouts));
             self.slow_at = now + SLOW_AFTER;
         }
         if self.seen == self.brought_up && sweep.settled() > self.seen {
-            // Somebody answers again: what comes of it is waited for.
+            // Nodes answer again: wait for the questions that follow.
             self.straggling = None;
         }
         self.seen = sweep.settled();
@@ -150,7 +149,7 @@ impl FirstSweep {
         };
     }
 
-    /// When what `sweep` has found is to be brought up, if it does not end before.
+    /// When the core brings up the part that `sweep` has found, if the sweep does not end before.
     fn due(&self, sweep: &Sweep, stats: &ClientStats) -> Option<Time> {
         let (began, timeouts) = self.began?;
         let applies = self.under_way
@@ -158,7 +157,7 @@ impl FirstSweep {
             && matches!(sweep.scope(), Scope::Full { .. })
             && stats.timeouts > timeouts
             && sweep.settled() > self.brought_up;
-        // In a sweep that nothing holds up, the last questions take their share of the time, too.
+        // Even in a sweep without losses the last questions take their share of the time.
         let stragglers = self
             .straggling
             .map(|since| since + STRAGGLING.max(since.since(began) / 2));
@@ -166,7 +165,7 @@ impl FirstSweep {
         applies.then_some(due)
     }
 
-    /// Whether what was found is to be brought up now.
+    /// Whether the early bring-up is due at `now`.
     fn is_due(&mut self, sweep: &Sweep, stats: &ClientStats, now: Time) -> bool {
         if self.due(sweep, stats).is_none_or(|due| due > now) {
             return false;
@@ -183,7 +182,7 @@ impl FirstSweep {
         is_slow || self.straggling.is_some()
     }
 
-    /// What was found is brought up: `sweep` is the sweep under way again.
+    /// The early bring-up is done: returns the sweep, which is under way again.
     fn resume(&mut self, now: Time) -> Option<Box<Sweep>> {
         let sweep = self.aside.take()?;
         self.straggling = self.straggling.map(|_| now);
@@ -193,7 +192,7 @@ impl FirstSweep {
         Some(sweep)
     }
 
-    /// What the operator is to know of losses.
+    /// The finding about lost SMPs, if the share is high enough.
     pub(super) fn finding(&self, stats: &ClientStats, place: &str) -> Option<Finding> {
         if !self.under_way || stats.loss_permille < LOSS_TOLD {
             return None;
@@ -214,7 +213,7 @@ impl FirstSweep {
 }
 
 impl Core {
-    /// When what the first sweep has found is to be brought up.
+    /// When the early bring-up is due.
     pub(super) fn first_sweep_due(&self) -> Option<Time> {
         match &self.stage {
             Stage::Sweeping(sweep) if self.may_bring_up_early() => {
@@ -224,16 +223,15 @@ impl Core {
         }
     }
 
-    /// Whether the first sweep goes on, and this manager sets anything and is in no doubt of being
-    /// the master.
+    /// Whether the first sweep is under way, and this manager may set and has no inquiry open.
     fn may_bring_up_early(&self) -> bool {
         self.first_sweep.is_under_way()
             && self.config.mode == Mode::Manage
             && self.election.inquiry.is_none()
     }
 
-    /// Brings up what the first sweep has found, if it is held up and nothing is in use that this
-    /// could disturb. Returns whether it does.
+    /// Brings up the part that the first sweep has found, if the sweep is slow and no part of the
+    /// subnet is in use. Returns whether it does.
     pub(super) fn bring_up_what_is_known(&mut self, now: Time) -> bool {
         let Stage::Sweeping(sweep) = &self.stage else {
             return false;
@@ -265,8 +263,8 @@ impl Core {
         true
     }
 
-    /// Whether no switch forwards anything but what this subnet manager planned, and no other that
-    /// was met has precedence.
+    /// Whether no switch forwards by tables that this subnet manager did not plan, and no manager
+    /// met so far has precedence.
     fn is_for_us_to_bring_up(&self) -> bool {
         let local = self.inventory.local;
         let has_local = local
@@ -290,7 +288,7 @@ impl Core {
         has_local && !in_use && verdict == Verdict::Be(Role::Master)
     }
 
-    /// Goes on with the first sweep, if what it had found was brought up.
+    /// Resumes the first sweep after an early bring-up. Returns whether there was one.
     pub(super) fn resume_first_sweep(&mut self, now: Time) -> bool {
         let Some(sweep) = self.first_sweep.resume(now) else {
             return false;
@@ -304,8 +302,7 @@ impl Core {
         true
     }
 
-    /// Tells the operator in the middle of a pass what keeps it from its end: losses, and ports
-    /// that ignore Sets.
+    /// Publishes a snapshot in the middle of a pass when losses change or more ports ignore Sets.
     pub(super) fn tell_early(&mut self, now: Time) {
         let locked = self.inventory.faults.count_locked();
         let losses = if self.first_sweep.is_under_way() {

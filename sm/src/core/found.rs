@@ -1,9 +1,8 @@
-//! Members of multicast groups that only the hardware knows of.
+//! Inherited multicast members: group members that only the hardware knows.
 //!
-//! Whoever begins to manage a subnet that runs, and remembers less than it holds (the store is
-//! lost, or another manager was there before), learns of members as they join again. Until they
-//! have, those whose packets switches pass on now stay members: the first one to join must not cut
-//! off all others.
+//! A manager that takes over a running subnet without the registrations (the store is lost, or
+//! another manager was master) learns of members as they join again. Until then, the receivers in
+//! the switches' multicast tables stay members: the first port to join must not cut off all others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,38 +15,38 @@ use crate::fabric::{Fabric, NodeIx, PortRef};
 use crate::plan::groups::{GroupSet, Members};
 use crate::sweep::mft_image::HeldMasks;
 
-/// How long they stay: longer than hosts take to join again once they are told that they have to,
-/// by the thousand.
+/// How long inherited members stay: longer than thousands of hosts take to join again after a
+/// reregistration request.
 pub const FOUND_FOR: Duration = Duration::from_secs(300);
 
-/// The members that were found.
+/// The inherited members.
 #[derive(Debug, Default)]
 pub(super) enum Found {
-    /// The SA has not yet said whether it remembers everybody.
+    /// The SA has not yet said whether its group set is complete.
     #[default]
     Unasked,
-    /// It does not, and what switches hold is to be looked at.
+    /// The SA's group set is incomplete: the multicast tables of the switches must be read.
     Due,
-    /// Until then, by multicast LID: who was found and has not spoken since, by port GUID; whether
-    /// it receives.
+    /// Until this time, by multicast LID and port GUID: members that have not joined since, and
+    /// whether they receive.
     Until(Time, BTreeMap<Lid, BTreeMap<Guid, bool>>, Joined),
-    /// Nobody is a member any more who did not join.
+    /// Only ports that joined are members.
     Over,
 }
 
-/// By multicast LID: the members that were known to take part when [`Found::with`] joined those
-/// that were found with them, and what came of it. The same members make the same set, so that
-/// nothing seems to have changed.
+/// By multicast LID: the registered members when [`Found::with`] last merged the inherited ones
+/// into them, and the merged set. Unchanged registered members give the same `Arc`, so that the
+/// plan sees no change.
 type Joined = BTreeMap<Lid, (Option<Arc<Members>>, Arc<Members>)>;
 
 impl Found {
-    /// Looks at what switches hold as soon as somebody else takes part: others may have written it.
+    /// Reads the multicast tables again after a takeover: another master may have written them.
     pub(super) fn look_again(&mut self) {
         *self = Found::Due;
     }
 
-    /// Looks at what switches hold, if it is to be looked at. `groups` is who is known to take
-    /// part.
+    /// Reads the inherited members from the switches' tables, if that is due. `groups` are the
+    /// registered members.
     pub(super) fn look(
         &mut self,
         fabric: &Fabric,
@@ -62,8 +61,7 @@ impl Found {
         }
     }
 
-    /// The SA says who takes part: from now on those ports are members as long as
-    /// they are in there.
+    /// Removes members that the SA's group set has now: their registration counts from now on.
     pub(super) fn heard(&mut self, groups: &GroupSet) {
         if matches!(self, Found::Unasked) {
             *self = if groups.partial {
@@ -87,7 +85,7 @@ impl Found {
         found.retain(|_, ports| !ports.is_empty());
     }
 
-    /// `groups`, with those who were found.
+    /// `groups` with the inherited members.
     pub(super) fn with(&mut self, groups: &Arc<GroupSet>) -> Arc<GroupSet> {
         let Found::Until(_, found, joined) = self else {
             return groups.clone();
@@ -116,7 +114,7 @@ impl Found {
         Arc::new(all)
     }
 
-    /// When there is something to be done.
+    /// When the inherited members expire.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {
             Found::Until(until, ..) => Some(*until),
@@ -124,7 +122,7 @@ impl Found {
         }
     }
 
-    /// Lets those go whose time is over at `now`. Whether there were any.
+    /// Drops the inherited members if their time is over at `now`. Returns whether it is.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let is_over = self.deadline().is_some_and(|until| until <= now);
         if is_over {
@@ -134,8 +132,8 @@ impl Found {
     }
 }
 
-/// Whom switches pass packets on to. Who only sends does not show: a switch with hosts that takes
-/// part in a tree, and at which nobody is known to, stands for whoever may send there.
+/// The members that the switches' multicast tables show. The tables do not show send-only members:
+/// port 0 of a switch that takes part in a tree without a known member at it stands for them.
 fn members(
     fabric: &Fabric,
     masks: &HeldMasks,

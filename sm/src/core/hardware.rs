@@ -1,4 +1,4 @@
-//! What switches hold, as plans depend on it.
+//! The tables that switches hold, as input of plans.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::sweep::inventory::Inventory;
 use crate::sweep::mft_image::HeldMasks;
 use crate::sweep::writes::Mark;
 
-/// The forwarding tables of all switches, kept from job to job: a job costs the switches that were
-/// written into since the last one.
+/// The forwarding tables of all switches, kept from job to job: a job costs only the switches
+/// written since the last one.
 #[derive(Default)]
 pub(super) struct Hardware {
-    /// In the order of their GUIDs. A job that is under way shares it.
+    /// In the order of their GUIDs. A job under way shares it.
     held: Arc<Vec<Held>>,
     mark: Mark,
     suspects: BTreeSet<Guid>,

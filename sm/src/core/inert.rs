@@ -1,9 +1,9 @@
-//! Links that are up and do not become Active: they are left out of the routes until they do.
+//! Links that are up and do not become Active: routes avoid them until they do.
 //!
-//! A link is Active before a table leads to it. One that cannot be made Active, because an end
-//! refuses or does not answer, would hold back every table that was planned to use it. So the
-//! routes are planned without it; its ports are brought up all the same, as often as other repairs,
-//! and once it is Active the routes are planned with it.
+//! A link is Active before a table leads to it. A link that an end keeps from Active, by refusal or
+//! silence, would hold back every table planned to use it. So the routes avoid it; the core brings
+//! up its ports all the same, as often as other repairs, and plans routes over it once it is
+//! Active.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::push::Push;
 use crate::sweep::inventory::{Inventory, PortKey};
 
 impl Core {
-    /// Leaves links out of the routes that a push could not make Active, and takes those in again
-    /// that are.
+    /// Takes links that a push could not make Active out of the routes, and takes those in again
+    /// that are Active by now.
     pub(super) fn note_unopened(&mut self, push: &Push) {
         let known = self.inert.len();
         self.inert.extend(push.unopened());
@@ -31,7 +31,7 @@ impl Core {
         self.damped = Arc::new(out);
     }
 
-    /// The links that routes are kept off: they flap, or do not become Active.
+    /// The links that routes avoid: they flap, or do not become Active.
     pub(super) fn kept_out(&mut self) -> BTreeSet<PortKey> {
         let inventory = &self.inventory;
         self.inert.retain(|&port| is_up_and_idle(inventory, port));

@@ -1,5 +1,4 @@
-//! Whether this subnet manager is still the master, asked when something says that another may have
-//! taken over.
+//! The inquiry whether this subnet manager is still the master, after a sign of another master.
 //!
 //! ```text
 //!          it did not run for a while,
@@ -11,11 +10,11 @@
 //!                                                       Standby, HANDOVER, or Master: role::decide
 //! ```
 //!
-//! A master in doubt takes back every Set, sent or not, and asks its own port, whose MasterSMLID
-//! names the manager that wrote it last, and every port behind which a subnet manager shows itself
-//! (IsSM). After a pause any other master has taken the subnet over: this manager stands by, and
-//! has a weaker successor look at it, which then hands over (IBA 14.4.1, trap 144). Sweeps and
-//! plans go on meanwhile; they change no hardware.
+//! A master in doubt withdraws every Set, sent or not. It asks its own port, whose MasterSMLID
+//! shows the manager that wrote it last, and every port that shows a subnet manager (IsSM). After a
+//! pause any other master has taken the subnet over: this manager stands by, and sends a weaker
+//! successor trap 144, after which that hands over (IBA 14.4.1). Sweeps and plans go on meanwhile;
+//! they change no hardware.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,19 +32,20 @@ use super::{Core, Mode};
 use crate::sweep::Query;
 use crate::sweep::inventory::{Inventory, PortKey};
 
-/// How long a master waits before it asks again, when not even its own port has answered.
+/// How long a master waits before it asks again, when no manager and not even its own port has
+/// answered.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Why this subnet manager may no longer be the only master.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Doubt {
-    /// Something shows another master, while this one was there all the time: precedence decides.
+    /// Another master shows itself, and this one ran all the time: precedence decides.
     Rival,
-    /// It did not run for a while: another master has taken over.
+    /// This process did not run for a while: another master has taken over.
     Paused,
 }
 
-/// What is asked.
+/// A question of the inquiry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Question {
     /// PortInfo of the own port.
@@ -56,14 +56,14 @@ pub(super) enum Question {
     Lid(Lid),
 }
 
-/// Something showed that another manager acts as master.
+/// Signs that another manager acts as master.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Suspicion {
-    /// At which LID, where that is known.
+    /// The other manager's LID, where it is known.
     pub(super) lid: Option<Lid>,
 }
 
-/// The questions and what was answered so far.
+/// The questions and their answers so far.
 #[derive(Debug)]
 pub(super) struct Inquiry {
     doubt: Doubt,
@@ -71,12 +71,12 @@ pub(super) struct Inquiry {
     waiting: usize,
     /// Ports whose manager has answered.
     heard: BTreeSet<PortKey>,
-    /// Another manager says that it is master, at a LID that no known port has.
+    /// The LID of another master that no known port has.
     unknown_master: Option<Lid>,
-    /// Another manager has written the own port since it was last read.
+    /// Another manager has written the own port since the last reading.
     overwritten: bool,
     own_port_silent: bool,
-    /// When everything is asked again, because the own port did not answer.
+    /// When the inquiry asks all questions again, because the own port did not answer.
     again_at: Option<Time>,
 }
 
@@ -87,8 +87,7 @@ impl Inquiry {
     }
 }
 
-/// The ports behind which a subnet manager shows itself, or has answered, in their order; not the
-/// own one.
+/// Ports with a subnet manager, by IsSM or an earlier answer, in their order; without the own port.
 pub(super) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortKey> + '_ {
     inventory.nodes().flat_map(move |(guid, node)| {
         let end_ports = if node.is_switch() {
@@ -109,17 +108,18 @@ pub(super) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortK
 }
 
 impl Core {
-    /// Whether hardware may be written now: as the undoubted master only.
+    /// Whether this manager may write hardware now: as the master without an open inquiry.
     pub(super) fn may_set(&self) -> bool {
         self.config.mode == Mode::Manage
             && self.role == Role::Master
             && self.election.inquiry.is_none()
     }
 
-    /// This process did not run until now, for so long that another manager may have declared it
-    /// gone.
+    /// This process did not run until now, for so long that another manager may have taken the
+    /// subnet over.
     ///
-    /// Silence across a pause says nothing: requests that were out are sent anew, and Sets are not.
+    /// Silence across a pause proves nothing: the client repeats the Gets that were out, and no
+    /// Sets.
     pub(super) fn on_pause(&mut self) {
         self.halt_push();
         match self.role {
@@ -148,8 +148,8 @@ impl Core {
         }
     }
 
-    /// Takes an answer of a sweep that may show that another manager has written a port that
-    /// followed this one.
+    /// Suspects another master if a PortInfo that a sweep read shows a new MasterSMLID where it
+    /// showed this manager's before.
     pub(super) fn suspect_another_master(&mut self, query: Query, data: &[u8; 64]) {
         let Query::Port(key) = query else { return };
         let Some(own) = self.local_port().map(|info| info.lid()) else {
@@ -163,8 +163,7 @@ impl Core {
         }
     }
 
-    /// Begins an inquiry where something shows another master, and ends one whose answers say
-    /// enough.
+    /// Begins an inquiry after a sign of another master, and ends one whose answers suffice.
     pub(super) fn settle_doubts(&mut self, now: Time) {
         if let Some(suspicion) = self.election.suspicion.take()
             && self.role == Role::Master
@@ -176,7 +175,7 @@ impl Core {
         self.weigh(now);
     }
 
-    /// Asks everything that tells of another master; what was asked before does not count any more.
+    /// Asks all questions about another master; earlier answers no longer count.
     fn inquire(&mut self, doubt: Doubt, lid: Option<Lid>) {
         let Some(local) = self.inventory.local else {
             return;
@@ -234,7 +233,7 @@ impl Core {
         });
     }
 
-    /// Takes the answer to `question`, or that there is none.
+    /// Takes the answer to `question`, or its silence.
     pub(super) fn on_inquiry(&mut self, question: Question, outcome: &Result<Response, Failure>) {
         let Some(inquiry) = &mut self.election.inquiry else {
             return;
@@ -256,7 +255,7 @@ impl Core {
         }
     }
 
-    /// The own port names its master.
+    /// Takes the own port's PortInfo, whose MasterSMLID shows its master.
     fn on_own_port(&mut self, key: PortKey, info: &PortInfo) {
         let known = self.inventory.port(key).and_then(|port| port.info);
         let Some(known) = known else { return };
@@ -272,7 +271,7 @@ impl Core {
         }
     }
 
-    /// The manager behind a port says what it is, or nothing.
+    /// Takes the SMInfo of the manager behind a port, or its silence.
     fn on_manager(&mut self, key: PortKey, info: Option<&SmInfo>) {
         self.inventory.put_manager(key, info.copied());
         if let Some(inquiry) = &mut self.election.inquiry
@@ -286,7 +285,7 @@ impl Core {
         let is_other = info.guid() != self.own_guid();
         match self.inventory.by_lid(lid) {
             Some(key) if self.inventory.local != Some(key) => self.on_manager(key, Some(info)),
-            // LIDs were given anew: a discovery finds out where it is.
+            // LIDs were assigned anew: a discovery finds the port of this LID.
             _ if is_other && info.sm_state() == SmState::Master => {
                 if let Some(inquiry) = &mut self.election.inquiry {
                     inquiry.unknown_master = Some(lid);
@@ -296,8 +295,7 @@ impl Core {
         }
     }
 
-    /// Decides as soon as the answers say enough: the first other master is enough, silence has to
-    /// be waited for.
+    /// Decides as soon as the answers suffice: the first other master does; silence takes its time.
     fn weigh(&mut self, now: Time) {
         let Some(inquiry) = &self.election.inquiry else {
             return;
@@ -309,7 +307,7 @@ impl Core {
             return;
         }
         if !shows_master && inquiry.own_port_silent {
-            // Nothing can be said, and nothing could be set.
+            // Without its own port, this manager can neither decide nor set.
             if let Some(inquiry) = &mut self.election.inquiry {
                 inquiry.again_at = Some(now + ASK_AGAIN);
             }
@@ -331,7 +329,7 @@ impl Core {
         }
     }
 
-    /// Another master is there, and this one was all the time: precedence decides.
+    /// Another master ran beside this one: precedence decides.
     fn face_rivals(&mut self, others: &[Other], now: Time) {
         let identity = self.config.identity;
         let verdict = role::decide(&self.role, others, identity, self.own_guid(), None);
@@ -358,7 +356,7 @@ impl Core {
         self.stand_by(master, now);
     }
 
-    /// Another manager is master at a LID that no known port has.
+    /// Another manager is master at a LID that no known port has: discovers the subnet again.
     fn discover_again(&mut self, lid: Lid, now: Time) {
         self.drop_stage();
         self.role = Role::Discovering;
@@ -369,8 +367,8 @@ impl Core {
         self.publish(now);
     }
 
-    /// No other master is there, or this one has precedence. Where another wrote meanwhile,
-    /// everything is read again.
+    /// No other master is there, or this one has precedence. If another manager wrote meanwhile,
+    /// sweeps everything and reads the tables back.
     fn remain_master(&mut self, overwritten: bool) {
         if overwritten {
             self.election.unsure.clear();
@@ -385,8 +383,7 @@ impl Core {
         }
     }
 
-    /// Has weaker masters look at this one, so that they hand over, and remembers them for the
-    /// operator.
+    /// Sends trap 144 to weaker masters, so that they hand over, and keeps them for the operator.
     pub(super) fn warn_rivals(&mut self, others: Vec<Other>, predecessor: Option<Guid>) {
         let mut rivals = others;
         rivals.retain(|other| other.is_master() && Some(other.guid) != predecessor);
@@ -402,7 +399,7 @@ impl Core {
         self.election.rivals.iter().filter(move |_| is_master)
     }
 
-    /// Asks again if that is due.
+    /// Asks all questions again if that is due.
     pub(super) fn inquire_again(&mut self, now: Time) {
         let due = self
             .election
@@ -415,7 +412,7 @@ impl Core {
         }
     }
 
-    /// Ends the inquiry without a verdict: what it was to find out is settled.
+    /// Ends the inquiry without a verdict: another event has settled it.
     pub(super) fn drop_inquiry(&mut self) {
         if self.election.inquiry.take().is_some() {
             self.client
@@ -423,8 +420,7 @@ impl Core {
         }
     }
 
-    /// Takes back every Set of a push under way, those that wait for an answer included; the push
-    /// ends at once.
+    /// Withdraws every Set of a push under way, unanswered ones included; the push ends at once.
     fn halt_push(&mut self) {
         let Stage::Pushing(push) = &mut self.stage else {
             return;
@@ -446,7 +442,7 @@ impl Core {
         }
     }
 
-    /// Drops what is under way, and its questions.
+    /// Drops the stage under way, and its requests.
     fn drop_stage(&mut self) {
         self.halt_push();
         if matches!(self.stage, Stage::Pushing(_)) {
@@ -458,8 +454,7 @@ impl Core {
         self.meter.discard();
     }
 
-    /// Asks managers that show themselves and did not answer before, beside the sweep, which does
-    /// not wait for them.
+    /// Asks managers that show IsSM and did not answer before. The sweep does not wait for them.
     pub(super) fn ask_silent_managers(&mut self) {
         let silent: Vec<PortKey> = manager_ports(&self.inventory)
             .filter(|&key| {
@@ -481,7 +476,7 @@ impl Core {
         }
     }
 
-    /// A manager that was silent has answered.
+    /// Takes the SMInfo of a manager that was silent before.
     pub(super) fn on_silent_manager(&mut self, key: PortKey, outcome: &Result<Response, Failure>) {
         let Ok(response) = outcome else { return };
         if !response.status.is_ok() {

@@ -1,13 +1,13 @@
-//! The heart: one state machine from events to effects, without I/O, clock or thread.
+//! The core: one state machine from events to effects, without I/O, clock or thread.
 //!
 //! ```text
 //! Event ─▶ handle ─▶ [ Idle ─▶ Sweeping ─▶ Planning ─▶ Pushing ─▶ Idle ] ─▶ poll_effect ─▶ Effect
 //! ```
 //!
-//! Whatever happens (start-up, a trap, a request of an operator, an answer that never came) becomes
-//! [`work::Work`]; when the core is idle it takes the work that waits through the stages. Work that
-//! comes in the middle joins a sweep under way, waits for a plan, and cuts a push short: what is
-//! left of the push is simply part of the next difference.
+//! Every event (start-up, a trap, an operator's request, an answer that never came) becomes
+//! [`work::Work`]; when the core is idle, it takes the waiting work through the stages. Work that
+//! arrives meanwhile joins a sweep under way, waits for a plan, and cuts a push short: the rest of
+//! the push is part of the next difference.
 //!
 //! A run is a function of the events and their times.
 
@@ -78,17 +78,17 @@ use crate::plan::{Plan, RefusedPlan};
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::writes::Mark;
 
-/// How many convergences are remembered.
+/// Number of past convergences kept.
 pub const HISTORY: usize = 256;
 
-/// What is done with a plan.
+/// What the core does with a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Mode {
-    /// The hardware is made to hold it.
+    /// Make the hardware hold it.
     #[default]
     Manage,
-    /// What would be set is listed ([`Effect::Foreseen`]). Nothing is set, other subnet managers
-    /// are told nothing, and traps are left to the master.
+    /// List the Sets ([`Effect::Foreseen`]). The core sets nothing, tells other subnet managers
+    /// nothing, and leaves traps to the master.
     DryRun,
 }
 
@@ -99,23 +99,23 @@ enum Pass {
     Full,
     /// Multicast tables.
     Multicast,
-    /// Entries that lead to the fullest links. Such a pass waits for nothing, and urgent work
-    /// discards it.
+    /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
+    /// urgent work discards it.
     Rebalance,
 }
 
-/// What the operator decides, as far as the core itself depends on it.
+/// The operator's decisions that the core itself depends on.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Whether hardware is managed.
     pub mode: Mode,
-    /// Goes into every plan.
+    /// Policy of every plan.
     pub policy: Arc<Policy>,
     /// How link flaps are damped.
     pub damping: DampingPolicy,
     /// How load is taken off the fullest links.
     pub rebalance: RebalancePolicy,
-    /// Which tables count that another manager left.
+    /// Which tables of another manager count.
     pub takeover: Takeover,
     /// This subnet manager among others.
     pub identity: Identity,
@@ -143,29 +143,29 @@ impl Default for Config {
     }
 }
 
-/// What survived from an earlier run.
+/// State kept from an earlier run.
 #[derive(Clone, Default, Debug)]
 pub struct Remembered {
-    /// LIDs given out.
+    /// LIDs assigned.
     pub claims: Arc<Claims>,
-    /// Where compute ports sit in the order that routes are spread by.
+    /// Positions of compute ports in the host order.
     pub positions: Arc<HostPositions>,
-    /// What hosts with GPUs told of themselves; whoever takes it in keeps it.
+    /// GPU inventories of hosts; the core does not store them.
     pub gpus: Arc<GpuInventory>,
-    /// What devices do not keep.
+    /// Fields that devices do not keep.
     pub not_kept: NotKept,
-    /// What devices do in their own way.
+    /// Deviations of devices from the specification.
     pub habits: DeviceHabits,
-    /// What was there, and what was missing.
+    /// The cabling, and its missing parts.
     pub cabling: Cabling,
     /// Number of the last plan.
     pub generation: u64,
-    /// What hosts registered with the SA before is not among what is remembered:
-    /// they are to do it again, once.
+    /// Whether the store lost the registrations of hosts with the SA: hosts must register anew,
+    /// once.
     pub reregister: bool,
 }
 
-/// The subnet manager, without the world around it.
+/// The state machine of the subnet manager.
 pub struct Core {
     config: Config,
     client: Client<Context>,
@@ -176,11 +176,11 @@ pub struct Core {
     positions: Arc<HostPositions>,
     gpus: Arc<GpuInventory>,
     not_kept: NotKept,
-    /// Who takes part in multicast, once that is known.
+    /// Members of multicast groups; `None` before the SA's first report.
     groups: Option<Arc<GroupSet>>,
-    /// Who takes part beside them.
+    /// Inherited multicast members.
     found: Found,
-    /// Whose hosts are to register anew.
+    /// Ports whose hosts must register anew.
     reregister: Reregister,
     generation: u64,
     role: Role,
@@ -190,72 +190,73 @@ pub struct Core {
     meter: Meter,
     traps: TrapHandler,
     damping: Damping,
-    /// Links that routes are kept off; each by one of its ends, or both.
+    /// Links that routes avoid; each by one of its ends, or both.
     damped: Arc<BTreeSet<PortKey>>,
     first_sweep: FirstSweep,
     told: Told,
-    /// Those of them that do not become Active.
+    /// Links in `damped` that do not become Active.
     inert: BTreeSet<PortKey>,
-    /// The last full sweep did not come to all known nodes; whether it was to read tables back.
+    /// Set if the last full sweep did not reach all known nodes: whether it was to read tables
+    /// back.
     uncovered: Option<bool>,
-    /// The last push was cut short: the hardware is not as planned, although no answer says so.
+    /// The last push was cut short: the hardware differs from the plan, although no answer shows
+    /// it.
     unfinished: bool,
-    /// The last push was cut short for what was urgent. The next one is not, so that tables get
+    /// Urgent work cut the last push short. The next push runs to its end, so that tables get
     /// written however fast links come and go.
     last_push_interrupted: bool,
-    /// Attempts without an answer in time, when the sweep was last told of them.
+    /// Timeouts of the client when the core last told the sweep of them.
     timeouts_seen: u64,
-    /// Suspects of the sweep under way were published; what became of them is when it ends.
+    /// The core has published suspects of the sweep under way; their end follows with the sweep's.
     suspicion_shown: bool,
-    /// Nodes (by port 0) that owed an answer or were not written as planned, and ports behind which
-    /// no node answered, when the last repair was scheduled.
+    /// At the last scheduled repair: nodes (by port 0) that owed an answer or were not written as
+    /// planned, and ports behind which no node answered.
     debtors: BTreeSet<PortKey>,
-    /// What the last plan and push left undone; faults of the inventory are added when published.
+    /// Findings of the last plan and push; a snapshot adds the inventory's faults.
     residue: Vec<Finding>,
-    /// The last plan, where it was refused: the one before stays in force on a fabric that it was
-    /// not made for.
+    /// The last plan, if it was refused: the plan before it stays in force on a changed fabric.
     refused_plan: Option<Arc<RefusedPlan>>,
-    /// What was there before and is not in `fabric`.
+    /// Nodes and cables that were there before and are not in `fabric`.
     expected: Arc<Expected>,
-    /// The findings about that.
+    /// The findings about `expected`.
     missing: Vec<Finding>,
-    /// When something came or went last, until the next plan.
+    /// When the cabling last changed, until the next plan.
     lost_at: Option<Time>,
-    /// The state in which the core compared all ports with the plan last.
+    /// The state of the last comparison of all ports with the plan.
     looked: Option<Looked>,
-    /// Up to when [`Core::decide_tables`] has decided which tables count.
+    /// Up to which write [`Core::decide_tables`] has decided which tables count.
     tables_decided: Mark,
     hardware: Hardware,
-    /// What switches pass multicast packets on by.
+    /// The multicast tables of switches.
     held_masks: HeldMulticast,
-    /// What multicast tables were compared with last.
+    /// The state of the last comparison of multicast tables.
     looked_multicast: LookedMulticast,
     /// The cabling that the core last handed to the store.
     kept_cabling: Cabling,
-    /// Nodes or cables have come or gone since.
+    /// Nodes or cables have come or gone since `kept_cabling`.
     cabling_changed: bool,
-    /// What was wrong with the configuration that was offered last.
+    /// Findings about the last refused configuration.
     refused: Vec<Finding>,
-    /// What the parts of the daemon around the core report.
+    /// Findings of the daemon around the core.
     daemon_findings: Vec<Finding>,
     history: VecDeque<Arc<Convergence>>,
     next_light: Option<Time>,
-    /// When load is to be taken off the fullest links, unless something changes before.
+    /// When the next rebalancing step is due, unless the subnet changes before.
     rebalance_at: Option<Time>,
     effects: VecDeque<Effect>,
-    /// Responses and traps' answers, sent before anything else.
+    /// Responses and TrapRepress, sent before other effects.
     replies: VecDeque<Datagram>,
     port_up: bool,
-    /// Hosts are answered from a plan: it was served or published while this SM is master.
+    /// The SA answers from a plan: the core served or published one as the master.
     serving: bool,
-    /// The local port fell back to Init, and no pass ended since.
+    /// The local port fell back to Init, and no pass has ended since.
     port_retrained: bool,
     pass: Pass,
-    /// An engine that was asked for, and has not made a plan yet.
+    /// A requested engine that has not made a plan yet.
     trial: Option<Trial>,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
-    /// From the next sweep of everything on, tables that switches hold do not count.
+    /// From the next full sweep on, distrust the tables that switches hold.
     rewrite_requested: bool,
 }
 
@@ -355,7 +356,7 @@ impl Core {
         self.run(now);
     }
 
-    /// Does what is due at `now`.
+    /// Does the work that is due at `now`.
     pub fn handle_deadline(&mut self, now: Time) {
         self.client.handle_deadline(now);
         if self.next_light.is_some_and(|due| due <= now) {
@@ -399,7 +400,7 @@ impl Core {
         .min()
     }
 
-    /// The next thing to be done outside, if any. Call it until there is none after each `handle…`.
+    /// The next effect, if any. Call it until there is none after each `handle…`.
     pub fn poll_effect(&mut self, now: Time) -> Option<Effect> {
         if let Some(datagram) = self.replies.pop_front() {
             return Some(Effect::Send {
@@ -417,7 +418,7 @@ impl Core {
         })
     }
 
-    /// The transport could not send what [`Effect::Send`] said.
+    /// The transport could not send the datagram of [`Effect::Send`].
     pub fn send_failed(&mut self, datagram: &Datagram, now: Time) {
         let tid = rsm_mad::wire::header::MadHeader::of(&datagram.mad).tid();
         self.client
@@ -430,7 +431,7 @@ impl Core {
         self.work.repairs()
     }
 
-    /// What is known of the hardware.
+    /// The state of the hardware, as last read.
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
     }
@@ -440,7 +441,7 @@ impl Core {
         self.plan.as_ref()
     }
 
-    /// What this subnet manager is among others.
+    /// The role of this subnet manager.
     pub fn role(&self) -> &Role {
         &self.role
     }
@@ -450,7 +451,7 @@ impl Core {
         self.history.iter()
     }
 
-    /// Takes the stages as far as they go now, and hands the client what they ask.
+    /// Takes the stages as far as they go now, and hands their requests to the client.
     fn run(&mut self, now: Time) {
         loop {
             while let Some(completion) = self.client.poll_completion() {
@@ -466,8 +467,8 @@ impl Core {
         self.tell_early(now);
     }
 
-    /// Publishes `findings` from now on as those of the parts around the core: the store, the
-    /// dumps, the trace. They replace those before.
+    /// Replaces the findings of the parts around the core (the store, the dumps, the trace), and
+    /// publishes them.
     pub fn set_daemon_findings(&mut self, findings: Vec<Finding>, now: Time) {
         if self.daemon_findings != findings {
             self.daemon_findings = findings;
@@ -475,8 +476,7 @@ impl Core {
         }
     }
 
-    /// What there is to see now, published or not: questions that found nothing new are in its
-    /// counters only.
+    /// The state now, published or not: sweeps that found no change show in its counters only.
     pub fn snapshot(&self, now: Time) -> Snapshot {
         Snapshot::take(self, now)
     }

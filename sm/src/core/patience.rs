@@ -1,4 +1,4 @@
-//! What is not waited for: answers that only silent nodes owe while there is something else to do.
+//! Limits to waiting for silent nodes while there is other work to do.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,19 @@ use super::requests::Context;
 use super::stage::Stage;
 use crate::sweep::{Answer, Query, Withdrawal};
 
-/// Attempts of a Set that a node leaves unanswered before a push that something urgent waits for
-/// goes on without the node.
+/// Attempts of a Set that a node leaves unanswered before a push goes on without the node, if
+/// urgent work waits.
 const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
 
-/// As [`ATTEMPTS_OF_URGENT_PUSH`], of a push that was stopped: what it did not get done is part of
-/// the next difference.
+/// As [`ATTEMPTS_OF_URGENT_PUSH`], of a stopped push: its rest is part of the next difference.
 const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 
-/// A question left unanswered more often than this share of them, in thousandths, would be by
-/// losses alone is the node's doing.
+/// If losses explain an unanswered question in fewer than this many of 1000 cases, the node is to
+/// blame.
 const CHANCE_PERMILLE: u32 = 10;
 
-/// How many unanswered attempts in a row losses explain: with so many lost of a thousand, more are
-/// rarer than [`CHANCE_PERMILLE`].
+/// How many unanswered attempts in a row losses explain, if they take this many of 1000: a longer
+/// row is rarer than [`CHANCE_PERMILLE`].
 fn explained_by_losses(loss_permille: u32) -> u8 {
     let mut explained = 0;
     let mut chance = loss_permille.min(1000);
@@ -35,8 +34,8 @@ fn explained_by_losses(loss_permille: u32) -> u8 {
     explained
 }
 
-/// The questions of sweeps that `take` takes back from the MAD client, of those that are
-/// `unwanted`. One that is on its way twice is among them twice.
+/// The `unwanted` questions of sweeps that `take` withdraws from the MAD client. A question that is
+/// on its way twice is among them twice.
 fn pick<T>(
     unwanted: impl Fn(Query) -> bool,
     take: impl FnOnce(&mut dyn FnMut(&Context) -> bool) -> T,
@@ -53,16 +52,15 @@ fn pick<T>(
 }
 
 impl Core {
-    /// Tells the sweep under way of questions that are not answered in time, and takes back what it
-    /// does not want asked.
+    /// Tells the sweep under way of overdue questions, and withdraws those that it no longer wants.
     pub(super) fn heed_silence(&mut self, now: Time) {
         let timeouts = self.client.stats().timeouts;
         let has_waited = std::mem::replace(&mut self.timeouts_seen, timeouts) != timeouts;
         let Stage::Sweeping(sweep) = &mut self.stage else {
             return;
         };
-        // Before the first plan nothing waits for what a silent node owes, and how much is lost is
-        // not known yet.
+        // Before the first plan no work waits for silent nodes, and the share of losses is not
+        // known yet.
         if has_waited && self.plan.is_some() {
             let explained = explained_by_losses(self.client.stats().loss_permille);
             for (context, attempts) in self.client.pending_requests() {
@@ -82,11 +80,11 @@ impl Core {
                 taken.into_iter().for_each(|query| sweep.withdrawn(query));
             }
         }
-        // A question that the sweep asked before paths changed may become overdue only now.
+        // A question from before the paths changed may become overdue only now.
         let may_be_on_dead_way = has_waited && !self.inventory.suspects.is_empty();
         if sweep.take_rerouted() || may_be_on_dead_way {
-            // A suspect owes one answer by whatever way; the others need not wait for theirs on a
-            // dead one.
+            // A suspect owes one answer by any path; questions to other nodes go out again by a
+            // live one.
             let suspects = &self.inventory.suspects;
             let overdue: BTreeSet<Query> = self
                 .client
@@ -111,8 +109,8 @@ impl Core {
         }
     }
 
-    /// Goes on without the answers that are still out, if only silent nodes owe them and there is
-    /// something to go on with. Returns whether any was given up.
+    /// Goes on without the outstanding answers, if only silent nodes owe them and there is work to
+    /// go on with. Returns whether it gave any up.
     pub(super) fn leave_silent_nodes_out(&mut self) -> bool {
         let urgent = self.work.is_urgent();
         let Stage::Sweeping(sweep) = &mut self.stage else {
@@ -137,8 +135,8 @@ impl Core {
         !queries.is_empty()
     }
 
-    /// Has a push that something urgent waits for go on without the nodes that do not answer.
-    /// Returns whether there are any.
+    /// Lets a push that urgent work waits for go on without silent nodes. Returns whether there are
+    /// any.
     pub(super) fn abandon_silent_nodes(&mut self) -> bool {
         let Stage::Pushing(push) = &mut self.stage else {
             return false;
@@ -181,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_explain_the_more_silence_the_more_is_lost() {
+    fn higher_loss_rate_explains_more_unanswered_attempts() {
         let explained = [0, 10, 50, 200, 500, 1000].map(explained_by_losses);
         assert_eq!(explained, [0, 0, 1, 2, 6, ClientConfig::MAX_RETRIES]);
     }

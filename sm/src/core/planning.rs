@@ -1,4 +1,4 @@
-//! From the model to a plan: what a plan is made of, and what becomes of it.
+//! From the model to a plan: the job of a plan, and its outcome.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Core {
         if self.work.wants_plan() {
             self.work.planned();
             if !self.work.is_due() {
-                // Nothing else waits that they could be the causes of.
+                // No other work waits that could have these causes.
                 self.meter.join(&self.work.take_cause());
             }
         }
@@ -44,13 +44,13 @@ impl Core {
         }
     }
 
-    /// Whether the plan in force leaves a switch out that answers by now.
+    /// Whether the plan in force leaves out a switch that answers by now.
     pub(super) fn has_heard_a_mute(&self) -> bool {
         let plan = self.plan.as_ref();
         plan.is_some_and(|plan| plan.transition.mute.iter().any(|&guid| !self.is_mute(guid)))
     }
 
-    /// Whether a switch answers nothing, or left a Set of its tables unanswered.
+    /// Whether a switch is silent, or left a Set of its tables unanswered.
     fn is_mute(&self, guid: Guid) -> bool {
         let switch = self
             .inventory
@@ -63,8 +63,8 @@ impl Core {
             })
     }
 
-    /// Plans multicast anew, if there is a plan whose routes it can be planned on. Without one, or
-    /// while another subnet manager is master, the next plan has the groups anyway.
+    /// Plans multicast anew on the routes of the plan in force. Without a plan, or while another
+    /// subnet manager is master, the next plan includes the groups anyway.
     pub(super) fn start_groups(&mut self, now: Time) {
         let Some(plan) = self.plan.clone().filter(|_| self.role == Role::Master) else {
             self.meter.discard();
@@ -78,7 +78,7 @@ impl Core {
         self.begin_planning(job);
     }
 
-    /// The next plan's job, as far as it is the same whatever is planned.
+    /// The parts that all jobs have in common.
     fn job(&mut self, now: Time) -> Job {
         self.generation += 1;
         let (groups, masks) = self.members(now);
@@ -101,7 +101,7 @@ impl Core {
         self.effects.push_back(Effect::Plan(Box::new(job)));
     }
 
-    /// Who takes part in multicast, if that is known, and what switches hold of it.
+    /// The multicast members, if they are known, and the switches' multicast tables.
     fn members(&mut self, now: Time) -> (Option<Arc<GroupSet>>, Arc<HeldMasks>) {
         let masks = self.held_masks.of(&self.inventory);
         let Some(groups) = &self.groups else {
@@ -111,8 +111,8 @@ impl Core {
         (Some(self.found.with(groups)), masks)
     }
 
-    /// Has a plan made by the engine that is in force again, where the fabric has changed since its
-    /// last one: what the engine on trial left unrouted is not left at that.
+    /// Plans again with the engine before the trial, if the fabric has changed since its last plan:
+    /// the plan in force may leave new parts unrouted.
     fn plan_for_changes(&mut self) {
         let planned_for = self.plan.as_ref().map(|plan| &plan.fabric);
         let is_same = planned_for
@@ -122,8 +122,8 @@ impl Core {
         }
     }
 
-    /// Remembers the LIDs that `plan` gives out, as far as the plan in force does not. Returns
-    /// whether any is news.
+    /// Remembers the LIDs that `plan` assigns otherwise than the plan in force. Returns whether any
+    /// claim is new.
     fn note_claims(&mut self, plan: &Plan) -> bool {
         let given = match &self.plan {
             Some(before) => plan.lids.differing(&before.lids),
@@ -173,7 +173,7 @@ impl Core {
                         self.push(plan, changes, now);
                     }
                     Pass::Multicast => {
-                        // The Sets that the last push left undone concern routes, too, and need
+                        // The unfinished Sets of the last push concern routes, too, and need
                         // interim tables of their own.
                         self.pass = Pass::Full;
                         self.resume_push(now);
@@ -181,8 +181,7 @@ impl Core {
                     Pass::Full | Pass::Rebalance => self.start_push(plan, now),
                 }
             }
-            // The engine before is in force again, and with it what was found to be wrong with its
-            // plan.
+            // The engine before is in force again, and the findings about its plan with it.
             Outcome::Refused(refused) if self.fail_trial(&refused.error) => {
                 self.plan_for_changes();
                 self.conclude(Pushed::default(), &[], now);

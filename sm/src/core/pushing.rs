@@ -1,4 +1,4 @@
-//! From a plan to the hardware: what differs is written, and what failed is told.
+//! From a plan to the hardware: writing the difference and reporting failures.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,10 +20,8 @@ use crate::push::{Cause, Failure, Push, Task};
 use crate::whole::{Step, Whole};
 
 impl Core {
-    /// Writes what differs from the plan in force, which was not made for what the hardware holds
-    /// now.
-    ///
-    /// Where tables differ the way there has to be judged anew, so that the plan is made again.
+    /// Writes the difference to the plan in force, which was made for an earlier state of the
+    /// hardware. If tables differ, plans again: the interim tables need a new proof.
     pub(super) fn resume_push(&mut self, now: Time) {
         let Some(plan) = self.plan.clone() else {
             return;
@@ -36,7 +34,7 @@ impl Core {
         }
     }
 
-    /// Writes what differs from `plan`, which was just made for what the hardware holds.
+    /// Writes the difference to `plan`, which was just made for the tables that the hardware holds.
     pub(super) fn start_push(&mut self, plan: Arc<Plan>, now: Time) {
         let changes = self.differing(&plan, &plan.transition.interim);
         self.push(plan, changes, now);
@@ -69,16 +67,16 @@ impl Core {
         }
     }
 
-    /// Adds what differs from `plan` in multicast tables.
+    /// Adds the difference between the held multicast tables and `plan`.
     pub(super) fn compare_multicast(&mut self, plan: &Plan, changes: &mut Changes) {
         let whole = self.looked_multicast.diff(&self.inventory, plan, changes);
         let whole = whole.map(|why| Whole::new(Step::Difference, why));
         self.meter.note(whole);
     }
 
-    /// Compares what a push has written with the plan once more, so that the next change does not
-    /// have to: the push of a bring-up writes everything, and the first fault after it concerns a
-    /// few ports and switches.
+    /// Compares the ports and switches that a push has written with the plan once more, so that the
+    /// next change does not have to: the push of a bring-up writes everything, and the first fault
+    /// after it concerns a few ports and switches.
     pub(super) fn compare_what_was_written(&mut self) {
         let (Some(looked), Some(plan)) = (&self.looked, &self.plan) else {
             return;
@@ -125,8 +123,8 @@ impl Core {
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
     }
 
-    /// Has the SA answer from the plan before any port goes Active by it. A push that makes no end
-    /// port Active brings no host that the SA does not know, so that it costs such a push nothing.
+    /// Lets the SA answer from the plan before a port goes Active by it. A push that makes no end
+    /// port Active needs this only once: it brings no host that the SA does not know.
     fn serve(&mut self, changes: &Changes, now: Time) {
         let brings_hosts = changes.ports.values().any(PortChange::activates_end_port);
         if self.pass == Pass::Multicast
@@ -180,13 +178,13 @@ impl Core {
         self.conclude(pushed, &nodes, now);
     }
 
-    /// What the last push could not do is done, or about to be tried again.
+    /// Drops findings about failed Sets: a new attempt has been made, or is about to be.
     fn forget_failures(&mut self) {
         self.residue
             .retain(|finding| finding.kind != FindingKind::SetFailed);
     }
 
-    /// A node that did not answer Sets of this push has missed once, however many there were.
+    /// Counts one miss for a node that left Sets of this push unanswered, however many.
     fn count_misses(&mut self, failures: &[Failure]) {
         let silent: BTreeSet<Guid> = failures
             .iter()

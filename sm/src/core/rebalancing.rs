@@ -1,8 +1,8 @@
 //! Taking load off the fullest links while a fault stays.
 //!
-//! A repair moves as little as it can, at once. When nothing has changed for a while and parts of
-//! the subnet are still missing, the fullest links are relieved step by step. Whatever happens
-//! comes first: a step that is being planned is let go, and one that is being written is cut short
+//! A repair moves as few paths as it can, at once. When the subnet has not changed for a while and
+//! parts of it are still missing, rebalancing relieves the fullest links step by step. Other work
+//! comes first: urgent work discards a step in planning, and cuts one that is being written short
 //! like any other push.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::role::Role;
 use super::{Core, Pass};
 use crate::plan::{Job, JobKind};
 
-/// Between two steps.
+/// Pause between two steps.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Core {
@@ -33,8 +33,7 @@ impl Core {
         self.begin_planning(job);
     }
 
-    /// Decides when the next step is due: at the end of a pass, and not before it is known what
-    /// that did.
+    /// Decides when the next step is due: at the end of a pass, when its effect is known.
     pub(super) fn schedule_rebalancing(&mut self, now: Time) {
         let after = self.config.rebalance.after;
         let plan = self.plan.as_ref().filter(|_| self.role == Role::Master);

@@ -1,4 +1,4 @@
-//! What the stages ask and set, as requests to the MAD client.
+//! Gets and Sets of the stages, as requests to the MAD client.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::push::{Order, Task};
 use crate::sweep::inventory::PortKey;
 use crate::sweep::{Ask, Query};
 
-/// How many requests are handed to the client ahead of their being sent.
+/// How many requests the core hands to the client before they are sent.
 ///
 /// Several times the largest window at the default keeps the window full between two rounds of the
 /// event loop, and bounds what a stopped push still sends.
 const AHEAD: usize = 1024;
 
-/// How many times over the retries of a request are spent, as long as losses alone explain the
-/// silence. At 50 % of SMPs lost, one of eight requests stays unanswered after seven attempts, and
-/// one of 3000 after four times as many.
+/// Factor on the retries of a request, as long as losses alone explain the silence. At 50 % of SMPs
+/// lost, one of eight requests stays unanswered after seven attempts, and one of 3000 after four
+/// times as many.
 const LOSSY_ROUNDS: u8 = 4;
 
 /// Why a request was sent.
@@ -30,16 +30,16 @@ pub(super) enum Context {
     Sweep(Query),
     Push(Task),
     HandOver,
-    /// Whether another manager is master.
+    /// Asks whether another manager is master.
     Inquiry(Question),
-    /// Another manager that shows itself and did not answer before.
+    /// Asks a manager that shows itself and did not answer before.
     Manager(PortKey),
-    /// Another manager is told something, and need not answer.
+    /// Sends an order or acknowledgement to another manager, which need not answer.
     Announcement,
 }
 
 impl Core {
-    /// Hands the client what the stage under way asks or sets next.
+    /// Hands the client the next Gets or Sets of the stage under way.
     pub(super) fn feed_client(&mut self) {
         while self.client.pending() < AHEAD {
             let request = match &mut self.stage {
@@ -66,8 +66,8 @@ impl Core {
     /// Hands `request` to the client.
     pub(super) fn submit(&mut self, request: Request<Context>) {
         if let Err(rejected) = self.client.submit(request) {
-            // The client holds far more than AHEAD; should that change, the request is answered by
-            // silence.
+            // The client holds far more than AHEAD; should that change, the request ends as
+            // unanswered.
             debug_assert!(false, "{rejected}");
             let completion = Completion {
                 context: rejected.0.context,
@@ -114,7 +114,7 @@ impl Core {
     }
 }
 
-/// The ways to an agent in the order in which they are tried.
+/// The routes to an agent in the order in which the client tries them.
 pub(super) fn routes(
     lid: Option<Lid>,
     path: DirectedPath,

@@ -7,12 +7,12 @@ use rsm_mad::wire::attr::{PortInfo, SmInfo, SmState};
 
 use crate::sweep::inventory::{Inventory, PortKey};
 
-/// What distinguishes this subnet manager.
+/// Identity of this subnet manager among others.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Identity {
-    /// The higher one is master, 0 to 15.
+    /// 0 to 15; the manager with the highest one is master.
     pub priority: u8,
-    /// Shown to other subnet managers that are trusted.
+    /// Shown to trusted subnet managers.
     pub sm_key: u64,
 }
 
@@ -28,7 +28,7 @@ pub enum Role {
     },
     /// It is master.
     Master,
-    /// The master has told it to do nothing, until it is told to stand by again.
+    /// The master has disabled it (DISABLE), until it orders STANDBY.
     NotActive,
 }
 
@@ -47,15 +47,15 @@ impl Role {
 /// Another subnet manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Other {
-    /// Where it is.
+    /// Its port.
     pub port: PortKey,
-    /// The GUID that it gives as its own.
+    /// The GUID in its SMInfo.
     pub guid: Guid,
     /// The LID of its port.
     pub lid: Lid,
     /// Its priority.
     pub priority: u8,
-    /// What it says that it is.
+    /// The state that its SMInfo shows.
     pub state: SmState,
     /// The SM_Key that it shows.
     pub sm_key: u64,
@@ -73,12 +73,12 @@ impl Other {
     }
 }
 
-/// What follows from who is there.
+/// The outcome of the election.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It is to be this.
+    /// This manager takes this role.
     Be(Role),
-    /// It is master, and to hand the subnet over to this one.
+    /// This manager is master, and hands the subnet over to this one.
     HandOver(Other),
 }
 
@@ -110,13 +110,12 @@ pub fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
     (identity.priority, Reverse(own_guid)) > other.precedence()
 }
 
-/// Who is to be master, after a sweep.
+/// Decides after a sweep which manager is master.
 ///
-/// A subnet manager that is new in the subnet leaves a master in its place. One that is master
-/// hands over to one that has precedence, whether that is master of another part of the subnet or
-/// waits to be; it leaves those in their place that do not show its SM_Key, and only gives way
-/// where two would be master. `predecessor`, which has just handed over, is no rival whatever it
-/// last said.
+/// A subnet manager that is new in the subnet lets a master stay. A master hands over to a manager
+/// with precedence and the same SM_Key, be that standby or master of another part of the subnet. To
+/// a manager with another SM_Key it only gives way if that is master. `predecessor`, which has just
+/// handed over, is no rival, whatever state its SMInfo showed.
 pub fn decide(
     role: &Role,
     others: &[Other],

@@ -1,4 +1,4 @@
-//! What readers see: everything about one moment, immutable.
+//! The published state: everything about one moment, immutable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::sweep::inventory::PortKey;
 pub struct Snapshot {
     /// When it was taken.
     pub at: Time,
-    /// What this subnet manager is.
+    /// The role of this subnet manager.
     pub role: Role,
-    /// By what it is known to others.
+    /// Its priority and SM_Key.
     pub identity: Identity,
-    /// GUID of the port it sits at.
+    /// GUID of its port.
     pub own_guid: Guid,
     /// Whether its port is up.
     pub port_up: bool,
@@ -38,12 +38,12 @@ pub struct Snapshot {
     pub fabric: Arc<Fabric>,
     /// The plan in force.
     pub plan: Option<Arc<Plan>>,
-    /// The last plan, where it was refused: what [`Snapshot::plan`] says of reachability is then no
-    /// longer true.
+    /// The last plan, if it was refused: the reachability in [`Snapshot::plan`] is then out of
+    /// date.
     pub refused_plan: Option<Arc<RefusedPlan>>,
-    /// What was there before and is not in [`Snapshot::fabric`].
+    /// Nodes and cables that were there before and are not in [`Snapshot::fabric`].
     pub expected: Arc<Expected>,
-    /// What is wrong, the worst first.
+    /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
     pub history: Arc<[Arc<Convergence>]>,
@@ -53,11 +53,11 @@ pub struct Snapshot {
     pub traps: BTreeMap<u16, u64>,
 }
 
-/// The subnet as it will be when the push that begins is done.
+/// The subnet as it will be after the push that begins.
 #[derive(Debug)]
 pub struct Forthcoming {
     before: Snapshot,
-    /// PortInfo of the ports that are written, as they will have it.
+    /// The ports that the push writes, with their future PortInfo.
     ports: Vec<(PortKey, PortInfo)>,
 }
 
@@ -66,8 +66,8 @@ impl Forthcoming {
         Forthcoming { before, ports }
     }
 
-    /// As a snapshot. Copies the fabric: some ten milliseconds for 45,000 hosts, on whichever
-    /// thread wants it.
+    /// A snapshot of that state. Copies the fabric: some ten milliseconds for 45,000 hosts, on the
+    /// calling thread.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             fabric: Arc::new(self.before.fabric.with_ports(&self.ports)),
@@ -76,17 +76,17 @@ impl Forthcoming {
     }
 }
 
-/// How many ports with a link are in use, and how many are not.
+/// Ports with a link, by whether they are Active.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PortCounts {
     /// Active.
     pub active: usize,
-    /// Their link is up, but they are not Active.
+    /// With a link that is up, but not Active.
     pub not_active: usize,
 }
 
 impl Snapshot {
-    /// Before anything was seen.
+    /// The snapshot before the first sweep.
     pub fn nothing() -> Snapshot {
         Snapshot {
             at: Time::ZERO,
@@ -176,9 +176,9 @@ impl Snapshot {
         }
     }
 
-    /// What the routes in force do with packets on the fabric as it is: the proof of the plan, or
-    /// where a later plan was refused what was found instead. `None` while nothing is known, and
-    /// where another manager routes.
+    /// The fate of packets by the routes in force on the fabric as it is: the proof of the plan,
+    /// or, if a later plan was refused, the report of that refusal. `None` without a plan, and
+    /// while another manager is master.
     pub fn reachability(&self) -> Option<&Report> {
         if self.role != Role::Master {
             return None;
@@ -215,7 +215,7 @@ impl Snapshot {
     }
 }
 
-/// What is wrong with the port that this subnet manager sits at.
+/// The finding about the port of this subnet manager.
 fn own_port(core: &Core) -> Option<Finding> {
     let what = match (core.port_up, core.port_retrained) {
         (false, _) => {

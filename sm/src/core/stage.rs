@@ -1,4 +1,4 @@
-//! The way of work through the stages.
+//! The stages, and the work's way through them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::push::Push;
 use crate::sweep::{Scope, Sweep};
 
-/// Where the work is.
+/// The stage under way.
 #[derive(Debug)]
 pub(super) enum Stage {
     Idle,
@@ -31,7 +31,7 @@ impl Stage {
         matches!(self, Stage::Idle)
     }
 
-    /// If a push is under way, it sends nothing more.
+    /// Stops a push under way: it sends no more Sets.
     pub(super) fn stop_push(&mut self) {
         if let Stage::Pushing(push) = self {
             push.stop();
@@ -40,7 +40,7 @@ impl Stage {
 }
 
 impl Core {
-    /// Goes on by one stage if that is possible now.
+    /// Goes on by one stage if that is possible now. Returns whether it did.
     pub(super) fn advance(&mut self, now: Time) -> bool {
         match &mut self.stage {
             Stage::Idle => {
@@ -69,7 +69,7 @@ impl Core {
                 }
                 if !joined && sweep.is_done() {
                     if self.election.inquiry.is_some() {
-                        // Whether this is still the master decides what follows.
+                        // The inquiry decides first whether this is still the master.
                         return false;
                     }
                     self.end_sweep(now);
@@ -79,8 +79,7 @@ impl Core {
             }
             Stage::Planning { .. } => {
                 if self.pass == Pass::Rebalance && self.work.is_urgent() {
-                    // The core discards the plan when it arrives: its generation is no longer
-                    // planned for.
+                    // The core discards the plan when it arrives: its generation no longer matches.
                     self.stage = Stage::Idle;
                     self.meter.discard();
                     return true;
@@ -110,7 +109,8 @@ impl Core {
     fn begin(&mut self, next: Next, now: Time) {
         let needs_master = matches!(next, Next::Plan | Next::Groups | Next::Rebalance);
         if needs_master && self.role != Role::Master && self.config.mode == Mode::Manage {
-            // The sweep of a manager that becomes master plans with what is known by then.
+            // A manager that becomes master plans at the end of its sweep, with all events until
+            // then.
             drop(self.work.take_cause());
             return;
         }
@@ -186,7 +186,7 @@ impl Core {
         };
         self.meter.mark(Part::Discover, now);
         if !self.work.is_due() {
-            // All that was reported meanwhile joined this sweep.
+            // All reports from meanwhile joined this sweep.
             let cause = self.work.take_cause();
             self.meter.join(&cause);
         }
@@ -257,7 +257,7 @@ impl Core {
         }
     }
 
-    /// The model of what the inventory holds now: that in force with what was written since.
+    /// The model of the inventory: the model in force, updated by the writes since.
     pub(super) fn model(&mut self) -> Arc<Fabric> {
         let touched = self.inventory.take_touched();
         let fabric = self.fabric.follow(&self.inventory, &touched);
@@ -268,8 +268,8 @@ impl Core {
         Arc::new(fabric)
     }
 
-    /// Remembers a full sweep that somebody's silence kept from a part of the subnet, and has it
-    /// made up for when somebody answers again.
+    /// Remembers a full sweep that silent nodes kept from a part of the subnet, and repeats it when
+    /// they answer again.
     fn check_coverage(&mut self, sweep: &Sweep) {
         if let Scope::Full { audit } = sweep.scope() {
             let incomplete = sweep.is_incomplete(&self.inventory);
@@ -282,17 +282,17 @@ impl Core {
         }
     }
 
-    /// Decides who is master. Returns whether this subnet manager goes on as master with what it
-    /// has seen.
+    /// Runs the election. Returns whether this subnet manager goes on as master with the sweep's
+    /// result.
     fn settle_role(&mut self, scope: Scope, now: Time) -> bool {
         if self.config.mode == Mode::DryRun {
-            // It plans as if the subnet were its own.
+            // A dry run plans as if this manager were master.
             return true;
         }
         if self.role == Role::NotActive
             || self.role == Role::Discovering && !matches!(scope, Scope::Full { .. })
         {
-            // An order came in the middle; what it asks for waits.
+            // An order arrived during the sweep; its own work waits.
             self.meter.discard();
             return false;
         }

@@ -1,9 +1,9 @@
-//! Whether tables count that the manager before left in switches.
+//! Whether the tables count that the manager before left in switches.
 //!
-//! What a switch reads back is what it forwards by, so that a restart or a takeover finds nothing
-//! to write. The exception is a switch that another manager has forward by other tables: under
-//! adaptive routing packets leave by the ports of groups, and the LinearForwardingTable may be one
-//! that the switch holds and does not use.
+//! A switch forwards by the tables that it reads back, so that a restart or a takeover finds
+//! nothing to write. The exception is a switch that another manager set to adaptive routing:
+//! packets leave by the ports of groups, and the LinearForwardingTable may be one that the switch
+//! holds and does not use.
 
 use rsm_ids::{Guid, Lid};
 
@@ -13,8 +13,8 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::{PortRecord, SwitchRecord};
 
 impl Core {
-    /// This manager begins to manage the subnet: the manager before may have turned adaptive
-    /// routing on since the switches were met.
+    /// Begins to manage the subnet: the manager before may have turned adaptive routing on since
+    /// this one first read the switches.
     pub(super) fn begin_takeover(&mut self) {
         for switch in self.inventory.switches_mut() {
             switch.lft.trust();
@@ -23,13 +23,12 @@ impl Core {
         }
     }
 
-    /// Decides for each switch whether its tables count, after a sweep of the master.
+    /// Decides for each switch whether its tables count, after a sweep as the master.
     pub(super) fn decide_tables(&mut self) {
         let local = self.inventory.local;
         let local = local.and_then(|local| self.inventory.port(local)?.info.as_ref());
         let own_lid = local.map_or(Lid::NONE, |info| info.lid());
-        // With nothing remembered, the tables of whatever manager ran at this port are not known to
-        // be this one's.
+        // Without stored state, tables of a manager at this port may be those of another manager.
         let remembers = self.generation > 0;
         let takeover = self.config.takeover;
         let written: Vec<Guid> = self.inventory.written_since(self.tables_decided).collect();
@@ -46,7 +45,7 @@ impl Core {
         self.tables_decided = self.inventory.mark();
     }
 
-    /// An operator wants every block written, whatever is read back.
+    /// Distrusts all tables: the operator wants every block written.
     pub(super) fn distrust_all_tables(&mut self) {
         for switch in self.inventory.switches_mut() {
             switch.lft.distrust();
@@ -54,7 +53,7 @@ impl Core {
         }
     }
 
-    /// Switches whose packets may take other ways than the routes in force.
+    /// Switches whose packets may take other paths than the routes in force.
     pub(super) fn findings_of_takeover(&self) -> impl Iterator<Item = Finding> + '_ {
         self.inventory.adaptive().filter_map(|guid| {
             let node = self.inventory.node(guid)?;
@@ -79,8 +78,7 @@ impl Core {
     }
 }
 
-/// Whether another manager was the last to manage a switch: MasterSMLID of its port 0 says where
-/// that was.
+/// Whether another manager was the last to manage a switch, by the MasterSMLID of its port 0.
 fn is_foreign(ports: &[PortRecord], own_lid: Lid, remembers: bool) -> bool {
     let info = ports.first().and_then(|port| port.info.as_ref());
     let last = info.map_or(Lid::NONE, |info| info.master_sm_lid());

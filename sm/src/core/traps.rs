@@ -1,4 +1,4 @@
-//! Traps: every one is repressed, each kind does its work, storms are taken together.
+//! Traps: the core represses every one, does the work of its kind, and merges storms.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,25 +16,24 @@ use super::{Core, Effect, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 
-/// A switch that reports again within this time is looked at again only after a pause, which
-/// doubles as long as it goes on.
+/// After a report, a switch that reports again within this time is swept again only after a pause,
+/// which doubles as long as the reports go on.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
 /// The longest such pause.
 const PAUSE_LAST: Duration = Duration::from_secs(2);
 
-/// How many ports are remembered for the errors they report; beyond it the reports are only
-/// counted.
+/// Number of ports whose error reports are counted one by one; reports of further ports only add to
+/// the traps' counts.
 const PORTS_REMEMBERED: usize = 4096;
 
-/// How often a port has to report errors before it is worth a finding: now and then every link has
-/// one.
+/// Error reports of a port before it has a finding: every link has an error now and then.
 const REPORTS_WORTH_A_FINDING: u32 = 10;
 
-/// What was reported so far.
+/// The traps so far.
 #[derive(Clone, Default, Debug)]
 pub(super) struct TrapHandler {
-    /// When a switch may be looked at again, and the pause after that.
+    /// When a switch may be swept again, and the pause after that.
     pauses: BTreeMap<Guid, (Time, Duration)>,
     errors: BTreeMap<(FindingKind, PortKey), u32>,
     /// Traps by number.
@@ -42,7 +41,7 @@ pub(super) struct TrapHandler {
 }
 
 impl TrapHandler {
-    /// Whether the switch may be looked at now; otherwise when.
+    /// Whether a sweep of the switch may begin now; otherwise when.
     fn admit(&mut self, switch: Guid, now: Time) -> Result<(), Time> {
         let (next, pause) = self
             .pauses
@@ -73,7 +72,7 @@ impl TrapHandler {
         &self.counts
     }
 
-    /// What was reported often enough to matter.
+    /// Findings about ports with many reports.
     pub(super) fn findings(&self, name: impl Fn(PortKey) -> String) -> Vec<Finding> {
         self.errors
             .iter()
@@ -93,14 +92,14 @@ impl TrapHandler {
 }
 
 impl Core {
-    /// A datagram that answers nothing of ours.
+    /// Takes a datagram that answers no request of this manager.
     pub(super) fn on_unsolicited(&mut self, datagram: &Datagram, now: Time) {
         let smp = Smp::from_bytes(&datagram.mad);
         if !smp.header().class().is_subnet_management() || self.config.mode == Mode::DryRun {
             return;
         }
         match (smp.header().method(), smp.header().attribute()) {
-            // Only the master speaks to agents; a standby that represses takes the trap away from
+            // Only the master sends to agents; a standby that represses takes the trap away from
             // the master.
             (Method::TRAP, Notice::ID) if self.role == Role::Master => {
                 let source = self.source_of(datagram);
@@ -117,8 +116,8 @@ impl Core {
         }
     }
 
-    /// The LID that a trap was sent from. A trap of the own node may never have been on the wire
-    /// and then states 0.
+    /// The LID that sent a trap. A trap of the own node may never have been on the wire; it then
+    /// states 0.
     fn source_of(&self, trap: &Datagram) -> Lid {
         if trap.remote.lid != Lid::NONE {
             return trap.remote.lid;
@@ -135,7 +134,8 @@ impl Core {
     /// of a Set (IBA 14.2.4.1).
     fn repress(&mut self, trap: &Datagram, source: Lid) {
         if source == Lid::NONE {
-            // Nothing leads there; the trap is repeated when the own port has its LID.
+            // No datagram can go there; the agent repeats the trap, and the own port has its LID by
+            // then.
             return;
         }
         let mut reply = *trap;
@@ -156,12 +156,12 @@ impl Core {
                             let name = self.name(at.node);
                             self.work.look_at(at.node, format!("trap 128 from {name}"));
                         }
-                        // What is read anyway need not wait.
+                        // The sweep under way reads the switch anyway.
                         Err(_) if self.joins_sweep(at.node) => {}
                         Err(when) => self.work.look_at_later(at.node, when),
                     }
                 } else {
-                    // Some switch has changed, whichever it is: each of them is asked.
+                    // The switch is unknown: ask each of them.
                     self.work.sweep_lightly();
                 }
             }
@@ -178,13 +178,12 @@ impl Core {
             TrapDetails::BadMKey(violation) => self.on_bad_m_key(notice, violation, now),
             TrapDetails::BadKeys(violation) => self.count_violation(violation.lid1()),
             TrapDetails::BadPKeyAtSwitch(violation) => self.count_violation(violation.lid1()),
-            // 64 to 67 are sent by subnet managers, not to them; vendors' traps are counted.
+            // Subnet managers send 64 to 67 and do not get them; vendors' traps are only counted.
             TrapDetails::GidChange(_) | TrapDetails::Other(_) => {}
         }
     }
 
-    /// Whether the sweep under way, of which `switch` is a target, takes in what it reports once
-    /// more.
+    /// Whether the sweep under way, of which `switch` is a target, takes the new report in.
     fn joins_sweep(&mut self, switch: Guid) -> bool {
         match &mut self.stage {
             Stage::Sweeping(sweep) => {
@@ -200,7 +199,7 @@ impl Core {
         }
     }
 
-    /// A port was sent a wrong M_Key: by a stranger, or by this subnet manager, whose Sets it then
+    /// Handles a wrong M_Key: a stranger's, or one of this subnet manager, whose Sets the port then
     /// ignores.
     fn on_bad_m_key(&mut self, notice: &Notice, violation: &BadMKey, now: Time) {
         let own = self
@@ -228,10 +227,9 @@ impl Core {
         }
     }
 
-    /// The port that has `lid` by the plan in force, or, before there is one, as last seen.
+    /// The port that has `lid` by the plan in force, or, before there is one, by the last sweep.
     fn holder(&self, lid: Lid) -> Option<PortKey> {
-        // Traps come by the thousand, and say any LID: with a plan no trap costs a look at all
-        // ports.
+        // Traps come by the thousand, with any LID: with a plan no trap searches all ports.
         let Some(plan) = &self.plan else {
             return self.inventory.by_lid(lid);
         };
@@ -249,7 +247,7 @@ impl Core {
         (!is_another).then_some(holder)
     }
 
-    /// The GUID of the port that this subnet manager sits at; zero before the first answer.
+    /// The GUID of this subnet manager's port; zero before the first answer.
     pub(super) fn own_guid(&self) -> Guid {
         self.inventory
             .local
@@ -257,7 +255,7 @@ impl Core {
             .map_or(Guid::ZERO, |port| port.guid)
     }
 
-    /// The port that this subnet manager sits at, for the operator.
+    /// The name of this subnet manager's port, for the operator.
     pub(super) fn own_place(&self) -> String {
         match self.inventory.local {
             Some(local) => format!("port {} of {}", local.port, self.name(local.node)),

@@ -1,4 +1,4 @@
-//! Another engine at run time: tried, and taken back where its routes do not stand the proof.
+//! Another engine at run time: tried, and taken back if the proof refutes its routes.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use super::Core;
 use super::event::{Effect, Ticket};
 use crate::plan::PlanError;
 
-/// An engine that was asked for, until the first plan that it made.
+/// A requested engine, until its first plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     ticket: Ticket,
     /// The engine to go back to.
     before: EngineKind,
-    /// The first job that has it; plans of earlier jobs say nothing about it.
+    /// The first job with the engine; plans of earlier jobs do not concern it.
     generation: Option<u64>,
 }
 
 impl Core {
-    /// Plans with `engine`, from now on if its plan stands the proof.
+    /// Plans with `engine`, and keeps it if its plan is proved.
     pub(super) fn try_engine(&mut self, engine: EngineKind, ticket: Ticket) {
         if self.trial.is_some() {
             self.effects.push_back(Effect::Declined {
@@ -39,21 +39,20 @@ impl Core {
         self.work.promise(ticket);
     }
 
-    /// A job with the engine under trial was made.
+    /// Notes the generation of the first job with the engine under trial.
     pub(super) fn note_trial(&mut self) {
         if let Some(trial) = &mut self.trial {
             trial.generation.get_or_insert(self.generation);
         }
     }
 
-    /// A plan came of the job of this generation.
+    /// Ends the trial with success if the plan is of its job.
     pub(super) fn pass_trial(&mut self) {
         self.trial
             .take_if(|trial| trial.generation == Some(self.generation));
     }
 
-    /// Goes back to the engine before where the refused job was the trial's, and says whether it
-    /// was.
+    /// Goes back to the engine before if the refused job was the trial's. Returns whether it was.
     pub(super) fn fail_trial(&mut self, error: &PlanError) -> bool {
         let own = |trial: &mut Trial| trial.generation == Some(self.generation);
         let Some(trial) = self.trial.take_if(own) else {
@@ -64,8 +63,8 @@ impl Core {
         true
     }
 
-    /// Whoever gave `ticket` does not wait any more. An engine that no job has yet is not tried;
-    /// one that is being tried is judged by its plan, as if somebody waited.
+    /// The issuer of `ticket` no longer waits. An engine that no job has yet is not tried; one that
+    /// a job has already is kept or taken back by its plan.
     pub(super) fn withdraw(&mut self, ticket: Ticket) {
         self.work.withdraw(ticket);
         let unbegun = |trial: &mut Trial| trial.ticket == ticket && trial.generation.is_none();
@@ -74,8 +73,7 @@ impl Core {
         }
     }
 
-    /// Ends the trial without a verdict, for `reason`. The engine that is in the configuration
-    /// stays there.
+    /// Ends the trial without a verdict, for `reason`. The engine in the configuration stays.
     pub(super) fn drop_trial(&mut self, reason: &str) {
         if let Some(trial) = self.trial.take() {
             self.decline(trial.ticket, reason.to_owned());

@@ -1,4 +1,4 @@
-//! What waits to be done.
+//! The work that waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use rsm_mad::Time;
 use super::event::Ticket;
 use crate::sweep::inventory::PortKey;
 
-/// Causes that are spelled out for the operator; the rest of a burst is counted.
+/// Causes spelled out for the operator; the rest of a burst is a count.
 const CAUSES_SHOWN: usize = 3;
 
-/// The first pause before what failed is tried again.
+/// The first pause before a repair.
 const REPAIR_FIRST: Duration = Duration::from_millis(250);
 
 /// The longest pause between repairs: a port that stays silent costs a few SMPs in this time.
@@ -30,27 +30,27 @@ pub struct Work {
     repair: bool,
     switches: BTreeSet<Guid>,
     ports: BTreeSet<PortKey>,
-    /// Ports to be read once more, without a sign that they changed.
+    /// Ports to be read once more, without a report of a change.
     unread: BTreeSet<PortKey>,
     causes: Vec<String>,
     more_causes: usize,
     tickets: Vec<Ticket>,
-    /// Switches to be looked at when their time has come.
+    /// Switches to be swept at a later time.
     later: BTreeMap<Guid, Time>,
     repair_at: Option<Time>,
     repairs: u32,
     not_before: Option<Time>,
 }
 
-/// The next thing to be swept.
+/// The next work for the stages.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Everything; `audit`: and read known tables back.
+    /// Sweep everything; `audit`: read known tables back, too.
     Everything {
         /// Whether to read known tables back.
         audit: bool,
     },
-    /// These, and if `repair`, whatever owes an answer.
+    /// Sweep these, and if `repair`, all nodes that owe an answer.
     Targets {
         /// Switches that changed.
         switches: BTreeSet<Guid>,
@@ -58,34 +58,34 @@ pub enum Next {
         ports: BTreeSet<PortKey>,
         /// Ports that may have changed.
         unread: BTreeSet<PortKey>,
-        /// Ask again what was not answered.
+        /// Whether to repeat unanswered questions.
         repair: bool,
     },
-    /// SwitchInfo of all.
+    /// Ask all switches for SwitchInfo.
     Lightly,
-    /// Whether the master is still there.
+    /// Ask whether the master is still there.
     Master,
-    /// Nothing is asked; the plan is made anew.
+    /// Sweep nothing; plan anew.
     Plan,
-    /// Nothing is asked; multicast is planned anew on the routes in force.
+    /// Sweep nothing; plan multicast anew on the routes in force.
     Groups,
-    /// Nothing is asked; load is taken off the fullest links.
+    /// Sweep nothing; take load off the fullest links.
     Rebalance,
 }
 
 impl Work {
-    /// Everything is to be swept.
+    /// Sweep everything.
     pub fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
         self.everything = Some(self.everything.unwrap_or(false) | audit);
         self.because(cause);
     }
 
-    /// Every switch is to be asked whether anything changed.
+    /// Ask every switch whether anything changed.
     pub fn sweep_lightly(&mut self) {
         self.lightly = true;
     }
 
-    /// The master is to be asked whether it is still there.
+    /// Ask whether the master is still there.
     pub fn poll_master(&mut self) {
         self.master = true;
     }
@@ -98,7 +98,7 @@ impl Work {
         }
     }
 
-    /// A switch is to be looked at, but not before `when`.
+    /// Sweep a switch, but not before `when`.
     pub fn look_at_later(&mut self, switch: Guid, when: Time) {
         self.later.entry(switch).or_insert(when);
     }
@@ -110,7 +110,7 @@ impl Work {
         }
     }
 
-    /// Ports may have changed and could not report it.
+    /// Read ports that may have changed and could not report it.
     pub fn read_again(&mut self, ports: impl IntoIterator<Item = PortKey>) {
         self.unread.extend(ports);
         if !self.unread.is_empty() {
@@ -118,39 +118,39 @@ impl Work {
         }
     }
 
-    /// The plan is to be made anew.
+    /// Plan anew.
     pub fn plan_again(&mut self, cause: impl Into<String>) {
         self.plan = true;
         self.because(cause);
     }
 
-    /// Multicast is to be planned anew. It waits for the end of a push: cut short by every port
-    /// that joins, none would come to an end while thousands do.
+    /// Plan multicast anew. It waits for the end of a push: if every port that joins cut a push
+    /// short, no push would end while thousands do.
     pub fn regroup(&mut self) {
         self.groups = true;
     }
 
-    /// Load is to be taken off the fullest links, when there is nothing else to do.
+    /// Take load off the fullest links, when there is no other work.
     pub fn rebalance(&mut self) {
         self.rebalance = true;
     }
 
-    /// A plan is being made that has the latest groups.
+    /// A plan with the latest groups is being made.
     pub fn regrouped(&mut self) {
         self.groups = false;
     }
 
-    /// `ticket` is to be told when the work that waits now is done.
+    /// `ticket` is done when the work that waits now is.
     pub fn promise(&mut self, ticket: Ticket) {
         self.tickets.push(ticket);
     }
 
-    /// What `ticket` waits for is not going to happen.
+    /// The work of `ticket` will not happen.
     pub fn withdraw(&mut self, ticket: Ticket) {
         self.tickets.retain(|&waiting| waiting != ticket);
     }
 
-    /// Something failed: what owes an answer, and `nodes`, are to be tried again after a pause.
+    /// After a failure: sweep debtors and `nodes` again after a pause.
     pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
         let pause = REPAIR_FIRST
             .saturating_mul(1 << self.repairs.min(16))
@@ -159,13 +159,13 @@ impl Work {
         let due = now + pause;
         self.repair_at = Some(self.repair_at.map_or(due, |earlier| earlier.min(due)));
         for node in nodes {
-            // Never later than it was to be looked at anyway.
+            // Never later than planned before.
             let when = self.later.entry(node).or_insert(due);
             *when = (*when).min(due);
         }
     }
 
-    /// What waits now is not begun before the pause of a repair is over.
+    /// Starts no waiting work before the pause of a repair is over.
     pub fn postpone(&mut self, now: Time) {
         let pause = REPAIR_FIRST
             .saturating_mul(1 << self.repairs.min(16))
@@ -174,7 +174,7 @@ impl Work {
         self.not_before = Some(now + pause);
     }
 
-    /// Whether what waits is not begun before a pause is over.
+    /// Whether waiting work does not start before a pause is over.
     pub fn is_postponed(&self) -> bool {
         self.not_before.is_some()
     }
@@ -190,7 +190,7 @@ impl Work {
         self.repairs
     }
 
-    /// Makes what is due at `now` wait no longer.
+    /// Makes the work due that waited for `now`.
     pub fn wake(&mut self, now: Time) {
         let due: Vec<Guid> = self
             .later
@@ -222,12 +222,12 @@ impl Work {
             .min()
     }
 
-    /// Whether nothing waits, now or later.
+    /// Whether no work waits, now or later.
     pub fn is_empty(&self) -> bool {
         !self.is_due() && self.later.is_empty() && self.repair_at.is_none()
     }
 
-    /// Whether something waits to be done now.
+    /// Whether work waits that may start now.
     pub fn is_due(&self) -> bool {
         self.lightly
             || self.master
@@ -238,23 +238,23 @@ impl Work {
             || self.is_urgent()
     }
 
-    /// Whether something waits that should not wait for the end of a push. A port that reports
-    /// another LID or capability can wait; most of these reports are echoes of the push itself.
+    /// Whether work waits that should not wait for the end of a push. A port that reports another
+    /// LID or capability can wait; most of these reports are echoes of the push itself.
     pub fn is_urgent(&self) -> bool {
         self.plan || self.repair || self.everything.is_some() || !self.switches.is_empty()
     }
 
-    /// Whether the plan is to be made anew, also where a sweep that goes first finds nothing new.
+    /// Whether to plan anew, even if a sweep that goes first finds no change.
     pub fn wants_plan(&self) -> bool {
         self.plan
     }
 
-    /// A plan is being made of all that is known.
+    /// A plan of the latest state is being made.
     pub fn planned(&mut self) {
         (self.plan, self.rebalance) = (false, false);
     }
 
-    /// Takes the next thing to be done. What it covers does not wait any longer.
+    /// Takes the next work. Other work that it covers no longer waits.
     pub fn take(&mut self) -> Option<Next> {
         if self.not_before.is_some() {
             return None;
@@ -309,7 +309,7 @@ impl Work {
         std::mem::take(&mut self.ports)
     }
 
-    /// The causes of what waits, as one phrase.
+    /// The causes of the waiting work, as one phrase.
     pub fn next_cause(&self) -> String {
         let mut text = self.causes.join("; ");
         if self.more_causes > 0 {
@@ -318,7 +318,7 @@ impl Work {
         text
     }
 
-    /// Until when what waits is put off, if it is.
+    /// The time before which no work starts, after a failure.
     pub fn not_before(&self) -> Option<Time> {
         self.not_before
     }
@@ -331,7 +331,7 @@ impl Work {
         text
     }
 
-    /// Who waits for what is being done.
+    /// The tickets of the work that is being done.
     pub fn take_tickets(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.tickets)
     }

@@ -77,12 +77,12 @@ impl std::fmt::Display for FabricSpec {
     }
 }
 
-/// As what a port is used.
+/// How the daemon uses a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Presence {
-    /// As a subnet manager: traps and questions of others arrive.
+    /// As a subnet manager: traps and requests of others arrive.
     Manager,
-    /// As one that asks only, beside a subnet manager that may run on the same port.
+    /// Only to send Gets, beside a subnet manager that may run on the same port.
     Observer,
 }
 
@@ -115,7 +115,7 @@ impl Transport for Attachment {
     }
 }
 
-/// The port, with or without a trace of what passes.
+/// The port, with or without a trace of its datagrams.
 pub(super) enum Line {
     Plain(Attachment),
     Traced(Traced<Attachment>, Trace),
@@ -156,17 +156,16 @@ impl Line {
         }
     }
 
-    /// Writes out what was traced.
+    /// Writes the buffered trace out.
     pub(super) fn finish(&mut self) {
         if let Line::Traced(_, trace) = self {
-            // An error is told as any other of the trace: see `report_end`.
+            // `report_end` reports an error here as any other of the trace.
             let _ = trace.flush();
         }
     }
 }
 
-/// Opens the port that `spec` names. For a simulated fabric, its handle and what it simulates come
-/// along.
+/// Opens the port that `spec` names. A simulated fabric comes with its handle and netlist.
 pub(super) fn open(
     spec: &FabricSpec,
     trace: Option<&Path>,
@@ -224,8 +223,8 @@ pub(super) fn open(
     Ok((line, simulated))
 }
 
-/// Has it told when the trace ends early: it is not taken up again, for half a record would be in
-/// its middle.
+/// Reports a finding when the trace ends early. It does not resume: half a record would be in its
+/// middle.
 fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     let path = path.display().to_string();
     trace.on_error(move |error| {
@@ -237,8 +236,8 @@ fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     });
 }
 
-/// What the simulation's faults are drawn from. The daemon runs in real time, so that no seed would
-/// repeat a run.
+/// Seed of the simulation's faults. The daemon runs in real time, so that no seed would repeat a
+/// run.
 pub(super) const SEED: u64 = 1;
 
 /// A simulated fabric that runs.
@@ -247,8 +246,8 @@ pub(super) struct Simulated {
     pub(super) netlist: Netlist,
 }
 
-/// Where the subnet manager sits in a simulated fabric: the first host with a cable, else the first
-/// switch.
+/// The port of the subnet manager in a simulated fabric: the first host's with a cable, else the
+/// first switch's.
 pub(super) fn default_attachment(netlist: &Netlist) -> Option<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     let host = netlist

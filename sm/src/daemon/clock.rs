@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rsm_mad::Time;
 
-/// The time since the daemon started, and what that is in the world.
+/// The time since the daemon started, and its start in Unix time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     origin: Instant,
@@ -20,7 +20,7 @@ impl Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
         Clock {
             origin: Instant::now(),
-            // A clock before 1970 is not set; times are then counted from the start.
+            // A clock before 1970 is not set; Unix times then count from the start of the daemon.
             unix_ms: unix.map_or(0, |since| since.as_millis() as u64),
         }
     }
@@ -34,7 +34,7 @@ impl Clock {
         Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The moment as tokio's timers know it.
+    /// The moment for tokio's timers.
     pub(super) fn instant(self, at: Option<Time>) -> Option<tokio::time::Instant> {
         at.map(|at| {
             tokio::time::Instant::from_std(self.origin + Duration::from_nanos(at.as_nanos()))

@@ -1,18 +1,17 @@
-//! Where routes and proofs are computed: on threads that give way.
+//! Threads of low priority that compute routes and proofs.
 //!
-//! A plan of a large subnet has every processor busy for a while. Who receives, answers hosts or
-//! drives the sweep takes microseconds, and is to have a processor at once.
+//! A plan of a large subnet keeps every processor busy for a while. The threads that receive,
+//! answer hosts or drive the sweep need microseconds, and must get a processor at once.
 
 use rayon::ThreadPoolBuilder;
 
-/// How far the threads step back, of 19. A thread at 5 has a third of what one at 0 has where both
-/// want the same processor, so that a plan still comes to its end under a flood of questions.
+/// The nice value of these threads, of 19. At 5, a thread gets a third of the share of a thread at
+/// 0, so that a plan still ends under a flood of SA requests.
 const NICE: i32 = 5;
 
-/// Has what is computed in parallel give way from now on, in the whole process. To be called before
-/// anything is.
+/// Lowers the priority of all parallel computation in the process. Call it before the first one.
 pub(super) fn give_way() {
-    // There is such a pool already where a process runs more than one daemon.
+    // A process that runs more than one daemon has this pool already.
     if let Err(error) = threads().build_global() {
         tracing::debug!(%error, "the threads that compute are kept as they are");
     }
@@ -32,9 +31,9 @@ pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     rayon::scope(|_| work())
 }
 
-/// Has the thread that calls this give way.
+/// Lowers the priority of the calling thread.
 pub(super) fn step_back() {
-    // On Linux this is about the thread, elsewhere it would be about the process.
+    // On Linux this concerns the thread, elsewhere the process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!(%error, "a thread that computes does not give way");
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_computed_gives_way_and_others_do_not() {
+    fn compute_threads_are_nice_and_the_caller_is_not() {
         let nice = || rustix::process::getpriority_process(None).unwrap();
         let own = nice();
         let pool = threads().num_threads(2).build().unwrap();

@@ -1,7 +1,7 @@
-//! `rsm --dry-run`: a subnet is read and planned for, and what would be set is reported.
+//! `rsm --dry-run`: reads a subnet, plans for it, and reports the Sets that rsm would send.
 //!
-//! Only Gets leave: no IsSM bit, no SMInfo, no answer to traps, no the SA, nothing
-//! in the store. So it runs beside a master without that one noticing more than a few questions.
+//! It sends only Gets: it sets no IsSM bit, answers neither SMInfo nor traps, runs no SA and writes
+//! no store. So it runs beside a master, which notices no more than a few Gets.
 
 use std::path::PathBuf;
 
@@ -21,11 +21,11 @@ use crate::plan;
 use crate::publish::dry_run::DryRunReport;
 use crate::push::Foreseen;
 
-/// What a dry run is told.
+/// Options of a dry run.
 pub struct DryRunOptions {
     /// The fabric to read.
     pub fabric: FabricSpec,
-    /// What is planned by, with the command line applied.
+    /// The configuration, with the command line applied.
     pub config: Config,
     /// Write all datagrams to this file.
     pub trace: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub struct DryRunOptions {
     pub accept_credit_loops: bool,
 }
 
-/// Reads the subnet once and says what rsm would set.
+/// Reads the subnet once and reports the Sets that rsm would send.
 ///
 /// # Errors
 /// The port cannot be used, the local port does not answer, or no plan can be made.
@@ -48,7 +48,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
         sa: None,
     };
     let trace = options.trace.as_deref();
-    // The trace is the only part of the daemon that a dry run has; what it reports is logged.
+    // The trace is the only part of the daemon in a dry run; the log shows its findings.
     let findings = DaemonFindings::new();
     let now = move || clock.now();
     let (mut line, _simulated) = attachment::open(
@@ -103,7 +103,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
     Ok(report)
 }
 
-/// Sends a Get. The core of a dry run makes nothing else; were it to, nothing is sent.
+/// Sends a Get. The core of a dry run sends nothing else; any other method is an error.
 fn ask(
     line: &mut Line,
     datagram: &Datagram,

@@ -11,10 +11,10 @@ use super::state_dir::{self, CHECK_EVERY};
 use crate::core::snapshot::Snapshot;
 use crate::dump;
 
-/// Writes snapshots to files, on a thread of its own; of several that wait, only the last is
-/// written.
+/// Writes snapshots to files, on a thread of its own; of several that wait, it writes only the
+/// last.
 ///
-/// What could not be written is written again every [`CHECK_EVERY`], and a finding meanwhile.
+/// It repeats a failed dump every [`CHECK_EVERY`], and reports a finding meanwhile.
 pub(super) struct Dumper {
     running: Option<Running>,
 }
@@ -57,7 +57,7 @@ impl Dumper {
         }
     }
 
-    /// Waits until the last one is written.
+    /// Waits until the last snapshot is written.
     pub(super) fn finish(self) {
         if let Some(running) = self.running {
             drop(running.latest);
@@ -72,12 +72,12 @@ impl Dumper {
 struct Folder {
     dir: PathBuf,
     findings: DaemonFindings,
-    /// What could not be written, if that was the last thing to be written.
+    /// The snapshot of the last dump, if that failed.
     owed: Option<Arc<Snapshot>>,
 }
 
 impl Folder {
-    /// Writes what arrives in `inbox` until that is closed.
+    /// Writes the snapshots of `inbox` until it closes.
     async fn write_all(mut self, mut inbox: watch::Receiver<Option<Arc<Snapshot>>>) {
         let mut has_written = false;
         loop {
@@ -112,8 +112,8 @@ impl Folder {
         }
     }
 
-    /// Whether the next dump could be written. The files that are there show the subnet as it is
-    /// until it changes.
+    /// Checks whether the next dump could be written. Until the subnet changes, the present files
+    /// show it as it is.
     fn check(&self) {
         match state_dir::check(&self.dir) {
             Ok(()) => self.findings.clear(Part::Dumps),

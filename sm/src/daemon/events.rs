@@ -1,11 +1,11 @@
-//! What the local adapter tells of itself, beside what umad shows (feature `verbs`).
+//! Events of the local adapter that umad does not deliver (feature `verbs`).
 
 use rsm_mad::transport::{LocalPort, Sink};
 
 use super::FabricSpec;
 
 /// Delivers the events of the local port to `sink` for as long as the value lives. Without the
-/// feature, and on a simulated fabric, there is nothing to be delivered.
+/// feature, and on a simulated fabric, there are none.
 #[cfg(feature = "verbs")]
 pub(super) fn watch(
     fabric: &FabricSpec,
@@ -19,7 +19,7 @@ pub(super) fn watch(
     match verbs::watch(&port.ca, port.port, sink) {
         Ok(watch) => Some(watch),
         Err(error) => {
-            // umad looks at the port's state once a second, so that nothing is missed for long.
+            // umad reads the port's state once a second, so that a missed event shows soon.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "the adapter's events are not heard at once"

@@ -1,4 +1,4 @@
-//! `rsm sim serve`: the hardware without a manager, for programs that are started with the shim.
+//! `rsm sim serve`: simulated hardware without a manager, for programs that start with the shim.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,24 +18,24 @@ use super::signals::{Signal, Signals};
 use crate::offline;
 use crate::publish::{Controller, RouteAnalyst, Simulator, View};
 
-/// How often it is looked whether the fabric is still served.
+/// Time between two checks that the fabric is still served.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is simulated, and where it is served.
+/// A simulated fabric and its addresses.
 pub struct FabricServer {
     /// A file in ibnetdiscover's format or a generator's specification.
     pub fabric: String,
     /// The socket that the shim connects to.
     pub socket: PathBuf,
-    /// Where gRPC's Simulation service is served, if anywhere.
+    /// Address of the gRPC Simulation service, if it is served.
     pub listen: Option<SocketAddr>,
 }
 
-/// Simulates a fabric for other programs until a signal says stop. `ready` is told, in a line for
-/// people, when programs can be started.
+/// Simulates a fabric for other programs until a signal stops it. Calls `ready` with a line for the
+/// terminal as soon as programs can start.
 ///
 /// # Errors
-/// There is no such fabric, it cannot be served where it was to be, or the simulation failed.
+/// The fabric does not exist, its socket or address cannot be used, or the simulation failed.
 pub async fn serve_fabric(
     options: FabricServer,
     ready: impl FnOnce(&str) -> anyhow::Result<()>,
@@ -77,14 +77,14 @@ pub async fn serve_fabric(
             }
         }
     }
-    // Dropping it ends it.
+    // Dropping it ends the API.
     drop(api);
     drop(server);
     Ok(())
 }
 
-/// Serves acting on the fabric; returns where, and what ends it when it is dropped. There is no
-/// manager here, so that reading shows a subnet that nobody has looked at.
+/// Serves the Simulation API; returns its address, and a sender whose drop ends it. Without a
+/// manager the other services show an unswept subnet.
 async fn serve_api(
     address: Option<SocketAddr>,
     simulator: Simulator,

@@ -1,6 +1,6 @@
 //! Findings of the daemon's own parts: the store, the state folder, the dumps, the trace.
 //!
-//! A part reports on its own thread, and takes its report back when it works again. The shell hands
+//! A part reports on its own thread, and withdraws its report when it works again. The shell hands
 //! the reports to the core, which publishes them among its own findings.
 
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use tokio::sync::watch;
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// A part of the daemon that can fail by itself while the subnet is managed.
+/// A part of the daemon that can fail by itself while rsm manages the subnet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Part {
     /// Commits to the store.
     Store,
-    /// What is written of registrations before they are acknowledged.
+    /// Writing registrations to the journal before the SA acknowledges them.
     Journal,
-    /// The folder that the store is in.
+    /// The folder of the store.
     StateDir,
     /// Files in OpenSM's formats.
     Dumps,
@@ -26,7 +26,7 @@ pub(super) enum Part {
     Trace,
 }
 
-/// What the parts of the daemon report. Clones share the reports.
+/// The reports of the daemon's parts. Clones share them.
 #[derive(Clone)]
 pub(super) struct DaemonFindings {
     reports: Arc<Mutex<BTreeMap<Part, Vec<Finding>>>>,
@@ -62,28 +62,27 @@ impl DaemonFindings {
         self.changed.send_replace(());
     }
 
-    /// Reports that `part` cannot read or write what it has to, as a warning about the whole
-    /// subnet.
+    /// Reports that `part` cannot read or write its files, as a warning about the whole subnet.
     ///
-    /// `text` says what is wrong and where, what it means, and what to do. It should be the same
-    /// for as long as the cause is: each change of it is logged and published.
+    /// `text` says what is wrong and where, what it means, and what to do. It should not change
+    /// while the cause stays: each change is logged and published.
     pub(super) fn fail(&self, part: Part, text: String) {
         let (kind, severity) = (FindingKind::Storage, Severity::Warning);
         let finding = Finding::new(kind, Subject::Subnet, severity, text);
         self.report(part, vec![finding]);
     }
 
-    /// Takes back what `part` reported: it works.
+    /// Withdraws the report of `part`: it works.
     pub(super) fn clear(&self, part: Part) {
         self.report(part, Vec::new());
     }
 
-    /// Says when a report changes; changes before the call do not count.
+    /// A receiver of later changes of the reports.
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// Everything that is reported now, in the order of [`Part`].
+    /// All reports, in the order of [`Part`].
     pub(super) fn all(&self) -> Vec<Finding> {
         self.reports.lock().values().flatten().cloned().collect()
     }
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_stands_until_its_part_takes_it_back() {
+    fn report_stays_until_its_part_works_again() {
         let findings = DaemonFindings::new();
         let changes = findings.subscribe();
         findings.fail(Part::Dumps, "disk full".to_owned());
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_report_is_no_change() {
+    fn repeated_report_signals_no_change() {
         let findings = DaemonFindings::new();
         findings.fail(Part::Trace, "disk full".to_owned());
         let changes = findings.subscribe();

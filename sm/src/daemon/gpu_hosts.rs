@@ -20,39 +20,38 @@ use crate::plan::gpu;
 use crate::plan::order::roles;
 use crate::publish::View;
 
-/// Folders below the one that inventories are kept in: a file for each host, and one of the machine
+/// Subfolders of the inventories' folder: one with a file for each host, and one for the machine
 /// type.
 const HOSTS: &str = "hosts";
 const MACHINE_TYPE: &str = "machine-type";
 
-/// Keeps inventories, and joins them with the fabric when somebody asks.
+/// Keeps inventories, and joins them with the fabric on request.
 pub(super) struct GpuHosts {
     view: Arc<View>,
-    /// Where inventories survive a restart; nowhere without one.
+    /// The folder in which inventories survive a restart; without one they do not.
     dir: Option<PathBuf>,
     state: Mutex<State>,
-    /// Who else is to know: routes are spread by what ports are for.
+    /// Passes new inventories to the core, which spreads routes by the purpose of ports.
     tell: Tell,
-    /// How often inventories have changed.
+    /// Number of changes of the inventories.
     changes: watch::Sender<u64>,
 }
 
-/// Where new inventories are told.
+/// Takes each new inventory.
 pub(super) type Tell = Box<dyn Fn(Arc<Inventory>) + Send + Sync>;
 
 #[derive(Default)]
 struct State {
     inventory: Arc<Inventory>,
-    /// What the last question was answered from, and the snapshot's generation; gone after an
-    /// import.
+    /// The last analysis and its snapshot's generation; `None` after an import.
     last: Option<(u64, Arc<Analysis>)>,
 }
 
-/// The inventories that are kept in `dir`.
+/// Loads the inventories in `dir`.
 ///
 /// # Errors
-/// The folder cannot be read. A file in it that is no inventory is passed over with a warning:
-/// hosts can be imported again.
+/// The folder cannot be read. Another file than an inventory in it only gives a warning: hosts can
+/// be imported again.
 pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<Inventory> {
     let mut inventory = Inventory::new();
     if let Some(dir) = dir {
@@ -67,8 +66,8 @@ pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<Inventory> {
 }
 
 impl GpuHosts {
-    /// `inventory`, which is kept in `dir`, over what `view` shows. What it becomes is told to
-    /// `tell`.
+    /// Joins `inventory`, which is kept in `dir`, with the snapshots of `view`. `tell` takes each
+    /// new inventory.
     pub(super) fn new(
         view: Arc<View>,
         dir: Option<PathBuf>,
@@ -87,7 +86,7 @@ impl GpuHosts {
         }
     }
 
-    /// Puts an inventory in the place of that in force.
+    /// Replaces the inventory in force.
     fn replace(&self, state: &mut State, inventory: Inventory) {
         let inventory = Arc::new(inventory);
         *state = State {
@@ -110,7 +109,7 @@ impl GpuHosts {
         File::open(&folder)?.sync_all()
     }
 
-    /// Removes the machine types of before: hosts are like one.
+    /// Removes the files of other machine types: there is only one.
     fn drop_machine_types_but(&self, name: &str) -> io::Result<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
         let kept = dir.join(MACHINE_TYPE).join(format!("{name}.json"));
@@ -128,13 +127,13 @@ impl GpuHosts {
     }
 }
 
-/// Makes a host the machine type that others are like.
+/// Makes a host the machine type of the other hosts.
 fn like(inventory: &mut Inventory, name: &str, host: &HostInventory) -> Result<(), HostError> {
     inventory.insert_machine_type(name, host)?;
     inventory.set_default(Some(name))
 }
 
-/// Takes every file of a folder that is an inventory, with the time it was written at.
+/// Loads every inventory file of a folder, with its modification time.
 fn load(
     folder: &Path,
     mut take: impl FnMut(&str, HostInventory, u64) -> Result<(), HostError>,
@@ -190,8 +189,7 @@ impl Gpus for GpuHosts {
         }
         let plan = snapshot.plan.as_ref();
         let fabric = plan.map(|plan| {
-            // The plan keeps its tables together with how they came about, so that they are copied
-            // here.
+            // The plan owns its tables together with their origin, so they must be copied.
             let tables = Arc::new(plan.routing.tables.clone());
             let mut fabric =
                 gpu::fabric(&snapshot.fabric, &plan.topology, Some(tables), generation);
@@ -240,7 +238,7 @@ impl Gpus for GpuHosts {
             return Ok(false);
         }
         if let Some(dir) = &self.dir {
-            // Only names of hosts get here, and they are no paths.
+            // Names of known hosts are no paths.
             match fs::remove_file(dir.join(HOSTS).join(format!("{host}.json"))) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(GpuImportError::Kept(error.to_string()));
@@ -284,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn inventories_survive_a_restart_until_they_are_forgotten() {
+    fn inventories_survive_restarts_until_forgotten() {
         let dir = tempfile::tempdir().expect("a folder");
         let first = open(dir.path());
         first
@@ -310,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_inventory_keeps_nobody_from_starting() {
+    fn invalid_inventory_file_does_not_prevent_the_start() {
         let dir = tempfile::tempdir().expect("a folder");
         fs::create_dir(dir.path().join(HOSTS)).expect("a new folder");
         fs::write(dir.path().join(HOSTS).join("gpu-1.json"), "{").expect("room");

@@ -1,9 +1,9 @@
 //! The shell: transport, clock, signals and gRPC on one side, the core on the other.
 //!
-//! One task owns the core. Everything reaches it as an [`Event`] through one bounded channel, and
-//! everything it wants done is done here: datagrams are sent at once, plans are computed on a
-//! blocking thread, what it publishes goes to the readers and to [the
-//! SA](the SA), what it remembers to the thread of the store.
+//! One task owns the core. All events reach it as [`Event`]s through one bounded channel, and the
+//! task carries out its effects: it sends datagrams at once, computes plans on a blocking thread,
+//! passes snapshots to the readers and to [the SA](sa), and stored state to the thread of the
+//! store.
 
 mod attachment;
 mod clock;
@@ -57,31 +57,31 @@ use crate::publish::{Controller, PublishedSa, RouteAnalyst, Simulator, View};
 /// that the receive thread never waits while the core sends, and 1.3 MB.
 const INBOX: usize = 4096;
 
-/// How many events are handled before effects are carried out: bounds how long an answer waits to
-/// be sent.
+/// How many events the core handles before the shell carries out effects: bounds how long an answer
+/// waits to be sent.
 const EVENTS_AT_ONCE: usize = 128;
 
 /// Repairs without success after which `--once` reports what it has.
 const ONCE_REPAIRS: u32 = 3;
 
-/// How long to wait before a port that vanished is looked for again.
+/// Time between two attempts to reopen a port that vanished.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
-/// What the daemon is told on its command line.
+/// Options of the daemon's command line.
 pub struct Options {
     /// The fabric to manage.
     pub fabric: FabricSpec,
-    /// Everything that has a place in the configuration file, with the command line applied.
+    /// All settings of the configuration file, with the command line applied.
     pub config: Config,
     /// The file that `config` came from, to be read again on SIGHUP.
     pub config_file: Option<PathBuf>,
-    /// What the command line says on top of the file; applied again after each reading.
+    /// The command line's changes to the file's settings; applied again after each reading.
     pub overrides: Overrides,
-    /// Where the socket for `rsmctl` goes, if not to where it looks by itself.
+    /// Folder of the socket for `rsmctl`, if not a default one.
     pub socket_dir: Option<PathBuf>,
     /// Keep nothing on disk.
     pub stateless: bool,
-    /// Bring the subnet up, report, and end.
+    /// Bring the subnet up, report, and exit.
     pub once: bool,
     /// Write all datagrams to this file.
     pub trace: Option<PathBuf>,
@@ -91,15 +91,14 @@ pub struct Options {
     pub progress: bool,
 }
 
-/// Applies the command line to what a configuration file says.
+/// Applies the command line to the configuration of a file.
 pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 
-/// Runs the subnet manager until it is told to stop, or with `once` until the subnet is up. Returns
-/// how it is then; nothing where nothing was ever published.
+/// Runs the subnet manager until a signal stops it, or with `once` until the subnet is up. Returns
+/// the last state; `None` if the core never published one.
 ///
 /// # Errors
-/// What keeps it from starting: the port, the state directory, the sockets; or a part of it that
-/// failed for good.
+/// The port, the state directory or a socket cannot be used, or a part failed for good.
 pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     compute::give_way();
     let clock = Clock::start();
@@ -110,7 +109,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     let (keeper, mut kept) = memory::open(state_dir, clock, findings.clone())?;
     let gpus = Arc::new(gpu_hosts::kept(gpu_dir.as_deref())?);
     kept.core.gpus = gpus.clone();
-    // Nobody would be there to register with.
+    // With `once` no SA stays for hosts to register with.
     kept.core.reregister &= !options.once;
     let (inbox, events) = mpsc::channel(INBOX);
     let sa_setup = SaSetup::new(Arc::new(move || clock.now()));
@@ -206,14 +205,13 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
     result
 }
 
-/// Where a transport delivers what it receives.
+/// Delivers the datagrams of a transport to the core.
 fn sink(inbox: mpsc::Sender<Event>) -> Sink {
-    // A closed channel says that the daemon is ending; nothing is to be done with what still
-    // arrives.
+    // A closed channel means that the daemon is ending; datagrams no longer matter.
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
 }
 
-/// Where the SA tells the core what concerns it.
+/// Delivers the SA's events to the core.
 fn core_sink(inbox: mpsc::Sender<Event>) -> sa::CoreSink {
     Box::new(move |event| match inbox.try_send(event) {
         Ok(()) => true,
@@ -223,16 +221,16 @@ fn core_sink(inbox: mpsc::Sender<Event>) -> sa::CoreSink {
     })
 }
 
-/// Where new inventories of GPU hosts are told to the core.
+/// Delivers new GPU inventories to the core.
 fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::Tell {
-    // They come on threads that may wait. A closed channel says that the daemon is ending.
+    // They come on threads that may wait. A closed channel means that the daemon is ending.
     Box::new(move |gpus| drop(inbox.blocking_send(Event::GpuHosts(gpus))))
 }
 
-/// Everything around the core.
+/// The core and its surroundings.
 struct Shell {
     core: Core,
-    /// Those in force.
+    /// The partitions in force.
     partitions: Arc<Partitions>,
     clock: Clock,
     line: Line,
@@ -261,7 +259,7 @@ impl Shell {
         let (failed, mut failure) = mpsc::channel::<String>(1);
         let mut reports = self.findings.subscribe();
         self.take_reports();
-        // The core begins by itself.
+        // The core's first sweep is due at once.
         self.core.handle_deadline(self.clock.now());
         loop {
             self.carry_out(&failed);
@@ -303,7 +301,7 @@ impl Shell {
                 Some(what) = failure.recv() => anyhow::bail!(what),
                 // The sender is the shell's own.
                 Ok(()) = reports.changed() => self.take_reports(),
-                // So that a pause shows even while nothing is due for long.
+                // Shows a pause even while no event is due for long.
                 () = tokio::time::sleep(pause::TURN) => {
                     self.look_for_pause();
                 }
@@ -322,13 +320,13 @@ impl Shell {
         Ok(self.last.map(|_| Arc::new(end)))
     }
 
-    /// Has the core publish what the parts of the daemon report now.
+    /// Passes the findings of the daemon's parts to the core, which publishes them.
     fn take_reports(&mut self) {
         let now = self.clock.now();
         self.core.set_daemon_findings(self.findings.all(), now);
     }
 
-    /// Whether `--once` has come to its end.
+    /// Whether `--once` has reached its end.
     fn is_finished(&self) -> bool {
         let standby = matches!(self.core.role(), Role::Standby { .. });
         let settled = self.core.is_settled() && self.core.history().next().is_some();
@@ -357,7 +355,7 @@ impl Shell {
                 }
                 Effect::Plan(job) => self.start_plan(job, failed.clone()),
                 Effect::Serve(forthcoming) => self.sa_handle.serve(forthcoming),
-                // Only a dry run has it.
+                // Only a dry run makes this effect.
                 Effect::Foreseen(_) => {}
                 Effect::Publish(snapshot) => {
                     log_role(self.last.as_deref(), &snapshot);
@@ -383,8 +381,7 @@ impl Shell {
         }
     }
 
-    /// Tells the core if this process did not run for a while, before it hears of anything else.
-    /// Returns whether that was so.
+    /// After a pause of this process, tells the core first. Returns whether there was one.
     fn look_for_pause(&mut self) -> bool {
         let pause = self.pauses.look();
         if let Some(pause) = pause {
@@ -407,7 +404,7 @@ impl Shell {
         let computed = tokio::task::spawn_blocking(move || compute::run(|| plan::plan(&job)));
         tokio::spawn(async move {
             match computed.await {
-                // A closed channel says that the daemon is ending.
+                // A closed channel means that the daemon is ending.
                 Ok(outcome) => drop(
                     inbox
                         .send(Event::Planned {
@@ -416,8 +413,7 @@ impl Shell {
                         })
                         .await,
                 ),
-                // Nothing sensible can follow a plan that panicked; a new process reads the
-                // hardware anew.
+                // After a plan panicked, only a new process is safe: it reads the hardware anew.
                 Err(error) => drop(
                     failed
                         .send(format!("computing a plan failed: {error}"))
@@ -427,8 +423,7 @@ impl Shell {
         });
     }
 
-    /// Reads the configuration again, and the files that it names. One that cannot be used changes
-    /// nothing.
+    /// Reads the configuration and its files again. A configuration with errors changes nothing.
     fn reload(&mut self) {
         let command = match self.reloaded() {
             Ok(config) => {
@@ -480,7 +475,7 @@ impl Shell {
     }
 }
 
-/// Waits until `when`; for ever where there is nothing to wait for.
+/// Waits until `when`; for ever without one.
 async fn sleep_until(when: Option<tokio::time::Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,
@@ -488,7 +483,7 @@ async fn sleep_until(when: Option<tokio::time::Instant>) {
     }
 }
 
-/// A change of the role is worth a line.
+/// Logs a change of the role.
 fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
     let known = before.map(|before| &before.role);
     if known == Some(&now.role) {
@@ -510,7 +505,7 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
 }
 
 fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snapshot, view: &View) {
-    // Counted when the snapshot was published, which it is before this.
+    // The view counted them when the snapshot was published, before this call.
     let inventory = view.status().inventory;
     tracing::info!(
         generation = convergence.generation,

@@ -1,31 +1,31 @@
-//! Whether this process ran all the time.
+//! Pauses of this process.
 //!
 //! A process that is stopped (SIGSTOP, a debugger, a cgroup freezer) or whose machine is suspended
-//! notices nothing by itself; another subnet manager may have taken the subnet over meanwhile.
+//! notices nothing; another subnet manager may have taken the subnet over meanwhile.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How often the event loop turns when nothing happens.
+/// Time between two turns of an idle event loop.
 pub(super) const TURN: Duration = Duration::from_millis(100);
 
-/// The longest time between two looks that is no pause: a turn, and half a second of delay. A
-/// standby declares a master gone after 600 ms at the earliest (three transaction time-outs of 200
-/// ms, the defaults of opensm.conf), rsm's own after 2.6 s.
+/// The longest time between two looks that does not count as a pause: a turn, and half a second of
+/// delay. A standby declares a master gone after 600 ms at the earliest (three transaction
+/// time-outs of 200 ms, the defaults of opensm.conf), rsm's own after 2.6 s.
 const LONGEST_TURN: Duration = TURN.saturating_add(Duration::from_millis(500));
 
-/// Compares the time that passed with the time that this thread worked.
+/// Compares the time passed with the processor time of this thread.
 #[derive(Debug)]
 pub(super) struct PauseWatch {
-    /// On the clock that goes on while the machine is suspended.
+    /// When the turn began, on the clock that runs on while the machine is suspended.
     seen: Duration,
-    /// The processor time of this thread then.
+    /// The processor time of this thread at `seen`.
     worked: Duration,
 }
 
 impl PauseWatch {
-    /// A watch of the thread that calls it.
+    /// A watch of the calling thread.
     pub(super) fn start() -> PauseWatch {
         PauseWatch {
             seen: read(ClockId::Boottime),
@@ -33,7 +33,7 @@ impl PauseWatch {
         }
     }
 
-    /// As [`PauseWatch::look`], and a turn of the loop begins.
+    /// As [`PauseWatch::look`], at the beginning of a turn of the loop.
     pub(super) fn turn(&mut self) -> Option<Duration> {
         let now = read(ClockId::Boottime);
         let pause = self.pause_until(now);
@@ -41,8 +41,7 @@ impl PauseWatch {
         pause
     }
 
-    /// How long this thread did not run since the turn began, if it was a pause. Cheap where it was
-    /// none.
+    /// How long this thread did not run since the turn began, if that is a pause. Cheap otherwise.
     pub(super) fn look(&mut self) -> Option<Duration> {
         let now = read(ClockId::Boottime);
         let pause = self.pause_until(now);
@@ -69,7 +68,7 @@ impl PauseWatch {
     }
 }
 
-/// The pause in a turn that took so long, of which the thread worked so long.
+/// The pause in a turn of this length, in which the thread worked for `worked`.
 fn pause_in(passed: Duration, worked: Duration) -> Option<Duration> {
     let idle = passed.saturating_sub(worked);
     (idle > LONGEST_TURN).then_some(idle)
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_without_work_is_a_pause_and_a_long_computation_is_none() {
+    fn idle_time_is_a_pause_and_a_long_computation_is_not() {
         let ms = Duration::from_millis;
         assert_eq!(pause_in(ms(10_000), ms(1)), Some(ms(9_999)));
         assert_eq!(pause_in(ms(10_000), ms(9_600)), None);

@@ -1,10 +1,10 @@
-//! A long sweep on a terminal.
+//! Progress on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::core::{Activity, Core};
 
-/// Shows on standard error what is under way.
+/// Shows the stage under way on standard error.
 pub(super) struct Progress {
     bar: ProgressBar,
 }

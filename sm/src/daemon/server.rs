@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::Options;
 
-/// A server that runs.
+/// A running server.
 pub(super) struct Serving {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -47,7 +47,7 @@ pub(super) async fn serve(options: &Options, backend: Backend) -> anyhow::Result
 }
 
 impl Serving {
-    /// Ends it, after what is being answered.
+    /// Stops the server, after the requests under way.
     pub(super) async fn stop(self) {
         drop(self.stop);
         if let Err(error) = self.task.await {
@@ -56,13 +56,12 @@ impl Serving {
     }
 }
 
-/// Descriptors that all clients of the API and the rest of rsm could use at most; more than that is
-/// of no use to it.
+/// Descriptors for the most clients of the API and the rest of rsm.
 const DESCRIPTORS: u64 = (ConnectionLimits::MOST.unix + ConnectionLimits::MOST.tcp) as u64
     + rsm_api::limits::RESERVED_DESCRIPTORS;
 
-/// How many descriptors this process can have. The limit in force is often 1,024 for the sake of
-/// programs that use `select`, far below what it may be raised to.
+/// Raises the limit of descriptors as far as rsm needs, and returns it. The limit in force is often
+/// 1,024 for the sake of programs that use `select`, far below the maximum.
 fn descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
@@ -83,7 +82,8 @@ fn descriptors() -> u64 {
     }
 }
 
-/// The configured socket, else the first place where `rsmctl` looks that this process may write to.
+/// The configured socket, else one in the first of `rsmctl`'s folders that this process may write
+/// to.
 fn socket(options: &Options) -> anyhow::Result<PathBuf> {
     if let Some(path) = &options.config.api.socket {
         return Ok(path.clone());
@@ -101,7 +101,7 @@ fn socket(options: &Options) -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Whether files can be made in `dir`, which is made if it is not there.
+/// Whether this process can create files in `dir`. Creates `dir` if it is absent.
 fn is_writable(dir: &Path) -> bool {
     let probe = dir.join(format!(".rsm-{}", std::process::id()));
     let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&probe, b""));

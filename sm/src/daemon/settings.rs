@@ -1,4 +1,4 @@
-//! From the configuration file to what the core is told.
+//! From the configuration file to the settings of the core and the SA.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::sa;
 
-/// What `config` tells the core, while the partitions `in_force` are. Reads the files that it
-/// names.
+/// The core's settings by `config`, with `in_force` as the present partitions. Reads the files that
+/// `config` names.
 ///
 /// # Errors
 /// One of these files cannot be used.
@@ -74,8 +74,9 @@ pub(super) fn core_config(
     })
 }
 
-/// The partitions of the file, if there is one. One that was in force and has vanished is missed,
-/// whether or not it had to be there at the start: without it everybody could talk to everybody.
+/// The partitions of the file, if there is one. If the file of the partitions in force has
+/// vanished, that is an error, even if it was optional at the start: without it all ports could
+/// talk to each other.
 fn partitions(
     config: &PartitionConfig,
     in_force: Option<&Partitions>,
@@ -95,7 +96,7 @@ fn partitions(
 /// The most errors of a refused configuration that are shown one by one.
 const ERRORS_SHOWN: usize = 10;
 
-/// What the operator is told of a configuration that was not put in force.
+/// The findings about a configuration that was refused.
 pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
     let finding = |what: String| {
         Finding::new(
@@ -126,7 +127,7 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
     shown
 }
 
-/// What `config` tells the SA. Whoever knows the key of subnet managers is trusted.
+/// The SA's settings by `config`. The SA trusts requests with the SM_Key.
 pub(super) fn sa_config(config: &Config) -> sa::Config {
     sa::Config {
         sm_key: config.sm.sm_key,

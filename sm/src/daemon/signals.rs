@@ -1,9 +1,9 @@
-//! What the operating system and the operator say by signals.
+//! Signals from the operating system and the operator.
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// A signal that means something here.
+/// A signal that the daemon handles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Signal {
     /// SIGTERM, SIGINT.
@@ -12,7 +12,7 @@ pub(super) enum Signal {
     Reload,
 }
 
-/// The signals to come.
+/// The stream of signals.
 pub(super) struct Signals {
     terminate: Stream,
     interrupt: Stream,
@@ -29,7 +29,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// The next signal.
     pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.terminate.recv() => Signal::Stop,

@@ -1,5 +1,5 @@
-//! Whether the state folder can be written: a full disk or a file system gone read-only is told of
-//! before the next commit needs it.
+//! Checks that the state folder can be written: a full disk or a read-only file system becomes a
+//! finding before the next commit needs it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,13 +15,13 @@ use super::findings::{DaemonFindings, Part};
 /// disk within this time.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(10);
 
-/// What a check writes. One block of usual file systems, so that a full disk refuses it.
+/// Bytes that a check writes: one block of usual file systems, so that a full disk refuses them.
 const CHECKED_BYTES: usize = 4096;
 
 /// The file that a check writes and removes.
 const CHECK_FILE: &str = ".rsm-write-check";
 
-/// Checks the state folder on a thread of its own, for a disk that hangs must hold up nothing else.
+/// Checks the state folder on a thread of its own: a disk that hangs must hold up no other work.
 pub(super) struct StateDir {
     running: Option<(mpsc::Sender<()>, std::thread::JoinHandle<()>)>,
 }
@@ -80,18 +80,18 @@ fn report(dir: &Path, findings: &DaemonFindings) {
 /// Writes a small file to `dir`, and removes it.
 ///
 /// # Errors
-/// The file system's, for instance that it is full or read-only.
+/// The file system's error, for instance that it is full or read-only.
 pub(super) fn check(dir: &Path) -> io::Result<()> {
     let path = dir.join(CHECK_FILE);
     let written = (|| {
         let mut file = File::create(&path)?;
         file.write_all(&[0; CHECKED_BYTES])?;
-        // Some file systems look for room only then.
+        // Some file systems allocate space only here.
         file.sync_all()
     })();
     match (written, fs::remove_file(&path)) {
         (Ok(()), removed) => removed,
-        // Where it could not be written there may be nothing to remove.
+        // After a failed write there may be no file to remove.
         (Err(error), _) => Err(error),
     }
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_is_gone_is_a_finding_until_it_is_back() {
+    fn absent_folder_is_a_finding_until_it_is_back() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("state");
         let findings = DaemonFindings::new();

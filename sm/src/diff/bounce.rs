@@ -1,14 +1,13 @@
-//! Links that have to go down for a moment, because MTU and VLs do not change while they carry
-//! data.
+//! Links to set to Down for a moment, because MTU and VLs do not change while they carry data.
 
 use std::collections::BTreeMap;
 
 use crate::plan::ports::LinkMismatch;
 use crate::sweep::inventory::{Inventory, PortKey};
 
-/// The end of a link that is set to Down: the one that is nearer to the subnet manager, so that the
-/// answer gets through. `None` for the link that the manager itself is behind, and for one that has
-/// been bounced in vain.
+/// The near end of a link, which a push sets to Down, and the far end. The near end is the one
+/// closer to the subnet manager, so that its answer gets through. `None` for the link of the subnet
+/// manager itself, and for one that was bounced in vain.
 fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
     let peer = inventory.port(key)?.peer?;
     if inventory.local.is_some_and(|own| own == key || own == peer) {
@@ -23,8 +22,8 @@ fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
     (inventory.bounced.get(&near) != Some(&far)).then_some((near, far))
 }
 
-/// The link to be bounced next: its near and its far end. One at a time, and none before the last
-/// one carries data again.
+/// The link to bounce next: its near and its far end. There is none while a bounced link is not
+/// Active again.
 pub fn next(
     inventory: &Inventory,
     mismatches: &BTreeMap<PortKey, LinkMismatch>,

@@ -1,6 +1,6 @@
 //! Fields that a kind of device accepts in a Set and does not keep.
 //!
-//! Without this memory such a field would differ for ever, and be Set in every sweep.
+//! Without this memory such a field would differ for ever, and every sweep would set it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::habits::{DeviceKind, Devices};
 use crate::plan::ports::FieldMask;
 use crate::sweep::inventory::Inventory;
 
-/// What was learned of each kind of device.
+/// Fields not kept, by kind of device.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct NotKept {
     kinds: BTreeMap<DeviceKind, FieldMask>,
@@ -21,8 +21,8 @@ impl NotKept {
         self.kinds.get(&kind).copied().unwrap_or_default()
     }
 
-    /// Learns that devices of `kind` answered a Set without keeping `fields`. Returns whether that
-    /// is news.
+    /// Learns that devices of `kind` answered a Set without keeping `fields`. Returns whether any
+    /// field is new.
     pub fn learn(&mut self, kind: DeviceKind, fields: FieldMask) -> bool {
         let fields = fields.without(FieldMask::ESSENTIAL);
         if fields.is_empty() {

@@ -1,4 +1,4 @@
-//! Where the next difference has to be looked for.
+//! The scope of the next comparison.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::writes::Mark;
 
-/// What all ports and tables were compared with last, and where something was to be written. A port
-/// or table that is as it was then, and that is wanted as it was then, needs no second look.
+/// The last comparison of all ports and tables, and the changes that it found. A port or table that
+/// is unchanged since, in the hardware and in the plan, needs no second comparison.
 #[derive(Clone, Debug)]
 pub struct Looked {
     plan: Arc<Plan>,
     fabric: Arc<Fabric>,
     not_kept: NotKept,
-    /// Ports that were not as they should be.
+    /// Ports that differed.
     ports: BTreeSet<PortKey>,
-    /// Switches that were not.
+    /// Switches that differed.
     switches: BTreeSet<Guid>,
-    /// When the tables of switches were compared.
+    /// The time of the comparison, in writes to switches.
     mark: Mark,
 }
 
-/// What may need something now.
+/// Ports and switches that may differ now.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Scope {
     /// Ports.
@@ -36,7 +36,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// All of a subnet; `fabric` is the model of `inventory`.
+    /// The whole subnet; `fabric` is the model of `inventory`.
     pub(super) fn everything(inventory: &Inventory, fabric: &Fabric) -> Scope {
         Scope {
             ports: fabric.nodes().flat_map(ports_of).collect(),
@@ -46,7 +46,7 @@ impl Scope {
 }
 
 impl Looked {
-    /// `changes` is what `compared` came to.
+    /// Records that `compared` gave `changes`.
     pub fn new(changes: &Changes, compared: &Comparison<'_>) -> Looked {
         let changed = changes.ports.keys().chain(changes.mismatches.keys());
         Looked {
@@ -59,10 +59,10 @@ impl Looked {
         }
     }
 
-    /// Where the plan of `now` may want something else than the hardware holds.
+    /// Ports and switches at which the plan of `now` may differ from the hardware.
     ///
     /// # Errors
-    /// Why that may be everywhere.
+    /// They may differ everywhere; the error says why.
     pub fn scope(&self, now: &Comparison<'_>) -> Result<Scope, &'static str> {
         Ok(Scope {
             ports: self.ports(now)?,
@@ -70,7 +70,7 @@ impl Looked {
         })
     }
 
-    /// The ports that may need something now.
+    /// The ports that may differ now.
     fn ports(&self, now: &Comparison<'_>) -> Result<BTreeSet<PortKey>, &'static str> {
         let (fabric, plan) = (now.fabric, now.plan);
         let (policy, before) = (&plan.policy, &self.plan.policy);
@@ -92,7 +92,7 @@ impl Looked {
         }
         ports.extend(plan.lids.differing(&self.plan.lids));
         ports.extend(plan.partitions.differing(&self.plan.partitions));
-        // What a port should be depends on what is at the other end of its cable.
+        // The plan of a port depends on the port at the other end of its cable.
         let peers: Vec<PortKey> = ports
             .iter()
             .flat_map(|&port| [&self.fabric, fabric].map(|fabric| peer(fabric, port)))
@@ -102,7 +102,7 @@ impl Looked {
         Ok(ports)
     }
 
-    /// The switches of which more than ports may need something now.
+    /// The switches that may differ now in more than their ports.
     fn switches(&self, now: &Comparison<'_>) -> Result<BTreeSet<Guid>, &'static str> {
         let (inventory, plan, interim) = (now.inventory, now.plan, now.interim);
         if self.plan.top() != plan.top() {

@@ -1,4 +1,4 @@
-//! What differs in the managed attributes of ports.
+//! The difference in managed attributes of ports.
 
 use super::Changes;
 use crate::fabric::Fabric;
@@ -6,16 +6,16 @@ use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::managed::{BlockKey, Content};
 
-/// A block that is to be written.
+/// A block to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockChange {
-    /// Which block.
+    /// The block.
     pub key: BlockKey,
-    /// What it is to hold.
+    /// Its planned content.
     pub content: Content,
 }
 
-/// The blocks of a port that do not hold what they are to hold.
+/// The blocks of a port that differ from their planned content.
 pub fn differing(inventory: &Inventory, key: PortKey) -> Vec<BlockChange> {
     let Some(port) = inventory.port(key) else {
         return Vec::new();
@@ -30,8 +30,7 @@ pub fn differing(inventory: &Inventory, key: PortKey) -> Vec<BlockChange> {
         .collect()
 }
 
-/// Adds what has to be written so that the managed attributes of ports are as they are to be. Only
-/// ports that get a LID are looked at.
+/// Adds the blocks of managed attributes that differ, at ports with a LID.
 pub(super) fn diff(inventory: &Inventory, fabric: &Fabric, plan: &Plan, changes: &mut Changes) {
     if !inventory.has_managed_blocks() {
         return;

@@ -1,6 +1,6 @@
-//! What differs between what we want and what the hardware holds.
+//! The difference between the plan and the hardware.
 //!
-//! Only this module decides whether something is Set; only [`crate::push`] does it.
+//! Only this module decides which Sets are necessary; only [`crate::push`] sends them.
 
 mod bounce;
 mod kept;
@@ -31,54 +31,54 @@ use crate::plan::ports::{self, LinkMismatch, Settings};
 use crate::sweep::inventory::{Inventory, PortKey, SwitchRecord};
 use crate::sweep::p_keys;
 
-/// What has to be written to one switch.
+/// The changes of one switch.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct SwitchChange {
     /// SwitchInfo, if it differs.
     pub info: Option<SwitchInfo>,
     /// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
     pub ar_info: Option<ArInfo>,
-    /// Blocks to be written for each of the plan's interim tables, lowest first; all switches hold
-    /// one before any block of the next is written.
+    /// Blocks to write for each of the plan's interim tables, lowest first; all switches hold one
+    /// stage before any block of the next is written.
     pub interim: Vec<Vec<u16>>,
-    /// SLtoVLMappingTables that differ; they are written when the first interim tables are held
-    /// everywhere, and before anything that comes next is written anywhere.
+    /// SLtoVLMappingTables that differ; a push writes them when all switches hold the first interim
+    /// tables, and before the next stage.
     pub sl2vl: Vec<SlToVlRow>,
-    /// Blocks of the forwarding table that differ from the planned one then, lowest first.
+    /// Blocks in which the planned table then differs, lowest first.
     pub blocks: Vec<u16>,
 }
 
 impl SwitchChange {
-    /// Whether blocks are to be written, for interim tables or the planned one.
+    /// Whether there are blocks to write, for interim tables or the planned one.
     pub fn has_blocks(&self) -> bool {
         !self.blocks.is_empty() || self.has_interim()
     }
 
-    /// Whether blocks are to be written for interim tables.
+    /// Whether there are blocks to write for interim tables.
     pub fn has_interim(&self) -> bool {
         self.interim.iter().any(|blocks| !blocks.is_empty())
     }
 
-    /// Whether the switch is as it should be.
+    /// Whether the switch is as planned.
     pub fn is_empty(&self) -> bool {
         self.info.is_none() && self.ar_info.is_none() && self.sl2vl.is_empty() && !self.has_blocks()
     }
 }
 
-/// What has to be written to one port.
+/// The changes of one port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortChange {
-    /// The values it should have.
+    /// The planned values.
     pub settings: Settings,
-    /// Fields that its kind of device does not keep, and that do not count.
+    /// Fields that its kind of device does not keep: the comparison leaves them out.
     pub ignored: ports::FieldMask,
-    /// Whether the link should be brought to Active: it has a managed node at both ends.
+    /// Whether to bring the link to Active: it has a managed node at both ends.
     pub activate: bool,
     /// The other end of its cable.
     pub peer: Option<PortKey>,
-    /// Whether PortInfo has to be written.
+    /// Whether to write PortInfo.
     pub info: bool,
-    /// The GUID of the port, if the host behind it is to register anew.
+    /// The GUID of the port, if the host behind it must register anew.
     pub reregister: Option<Guid>,
     /// Blocks of its P_KeyTable that differ, lowest first.
     pub p_keys: Vec<PKeyBlock>,
@@ -87,12 +87,13 @@ pub struct PortChange {
 }
 
 impl PortChange {
-    /// Whether it brings an end port to Active: one behind which a host may begin to ask.
+    /// Whether it brings an end port to Active, behind which a host may then send requests to the
+    /// SA.
     pub fn activates_end_port(&self) -> bool {
         self.info && self.activate && !self.external_of_switch
     }
 
-    /// PortInfo as the port will have it once everything is written that is `held` otherwise.
+    /// The port's PortInfo after the push, if it is `held` now.
     pub fn expected(&self, held: &PortInfo) -> PortInfo {
         let mut info = self.settings.expected(held, self.ignored);
         if self.activate {
@@ -105,14 +106,14 @@ impl PortChange {
 /// A block of a P_KeyTable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PKeyBlock {
-    /// Which block.
+    /// Index of the block.
     pub block: u16,
     /// Its keys, up to the end of the block or of the table.
     pub keys: Vec<PKey>,
 }
 
 impl PKeyBlock {
-    /// As it is sent.
+    /// The attribute to send.
     pub fn table(&self) -> PKeyTable {
         let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
         for (slot, &key) in all.iter_mut().zip(&self.keys) {
@@ -124,7 +125,7 @@ impl PKeyBlock {
     }
 }
 
-/// Everything that has to be written.
+/// All changes.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Changes {
     /// By switch.
@@ -135,14 +136,14 @@ pub struct Changes {
     pub multicast: BTreeMap<Guid, MulticastChange>,
     /// Blocks of managed attributes that differ, by port, lowest first.
     pub managed: BTreeMap<PortKey, Vec<BlockChange>>,
-    /// Active ports whose MTU or VLs are not as planned. Nothing is written for them.
+    /// Active ports whose MTU or VLs differ from the plan. There are no Sets for them.
     pub mismatches: BTreeMap<PortKey, LinkMismatch>,
-    /// The link that is to be bounced: the end that is set to Down, and the other one.
+    /// The link to bounce: the end to set to Down, and the other one.
     pub bounce: Option<(PortKey, PortKey)>,
 }
 
 impl Changes {
-    /// Whether the hardware is as it should be.
+    /// Whether the hardware is as planned.
     pub fn is_empty(&self) -> bool {
         self.switches.is_empty()
             && self.ports.is_empty()
@@ -151,7 +152,7 @@ impl Changes {
             && self.bounce.is_none()
     }
 
-    /// Blocks of linear forwarding tables to be written, those on the way included.
+    /// Blocks of linear forwarding tables to write, for interim tables, too.
     pub fn blocks(&self) -> usize {
         self.switches
             .values()
@@ -160,28 +161,27 @@ impl Changes {
     }
 }
 
-/// What the hardware holds, and what a plan wants.
+/// The state of the hardware, and a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison<'a> {
-    /// What the hardware holds, as far as it is known.
+    /// The state of the hardware, as far as it is known.
     pub inventory: &'a Inventory,
-    /// The model of it.
+    /// The model of `inventory`.
     pub fabric: &'a Arc<Fabric>,
-    /// What is wanted.
+    /// The plan.
     pub plan: &'a Arc<Plan>,
-    /// What all switches are to hold on the way, one after the other, in the order of the plan's
-    /// topology.
+    /// The interim tables, stage by stage, in the order of the plan's topology.
     pub interim: &'a [Tables],
-    /// Fields that do not count, by kind of device.
+    /// Fields to leave out, by kind of device.
     pub not_kept: &'a NotKept,
-    /// Hosts that are to register anew.
+    /// Hosts that must register anew.
     pub reregister: &'a Reregister,
 }
 
 impl Comparison<'_> {
-    /// What to write so that the hardware becomes what the plan wants, but for multicast tables:
-    /// [`LookedMulticast::diff`] adds that. Only what is in `scope` is compared, if there is one;
-    /// managed blocks of ports are compared everywhere.
+    /// The changes that make the hardware hold the plan, without multicast tables:
+    /// [`LookedMulticast::diff`] adds those. Compares only `scope`, if given; managed blocks of
+    /// ports are compared everywhere.
     pub fn changes(&self, scope: Option<&Scope>) -> Changes {
         let mut changes = match scope {
             Some(scope) => self.changes_in(scope),
@@ -220,8 +220,8 @@ impl Comparison<'_> {
         changes
     }
 
-    /// What has to be written to the tables and SwitchInfo of a switch; `None` for one that the
-    /// plan leaves out.
+    /// The changes of the tables and SwitchInfo of a switch; `None` for one that the plan leaves
+    /// out.
     fn of_switch(&self, guid: Guid) -> Option<SwitchChange> {
         let plan = self.plan;
         let node = self.inventory.node(guid)?;
@@ -232,7 +232,7 @@ impl Comparison<'_> {
         if needs_switch_info(&record.info, &wanted) {
             change.info = Some(wanted);
         }
-        // A switch that does not answer takes no part in them.
+        // A mute switch takes no part in interim tables.
         let is_mute = plan.transition.mute.contains(&guid);
         let interim = if is_mute { &[] } else { self.interim };
         change.interim = vec![Vec::new(); interim.len()];
@@ -257,37 +257,36 @@ impl Comparison<'_> {
     }
 }
 
-/// ARInfo that ends what the manager before turned on, where the tables that are read back do not
-/// count for it.
+/// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
 fn without_adaptive_routing(switch: &SwitchRecord) -> Option<ArInfo> {
     let ends = switch.lft.is_distrusted() && !switch.keeps_adaptive_routing;
     let mut info = switch.ar_info().filter(|info| ends && info.uses_groups())?;
     Some(*info.disable())
 }
 
-/// LifeTimeValue and LinearFDBTop are compared; PortStateChange is cleared where it is set.
+/// Compares LifeTimeValue and LinearFDBTop; a PortStateChange that is set must be cleared.
 fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
     current.linear_fdb_top() != wanted.linear_fdb_top()
         || current.life_time_value() != wanted.life_time_value()
         || current.port_state_change()
 }
 
-/// What a port says of itself, and what it should say.
+/// The state and the plan of a port.
 struct Wanted<'a> {
     info: &'a PortInfo,
     settings: Settings,
     is_end_port: bool,
 }
 
-/// `None` for a port that is left alone.
+/// `None` for a port that rsm leaves alone.
 fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>> {
     let node = fabric.node(at.node);
     let port = fabric.port(at);
     let info = port.info.as_ref()?;
     let switch = node.kind() == NodeType::Switch;
     let external = at.port.0 != 0;
-    // Port 0 of a channel adapter does not exist, and what has no cable or does not belong to a
-    // managed node is left alone.
+    // Port 0 of a channel adapter does not exist; ports without a cable, and those of nodes that
+    // are not managed, stay as they are.
     if (!switch && !external)
         || node.unmanageable
         || node.locked
@@ -337,8 +336,8 @@ impl Comparison<'_> {
             });
         let differs = !settings.differing(info, ignored).is_empty();
         let inactive = activate && info.port_state() != PortState::Active;
-        // What was read of a port before it is armed may be gone by then: a reset in between would
-        // not show.
+        // The keys read before the port is armed may be gone by then: a reset in between would not
+        // show.
         let arms = is_end_port && activate && info.port_state() == PortState::Init;
         let p_keys = match plan.partitions.table(fabric.key(at)) {
             Some(table) => diff_p_keys(fabric, at, table, arms),
@@ -359,8 +358,8 @@ impl Comparison<'_> {
     }
 }
 
-/// The blocks in which the P_KeyTable of a port differs from `wanted`, or, if the port is `armed`,
-/// would if it were reset.
+/// The blocks in which the P_KeyTable of a port differs from `wanted`, or would differ after a
+/// reset if the push arms the port (`armed`).
 fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Vec<PKeyBlock> {
     let again = armed && wanted != [PKey::DEFAULT_FULL];
     let capacity = fabric.p_key_capacity(at);

@@ -1,4 +1,4 @@
-//! What differs in multicast forwarding tables, and in how much of them counts.
+//! The difference in multicast forwarding tables and MulticastFDBTop.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::sweep::inventory::{BlockState, Inventory, NodeRecord, SwitchRecord};
 use crate::sweep::mft_image::{self, Extent, MftBlock, MftImage};
 use crate::sweep::writes::Mark;
 
-/// What has to be written to one switch's multicast forwarding table.
+/// The changes of one switch's multicast forwarding table.
 ///
-/// No mixture of masks on the way may close a cycle: first every switch lets go of the ports that
-/// it is to lose, and of what is not known, and only then any gains one. So packets always go along
-/// a part of the old tree, or of the new one.
+/// No mixture of masks may close a cycle: first every switch removes the ports that it is to lose,
+/// and unknown ones, and only then any switch adds a port. So packets always follow a part of the
+/// old tree or of the new one.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MulticastChange {
-    /// Blocks that are to lose ports, in order; see [`kept`].
+    /// Blocks that lose ports, in order; see [`kept`].
     pub first: Vec<MftBlock>,
-    /// Blocks that are to gain ports then, in order.
+    /// Blocks that gain ports afterwards, in order.
     pub blocks: Vec<MftBlock>,
-    /// MulticastFDBTop, if it differs; it is written when all blocks are.
+    /// MulticastFDBTop, if it differs; it is written after all blocks.
     pub top: Option<Lid>,
 }
 
@@ -35,8 +35,8 @@ impl MulticastChange {
     }
 }
 
-/// What a block keeps of what it holds on the way to `wanted`: what it will have in the end, of
-/// what it is known to have.
+/// The masks that a block keeps on the way to `wanted`: the known ports that it also has in the
+/// end.
 pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16; BLOCK_MLIDS] {
     match image.state(at) {
         BlockState::Known => {
@@ -47,26 +47,26 @@ pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16
     }
 }
 
-/// What multicast tables were compared with last, and where they were not as they should be. A
-/// switch that is as it was then, and of which the same is wanted, needs no second look.
+/// The last comparison of multicast tables, and the switches that differed. A switch that is
+/// unchanged since, in the hardware and in the plan, needs no second comparison.
 #[derive(Clone, Default, Debug)]
 pub struct LookedMulticast {
-    /// What was wanted; `None` before the first look.
+    /// The compared plan; `None` before the first comparison.
     wanted: Option<Arc<Multicast>>,
-    /// When that was.
+    /// The time of the comparison.
     mark: Mark,
-    /// Switches to which something was to be written.
+    /// Switches that differed.
     open: BTreeSet<Guid>,
-    /// Switches by which whatever is in the table counts: how much of it there is to write, the
-    /// highest multicast LID of all says.
+    /// Switches whose whole table counts: the highest multicast LID of the plan limits the blocks
+    /// to write.
     unlimited: BTreeSet<Guid>,
 }
 
 impl LookedMulticast {
-    /// Adds what has to be written so that multicast tables, as `inventory` has them, become what
-    /// `plan` wants. Why all switches were looked at, if they were.
+    /// Adds the changes from the multicast tables in `inventory` to those of `plan`. Returns why it
+    /// compared all switches, if it did.
     ///
-    /// Where SwitchInfo is written anyway, it says as well that the rest of a table does not count.
+    /// If a push writes SwitchInfo anyway, that Set limits MulticastFDBTop, too.
     pub fn diff(
         &mut self,
         inventory: &Inventory,
@@ -90,7 +90,7 @@ impl LookedMulticast {
         whole
     }
 
-    /// The switches that may need something now; `None` where that may be all of them.
+    /// The switches that may differ now; `None` if all may.
     fn switches(&self, inventory: &Inventory, multicast: &Multicast) -> Option<BTreeSet<Guid>> {
         let before = self.wanted.as_ref()?;
         let mut switches: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
@@ -132,7 +132,7 @@ impl LookedMulticast {
             self.open.insert(guid);
             let merged = change.top.is_some() && is_unlimited;
             if merged && let Some(info) = pending_info(changes, guid) {
-                // To count less than everything is right at any time.
+                // It is safe to limit the table at any time.
                 change.top.take().inspect(|&top| {
                     info.set_multicast_fdb_top(top);
                 });
@@ -144,7 +144,7 @@ impl LookedMulticast {
     }
 }
 
-/// The switches of which `after` wants another table than `before`. Both have them in the order of
+/// The switches whose planned table differs between `before` and `after`. Both are in the order of
 /// GUIDs.
 fn with_other_tables(before: &Multicast, after: &Multicast) -> Vec<Guid> {
     fn tables(of: &Multicast) -> impl Iterator<Item = (Guid, &Arc<Mft>)> {
@@ -174,7 +174,7 @@ fn knows_top(node: &NodeRecord, record: &SwitchRecord) -> bool {
         })
 }
 
-/// How much of a switch's table counts now.
+/// The part of a switch's table that counts now.
 fn extent(node: &NodeRecord, record: &SwitchRecord) -> Extent {
     match mft_image::extent(&record.info) {
         _ if !knows_top(node, record) => Extent::Everything,
@@ -240,12 +240,12 @@ const LAST_MULTICAST: Lid = Lid(Lid::PERMISSIVE.0 - 1);
 
 /// The first multicast LID of a block.
 fn first_of(at: MftBlock) -> Lid {
-    // Nine bits of block make no more than the multicast LIDs.
+    // A block number has nine bits, so the sum does not overflow.
     Lid(Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16)
 }
 
-/// The last multicast LID of the block that `mlid` is in: MulticastFDBTop goes by whole blocks, so
-/// that not every new group moves it.
+/// The last multicast LID of the block of `mlid`: MulticastFDBTop is rounded up to whole blocks, so
+/// that not every new group changes it.
 fn end_of_block(mlid: Lid) -> Lid {
     Lid(mlid.0 | (BLOCK_MLIDS as u16 - 1)).min(LAST_MULTICAST)
 }

@@ -1,4 +1,4 @@
-//! Hosts that are to register anew with the SA (IBA 14.4.11).
+//! Hosts that must register anew with the SA (IBA 14.4.11).
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
 
 use super::Changes;
 
-/// The ports whose hosts are to be told, by a bit that reads as 0 whatever was written: it cannot
-/// be compared, and is due until one Set with it was acknowledged.
+/// The ports whose hosts get ClientReregister. That bit always reads as 0: it cannot be compared,
+/// and is due until a Set with it was acknowledged.
 #[derive(Clone, Default, Debug)]
 pub struct Reregister {
     due: BTreeSet<Guid>,
-    /// Where everybody is to be told as soon as he is met: those who were.
+    /// If every host is due when it is first met: the ports that have got it.
     told: Option<BTreeSet<Guid>>,
 }
 
 impl Reregister {
-    /// Everybody is to be told, once.
+    /// Every host is due, once.
     pub fn everybody() -> Reregister {
         Reregister {
             due: BTreeSet::new(),
@@ -25,24 +25,24 @@ impl Reregister {
         }
     }
 
-    /// Whether nobody is known who is to be told.
+    /// Whether no known host is due.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
 
-    /// The port with this GUID is due.
+    /// Makes the port with this GUID due.
     pub fn add(&mut self, port: Guid) {
         self.due.insert(port);
     }
 
-    /// Those are due who are told with `changes`. Who is not there, or does not heed it, is not
-    /// told later either: he registers anew when he is reset.
+    /// Limits the due ports to those of `changes`. A host that is absent, or ignores
+    /// ClientReregister, does not get it later either: it registers anew after its own reset.
     pub fn begin(&mut self, changes: &Changes) {
         let told = changes.ports.values();
         self.due = told.filter_map(|change| change.reregister).collect();
     }
 
-    /// The port with this GUID was told.
+    /// Records that the port with this GUID got its ClientReregister.
     pub fn done(&mut self, port: Guid) {
         self.due.remove(&port);
         if let Some(told) = &mut self.told {
@@ -50,7 +50,7 @@ impl Reregister {
         }
     }
 
-    /// Whether the port with this GUID is to be told, and heeds it.
+    /// Whether the port with this GUID is due, and supports ClientReregister.
     pub(super) fn includes(&self, port: Guid, info: &PortInfo) -> bool {
         let is_new = |told: &BTreeSet<Guid>| !told.contains(&port);
         let due = self.due.contains(&port) || self.told.as_ref().is_some_and(is_new);
@@ -58,7 +58,7 @@ impl Reregister {
     }
 }
 
-/// Whether the host behind a port heeds ClientReregister.
+/// Whether the host behind a port supports ClientReregister.
 pub fn heeds(info: &PortInfo) -> bool {
     let supported = CapabilityMask::IS_CLIENT_REREGISTRATION_SUPPORTED;
     info.capability_mask().contains(supported)

@@ -1,4 +1,5 @@
-//! What differs between the SLtoVLMappingTables that routes need and those that switches hold.
+//! The difference in SLtoVLMappingTables, between those that routes need and those that switches
+//! hold.
 
 use rsm_ids::PortNum;
 use rsm_routing::lanes::Row;
@@ -10,15 +11,15 @@ use crate::sweep::sl2vl::pairs;
 /// One SLtoVLMappingTable of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlToVlRow {
-    /// The port that packets come in by; 0 for the switch's own.
+    /// The input port; 0 for the switch's own port.
     pub input: PortNum,
-    /// The port that they leave by.
+    /// The output port.
     pub output: PortNum,
     /// The lane of each service level.
     pub row: Row,
 }
 
-/// The tables of a switch that `plan` wants otherwise; none where its routes stand on one lane.
+/// The tables of a switch that differ from `plan`; none if its routes need one lane only.
 pub(super) fn diff(plan: &Plan, node: &NodeRecord) -> Vec<SlToVlRow> {
     let sl2vl = &plan.routing.lanes;
     let Some(record) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {

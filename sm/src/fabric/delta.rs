@@ -1,12 +1,12 @@
-//! What distinguishes two models of the same subnet.
+//! The difference between two models of the same subnet.
 
 use rsm_ids::{Guid, PortNum};
 
 use super::{Fabric, Node};
 use crate::sweep::inventory::PortKey;
 
-/// What appeared, vanished or changed from one [`Fabric`] to the next; everything in the order of
-/// GUIDs.
+/// Nodes, cables and ports that appeared, vanished or changed from one [`Fabric`] to the next;
+/// everything in the order of GUIDs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Delta {
     /// Nodes only the new fabric has.
@@ -19,12 +19,12 @@ pub struct Delta {
     pub links_appeared: Vec<(PortKey, PortKey)>,
     /// Cables only the old one had.
     pub links_vanished: Vec<(PortKey, PortKey)>,
-    /// Ports of nodes that both have, which answer differently.
+    /// Ports of nodes that both have, with another PortInfo.
     pub ports_changed: Vec<PortKey>,
 }
 
 impl Delta {
-    /// What turns `old` into `new`. Costs what the two do not share.
+    /// The difference from `old` to `new`. Costs only the nodes that they do not share.
     pub fn between(old: &Fabric, new: &Fabric) -> Delta {
         let mut delta = Delta::default();
         for pair in old.differing(new) {
@@ -41,7 +41,7 @@ impl Delta {
         delta
     }
 
-    /// Takes in what distinguishes a node from what it was before.
+    /// Adds the difference between a node and its earlier state.
     fn compare(&mut self, before: &Node, node: &Node) {
         if before.description != node.description
             || !tells_the_same(before, node)
@@ -73,8 +73,8 @@ impl Delta {
     }
 }
 
-/// Whether SwitchInfo says the same of the switch. That it reports changed ports is no change by
-/// itself: the ports are.
+/// Whether SwitchInfo is the same, except for PortStateChange: its report is no change by itself,
+/// the changed ports are.
 fn tells_the_same(before: &Node, now: &Node) -> bool {
     let unreported = |node: &Node| {
         node.switch.map(|mut info| {

@@ -1,11 +1,10 @@
-//! The subnet as a model: immutable, dense, with the cables resolved.
+//! The model of the subnet: immutable, dense, with the cables resolved.
 //!
 //! A [`Fabric`] is built from an [`Inventory`] and never changes afterwards. Planning reads nothing
 //! else; queries, metrics and dumps read it from the published snapshot for as long as they like.
 //!
-//! One model follows another: nodes that did not change are shared between the two, so that a
-//! change costs the nodes that it touched, and what distinguishes two models is found by comparing
-//! pointers.
+//! Successive models share unchanged nodes, so that a change costs only the nodes that it touched,
+//! and the difference between two models is found by comparing pointers.
 
 mod delta;
 mod nodes;
@@ -42,9 +41,9 @@ pub struct PortRef {
 pub struct Port {
     /// Its GUID; of a switch's external ports the GUID of its port 0.
     pub guid: Guid,
-    /// What it last said; `None` where it never answered.
+    /// Its last answer; `None` if it never answered.
     pub info: Option<PortInfo>,
-    /// The other end of its cable; [`Fabric::peer`] finds it.
+    /// The other end of its cable; resolved by [`Fabric::peer`].
     pub peer: Option<PortKey>,
     /// Whether its link is physically up.
     pub up: bool,
@@ -72,7 +71,7 @@ impl Port {
             && self.p_keys == before.p_keys
     }
 
-    /// Logical state; Down where the port never answered.
+    /// Logical state; Down if the port never answered.
     pub fn state(&self) -> PortState {
         self.info
             .as_ref()
@@ -85,9 +84,9 @@ impl Port {
 pub struct Node {
     /// Its GUID.
     pub guid: Guid,
-    /// What it said when it was met.
+    /// Its answer from when it was met.
     pub info: NodeInfo,
-    /// Its description, lossily as text; empty where it gave none.
+    /// Its description, lossily as text; empty if it has none.
     pub description: String,
     /// By number; index 0 is a switch's port 0 and unused elsewhere.
     pub ports: Vec<Port>,
@@ -95,13 +94,12 @@ pub struct Node {
     pub switch: Option<SwitchInfo>,
     /// Hops from the subnet manager's port.
     pub distance: u8,
-    /// It owes answers; see [`crate::sweep::fault::findings`].
+    /// Whether it owes answers; see [`crate::sweep::fault::findings`].
     pub suspected: bool,
-    /// It owes answers for so long that nothing is routed through it any more, or it is a switch
-    /// that ignores Sets.
+    /// Whether routes avoid it: it has owed answers for too long, or is a switch that ignores Sets.
     pub unmanageable: bool,
-    /// One of its end ports holds an M_Key other than this subnet manager's: Sets to the node are
-    /// dropped.
+    /// Whether one of its end ports holds an M_Key other than this subnet manager's, so that the
+    /// node drops Sets.
     pub locked: bool,
 }
 
@@ -116,7 +114,7 @@ impl Node {
         self.switch.is_some()
     }
 
-    /// Its description, or its GUID where that is empty.
+    /// Its description, or its GUID if that is empty.
     pub fn name(&self) -> String {
         if self.description.is_empty() {
             self.guid.to_string()
@@ -131,8 +129,8 @@ impl Node {
         ports.filter_map(|(number, port)| Some((PortKey::new(self.guid, number), port.peer?)))
     }
 
-    /// Whether what a subnet manager sets is all that distinguishes the node from the same node as
-    /// it was `before`: LIDs, port states, MTUs, VLs, and how much of its tables a switch uses.
+    /// Whether the node differs from `before` only in values that a subnet manager sets: LIDs, port
+    /// states, MTUs, VLs, and the tops of a switch's tables.
     pub fn differs_only_in_settings(&self, before: &Node) -> bool {
         let constant = |node: &Node| {
             node.switch.map(|mut info| {
@@ -154,7 +152,7 @@ impl Node {
                 .all(|(now, before)| now.differs_only_in_settings(before))
     }
 
-    /// The ports that can hold a LID: port 0 of a switch, the cabled ports of others.
+    /// The ports that can hold a LID: port 0 of a switch, the cabled ports of other nodes.
     pub fn end_ports(&self) -> impl Iterator<Item = (PortNum, &Port)> {
         let range = if self.kind() == NodeType::Switch {
             0..1
@@ -174,14 +172,14 @@ impl Node {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fabric {
     nodes: Nodes,
-    /// The port that the subnet manager sits at.
+    /// The subnet manager's port.
     pub local: Option<PortRef>,
-    /// Other subnet managers and what they said of themselves last, in the order of their ports.
+    /// Other subnet managers with their last SMInfo, in the order of their ports.
     pub managers: Vec<(PortKey, SmInfo)>,
 }
 
 impl Fabric {
-    /// The model of what `inventory` holds now.
+    /// The model of `inventory`.
     pub fn build(inventory: &Inventory) -> Fabric {
         let nodes: Vec<Arc<Node>> = inventory
             .nodes()
@@ -190,8 +188,7 @@ impl Fabric {
         Fabric::of(Nodes::new(nodes), inventory)
     }
 
-    /// The model of what `inventory` holds now, where this one is that of what it held before
-    /// `touched` were written into.
+    /// The model of `inventory`, where `self` is its model before the writes into `touched`.
     pub fn follow(&self, inventory: &Inventory, touched: &BTreeSet<Guid>) -> Fabric {
         let mut changes = BTreeMap::new();
         for &guid in touched {
@@ -244,19 +241,19 @@ impl Fabric {
         self.nodes.iter().map(|node| &**node)
     }
 
-    /// All nodes in the order of their GUIDs, to write into; none of them is shared from then on.
+    /// All nodes in the order of their GUIDs, to write into; none stays shared.
     pub fn nodes_mut(&mut self) -> impl Iterator<Item = &mut Node> {
         self.nodes.iter_mut()
     }
 
-    /// The nodes that this fabric and `other` do not share, in the order of their GUIDs: as they
-    /// are here, and as they are there.
+    /// The nodes that this fabric and `other` do not share, in the order of their GUIDs: from here
+    /// and from there.
     pub fn differing<'a>(&'a self, other: &'a Fabric) -> Vec<(Option<&'a Node>, Option<&'a Node>)> {
         self.nodes.differing(&other.nodes)
     }
 
-    /// Of [`Fabric::differing`], the nodes that differ in more than what a subnet manager sets.
-    /// After a bring-up every port has another state than before, and nothing is wired otherwise.
+    /// The nodes of [`Fabric::differing`] that differ in more than values set by a subnet manager.
+    /// After a bring-up every port has another state than before, and no node is wired otherwise.
     pub fn rewired<'a>(&'a self, other: &'a Fabric) -> Vec<(Option<&'a Node>, Option<&'a Node>)> {
         let mut differing = self.differing(other);
         differing.retain(|pair| match pair {
@@ -272,8 +269,8 @@ impl Fabric {
         pairs.flat_map(|(here, there)| [here, there]).flatten()
     }
 
-    /// How many nodes come before the first GUID that `is_before` denies; it says yes to GUIDs up
-    /// to some point.
+    /// The number of nodes before the first GUID for which `is_before` is false; it must be true up
+    /// to some GUID, and false from there on.
     pub fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         self.nodes.partition_point(is_before)
     }
@@ -283,7 +280,7 @@ impl Fabric {
         self.nodes.get(ix)
     }
 
-    /// The port `at`; it exists for every reference that this fabric gave out.
+    /// The port `at`; it exists for every reference of this fabric.
     pub fn port(&self, at: PortRef) -> &Port {
         &self.node(at.node).ports[at.port.index()]
     }
@@ -345,13 +342,13 @@ impl Fabric {
         })
     }
 
-    /// How many keys the P_KeyTable of a port holds.
+    /// Capacity of a port's P_KeyTable, in keys.
     pub fn p_key_capacity(&self, at: PortRef) -> u16 {
         let node = self.node(at.node);
         p_keys::capacity(&node.info, node.switch.as_ref(), at.port)
     }
 
-    /// GUID and number of a port, which name it across fabrics.
+    /// GUID and number of a port, which identify it across fabrics.
     pub fn key(&self, at: PortRef) -> PortKey {
         PortKey::new(self.node(at.node).guid, at.port)
     }
@@ -365,7 +362,7 @@ impl Fabric {
         })
     }
 
-    /// The same, with other PortInfo at these ports; those that are not there are left out.
+    /// A copy with other PortInfo at these ports; unknown ports are left out.
     pub fn with_ports(&self, ports: &[(PortKey, PortInfo)]) -> Fabric {
         let mut fabric = self.clone();
         for &(key, info) in ports {
@@ -376,12 +373,12 @@ impl Fabric {
         fabric
     }
 
-    /// The node at `ix`, to write into; it is not shared from then on.
+    /// The node at `ix`, to write into; it does not stay shared.
     pub fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
         self.nodes.get_mut(ix)
     }
 
-    /// The port `at`, to write into; its node is not shared from then on.
+    /// The port `at`, to write into; its node does not stay shared.
     pub fn port_mut(&mut self, at: PortRef) -> &mut Port {
         &mut self.node_mut(at.node).ports[at.port.index()]
     }

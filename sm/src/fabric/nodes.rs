@@ -1,7 +1,7 @@
-//! The nodes of a model, shared between the models that have them alike.
+//! The nodes of a model; models share equal nodes.
 //!
-//! A copy costs a pointer for each run of nodes, a change copies the run that it is in, and what
-//! two lists have in common is passed over by comparing pointers.
+//! A copy costs a pointer for each run of nodes, a change copies its run, and a comparison skips
+//! shared runs by their pointers.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use rsm_ids::Guid;
 
 use super::{Node, NodeIx};
 
-/// Nodes in a run that was filled at once. A run that grows to twice as many is parted.
+/// Nodes in a run that was filled at once. A run is split at twice this size.
 const RUN: usize = 64;
 
-/// Nodes that follow each other.
+/// Consecutive nodes.
 #[derive(Clone, Debug)]
 struct Run {
     guids: Vec<Guid>,
@@ -24,7 +24,7 @@ struct Run {
 /// Nodes in the order of their GUIDs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
-    /// None of them is empty.
+    /// No run is empty.
     runs: Vec<Arc<Run>>,
     /// The position of the first node of each run, and the number of nodes.
     starts: Vec<u32>,
@@ -39,7 +39,7 @@ impl PartialEq for Nodes {
 impl Eq for Nodes {}
 
 impl Nodes {
-    /// `nodes` are in the order of their GUIDs.
+    /// The list of `nodes`, which are in the order of their GUIDs.
     pub(super) fn new(nodes: Vec<Arc<Node>>) -> Nodes {
         let mut list = Nodes::default();
         list.append(nodes);
@@ -82,7 +82,7 @@ impl Nodes {
         &self.runs[run].nodes[place]
     }
 
-    /// The node, no longer shared.
+    /// The node, to write into; it does not stay shared.
     ///
     /// # Panics
     /// There is no such node.
@@ -98,8 +98,8 @@ impl Nodes {
         Some(NodeIx(self.starts[run] + place as u32))
     }
 
-    /// How many nodes come before the first that `is_before` denies; it says yes to GUIDs up to
-    /// some point.
+    /// The number of nodes before the first GUID for which `is_before` is false; it must be true up
+    /// to some GUID, and false from there on.
     pub(super) fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         let run = self.runs.partition_point(|run| is_before(run.guids[0]));
         let Some(run) = run.checked_sub(1) else {
@@ -109,7 +109,7 @@ impl Nodes {
         self.starts[run] as usize + guids.partition_point(|&guid| is_before(guid))
     }
 
-    /// All nodes, none of them shared any longer.
+    /// All nodes, to write into; none stays shared.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Node> {
         let runs = self.runs.iter_mut().map(Arc::make_mut);
         runs.flat_map(|run| run.nodes.iter_mut().map(Arc::make_mut))
@@ -119,7 +119,7 @@ impl Nodes {
         self.runs.iter().flat_map(|run| &run.nodes)
     }
 
-    /// The same with other nodes: `None` takes a node out.
+    /// A list with other nodes at these GUIDs: `None` removes a node.
     pub(super) fn with(&self, changes: &BTreeMap<Guid, Option<Arc<Node>>>) -> Nodes {
         let mut list = Nodes::default();
         let mut changes = changes.iter().peekable();
@@ -154,8 +154,8 @@ impl Nodes {
         list
     }
 
-    /// The nodes that the two lists do not share, in the order of their GUIDs: as they are here,
-    /// and as they are there.
+    /// The nodes that the two lists do not share, in the order of their GUIDs: from here and from
+    /// there.
     pub(super) fn differing<'a>(
         &'a self,
         other: &'a Nodes,
@@ -188,7 +188,7 @@ impl Nodes {
     }
 }
 
-/// A place in a list.
+/// A position in a list.
 struct Cursor<'a> {
     runs: std::slice::Iter<'a, Arc<Run>>,
     run: Option<&'a Arc<Run>>,
@@ -206,7 +206,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The run that begins here.
+    /// The run that begins at this position.
     fn whole_run(&self) -> Option<&'a Arc<Run>> {
         self.run.filter(|_| self.place == 0)
     }
@@ -221,7 +221,7 @@ impl<'a> Cursor<'a> {
         Some((run.guids[self.place], &run.nodes[self.place]))
     }
 
-    /// Takes the node that is here, if it is wanted.
+    /// Takes the node at this position, if `wanted`.
     fn next_if(&mut self, wanted: bool) -> Option<&'a Arc<Node>> {
         let (_, node) = self.node().filter(|_| wanted)?;
         self.place += 1;
@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// A node that says which version of itself it is.
+    /// A node that carries its version as its distance.
     fn node(guid: u64, version: u8) -> Arc<Node> {
         Arc::new(Node {
             guid: Guid(guid),
@@ -263,7 +263,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_with_changes_is_the_list_of_what_is_there(
+        fn changed_list_equals_a_list_of_the_present_nodes(
             first in prop::collection::btree_set(0u64..400, 0..300),
             steps in prop::collection::vec(
                 prop::collection::btree_map(0u64..400, any::<Option<u8>>(), 0..200),
@@ -296,7 +296,7 @@ mod tests {
                     prop_assert_eq!(nodes.partition_point(|other| other < *guid), position);
                 }
                 prop_assert_eq!(nodes.find(Guid(400)), None);
-                // A node that was put in place of its like is not shared, either.
+                // A node that replaced an equal one is not shared, either.
                 let touched = step.keys().map(|&guid| Guid(guid));
                 let touched = touched.filter(|guid| known.contains_key(guid) || held.contains_key(guid));
                 let differing = before.differing(&nodes);

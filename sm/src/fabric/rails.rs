@@ -1,4 +1,4 @@
-//! Which rail a port is on, as far as names tell.
+//! Rails of ports, by the names of devices.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,18 +8,17 @@ use rsm_routing::topology::Topology;
 
 use super::{Fabric, Node};
 
-/// Rails up to which names are believed: GPU hosts have up to 18 adapters, and with more kinds of
-/// names the last word of a description numbers something else than adapters.
+/// The most rails that names are believed to show: GPU hosts have up to 18 adapters; with more
+/// names, the last word of descriptions does not number adapters.
 const MOST: usize = 32;
 
-/// What tells the adapters of a host apart: the device's name, such as `mlx5_3` or `HCA-1`, and the
+/// Identifies an adapter within its host: the device's name, such as `mlx5_3` or `HCA-1`, and the
 /// port.
 type Slot<'a> = (&'a str, u64, PortNum);
 
 impl Fabric {
-    /// The rail of each destination of `topology`, by its index: adapters that have the same name
-    /// on their hosts are on one rail. Empty where descriptions do not name devices, or all name
-    /// the same.
+    /// The rail of each destination of `topology`, by its index: adapters with the same name on
+    /// their hosts are on one rail. Empty if descriptions name no devices, or all the same one.
     pub fn rails(&self, topology: &Topology) -> Vec<Option<u16>> {
         let mut slots: HashMap<Guid, Slot<'_>> = HashMap::new();
         for (at, port) in self.end_ports() {
@@ -45,8 +44,7 @@ impl Fabric {
     }
 }
 
-/// The device that a description such as `host-001 mlx5_3` ends in, taken apart into name and
-/// number.
+/// The device at the end of a description such as `host-001 mlx5_3`, split into name and number.
 fn device(node: &Node) -> Option<(&str, u64)> {
     if node.kind() != NodeType::Ca {
         return None;

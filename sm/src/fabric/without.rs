@@ -1,4 +1,4 @@
-//! The subnet as it would be found without some of its cables.
+//! The model of the subnet without some of its cables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use super::{Fabric, NodeIx, Port};
 use crate::sweep::inventory::PortKey;
 
 impl Fabric {
-    /// What a sweep would find if `cables`, named by either end, were pulled: nodes that the subnet
-    /// manager cannot reach any more are left out.
+    /// The model that a sweep would find if `cables`, given by either end, were pulled; without
+    /// nodes that the subnet manager cannot reach then.
     pub fn without(&self, cables: &BTreeSet<PortKey>) -> Fabric {
         let mut fabric = self.clone();
         for &key in cables {
@@ -34,7 +34,7 @@ impl Fabric {
                 continue;
             }
             let node = self.node(ix);
-            // Only switches pass a sweep on, and the node that it starts at.
+            // A sweep passes only switches, and the node that it starts at.
             if node.is_switch() || std::mem::take(&mut first) {
                 waiting.extend(self.links_of(ix, node).map(|(_, there)| there.node));
             }

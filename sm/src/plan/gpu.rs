@@ -1,4 +1,4 @@
-//! From the fabric to what hints about GPUs work on.
+//! From the fabric to the input of GPU hints.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rsm_routing::topology::{PortUse, Topology};
 
 use crate::fabric::Fabric;
 
-/// The fabric as hints see it, with the LIDs of `topology`, and the tables where there are any.
+/// The fabric for GPU hints, with the LIDs of `topology`, and `tables` if there are any.
 pub fn fabric(
     fabric: &Fabric,
     topology: &Arc<Topology>,

@@ -1,17 +1,17 @@
-//! Who takes part in multicast, as far as planning depends on it.
+//! The members of multicast groups, as input of plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 
-/// The members of each multicast LID in use, as the SA has them. Immutable; sets
-/// that follow each other share what did not change.
+/// The members of each multicast LID in use, as registered with the SA. Immutable; successive sets
+/// share unchanged members.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GroupSet {
-    /// By multicast LID. Groups that share one are joined here.
+    /// By multicast LID; its members are those of all groups that share it.
     pub by_mlid: BTreeMap<Lid, Arc<Members>>,
-    /// Others may take part of whom nothing is remembered: what switches hold tells of them.
+    /// Whether there may be members without a registration, which only the switches' tables show.
     pub partial: bool,
 }
 
@@ -23,14 +23,14 @@ pub struct Members {
 }
 
 impl GroupSet {
-    /// The highest multicast LID that anybody takes part in.
+    /// The highest multicast LID with members.
     pub fn top(&self) -> Option<Lid> {
         self.by_mlid.last_key_value().map(|(&mlid, _)| mlid)
     }
 }
 
 impl Members {
-    /// The ports that take part in only one of the two, or otherwise.
+    /// The ports that are members of only one of the two, or receive in only one.
     pub fn differing(&self, other: &Members) -> BTreeSet<Guid> {
         if std::ptr::eq(self, other) {
             return BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The names that ports are to have beside their own, as far as hardware depends on it.
+//! Alias GUIDs of ports, as the hardware must hold them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use rsm_mad::wire::attr::GuidInfo;
 /// Entries in a block of a port's GUIDInfo.
 const ENTRIES: u8 = GuidInfo::ENTRIES as u8;
 
-/// The alias GUIDs of all ports, as the SA has given them. Index 0 is a port's own
-/// GUID and not in here.
+/// The alias GUIDs of all ports, as the SA assigned them. Index 0, a port's own GUID, is not among
+/// them.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct AliasGuids {
     /// By port GUID: by index in the port's table.
@@ -17,7 +17,7 @@ pub struct AliasGuids {
 }
 
 impl AliasGuids {
-    /// What a block of the table of a port is to hold.
+    /// The planned GUIDs of a block of a port's GUIDInfo.
     pub fn block(&self, port: Guid, block: u8) -> [Guid; GuidInfo::ENTRIES] {
         let mut guids = [Guid::ZERO; GuidInfo::ENTRIES];
         if block == 0 {

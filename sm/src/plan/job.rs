@@ -1,4 +1,4 @@
-//! What a plan is made from.
+//! The input of a plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::fabric::Fabric;
 use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::HeldMasks;
 
-/// What of the plan in force a job may change.
+/// Which parts of the plan in force a job may change.
 #[derive(Clone, Debug)]
 pub enum JobKind {
     /// Everything.
     Full,
     /// The multicast trees; the routes of this plan stay.
     Multicast {
-        /// The plan that the trees are made on.
+        /// The plan with the routes of the trees.
         routes: Arc<Plan>,
     },
-    /// The entries that lead to the fullest links, in at most so many blocks of forwarding tables.
+    /// Entries that lead to the fullest links, in at most this many blocks of forwarding tables.
     /// The same as [`JobKind::Full`] without [`Job::previous`].
     Rebalance {
         /// Blocks, at least 1.
@@ -35,34 +35,34 @@ pub enum JobKind {
 /// Everything that a plan depends on.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What of the plan in force may change.
+    /// Which parts of the plan in force may change.
     pub kind: JobKind,
     /// Number of the plan.
     pub generation: u64,
     /// The subnet as last seen.
     pub fabric: Arc<Fabric>,
-    /// LIDs given out before.
+    /// LIDs assigned before.
     pub claims: Arc<Claims>,
-    /// Where compute ports sat before, as long as there is no plan in force.
+    /// The host positions of an earlier run, until a plan is in force.
     pub positions: Arc<HostPositions>,
-    /// What hosts with GPUs told of themselves.
+    /// GPU inventories of hosts.
     pub gpus: Arc<Inventory>,
-    /// What the operator decides.
+    /// The operator's decisions.
     pub policy: Arc<Policy>,
-    /// Cables kept out of the routes, by either end.
+    /// Cables that routes avoid, by either end.
     pub damped: Arc<BTreeSet<PortKey>>,
     /// The plan in force.
     pub previous: Option<Arc<Plan>>,
-    /// What switches hold now.
+    /// The tables that switches hold now.
     pub hardware: Arc<Vec<Held>>,
-    /// Who takes part in multicast; `None` while that is not known.
+    /// Members of multicast groups; `None` while they are not known.
     pub groups: Option<Arc<GroupSet>>,
-    /// What switches pass multicast packets on by now.
+    /// The multicast tables that switches hold now.
     pub masks: Arc<HeldMasks>,
 }
 
 impl Job {
-    /// The first plan for a subnet of which nothing is known but what it consists of.
+    /// The first plan for a subnet, without any earlier state.
     pub fn first(fabric: Arc<Fabric>, policy: Arc<Policy>) -> Job {
         Job {
             kind: JobKind::Full,
@@ -80,8 +80,8 @@ impl Job {
         }
     }
 
-    /// The plan after `plan` for the fabric as it is then, where all switches hold what that
-    /// wanted, and nobody takes part in multicast.
+    /// The plan after `plan` for a later fabric, if all switches hold the tables of `plan` and
+    /// multicast has no members.
     pub fn after(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> Job {
         let lids = plan.lids.lids.iter();
         let guid = |port| {

@@ -1,16 +1,15 @@
-//! Who gets which LID.
+//! Assignment of LIDs to ports.
 //!
-//! The order of rights (invariant: a LID in use is never moved unless two ports hold it):
+//! Precedence (invariant: a LID in use never moves unless two ports hold it):
 //!
 //! 1. a port keeps the LID it holds; of two that hold the same one, that with the persisted claim
 //!    to it, else that with the lower GUID;
-//! 2. a port that holds none gets back the LID it has a persisted claim to, if nobody holds it;
-//! 3. the others get the lowest free LIDs, leaving out those that an absent port has a claim to as
-//!    long as there are others.
+//! 2. a port that holds none gets back the LID it has a persisted claim to, if that is free;
+//! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last.
 //!
-//! New LIDs go to switches first. On a fresh fabric, where nobody holds or remembers one, the first
-//! host of every leaf switch is next, then the second of every leaf, and so on ([`layout`]); later
-//! the ports of each switch in turn.
+//! New LIDs go to switches first. On a fresh fabric, without held or claimed LIDs, the first host
+//! of every leaf switch is next, then the second of every leaf, and so on ([`layout`]); later the
+//! ports of each switch in turn.
 
 mod follow;
 mod layout;
@@ -32,11 +31,11 @@ use crate::sweep::inventory::PortKey;
 pub struct Claim {
     /// The lowest of them.
     pub base: Lid,
-    /// There are 2^LMC.
+    /// It has 2^LMC LIDs.
     pub lmc: Lmc,
 }
 
-/// What each port GUID was given before, in this run or an earlier one.
+/// The LIDs of each port GUID, assigned in this run or an earlier one.
 pub type Claims = BTreeMap<Guid, Claim>;
 
 /// The LIDs of a fabric.
@@ -44,9 +43,9 @@ pub type Claims = BTreeMap<Guid, Claim>;
 pub struct LidPlan {
     /// By port; ports left out have no entry.
     pub lids: BTreeMap<PortKey, Claim>,
-    /// Ports for which there was no LID.
+    /// Ports that got no LID.
     pub left_out: Vec<PortRef>,
-    /// What the operator should know.
+    /// Findings for the operator.
     pub findings: Vec<Finding>,
 }
 
@@ -56,7 +55,7 @@ impl LidPlan {
         self.lids.get(&PortKey::new(guid, PortNum::ZERO)).copied()
     }
 
-    /// Ports that have other LIDs here than in `other`, or have some in one of the two only.
+    /// Ports whose LIDs differ, or that have LIDs in only one of the two.
     pub fn differing(&self, other: &LidPlan) -> BTreeSet<PortKey> {
         let mut differing = BTreeSet::new();
         if std::ptr::eq(self, other) {
@@ -76,11 +75,11 @@ impl LidPlan {
     }
 }
 
-/// Who has which LID while they are being given out.
+/// The LID space during assignment.
 struct Space {
     /// By LID: owner's index plus one, 0: free.
     owner: Vec<u32>,
-    /// By LID: an absent port has a persisted claim to it.
+    /// By LID: whether an absent port has a persisted claim to it.
     reserved: Vec<bool>,
     last: u16,
 }
@@ -90,7 +89,7 @@ impl Space {
         self.is_in_nobodys_way(claim, 0)
     }
 
-    /// Whether nobody but `owner` has any of it.
+    /// Whether `owner` may have all of `claim`: no other port has a LID of it.
     fn is_free_for(&self, claim: Claim, owner: usize) -> bool {
         self.is_in_nobodys_way(claim, owner as u32 + 1)
     }
@@ -132,7 +131,7 @@ impl Space {
     }
 }
 
-/// Gives every end port of `fabric` its LIDs.
+/// Assigns LIDs to every end port of `fabric`.
 pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
     let plan = assign_by(&layout::by_wiring(fabric), fabric, claims, policy);
     let is_fresh =
@@ -187,7 +186,7 @@ fn assign_by(layout: &Layout, fabric: &Fabric, claims: &Claims, policy: &Policy)
     plan
 }
 
-/// How many ports a finding names before it only counts them.
+/// Ports that a finding names; it counts the others.
 const NAMES_SHOWN: usize = 10;
 
 fn place(fabric: &Fabric, at: PortRef) -> String {
@@ -207,7 +206,7 @@ fn smallest_table(fabric: &Fabric) -> u16 {
         .min(Lid::UNICAST_LAST.0)
 }
 
-/// The LMC that the policy has for a port.
+/// The port's LMC by the policy.
 fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     let node = fabric.node(at.node);
     match (&node.switch, node.kind()) {
@@ -245,8 +244,8 @@ fn keep_held(
         })
         .collect();
     holders.sort_unstable();
-    // First everybody's own LID, then what LMC adds to it: nobody loses the LID he holds to the
-    // range of another.
+    // First each port's own LID, then the rest of its LMC range: the range of one port must not
+    // take the LID that another holds.
     let mut kept = Vec::new();
     for (_, guid, index, at) in holders {
         let claim = Claim {
@@ -343,7 +342,7 @@ fn give_new(
     space: &mut Space,
     plan: &mut LidPlan,
 ) {
-    // The search goes on where it last ended, for each LMC apart.
+    // For each LMC the search continues from its last result.
     let mut cursors: BTreeMap<(Lmc, bool), u16> = BTreeMap::new();
     for (index, &at) in layout.ports.iter().enumerate() {
         if plan.lids.contains_key(&fabric.key(at)) {

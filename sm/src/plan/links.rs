@@ -1,6 +1,5 @@
-//! What the ports of switches say of links: how many data VLs there are, and which links are not
-//! Active yet. Followed from plan to plan, as the ports of all switches are tens of megabytes to
-//! read.
+//! State of the links at switches, by PortInfo: numbers of data VLs, and links that are not Active
+//! yet. Updated from plan to plan, as the ports of all switches are tens of megabytes to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,28 +14,28 @@ use super::policy::Policy;
 use super::{Job, NO_PLAN, Plan};
 use crate::fabric::{Fabric, Node, Port};
 
-/// What the ports of all switches say.
+/// State of all ports of switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkPorts {
-    /// By how many data VLs a port has: how many ports at links between switches have that many.
+    /// By number of data VLs: how many ports at links between switches have that many.
     by_vls: BTreeMap<u8, u32>,
     /// By switch: its cabled ports that are not Active. Switches without such a port are left out.
     short: BTreeMap<Guid, Vec<(PortNum, LinkEnd)>>,
 }
 
 impl LinkPorts {
-    /// Those of the plan in force, but for the switches at which the fabric of `job` and its
-    /// topology differ from those of that plan.
+    /// For the fabric and topology of a job. Reads only switches at which they differ from those of
+    /// the plan in force.
     ///
     /// # Errors
-    /// Why all switches have to be read, in a few words.
+    /// Why it would have to read all switches, in a few words.
     pub(super) fn follow(job: &Job, topology: &Topology) -> Result<Arc<LinkPorts>, &'static str> {
         let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
         LinkPorts::changed(previous, &job.fabric, topology)
             .ok_or("the switch graph was not made from the one before")
     }
 
-    /// As the switches of `topology` have them in `fabric`.
+    /// Reads all switches of `topology` in `fabric`.
     pub(super) fn read(fabric: &Fabric, topology: &Topology) -> LinkPorts {
         let of_switch = |switch: SwitchIdx| {
             let node = fabric.node_of(topology.switch(switch).guid)?;
@@ -50,7 +49,7 @@ impl LinkPorts {
         ports
     }
 
-    /// `None` where it is not known at which switches the topology differs from that of `previous`.
+    /// `None` if the changes of the topology since `previous` are not known.
     fn changed(previous: &Plan, fabric: &Fabric, topology: &Topology) -> Option<Arc<LinkPorts>> {
         let before = (&*previous.fabric, &*previous.topology);
         let mut changed: BTreeSet<Guid> = BTreeSet::new();
@@ -97,8 +96,8 @@ impl LinkPorts {
         }
     }
 
-    /// How many data VLs every link between switches has, as far as its ports say and the policy
-    /// lets them be used; `None` where there is no such link.
+    /// The number of data VLs of the link between switches that has fewest, limited by the policy;
+    /// `None` without such a link.
     pub(super) fn data_vls(&self, policy: &Policy) -> Option<u8> {
         let allowed = VlCap::from_code(policy.ports.links.max_op_vls).data_vls();
         let least = *self.by_vls.keys().next()?;
@@ -115,7 +114,7 @@ impl LinkPorts {
     }
 }
 
-/// A switch that has a place in the topology.
+/// A switch of the topology.
 fn find<'a>(
     (fabric, topology): (&'a Fabric, &Topology),
     guid: Guid,
@@ -123,8 +122,7 @@ fn find<'a>(
     Some((fabric.node_of(guid)?, topology.switch_by_guid(guid)?))
 }
 
-/// How many data VLs each port of a switch has that a link to a switch ends at, as far as the port
-/// says.
+/// The number of data VLs of each port of a switch at a link to a switch, if PortInfo shows it.
 fn vls<'a>(
     node: &'a Node,
     topology: &'a Topology,

@@ -1,4 +1,4 @@
-//! The proof of a plan, before the first SMP leaves.
+//! The proof of a plan, before its first Set.
 
 use rsm_routing::engine::Routing;
 use rsm_routing::mcast::Orientation;
@@ -11,13 +11,13 @@ use rsm_routing::verify::{
 use super::policy::Policy;
 use super::{Plan, multicast};
 
-/// Why a plan is not put into force.
+/// Why a plan is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// Packets would cycle.
     #[error("the routes of {engine} contain a forwarding loop")]
     Loop {
-        /// The engine that made them.
+        /// The engine that made the routes.
         engine: &'static str,
     },
     /// Links could wait for each other for ever.
@@ -25,30 +25,30 @@ pub enum Refusal {
         "the routes of {engine} close a credit loop, so that the fabric could deadlock; use updn, or accept_credit_loops"
     )]
     CreditLoop {
-        /// The engine that made them.
+        /// The engine that made the routes.
         engine: &'static str,
     },
     /// Ports that are cabled together could not reach each other.
     #[error("the routes of {engine} leave {pairs} pairs without a path although cables join them")]
     Unreachable {
-        /// The engine that made them.
+        /// The engine that made the routes.
         engine: &'static str,
         /// How many.
         pairs: u64,
     },
 }
 
-/// How tables were proved.
+/// How the tables were proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proved {
-    /// All entries were looked at.
+    /// By all entries.
     Whole {
-        /// Why not only those that changed, in a few words.
+        /// Why changed entries alone did not suffice, as a phrase.
         why: String,
     },
-    /// By what is different from the plan before, which was proved. What is found is the same.
+    /// By the difference from the proved tables of the plan before. The result is the same.
     Changes {
-        /// How many pairs of (switch, LID) were looked at.
+        /// Number of (switch, LID) pairs that were followed.
         ways: u64,
     },
 }
@@ -62,25 +62,25 @@ impl std::fmt::Display for Proved {
     }
 }
 
-/// What is proved of tables.
+/// The result of a proof.
 pub struct Proof<'a> {
-    /// All of it; it is there also where there is nothing to object to.
+    /// The complete report, present without faults, too.
     pub report: Report,
-    /// The sums that it was made from.
+    /// The sums behind the report.
     pub tally: Tally,
-    /// Why the tables are not put into force.
+    /// Why the tables are refused; `None` if they are sound.
     pub refusal: Option<Refusal>,
-    /// No route goes up after it went down.
+    /// Whether every route takes legal turns only (up*/down*).
     pub follows: bool,
     /// How it was proved.
     pub proved: Proved,
-    /// Which link can wait for which by these tables, where that was found out.
+    /// The channel dependencies of the tables; `None` if the proof did not need them.
     pub dependencies: Option<Dependencies<'a>>,
 }
 
-/// Proves what `routing` found, on the lanes that it needs: by what is different from the plan
-/// before where that tells, as a whole where it does not. `orientation` is the order that the
-/// routes are to follow.
+/// Proves the tables of `routing`, on the lanes that they need: by the difference from the plan
+/// before if that is conclusive, else as a whole. `orientation` is the up*/down* order of the
+/// routes.
 pub fn prove<'a>(
     topology: &'a Topology,
     routing: &Routing,
@@ -94,7 +94,7 @@ pub fn prove<'a>(
     }
 }
 
-/// What is wrong with tables is for the whole proof to say, which names it.
+/// Proves by the difference. Leaves faulty tables to the whole proof, which names the fault.
 fn prove_changes<'a>(
     topology: &Topology,
     routing: &Routing,

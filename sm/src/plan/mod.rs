@@ -1,7 +1,7 @@
-//! What we want: the immutable desired state of the subnet, and its proof.
+//! The plan: the immutable desired state of the subnet, and its proof.
 //!
-//! Planning is pure: [`plan`] turns a [`Job`] (everything it depends on) into an [`Outcome`], on
-//! whatever thread, and nothing else happens.
+//! Planning is pure: on any thread [`plan`] turns a [`Job`], its whole input, into an [`Outcome`],
+//! without side effects.
 
 pub mod gpu;
 pub mod groups;
@@ -56,55 +56,54 @@ pub struct Plan {
     pub generation: u64,
     /// The subnet it was made for.
     pub fabric: Arc<Fabric>,
-    /// Who has which LID.
+    /// The LIDs of all ports.
     pub lids: Arc<LidPlan>,
-    /// The LID of the port that this subnet manager sits at.
+    /// The LID of the subnet manager's port.
     pub sm_lid: Lid,
-    /// Cables kept out of the routes, by either end.
+    /// Cables that routes avoid, by either end.
     pub damped: Arc<BTreeSet<PortKey>>,
-    /// The switch graph with these LIDs, without these cables.
+    /// The switch graph with these LIDs, without the cables in `damped`.
     pub topology: Arc<Topology>,
-    /// What routes are spread by.
+    /// Categories, rails and order of the host ports that routes are spread by.
     pub order: Order,
-    /// The forwarding tables, and how they came about.
+    /// The forwarding tables, and their origin.
     pub routing: Arc<Routing>,
     /// Their proof.
     pub report: Report,
-    /// The sums that the proof was made from, for that of the next plan.
+    /// The sums behind the proof, for the next plan's proof.
     pub tally: Arc<Tally>,
-    /// How they were proved.
+    /// How the tables were proved.
     pub proved: Proved,
-    /// How many entries were moved off the fullest links; `None` where that was not what the plan
-    /// was made for.
+    /// Number of entries moved off the fullest links; `None` for a plan of another purpose.
     pub relieved: Option<usize>,
-    /// Whether no route goes up after it went down, by the ranking of `routing` or, where it has
-    /// none, by distance from the hosts.
+    /// Whether every route takes legal turns only, by the ranking of `routing` or, without one, by
+    /// distance from the hosts.
     pub follows_ranking: bool,
-    /// Multicast on these routes; `None` while nobody told who takes part: tables are left as they
-    /// are.
+    /// Multicast on these routes; `None` while the members are not known: multicast tables stay as
+    /// they are.
     pub multicast: Option<Arc<Multicast>>,
-    /// How the hardware gets from what it holds now to the tables of `routing`.
+    /// The way from the tables held now to those of `routing`.
     pub transition: Transition,
-    /// What ports said of links.
+    /// State of the links at switches.
     pub link_ports: Arc<LinkPorts>,
-    /// Who is in which partition.
+    /// The partitions of all ports.
     pub partitions: Arc<PartitionPlan>,
-    /// The decisions it was made under.
+    /// The operator's decisions for this plan.
     pub policy: Arc<Policy>,
-    /// What the operator should know.
+    /// Findings for the operator.
     pub findings: Vec<Finding>,
     /// The steps that took the whole subnet into account.
     pub whole: Vec<Whole>,
 }
 
-/// What became of a [`Job`].
+/// The result of a [`Job`].
 #[derive(Debug)]
 pub enum Outcome {
     /// A proven plan.
     Plan(Arc<Plan>),
-    /// No link is to be relieved any more: the plan in force stays, and this is it.
+    /// No link can be relieved further: this plan, the one in force, stays.
     Unchanged(Arc<Plan>),
-    /// No plan; that in force stays.
+    /// No plan; the one in force stays.
     Refused(Box<RefusedPlan>),
 }
 
@@ -124,16 +123,16 @@ impl Outcome {
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The fabric cannot be made a switch graph.
+    /// The fabric has no valid switch graph.
     #[error("the fabric cannot be routed")]
     Topology(#[from] TopologyError),
     /// The engine found no tables.
     #[error("the engine found no routes")]
     Engine(#[from] EngineError),
-    /// The tables did not stand the proof.
+    /// The proof refuted the tables.
     #[error("the routes were refused")]
     Refused(#[from] Refusal),
-    /// The subnet manager's own port could not be given a LID.
+    /// The subnet manager's own port got no LID.
     #[error("the subnet manager's own port has no LID")]
     NoLocalLid,
 }
@@ -158,8 +157,8 @@ impl Plan {
         self.table_of(&self.routing.tables, guid)
     }
 
-    /// The table that the switch with this GUID is to hold at the end of a push: [`Plan::table`],
-    /// but where that waits for switches that do not answer.
+    /// The table that the switch with this GUID holds at the end of a push: [`Plan::table`], unless
+    /// that has to wait for switches that do not answer.
     pub fn last_table(&self, guid: Guid) -> Option<&Lft> {
         match &self.transition.instead {
             Some(tables) if !self.transition.mute.contains(&guid) => self.table_of(tables, guid),
@@ -167,8 +166,7 @@ impl Plan {
         }
     }
 
-    /// The interim table that the switch with this GUID is to hold in stage `stage` on the way to
-    /// [`Plan::table`].
+    /// The interim table of the switch with this GUID in stage `stage`, before [`Plan::table`].
     pub fn interim_table(&self, stage: usize, guid: Guid) -> Option<&Lft> {
         self.table_of(self.transition.interim.get(stage)?, guid)
     }
@@ -202,7 +200,7 @@ impl Plan {
     }
 }
 
-/// Plans.
+/// Makes the plan of a job.
 pub fn plan(job: &Job) -> Outcome {
     match try_plan(job) {
         Ok(outcome) => outcome,
@@ -288,7 +286,7 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
     Ok(Outcome::Plan(Arc::new(plan)))
 }
 
-/// The LID of the port that this subnet manager sits at.
+/// The LID of the subnet manager's port.
 fn sm_lid(job: &Job, lids: &LidPlan) -> Result<Lid, PlanError> {
     let local = job.fabric.local.map(|local| job.fabric.key(local));
     let claim = local.and_then(|local| lids.lids.get(&local));
@@ -302,12 +300,12 @@ fn order_of(job: &Job, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> Orde
     })
 }
 
-/// What a job's engine did.
+/// The routes of a job's engine.
 enum Routed {
     Anew(Routing),
     /// Single entries were moved off the fullest links.
     Relieved(Rebalanced),
-    /// There was none to move; this is the plan in force.
+    /// No entry could be moved; this is the plan in force.
     AsBefore(Arc<Plan>),
 }
 
@@ -341,8 +339,8 @@ fn routing_of(
     Ok(Routed::Anew(routing))
 }
 
-/// The switch graph with the damped links, if there are any: until no table leads to them they
-/// carry packets.
+/// The switch graph with the damped links, if there are any: they carry packets until no table
+/// leads to them.
 fn with_damped_links(
     job: &Job,
     lids: &LidPlan,
@@ -378,7 +376,7 @@ fn proof_of<'a>(
     Ok(proof)
 }
 
-/// What the operator should know of the plan, but for multicast.
+/// The plan's findings, except those about multicast.
 fn findings_of(
     job: &Job,
     lids: &LidPlan,
@@ -400,20 +398,19 @@ fn findings_of(
     findings
 }
 
-/// Why there is nothing to follow.
+/// Why no plan can be followed.
 const NO_PLAN: &str = "no plan is in force";
 
-/// Why the interim tables of unicast routes do not do for multicast, too.
+/// Why interim tables made for unicast alone are not enough.
 const OFF_ORDER: &str = "multicast packets and unicast ones could wait for each other";
 
 /// Why there are no multicast trees to follow.
 const NO_TREES: &str = "no multicast trees are in force";
 
-/// The plan in force, and the ports, by GUID, of which only now or only then a rule says in which
-/// partitions they are.
+/// The plan in force, and the port GUIDs whose partition rules have changed since.
 ///
 /// # Errors
-/// There is none, or it was made under another policy.
+/// No plan is in force, or anything else in the policy has changed.
 fn predecessor(job: &Job) -> Result<(&Plan, BTreeSet<Guid>), &'static str> {
     let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
     if Arc::ptr_eq(&previous.policy, &job.policy) {
@@ -424,8 +421,8 @@ fn predecessor(job: &Job) -> Result<(&Plan, BTreeSet<Guid>), &'static str> {
     Ok((previous, renamed))
 }
 
-/// What `follow` makes of what changed since the plan before; where that does not tell, what
-/// `assign` makes of the whole.
+/// The result of `follow` by the changes since the plan before; without one, that of `assign` for
+/// the whole.
 fn followed<T: PartialEq + Debug>(
     step: Step,
     follow: Result<Arc<T>, &'static str>,
@@ -475,7 +472,7 @@ fn links_of(job: &Job, topology: &Topology, whole: &mut Vec<Whole>) -> Arc<LinkP
     followed(Step::Links, LinkPorts::follow(job, topology), read, whole)
 }
 
-/// The switch graph of a plan: by what changed since the plan before, if there is one.
+/// The switch graph of a plan: by the changes since the plan before, if there is one.
 fn topology_of(
     job: &Job,
     lids: &LidPlan,
@@ -529,8 +526,8 @@ fn plan_groups(job: &Job, basis: &Plan) -> Plan {
 }
 
 impl Plan {
-    /// Plans multicast on the plan's routes. Trees that do not stand the proof are reported, and
-    /// multicast stays as the hardware has it.
+    /// Plans multicast on the plan's routes. Reports trees that fail the proof; the hardware's
+    /// multicast tables then stay as they are.
     fn add_multicast(
         &mut self,
         job: &Job,

@@ -1,8 +1,8 @@
 //! The multicast part of a plan: a tree for each multicast LID, on the unicast routes of the same
 //! plan.
 //!
-//! It follows what changed since the plan before: fabric, orientation, members, and what switches
-//! hold. Trees that nothing of that concerns stay, and are not proved again.
+//! It follows the changes since the plan before: fabric, orientation, members, and tables held by
+//! switches. Trees that they do not concern stay, without another proof.
 
 mod agreed;
 mod base;
@@ -29,19 +29,18 @@ use crate::sweep::mft_image::HeldMasks;
 /// The desired multicast state.
 #[derive(Debug)]
 pub struct Multicast {
-    /// Who was to be served.
+    /// The members to serve.
     pub groups: Arc<GroupSet>,
     /// The tree of each multicast LID.
     pub trees: Trees,
-    /// By switch number of the plan's topology. Plans that follow each other share tables that do
-    /// not differ.
+    /// By switch number of the plan's topology. Successive plans share equal tables.
     pub tables: Vec<Arc<Mft>>,
     /// The proof.
     pub report: MulticastReport,
     /// The plan's topology.
     pub topology: Arc<Topology>,
     base: Arc<Base>,
-    /// Where switches held what had been planned before.
+    /// Switches that held the tables planned before.
     agreed: Agreed,
     top: Option<Lid>,
     /// See [`Multicast::concerned`].
@@ -54,24 +53,24 @@ impl Multicast {
         self.tables.get(switch.index())
     }
 
-    /// The highest multicast LID that any switch passes on.
+    /// The highest multicast LID that any switch forwards.
     pub fn top(&self) -> Option<Lid> {
         self.top
     }
 
-    /// Which way is up for its trees.
+    /// The up*/down* order of the trees.
     pub(super) fn orientation(&self) -> &Orientation {
         self.base.ground.orientation()
     }
 
-    /// The multicast LIDs that may have another tree than before, or that switches may hold
-    /// otherwise than they had been planned before. All others have the trees that switches hold,
-    /// and go by its orientation. `None`: it was planned as a whole.
+    /// The multicast LIDs whose tree may differ from before, or whose masks a switch may hold
+    /// otherwise than planned before. For all others switches hold their present trees, which
+    /// follow its orientation. `None`: all trees were planned anew.
     pub(super) fn concerned(&self) -> Option<&BTreeSet<Lid>> {
         self.concerned.as_ref()
     }
 
-    /// What the operator should know.
+    /// Findings for the operator.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let trees = self.trees.by_mlid.values();
         let apart = trees.filter(|tree| tree.unserved() > 0);
@@ -92,7 +91,7 @@ impl Multicast {
     }
 }
 
-/// Multicast LIDs that are spelled out for the operator.
+/// Multicast LIDs that a finding names.
 const SHOWN: usize = 8;
 
 fn shorten(names: &[String]) -> String {
@@ -103,7 +102,7 @@ fn shorten(names: &[String]) -> String {
     }
 }
 
-/// Which way is up by a routing.
+/// The up*/down* order of a routing.
 pub(super) fn orientation(topology: &Topology, routing: &Routing) -> Orientation {
     let ranked = routing
         .ranking
@@ -112,31 +111,30 @@ pub(super) fn orientation(topology: &Topology, routing: &Routing) -> Orientation
     ranked.unwrap_or_else(|| Orientation::guessed(topology))
 }
 
-/// Everything that multicast planning depends on.
+/// The input of multicast planning.
 pub(super) struct Job<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) topology: &'a Arc<Topology>,
     pub(super) routing: &'a Routing,
-    /// Which way is up by the routing.
+    /// The up*/down* order of the routing.
     pub(super) orientation: &'a Orientation,
     pub(super) policy: &'a Policy,
     pub(super) unicast_follows: bool,
     pub(super) groups: &'a Arc<GroupSet>,
     pub(super) held: &'a HeldMasks,
-    /// What was planned before.
+    /// The multicast plan before.
     pub(super) previous: Result<&'a Multicast, &'static str>,
 }
 
-/// What became of multicast.
+/// The result of multicast planning.
 pub(super) struct Outcome {
-    /// The trees of all groups, proved. With a fault in the proof there is no plan: the report
-    /// tells.
+    /// The trees of all groups, proved; after a failed proof, its report.
     pub(super) multicast: Result<Multicast, Box<MulticastReport>>,
     /// Why all trees were planned, if they were.
     pub(super) whole: Option<&'static str>,
 }
 
-/// Trees with their proof, and what they came from.
+/// Trees with their proof, and their origin.
 struct Planned {
     base: Arc<Base>,
     trees: Trees,
@@ -146,7 +144,7 @@ struct Planned {
     report: MulticastReport,
 }
 
-/// Plans trees by what changed since they were planned last; where that does not tell, all of them.
+/// Plans trees by the changes since the last plan; if these are not conclusive, plans all of them.
 pub(super) fn plan(job: &Job<'_>) -> Outcome {
     let held = held_by_switch(job.topology, job.held);
     let followed = job
@@ -207,7 +205,7 @@ fn plan_whole(job: &Job<'_>, held: &[Arc<Mft>]) -> Planned {
     }
 }
 
-/// What [`plan_whole`] finds, by what changed since `previous`.
+/// The same result as [`plan_whole`], by the changes since `previous`.
 fn follow(job: &Job<'_>, previous: &Multicast, held: &[Arc<Mft>]) -> Result<Planned, &'static str> {
     let (base, delta) = follow_base(job, previous)?;
     let earlier = Earlier::new(&previous.trees, &previous.tables, &delta.ground);
@@ -253,7 +251,7 @@ fn follow_base(
     Ok((Arc::new(base), delta))
 }
 
-/// The groups of a job. Those of which nothing changed are those of `earlier`.
+/// The groups of a job. Unchanged ones are shared with `earlier`.
 fn follow_groups(
     job: &Job<'_>,
     previous: &Multicast,
@@ -299,13 +297,13 @@ fn held_masks(held: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync +
     |switch, mlid| held[switch.index()].mask(mlid)
 }
 
-/// The proof of all trees, by a look at those of `looked_at`, if they are said.
+/// The proof of all trees; checks only those of `looked_at`, if given.
 fn prove(job: &Job<'_>, trees: &Trees, looked_at: Option<&BTreeSet<Lid>>) -> MulticastReport {
     let order = job.unicast_follows.then_some(job.orientation);
     verify_multicast(job.topology, &job.routing.tables, order, trees, looked_at)
 }
 
-/// What switches pass on now, by multicast LID, or by those of `only`, if they are said; sorted by
+/// The masks that switches hold, by multicast LID (only those of `only`, if given), sorted by
 /// switch.
 pub(super) fn masks_by_mlid(
     topology: &Topology,

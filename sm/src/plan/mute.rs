@@ -1,9 +1,9 @@
-//! Switches that answer nothing while their links are up and their tables forward: what is planned
-//! for them cannot be written, and everybody else's tables do not wait for it.
+//! Mute switches: they answer nothing while their links are up and their tables forward. The core
+//! cannot write their planned tables, and other switches' tables do not wait for them.
 //!
-//! Such a switch keeps what it holds, or one of the tables that were last sent to it. Everybody
-//! else gets what is planned, but for the entries that close a way up after a way down with what
-//! the switch may hold: those are taken out until it holds what is planned for it.
+//! A mute switch keeps the table that it holds, or one that was sent to it last. All others get the
+//! planned tables, except entries that make an illegal turn with an entry that the mute switch may
+//! hold: those discard until it holds its planned table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,23 +13,23 @@ use rsm_routing::topology::{SwitchIdx, Topology};
 
 use super::transition::Held;
 
-/// What tables come to without the switches that do not answer.
+/// The tables that can be reached without the mute switches.
 #[derive(Default)]
 pub(super) struct Around {
-    /// Those switches.
+    /// The mute switches.
     pub(super) mute: BTreeSet<Guid>,
-    /// Those of them that may be written to afterwards: they are no suspects, and no neighbour of
-    /// theirs is mute.
+    /// Mute switches that a push writes to afterwards: they are no suspects, and none of their
+    /// neighbours is mute.
     pub(super) tried: BTreeSet<Guid>,
-    /// What everybody holds: those switches what they do, the others what is planned, where that
-    /// can be.
+    /// The tables to reach: of mute switches the held ones, of the others the planned ones with
+    /// entries cut where necessary.
     pub(super) reached: Tables,
-    /// Whether something planned for others has to wait for them.
+    /// Whether planned entries of other switches wait for the mute ones.
     pub(super) has_cut: bool,
 }
 
-/// `None` where every switch answers. `old` and `planned` have the switches of `topology` in its
-/// order; `planned` follows the order that `is_above` tells.
+/// `None` if no switch is mute. `old` and `planned` are in the order of `topology`; `planned`
+/// follows the order of `is_above`.
 pub(super) fn around(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
@@ -89,7 +89,7 @@ pub(super) fn around(
     })
 }
 
-/// The entries that a switch may have and is not to have.
+/// The entries that a switch may hold and that are not planned.
 fn unplanned<'a>(
     old: &'a Lft,
     planned: &'a Lft,

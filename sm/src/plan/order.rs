@@ -1,5 +1,5 @@
-//! What ports are for, and the order of those that compute: what routes are spread by beside the
-//! cables.
+//! Categories of ports, and the order of compute ports: beside the cables, routes are spread by
+//! these.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use rsm_routing::topology::{Destination, Topology};
 use super::{Job, NO_PLAN, gpu};
 use crate::fabric::Fabric;
 
-/// What it comes from.
+/// The sources of an order.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// What hosts with GPUs told of themselves.
+    /// GPU inventories of hosts.
     pub gpus: Arc<Inventory>,
-    /// What the operator says that ports are for.
+    /// The operator's categories of ports.
     pub said: Arc<Categories>,
-    /// Whether rails are to be found, and their ports put into order.
+    /// Whether to find rails and order their ports.
     pub rails: bool,
 }
 
@@ -43,35 +43,35 @@ impl Sources {
     }
 }
 
-/// What routes are spread by.
+/// The order of hosts, rails and categories that routes are spread by.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
-    /// Who sits where; kept from run to run.
+    /// The positions of compute ports; kept from run to run.
     pub positions: Arc<HostPositions>,
-    /// What ports are for, where it is not what is usual for their kind.
+    /// Categories of ports, if they differ from the default of their kind.
     pub categories: Arc<Categories>,
-    /// The numbers of compute ports.
+    /// The order numbers of compute ports.
     pub numbers: Arc<Numbers>,
     /// The rails of compute ports, by port GUID.
     pub rails: Arc<BTreeMap<Guid, u16>>,
     sources: Sources,
-    /// The ports that it was made for, each with the switch that it is cabled to.
+    /// The host ports of the order, each with its switch.
     ends: Arc<BTreeSet<(Guid, Guid)>>,
 }
 
 impl Order {
-    /// The order for the topology of a job, in which every port keeps the position that it had.
+    /// The order for the topology of a job; every known port keeps its position.
     pub(super) fn of(job: &Job, topology: &Arc<Topology>) -> Order {
         let earlier = job.previous.as_ref().map(|plan| &plan.order);
         let positions = earlier.map_or(&job.positions, |order| &order.positions);
         Order::new(&job.fabric, topology, Sources::of(job), positions)
     }
 
-    /// The same where it is that of the plan in force: every host port was there before, at the
+    /// The order of the plan in force, if it still holds: every host port was there before, at the
     /// same switch.
     ///
     /// # Errors
-    /// Why it may be another.
+    /// Why the order may differ.
     pub(super) fn follow(job: &Job, topology: &Topology) -> Result<Order, &'static str> {
         let previous = job.previous.as_ref().ok_or(NO_PLAN)?;
         if !previous.order.sources.are(&Sources::of(job)) {
@@ -83,7 +83,7 @@ impl Order {
         Ok(previous.order.clone())
     }
 
-    /// The order for a fabric, in which everybody has the position that he had in `positions`.
+    /// The order for a fabric; every port of `positions` keeps its position.
     pub fn new(
         fabric: &Fabric,
         topology: &Arc<Topology>,
@@ -124,17 +124,17 @@ impl Order {
         order
     }
 
-    /// What hosts with GPUs told of themselves when it was made.
+    /// The GPU inventories that the order was made from.
     pub fn gpus(&self) -> Arc<Inventory> {
         self.sources.gpus.clone()
     }
 
-    /// What the operator said that ports are for when it was made.
+    /// The operator's categories that the order was made from.
     pub fn said(&self) -> &Categories {
         &self.sources.said
     }
 
-    /// Adds what the ports of GPU hosts are for, where the operator does not say it.
+    /// Adds the categories of GPU hosts' ports, except those that the operator sets.
     fn categorise(&mut self, survey: &Survey, view: &gdr::Fabric) {
         let mut found = Categories::new();
         for host in &survey.hosts {
@@ -155,8 +155,8 @@ impl Order {
         }
     }
 
-    /// Whether every port of `topology` was there when this was made, at the same switch; `earlier`
-    /// is one of which that is so.
+    /// Whether the order has every host port of `topology`, at the same switch; it has all those of
+    /// `earlier`.
     fn has_all(&self, topology: &Topology, earlier: &Topology) -> bool {
         let key = |topology: &Topology, d: &Destination| {
             (topology.switch(d.switch).guid, d.guid, d.port, d.kind)
@@ -186,14 +186,14 @@ fn ends(topology: &Topology) -> impl Iterator<Item = (Guid, Guid)> {
     hosts.map(|end| (end.guid, topology.switch(end.switch).guid))
 }
 
-/// What hints take the operator's categories for.
+/// The roles of ports for GPU hints, by the operator's categories.
 pub fn roles(said: &Categories) -> BTreeMap<Guid, Role> {
     let role = |(&guid, &category): (&Guid, &Category)| Some((guid, Role::of(category)?));
     said.iter().filter_map(role).collect()
 }
 
-/// Whether nodes that are described as devices of one host hang off several switches: without that
-/// there is nothing to be found, and most large fabrics need no closer look.
+/// Whether nodes that are described as devices of one host are cabled to several switches: without
+/// that there are no rails to find, as in most large fabrics.
 fn may_have_rails(fabric: &Fabric) -> bool {
     let mut leaf_of: HashMap<&str, Guid> = HashMap::new();
     for (at, port) in fabric.end_ports() {

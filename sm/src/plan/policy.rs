@@ -1,4 +1,4 @@
-//! What the operator decides, as far as planning depends on it.
+//! The operator's decisions that planning depends on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,31 +17,31 @@ pub struct Policy {
     pub lmc: Lmc,
     /// Whether enhanced switch port 0 gets [`Policy::lmc`] as well; base port 0 always has one LID.
     pub lmc_enhanced_port0: bool,
-    /// What ports are told.
+    /// Values for PortInfo and SwitchInfo.
     pub ports: PortPolicy,
-    /// Which engine routes.
+    /// The routing engine.
     pub engine: EngineKind,
-    /// GUIDs of the switches that up*/down* ranks from; empty: found from the fabric.
+    /// GUIDs of the root switches of up*/down*; empty: found from the fabric.
     pub root_guids: Vec<Guid>,
-    /// The tables that the engine `file` takes.
+    /// The tables of the engine `file`.
     pub tables: Option<Arc<Dump>>,
-    /// What the engines declare themselves.
+    /// Options that the engines declare.
     pub engine_options: EngineOptions,
-    /// What ports are for, where it is not what is usual for their kind, by port GUID.
+    /// Categories of ports, if they differ from the default of their kind, by port GUID.
     pub categories: Arc<Categories>,
-    /// Whether the ports of hosts that have several are spread in the order of hosts and rails.
+    /// Whether to spread ports of hosts with several in the order of hosts and rails.
     pub rails: bool,
-    /// Who may talk to whom.
+    /// Partition rules.
     pub partitions: Arc<Partitions>,
-    /// Where switches check that.
+    /// Where switches enforce partitions.
     pub enforcement: Enforcement,
     /// Accept routes whose channel dependency graph has cycles. Dangerous: the fabric can deadlock.
     pub accept_credit_loops: bool,
 }
 
 impl Policy {
-    /// The ports, by GUID, of whose partitions `self` says something else than `before`; `None`
-    /// where the two differ in anything but rules that name a port.
+    /// The port GUIDs whose partition rules differ from those in `before`; `None` if anything else
+    /// differs.
     pub fn changed_members(&self, before: &Policy) -> Option<BTreeSet<Guid>> {
         let partitions = before.partitions.clone();
         let changed = self.partitions.changed_members(&partitions)?;
@@ -53,7 +53,7 @@ impl Policy {
     }
 }
 
-/// What is written to PortInfo and SwitchInfo (IBA 14.2.5.4, 14.2.5.6).
+/// Values for PortInfo and SwitchInfo (IBA 14.2.5.4, 14.2.5.6).
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortPolicy {
     /// Upper half of every GID.
@@ -102,14 +102,14 @@ impl Default for Policy {
     }
 }
 
-/// How link flaps are damped.
+/// When link flaps keep a link out of the routes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DampingPolicy {
-    /// Changes of state within the window that take a link out of the routes; 0: none do.
+    /// Changes of state within the window that keep a link out of the routes; 0: never.
     pub threshold: u32,
     /// The window.
     pub window: Duration,
-    /// How long the link has to be quiet before it is used again.
+    /// How long the link must be quiet before routes use it again.
     pub hold: Duration,
 }
 
@@ -123,12 +123,12 @@ impl Default for DampingPolicy {
     }
 }
 
-/// How load is taken off the fullest links while a fault stays.
+/// How rebalancing relieves the fullest links while a fault stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebalancePolicy {
-    /// For how long nothing has to change before it begins; zero: it never does.
+    /// How long the subnet must not change before it begins; zero: it never does.
     pub after: Duration,
-    /// How many blocks of forwarding tables, and so SMPs, one step may write.
+    /// The most blocks of forwarding tables, and so SMPs, that one step may write.
     pub blocks: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What each port is told: the fields of PortInfo that the subnet manager owns.
+//! The planned PortInfo of each port: the fields that the subnet manager owns.
 
 use rsm_ids::{Lid, Lmc};
 use rsm_mad::wire::attr::{
@@ -13,11 +13,11 @@ use crate::fabric::{Fabric, PortRef};
 
 /// A field of PortInfo that the subnet manager writes.
 pub struct Field {
-    /// As the specification has it.
+    /// Name in the specification.
     pub name: &'static str,
     get: fn(&PortInfo) -> u64,
     set: fn(&mut PortInfo, u64),
-    /// May only be changed before data flows: a change on an Armed or Active port is not made.
+    /// Must be set before data flows: ports that are Armed or Active do not accept a change.
     before_active: bool,
 }
 
@@ -63,8 +63,8 @@ fields! {
 pub struct FieldMask(pub u32);
 
 impl FieldMask {
-    /// Fields that a port cannot do without. That one of them is not kept is a fault of the port,
-    /// never a habit of its kind of device.
+    /// Fields that a port needs. A port that does not keep one of them is faulty; that is no habit
+    /// of its kind of device.
     pub const ESSENTIAL: FieldMask = FieldMask(
         1 << Index::MKey as u32
             | 1 << Index::BaseLid as u32
@@ -88,7 +88,7 @@ impl FieldMask {
         FieldMask(self.0 & !other.0)
     }
 
-    /// Gives `to` the values that `from` has of them.
+    /// Copies these fields from `from` to `to`.
     pub fn copy(self, to: &mut PortInfo, from: &PortInfo) {
         for (bit, field) in FIELDS.iter().enumerate() {
             if self.0 & 1 << bit != 0 {
@@ -97,7 +97,7 @@ impl FieldMask {
         }
     }
 
-    /// Those of which `a` and `b` have different values.
+    /// The fields in which `a` and `b` differ.
     pub fn differing(self, a: &PortInfo, b: &PortInfo) -> FieldMask {
         let fields = FIELDS.iter().enumerate();
         let differ = |field: &Field| (field.get)(a) != (field.get)(b);
@@ -116,8 +116,8 @@ impl FieldMask {
     }
 }
 
-/// How an Active port differs from its plan in what only changes while a link is down: held and
-/// planned.
+/// Fields of an Active port that differ from its plan and change only while its link is down: held
+/// and planned value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LinkMismatch {
     /// NeighborMTU.
@@ -126,7 +126,7 @@ pub struct LinkMismatch {
     pub vls: Option<(VlCap, VlCap)>,
 }
 
-/// The fields that a port should have, and their values; the others are left as they are.
+/// The planned fields of a port and their values; the other fields stay as they are.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Settings {
     values: [Option<u64>; FIELD_COUNT],
@@ -137,8 +137,8 @@ impl Settings {
         self.values[index as usize] = Some(value);
     }
 
-    /// The fields in which `info` differs, leaving out `ignored`, and those that may not change in
-    /// its state.
+    /// The fields in which `info` differs, without those in `ignored` and those that may not change
+    /// in its state.
     pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
         let open = matches!(info.port_state(), PortState::Init | PortState::Down);
         let mut mask = 0;
@@ -151,9 +151,9 @@ impl Settings {
         FieldMask(mask)
     }
 
-    /// `current` with the settings applied, ready to be sent: everything else keeps its value or is
-    /// marked "no change" where the specification has such a mark (IBA 14.2.5.6). So do the fields
-    /// in `left_out`.
+    /// `current` with the settings applied, ready to be sent: all other fields, and those in
+    /// `left_out`, keep their values or are marked "no change" where the specification has such a
+    /// mark (IBA 14.2.5.6).
     pub fn apply(&self, current: &PortInfo, left_out: FieldMask) -> PortInfo {
         let mut info = *current;
         let open = matches!(info.port_state(), PortState::Init | PortState::Down);
@@ -174,8 +174,8 @@ impl Settings {
         info
     }
 
-    /// `current` as it will be with the settings held: all but the fields in `ignored`, and those
-    /// that may not change in its state.
+    /// `current` as it will be after the Set, without the fields in `ignored` and those that may
+    /// not change in its state.
     pub fn expected(&self, current: &PortInfo, ignored: FieldMask) -> PortInfo {
         let mut info = *current;
         let FieldMask(mask) = self.differing(current, ignored);
@@ -201,8 +201,8 @@ impl Settings {
         FieldMask(mask)
     }
 
-    /// Gives `info` of a port that has just been set, and carries no data yet, the values again
-    /// that may not change later.
+    /// Repeats the values that must be set before data flows, in `info` of a port that has just
+    /// been set and carries no data yet.
     pub fn repeat(&self, info: &mut PortInfo) {
         for (field, value) in FIELDS.iter().zip(&self.values) {
             if let Some(value) = value
@@ -213,7 +213,7 @@ impl Settings {
         }
     }
 
-    /// NeighborMTU and OperationalVLs where they differ and cannot be set, because the link carries
+    /// NeighborMTU and OperationalVLs, if they differ and cannot be set because the link carries
     /// data.
     pub fn link_mismatch(&self, info: &PortInfo) -> Option<LinkMismatch> {
         if info.port_state() != PortState::Active {
@@ -233,9 +233,8 @@ impl Settings {
         (mismatch != LinkMismatch::default()).then_some(mismatch)
     }
 
-    /// Whether MasterSMLID is among the differences, so that the client behind the port has to
-    /// register anew. Where it is one of the fields in `ignored`, which the device does not keep,
-    /// nobody can tell.
+    /// Whether MasterSMLID differs, so that the client behind the port must register anew. False if
+    /// MasterSMLID is in `ignored`: a device that does not keep it shows no change.
     pub fn changes_manager(&self, info: &PortInfo, ignored: FieldMask) -> bool {
         let index = Index::MasterSmLid as usize;
         ignored.0 & 1 << index == 0
@@ -243,8 +242,8 @@ impl Settings {
     }
 }
 
-/// What the port `at` should have, given the LIDs it gets (`claim`), the LID of the subnet manager,
-/// and what the port is to drop, if it is one of a switch.
+/// The planned settings of the port `at`, by its LIDs (`claim`), the LID of the subnet manager,
+/// and, for a switch port, the enforced directions.
 ///
 /// `None` for a port that never answered.
 pub fn desired(
@@ -330,9 +329,8 @@ fn force_link(settings: &mut Settings, policy: &PortPolicy) {
     }
 }
 
-/// What a switch should be told: how far its table goes, how long a packet may live in it; and that
-/// its report of changed ports has been read, which is said by writing back the one that was read
-/// (IBA 14.2.5.4).
+/// The planned SwitchInfo: LinearFDBTop and LifeTimeValue. It writes PortStateChange back as read,
+/// which confirms the report of changed ports (IBA 14.2.5.4).
 pub fn desired_switch_info(current: &SwitchInfo, top: Lid, policy: &PortPolicy) -> SwitchInfo {
     let mut info = *current;
     info.set_linear_fdb_top(top);

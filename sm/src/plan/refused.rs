@@ -1,4 +1,4 @@
-//! What the routes in force are worth while no plan is found for the fabric as it is.
+//! The effect of the routes in force while no plan is found for the fabric as it is.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use rsm_routing::verify::{Report, verify};
 
 use super::{Job, PlanError, lids, topology, transition};
 
-/// A plan that was not made, and what the switches do with packets meanwhile.
+/// A refused plan, and the fate of packets by the tables that switches hold.
 #[derive(Debug)]
 pub struct RefusedPlan {
     /// Why there is no plan.
     pub error: PlanError,
-    /// What the tables that switches hold do on the fabric that the plan was for; `None` where that
-    /// fabric cannot be made a switch graph, so that nothing is known.
+    /// The report on the held tables, on the fabric of the refused plan; `None` if that fabric has
+    /// no valid switch graph.
     pub in_force: Option<Report>,
 }
 
@@ -24,8 +24,8 @@ impl RefusedPlan {
         }
     }
 
-    /// Pairs of ports whose packets do not arrive now, for want of entries or of cables; `None`
-    /// where that is not known.
+    /// Pairs of ports whose packets do not arrive now, for want of entries or cables; `None` if
+    /// that is not known.
     pub fn cut_off_pairs(&self) -> Option<u64> {
         let report = self.in_force.as_ref()?;
         Some(report.unreachable_pairs + report.disconnected_pairs)
@@ -36,7 +36,7 @@ impl RefusedPlan {
         self.error.with_causes()
     }
 
-    /// How far the routes in force fit the fabric, as the end of a sentence about them.
+    /// How well the routes in force fit the fabric, as the end of a sentence about them.
     pub fn fit(&self) -> String {
         match self.cut_off_pairs() {
             Some(0) => "all pairs of ports still reach each other by them".to_owned(),
@@ -51,7 +51,7 @@ impl RefusedPlan {
 }
 
 /// Follows the tables that switches hold over the fabric of `job`, over all links that carry
-/// packets: as long as a whole proof takes.
+/// packets. Takes as long as a whole proof.
 fn follow(job: &Job) -> Option<Report> {
     let lids = lids::assign(&job.fabric, &job.claims, &job.policy);
     let topology = topology::build(&job.fabric, &lids, &BTreeSet::new()).ok()?;

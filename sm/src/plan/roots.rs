@@ -5,10 +5,10 @@ use rsm_routing::topology::Topology;
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// How many absent GUIDs a finding names; more are counted. A row of spines fits.
+/// Absent GUIDs that a finding names; it counts the others. A row of spines fits.
 const NAMED: usize = 8;
 
-/// The finding about those of `roots` that are no switch of `topology`; none where all are there.
+/// The finding about the GUIDs of `roots` without a switch in `topology`; `None` if all are there.
 pub(super) fn absent(roots: &[Guid], topology: &Topology) -> Option<Finding> {
     let is_absent = |guid: &&Guid| topology.switch_by_guid(**guid).is_none();
     let absent: Vec<Guid> = roots.iter().filter(is_absent).copied().collect();
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_roots_are_named_with_what_routes_are_ranked_from() {
+    fn absent_roots_finding_names_them_and_the_remaining_roots() {
         assert_eq!(text(&[1, 2]), None);
         let some = text(&[1, 7, 2]).unwrap();
         assert!(some.starts_with("1 of 3 "), "{some}");
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_of_absent_roots_fits_one_line() {
+    fn many_absent_roots_fit_one_line() {
         let all = text(&Vec::from_iter(100..200)).unwrap();
         assert!(all.contains("and 92 more"), "{all}");
     }

@@ -1,4 +1,4 @@
-//! From the fabric to what the routing library works on.
+//! From the fabric to the switch graph of the routing library.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use super::lids::LidPlan;
 use crate::fabric::{Fabric, Node, Port};
 use crate::sweep::inventory::PortKey;
 
-/// The description that the reduction engines inside switches bear (SHARP).
+/// The node description of reduction engines inside switches (SHARP).
 const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
-/// What a topology is made from.
+/// The sources of a switch graph.
 #[derive(Clone, Copy)]
 pub(super) struct Sources<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) lids: &'a LidPlan,
-    /// Cables kept out of the routes, by either end.
+    /// Cables that routes avoid, by either end.
     pub(super) damped: &'a BTreeSet<PortKey>,
 }
 
 /// The switch graph of `fabric` with the LIDs of `lids`.
 ///
-/// Left out are switches that cannot be programmed or have no LID, cables from a switch to itself,
-/// and those in `damped` (either end names them).
+/// It leaves out switches that cannot be programmed or have no LID, cables from a switch to itself,
+/// and those in `damped` (by either end).
 ///
 /// # Errors
-/// The LIDs or ports contradict each other, which what a sweep found does not.
+/// The LIDs or ports contradict each other. A sweep's result never does.
 pub fn build(
     fabric: &Fabric,
     lids: &LidPlan,
@@ -48,8 +48,8 @@ pub fn build(
 }
 
 impl Sources<'_> {
-    /// The switch graph of these sources, where `earlier` is that of the sources `before`. Only
-    /// switches at which the two differ are looked at.
+    /// The switch graph of these sources; `earlier` is that of the sources `before`. Reads only
+    /// switches at which the two differ.
     ///
     /// # Errors
     /// As [`build`].
@@ -69,10 +69,10 @@ impl Sources<'_> {
         Ok(Arc::new(earlier.follow(&changes)?))
     }
 
-    /// Switches whose parts may not be what they were `before`.
+    /// Switches whose part of the graph may have changed since `before`.
     fn differing(&self, before: &Sources<'_>) -> BTreeSet<Guid> {
         let mut differing = BTreeSet::new();
-        // What is said of a cable may change with the node at either end.
+        // A cable's entry may change with the node at either end.
         let rewired = before.fabric.rewired(self.fabric).into_iter();
         for node in rewired.flat_map(|(old, new)| [old, new]).flatten() {
             differing.insert(node.guid);
@@ -119,7 +119,7 @@ impl Sources<'_> {
             let (Some(near), Some(far)) = ends else {
                 continue;
             };
-            // What is said of a cable is said by its lower end.
+            // The lower end of a cable gives its state and weight.
             let (low, high) = if here < there {
                 (near, far)
             } else {
@@ -171,14 +171,14 @@ impl Sources<'_> {
     }
 }
 
-/// The link's data rate in Mb/s, so that a slow link gets a smaller share; 1 where the port does
-/// not tell.
+/// The link's data rate in Mb/s, so that a slow link gets a smaller share; 1 if PortInfo has no
+/// rate.
 fn weight(port: &Port) -> u32 {
     let rate = port.info.as_ref().and_then(|info| info.link_rate());
     rate.map_or(1, |rate| rate.data_mbps()).max(1)
 }
 
-/// How many LIDs `lids` gives out.
+/// Number of LIDs that `lids` assigns.
 pub fn lids_in_use(lids: &LidPlan) -> u32 {
     lids.lids
         .values()

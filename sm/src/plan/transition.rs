@@ -1,4 +1,4 @@
-//! The way from what the switches hold to what is planned.
+//! The way from the held tables to the planned ones.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use crate::fabric::{Fabric, Port};
 use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::HeldMasks;
 
-/// What one switch forwards by, as far as it is known.
+/// The forwarding table of one switch, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Held {
     /// The switch.
     pub switch: Guid,
-    /// Its entries by LID; what is not known reads 255.
+    /// Its entries by LID; unknown ones read 255.
     pub entries: Lft,
-    /// Whether every entry up to LinearFDBTop is known, but for what `sent` says.
+    /// Whether every entry up to LinearFDBTop is known, except those in `sent`.
     pub complete: bool,
-    /// Entries that it may hold instead: they were sent, and no answer came.
+    /// Entries of unanswered Sets: it may hold them instead.
     pub sent: Vec<(Lid, u8)>,
-    /// Whether it answers nothing at present.
+    /// Whether it is silent at present.
     pub is_suspect: bool,
 }
 
-/// The tables of the switches of `topology`; empty for those of which nothing is known.
+/// The held tables in the order of `topology`; empty for unknown switches.
 pub(super) fn tables(topology: &Topology, held: &[Held]) -> Tables {
     let mut lfts = vec![Lft::default(); topology.switch_count()];
     for switch in held {
@@ -49,13 +49,13 @@ pub(super) fn tables(topology: &Topology, held: &[Held]) -> Tables {
     Tables { lfts }
 }
 
-/// What planned tables need of lanes, next to those in force.
+/// How the lanes of planned tables relate to those of the tables in force.
 pub(super) enum Ways<'a> {
-    /// They stand on one lane, whatever was before.
+    /// The planned tables need one lane only.
     OneLane,
-    /// Those in force are made for the same service levels and lanes.
+    /// Both need the same service levels and lanes.
     SameLanes(&'a Lanes),
-    /// Those in force are not known to be.
+    /// The tables in force may need others.
     OtherLanes,
 }
 
@@ -73,39 +73,35 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// How the planned tables come into force.
+/// The order in which the planned tables come into force.
 ///
-/// Interim tables are held everywhere one after the other before the first planned one is written,
-/// so that no mixture of tables on the way closes a loop or takes the way of packets that arrive. A
-/// clone shares everything of size.
+/// All switches hold each stage of interim tables before the next is written, so that no mixture of
+/// tables closes a loop or discards packets that arrive. A clone shares everything of size.
 #[derive(Clone, Default, Debug)]
 pub struct Transition {
-    /// The interim tables in their order; empty where every mixture of old and planned tables will
-    /// do.
+    /// The interim tables in their order; empty if every mixture of old and planned tables is safe.
     pub interim: Arc<[Tables]>,
-    /// Ports at both ends of the links that become Active after so many interim tables as `cuts`
-    /// says and one more are held, and before what comes next is written. Any other link becomes
-    /// Active when the switches at its ends hold the planned tables.
+    /// Ports at both ends of the links that become Active after `cuts` + 1 stages of interim
+    /// tables, and before the next stage. Any other link becomes Active when the switches at its
+    /// ends hold the planned tables.
     pub awaited: Arc<BTreeSet<PortKey>>,
-    /// Switches to which only such links lead. They hold what is planned from the first interim
-    /// tables on, and before their links become Active.
+    /// Switches to which only such links lead. They hold the planned tables from the first stage
+    /// on, before their links become Active.
     pub dark: Arc<BTreeSet<Guid>>,
-    /// How many interim tables, 0 or 1, only take entries out of what is held; before that no such
-    /// link becomes Active.
+    /// How many stages, 0 or 1, only remove entries from held tables; before their end none of
+    /// these links becomes Active.
     pub cuts: usize,
-    /// Links of `dark` switches become Active only after the interim tables that `awaited` says are
-    /// held everywhere. Else they may as soon as the dark ones among the switches at their ends
-    /// hold theirs.
+    /// Links of `dark` switches become Active only after all switches hold the stages of `awaited`.
+    /// Otherwise they may as soon as the dark switches at their ends hold their tables.
     pub dark_last: bool,
-    /// Interim tables discard packets, SMPs by LID too, that old and planned ones pass on.
+    /// Interim tables discard packets, SMPs by LID too, that old and planned tables forward.
     pub discards: bool,
-    /// Switches that do not answer. They are written to, if at all, when all others hold what they
-    /// are to hold in the end, which is the last of the interim tables then.
+    /// Switches that do not answer. A push writes to them, if at all, only after all others hold
+    /// the last interim tables, which then are their final ones.
     pub mute: Arc<BTreeSet<Guid>>,
-    /// Those of them that are written to: nothing but a Set of their tables was not answered.
+    /// Mute switches that a push writes to: they left only a Set of their tables unanswered.
     pub tried: Arc<BTreeSet<Guid>>,
-    /// What the others hold in place of the planned tables as long as these switches do not hold
-    /// theirs.
+    /// Tables of the other switches until the mute ones hold their planned tables.
     pub instead: Option<Arc<Tables>>,
 }
 
@@ -118,7 +114,7 @@ impl Transition {
         }
     }
 
-    /// By way of all but the last of `tables`, with nothing known of what they discard.
+    /// With all but the last of `tables` as stages; they may discard packets.
     fn through(mut tables: Vec<Tables>) -> Transition {
         tables.pop();
         Transition {
@@ -129,8 +125,7 @@ impl Transition {
     }
 }
 
-/// How the planned tables come into force, and whether no packet goes up after it went down by any
-/// mixture of tables on the way.
+/// A transition, and whether every mixture of its tables takes legal turns only.
 pub(super) struct Route {
     pub(super) transition: Transition,
     pub(super) follows: bool,
@@ -158,12 +153,12 @@ impl Route {
     }
 }
 
-/// How the hardware gets from what it holds to the planned tables.
+/// The way from the held tables to the planned ones.
 ///
-/// `orientation` is the order that the planned tables follow, if they do. `routes` has the links
-/// that they may use, and `topology` every link that carries packets, those kept out of the routes
-/// included. Where old entries lead somewhere that it does not show, no mixture can be judged: then
-/// everything that changes discards first, which only takes dependencies away.
+/// `orientation` is the order of the planned tables, if they follow one. `routes` has the links
+/// that they may use, `topology` every link that carries packets, also those that routes avoid. If
+/// old entries lead to a place that `topology` does not show, no mixture can be proved: then every
+/// changed entry discards first, which only removes dependencies.
 pub(super) fn route(
     fabric: &Fabric,
     (routes, topology): (&Topology, &Topology),
@@ -248,8 +243,8 @@ pub(super) fn route(
     )
 }
 
-/// By way of the planned tables without entries that lead to idle links, where every mixture of old
-/// and planned tables is free of loops.
+/// With one stage: the planned tables without entries to idle links. Every mixture of old and
+/// planned tables is free of loops.
 fn opening(
     topologies: (&Topology, &Topology),
     idle: &IdleLinks,
@@ -266,7 +261,7 @@ fn opening(
     }
 }
 
-/// The ports at the ends of idle links that routes may use, and the switches that no packet passes.
+/// The ports at idle links that routes may use, and the dark switches.
 fn named(
     (routes, topology): (&Topology, &Topology),
     idle: &IdleLinks,
@@ -282,7 +277,7 @@ fn named(
     )
 }
 
-/// What is in force before a plan.
+/// The tables in force before a plan.
 pub(super) struct Before<'a> {
     /// The unicast tables, by the switches of the topology.
     pub(super) held: &'a Tables,
@@ -290,17 +285,16 @@ pub(super) struct Before<'a> {
     pub(super) masks: &'a HeldMasks,
 }
 
-/// How the planned tables come into force where multicast packets on the way could close a cycle
-/// of links with unicast ones; `None` where the way that [`route`] found will do.
+/// Another transition, if multicast and unicast packets together could close a credit loop on the
+/// way; `None` if that of [`route`] is safe.
 ///
-/// Of multicast tables it is known that they lose what they are to lose everywhere before any of
-/// them gains, and that the latter comes after all interim unicast tables. With everything that
-/// changes in unicast discarding in between, each half mixes what the old tables do, or what the
-/// new ones do, with what neither does.
+/// A push removes masks from multicast tables everywhere before it adds any, and adds them after
+/// all interim unicast tables. With every changed unicast entry discarding in between, each half
+/// mixes either only old tables or only new ones with the entries and masks that both have.
 ///
-/// `unicast_follows` says that unicast packets never go up after they went down, on all of the way;
-/// where multicast packets do not either, there is no more to prove. `needs` are the dependencies
-/// of the planned unicast tables on `topology`, if they are known.
+/// `unicast_follows` says that unicast packets take legal turns only, all the way; if multicast
+/// packets do, too, no more proof is needed. `needs` are the dependencies of the planned unicast
+/// tables on `topology`, if they are known.
 pub(super) fn with_multicast(
     before: Before<'_>,
     plan: &Plan,
@@ -335,7 +329,7 @@ pub(super) fn with_multicast(
         return None;
     }
     if !plan.transition.mute.is_empty() {
-        // What switches that do not answer let go of cannot be waited for.
+        // The core cannot wait until mute switches remove their masks.
         return Some(Transition::discarding(old, planned));
     }
     let needs = needs.unwrap_or_else(|| Dependencies::of(topology, planned));
@@ -361,15 +355,15 @@ pub(super) fn with_multicast(
     (!is_safe).then(|| Transition::discarding(old, planned))
 }
 
-/// Whether an entry that changes leads through a port behind which there may be a switch that
-/// `topology` does not show.
+/// Whether a changed entry leads through a port that may have a switch behind it which `topology`
+/// does not show.
 fn leads_astray(fabric: &Fabric, topology: &Topology, difference: &Difference<'_>) -> bool {
     let leads_astray = |switch: SwitchIdx| {
         let is_open = |entry: u8| {
             let is_unused = entry > 0
                 && entry != NO_PATH
                 && topology.port_use(switch, PortNum(entry)) == PortUse::Unused;
-            // The node is looked up for few entries: most that change lead somewhere.
+            // Few entries need this lookup: most changed ones lead to a link or host.
             let node = is_unused.then(|| fabric.node_of(topology.switch(switch).guid));
             let port = node
                 .flatten()
@@ -392,7 +386,7 @@ fn may_lead_to_switch(fabric: &Fabric, port: &Port) -> bool {
     may_be_up && !host
 }
 
-/// `planned` without what differs from `old`.
+/// `planned` without the entries that differ from `old`.
 fn discarding(old: &Tables, planned: &Tables) -> Tables {
     let mut discarding = planned.clone();
     for (lft, (old, planned)) in discarding

@@ -1,4 +1,4 @@
-//! What answers say: it is written into the inventory, and failures are noted.
+//! Answers: writes them into the inventory, and notes failures.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
@@ -79,9 +79,9 @@ impl Push {
         }
     }
 
-    /// Adaptive routing of a switch was turned off, or stays on (`None`: the Set was refused). The
-    /// tables are written either way; a finding says what the switch keeps, and the Set is not
-    /// repeated by itself.
+    /// Takes the answer to the Set of ARInfo (`None`: refused). The push goes on in any case; if
+    /// the switch keeps adaptive routing on, a finding says so, and the Set is not repeated by
+    /// itself.
     pub(super) fn ar_info_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -98,7 +98,7 @@ impl Push {
         self.table_settled(inventory, Task::AdaptiveRouting(guid), guid, false);
     }
 
-    /// The ports that have to be read again because SwitchInfo of `guid` was set.
+    /// The ports to read again because SwitchInfo of `guid` was set.
     fn made_unread(&self, inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
         let (Some(node), Some(set)) = (
             inventory.node(guid),
@@ -107,11 +107,11 @@ impl Push {
             return Vec::new();
         };
         let zero = PortKey::new(guid, PortNum::ZERO);
-        // Had the switch been reset since it was read, this Set covered that up; the lost LID of
-        // port 0 tells.
+        // A reset of the switch between its reading and this Set would be hidden; the lost LID of
+        // port 0 shows it.
         let mut unread = vec![zero];
-        // What changed since the ports were read was cleared with what had changed before, and some
-        // switches send no trap while PortStateChange is set.
+        // This Set also cleared reports of changes since the ports were read, and some switches
+        // send no trap while PortStateChange is set.
         if set.port_state_change() {
             let external = node.external_ports();
             unread.extend(external.map(|(number, _)| PortKey::new(guid, number)));
@@ -143,7 +143,7 @@ impl Push {
             .as_ref()
             .is_some_and(|before| before.port_state() != PortState::Init);
         if kind.role == PortRole::End && fell_back && info.port_state() == PortState::Init {
-            // It was reset in between, or its link trained again.
+            // The port was reset in between, or its link trained again.
             record.forget_tables();
         }
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
@@ -224,22 +224,21 @@ impl Push {
         }
     }
 
-    /// The answer to the Set of `task`, which was sent, is not waited for any more: it may have
-    /// been carried out.
+    /// Gives up waiting for the answer to the Set of `task`, which may have been carried out.
     pub fn abandon(&mut self, inventory: &mut Inventory, task: Task) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.doubted = true;
         let before = self.failures.len();
         self.failed(inventory, task, Cause::Silence);
-        // The device did not fail.
+        // Giving up is no failure of the device.
         self.failures.truncate(before);
         if let Task::Port(key, _) = task {
             self.unread.insert(key);
         }
     }
 
-    /// Whether a port did as it was told has to be read, so that nothing counts as failed. Until
-    /// then it gets no more Sets.
+    /// The port must be read to know whether it took the Set; nothing counts as failed. Until then
+    /// it gets no more Sets.
     pub(super) fn doubt(&mut self, key: PortKey) {
         self.doubted = true;
         if let Some(port) = self.ports.get_mut(&key) {

@@ -1,4 +1,4 @@
-//! Answers to Sets of PortInfo that leave open whether the port holds what was set.
+//! Answers to Sets of PortInfo that leave open whether the port holds the values.
 
 use rsm_mad::wire::attr::{Attribute, PortInfo};
 use rsm_mad::wire::header::Status;
@@ -10,9 +10,9 @@ use crate::plan::ports::FieldMask;
 use crate::sweep::inventory::{Inventory, PortKey};
 
 impl Push {
-    /// The answer to a Set showed other values of `fields` than were set. That is a failure, or a
-    /// habit of its kind of device, where the port was read after an earlier Set; otherwise it is
-    /// read when this push is done.
+    /// Handles an answer with other values of `fields` than the Set had. If the port was read after
+    /// an earlier Set, that is a failure, or a habit of its kind of device; otherwise a sweep reads
+    /// the port after this push.
     pub(super) fn fields_open(
         &mut self,
         not_kept: &mut NotKept,
@@ -35,9 +35,9 @@ impl Push {
         }
     }
 
-    /// A port refused a state, which it may have taken by itself: from Armed to Active with the
-    /// first packet (IBA 7.2.7), or by an attempt whose answer was lost. It is read, unless that
-    /// has been done after an earlier refusal.
+    /// Handles a refused state, which the port may have taken by itself: from Armed to Active with
+    /// the first packet (IBA 7.2.7), or by an attempt whose answer was lost. A sweep reads the
+    /// port, unless one did after an earlier refusal.
     pub(super) fn state_refused(
         &mut self,
         inventory: &mut Inventory,
@@ -50,8 +50,8 @@ impl Push {
         self.state_open(inventory, key, step, asked, Cause::Refused(status));
     }
 
-    /// A port does not say that it took the state it was told. It is read; where that was done
-    /// before, `cause` is why it failed.
+    /// Handles an answer without the state that was set. A sweep reads the port; if one did before,
+    /// the Set failed for `cause`.
     pub(super) fn state_open(
         &mut self,
         inventory: &mut Inventory,

@@ -1,4 +1,4 @@
-//! What one Set that is settled makes possible for others.
+//! The Sets that become possible when another one is settled.
 
 use rsm_ids::{Guid, PortNum};
 
@@ -15,8 +15,8 @@ impl Push {
             self.plan.transition.interim.len(),
             self.plan.transition.cuts,
         );
-        // What multicast lets go of first is part of the way: the last unicast tables must not meet
-        // it. That holds also where the hardware is at the interim tables already.
+        // Multicast tables lose ports in the first phases: the last unicast tables must not meet
+        // these masks. That holds even if the hardware is at the interim tables already.
         let lets_go = interim > 0 && self.multicast.unmet() > 0;
         let links = interim > cuts && !self.awaited.is_empty();
         let sl2vl = self.switches.values().any(|switch| switch.sl2vl() > 0);
@@ -26,7 +26,7 @@ impl Push {
         }
     }
 
-    /// How much has to be settled in a phase that begins.
+    /// How many Sets must be settled in a phase that begins.
     fn counted(&self, phase: Phase) -> usize {
         let tables = self.switches.values().map(|switch| switch.counted(phase));
         let beside = match phase {
@@ -37,8 +37,7 @@ impl Push {
         tables.sum::<usize>() + beside
     }
 
-    /// Goes on to the first phase in which there is something to do, and lets everything be sent
-    /// that waited for it.
+    /// Goes on to the first phase with work, and queues the Sets that waited for it.
     pub(super) fn advance(&mut self, inventory: &Inventory) {
         while let Some(phase) = self.phases.next() {
             self.phases.unmet = self.counted(phase);
@@ -57,7 +56,7 @@ impl Push {
         self.multicast.give_turns();
     }
 
-    /// Gives a turn to a switch if it has something to send now.
+    /// Queues a switch that has a Set to send now.
     pub(super) fn give_turn(&mut self, guid: Guid) {
         let phase = self.phases.current();
         if let Some(switch) = self.switches.get_mut(&guid)
@@ -69,7 +68,7 @@ impl Push {
         }
     }
 
-    /// A Set of PortInfo was settled; tables may have waited for that of port 0.
+    /// After a Set of PortInfo was settled: tables may have waited for that of port 0.
     pub(super) fn lid_settled(&mut self, key: PortKey) {
         if key.port == PortNum::ZERO
             && !self.stopped
@@ -80,8 +79,8 @@ impl Push {
         }
     }
 
-    /// The PortInfo of a port was written or given up; if it is port 0, the switch's other ports
-    /// may have waited for it.
+    /// After the PortInfo of port 0 was written or given up: the switch's other ports may have
+    /// waited for it.
     pub(super) fn consider_others_after(&mut self, inventory: &Inventory, key: PortKey) {
         if key.port != PortNum::ZERO {
             return;
@@ -93,7 +92,8 @@ impl Push {
         }
     }
 
-    /// A Set to a switch's tables was answered or given up: see what that makes possible.
+    /// After a Set to a switch's tables was answered or given up: queues the Sets that this
+    /// permits.
     pub(super) fn table_settled(
         &mut self,
         inventory: &Inventory,
@@ -122,7 +122,7 @@ impl Push {
             self.give_turn(guid);
             self.multicast.give_turn(guid);
         }
-        // No port is written in most pushes.
+        // Most pushes write no port.
         if is_programmed && !self.ports.is_empty() {
             let ports: Vec<PortKey> = inventory
                 .node(guid)
@@ -139,8 +139,8 @@ impl Push {
         }
     }
 
-    /// A switch does not hold interim tables, and could close a loop with what would follow. Only
-    /// where no packet passes it the others go on: its links stay as they are.
+    /// A switch does not hold its interim tables, and could close a loop with the next tables. The
+    /// push goes on only if no packet passes the switch (it is dark): its links stay as they are.
     fn not_held(&mut self, guid: Guid) {
         let phase = self.phases.current();
         match self.switches.get_mut(&guid) {
@@ -151,15 +151,14 @@ impl Push {
         }
     }
 
-    /// Whether a switch forwards as planned: it never had to change, or all of its changes are
-    /// acknowledged.
+    /// Whether a switch holds its planned tables: it had no changes, or acknowledged all of them.
     pub(super) fn is_programmed(&self, guid: Guid) -> bool {
         self.switches
             .get(&guid)
             .is_none_or(SwitchPush::is_programmed)
     }
 
-    /// Whether a port holds its keys: they never had to change, or all changes are acknowledged.
+    /// Whether a port holds its keys: it had no changes, or acknowledged all of them.
     fn holds_p_keys(&self, key: PortKey) -> bool {
         let port = self.ports.get(&key);
         port.is_none_or(|port| port.p_keys.is_held())
@@ -207,11 +206,11 @@ impl Push {
         }
     }
 
-    /// Whether the keys of the port at `key` wait for what others are still to be told.
+    /// Whether the keys of the port at `key` wait for Sets to other ports.
     fn keys_wait_for_others(&self, key: PortKey, port: &PortPush) -> bool {
         let peer = port.peer().and_then(|peer| self.ports.get(&peer));
-        // The LID of port 0 tells of a reset of the switch; it has to be there before anything else
-        // of the switch is.
+        // The LID of port 0 shows a reset of the switch; it must be set before anything else of the
+        // switch.
         let zero = PortKey::new(key.node, PortNum::ZERO);
         let awaits_zero = || self.ports.get(&zero).is_some_and(PortPush::awaits_info);
         peer.is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled())

@@ -10,7 +10,7 @@ use super::ports::PortPush;
 use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, PortKey};
 
-/// The links of `plan` that are to become Active first and are not: one end, and the other.
+/// The links that `plan` makes Active first and that are not Active: one end, and the other.
 pub(super) fn awaited(plan: &Plan, inventory: &Inventory) -> BTreeMap<PortKey, PortKey> {
     let ports = plan.transition.awaited.iter();
     let links = ports.filter_map(|&port| Some((port, inventory.port(port)?.peer?)));
@@ -26,9 +26,9 @@ fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
 }
 
 impl Push {
-    /// Whether the switch at the end `end` of a link lets it become Active. Where tables wait for
-    /// the link, it has to be in use or to hold all of its tables; else it has to forward as
-    /// planned.
+    /// Whether the switch at the end `end` of a link lets it become Active. If tables wait for the
+    /// link, the switch must be in use or hold all of its tables; otherwise it must hold its
+    /// planned tables.
     pub(super) fn lets_open(&self, end: PortKey) -> bool {
         let transition = &self.plan.transition;
         if !transition.awaited.contains(&end) {
@@ -41,21 +41,21 @@ impl Push {
             let is_held = !transition.dark_last || has_passed(transition.cuts + 1);
             is_held && self.is_programmed(end.node)
         };
-        // What is taken out first could close a loop over the link; a push without phases takes
-        // nothing out.
+        // Entries that the first phases remove could close a loop over the link; a push without
+        // phases removes none.
         has_lid
             && has_passed(transition.cuts)
             && self.phases.is_sl2vl_held()
             && (!transition.dark.contains(&end.node) || lets_dark_open())
     }
 
-    /// Whether a port at `end` of a link may be armed. There are devices that go on to Active by
-    /// themselves, so that links that have to wait are not armed either.
+    /// Whether a port at `end` of a link may be armed. Some devices go on to Active by themselves,
+    /// so links that must wait are not armed either.
     pub(super) fn lets_arm(&self, end: PortKey) -> bool {
         !self.plan.transition.awaited.contains(&end) || self.lets_open(end)
     }
 
-    /// A port was read: its link may be Active at both ends now.
+    /// After a port was read: its link may be Active at both ends now.
     pub(super) fn link_settled(&mut self, inventory: &Inventory, key: PortKey) {
         let peer = self.ports.get(&key).and_then(PortPush::peer);
         let Some(peer) = peer.filter(|&peer| is_active(inventory, key, peer)) else {
@@ -67,9 +67,9 @@ impl Push {
         }
     }
 
-    /// Ends the push where nothing is on its way, nothing can be sent, and a phase is not settled
-    /// all the same: what a Set that failed should have made possible does not come. Links that
-    /// cannot become Active because of that are told.
+    /// Ends a push that is stuck: no Set is on its way, none can be sent, and a phase is not
+    /// settled, because a Set that it needs failed. Records the links that cannot become Active for
+    /// that reason.
     pub(super) fn end_if_stuck(&mut self) {
         if self.stopped || self.outstanding > 0 || self.phases.is_last() {
             return;

@@ -5,8 +5,8 @@ use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::managed::{BlockKey, Content};
 
 impl Push {
-    /// Queues the blocks of a port, unless its PortInfo is still to be written: that tells of a
-    /// reset, after which they would be lost.
+    /// Queues the blocks of a port, unless a Set of its PortInfo is still to come: its answer shows
+    /// a reset, after which the blocks would be lost.
     pub(super) fn release_managed(&mut self, port: PortKey) {
         let awaits_info = self.ports.get(&port).is_some_and(|port| port.awaits_info());
         if awaits_info || self.stopped {
@@ -20,7 +20,7 @@ impl Push {
         }
     }
 
-    /// What a block is to hold.
+    /// The planned content of a block.
     pub(super) fn wanted_managed(&self, key: BlockKey) -> Option<Content> {
         let changes = self.managed.get(&key.port)?;
         let change = changes.iter().find(|change| change.key == key)?;

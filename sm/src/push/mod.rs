@@ -1,20 +1,18 @@
-//! From what differs to Sets on the wire: the only code that sends Set.
+//! From the difference to Sets: the only code that sends Sets.
 //!
-//! Tables are written to all switches side by side; a port is armed together with its settings in
-//! one Set as soon as it is met. A link goes Active as soon as both of its ends are armed and hold
-//! their P_Keys, and
+//! All switches get their tables in parallel; a port gets its settings and Armed in one Set as soon
+//! as it is met. A link goes Active once both of its ends are armed and hold their P_Keys, and
 //!
-//! * where tables wait for it ([`Transition::awaited`](crate::plan::Transition)): as soon as the
+//! * if tables wait for it ([`Transition::awaited`](crate::plan::Transition)): as soon as the
 //!   switches at its ends are in use, or hold all of their tables;
-//! * else, so of hosts: as soon as the switches at its ends forward as planned.
+//! * else, as for links of hosts: as soon as the switches at its ends hold their planned tables.
 //!
-//! P_Keys are written after what tells of a reset: the state of an end port, the LID of a switch.
+//! P_Keys follow the Set whose answer shows a reset: the state of an end port, the LID of a switch.
 //! Fabric-wide barriers are those of [`phases`]: interim tables, and the links that later ones lead
-//! to. Multicast tables take a way of their own beside all that, in two steps; see
-//! [`crate::diff::MulticastChange`].
+//! to. Multicast tables follow two steps of their own; see [`crate::diff::MulticastChange`].
 //!
-//! Every acknowledged Set is written into the [`Inventory`], every lost one is marked there, so
-//! that the next difference starts from the truth whatever happened.
+//! The push writes every acknowledged Set into the [`Inventory`], and marks every lost one there,
+//! so that the next difference starts from the true state.
 
 mod answers;
 mod doubts;
@@ -57,13 +55,13 @@ pub struct Push {
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
     multicast: MulticastPush,
-    /// Blocks of managed attributes to be written, by port.
+    /// Blocks of managed attributes to write, by port.
     managed: BTreeMap<PortKey, Vec<BlockChange>>,
-    /// Those of them that were queued.
+    /// Tasks of `managed` that were queued.
     managed_queued: BTreeSet<Task>,
-    /// Switches that have something to send, in turn.
+    /// Switches with Sets to send, in turn.
     turn: VecDeque<Guid>,
-    /// Ports that have something to send.
+    /// Ports with Sets to send.
     ready: VecDeque<Task>,
     phases: Phases,
     /// Links that tables wait for: one end, and the other.
@@ -81,9 +79,9 @@ pub struct Push {
     unread: BTreeSet<PortKey>,
     /// See [`Push::reregistered`].
     reregistered: BTreeSet<Guid>,
-    /// Nodes that left a Set unanswered, and mute ones that are not tried: nothing is sent to them.
+    /// Nodes that left a Set unanswered, and mute ones that are not tried: they get no more Sets.
     silent: BTreeSet<Guid>,
-    /// Whether a port has to be read to know whether it holds what was set.
+    /// Whether a port must be read to know whether it holds the values of a Set.
     doubted: bool,
 }
 
@@ -122,7 +120,7 @@ impl Push {
                     )
                 })
                 .collect(),
-            // Made whole, the map takes half the room of one that grows.
+            // Collected at once, the map takes half the memory of one that grows.
             ports: changes
                 .ports
                 .into_iter()
@@ -166,7 +164,7 @@ impl Push {
         push
     }
 
-    /// Sends nothing more; [`Push::is_done`] once what is on its way is answered.
+    /// Sends no more Sets; [`Push::is_done`] once those on their way are answered.
     pub fn stop(&mut self) {
         self.stopped = true;
         self.turn.clear();
@@ -174,12 +172,12 @@ impl Push {
         self.multicast.stop();
     }
 
-    /// Whether it was stopped before its end.
+    /// Whether the push was stopped before its end.
     pub fn was_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Whether nothing is left to send and nothing is on its way.
+    /// Whether no Set is left to send and none is on its way.
     pub fn is_done(&self) -> bool {
         self.outstanding == 0
             && (self.stopped || self.phases.is_last())
@@ -188,63 +186,63 @@ impl Push {
             && self.multicast.is_idle()
     }
 
-    /// Whether something was not written because a node did not answer.
+    /// Whether Sets were left out because a node did not answer.
     pub fn left_out_nodes(&self) -> bool {
         !self.silent.is_empty()
     }
 
-    /// `count` Sets that were handed out will not be answered: they were never sent.
+    /// Takes back `count` Sets that were handed out and never sent.
     pub fn taken_back(&mut self, count: usize) {
         self.outstanding = self.outstanding.saturating_sub(count);
     }
 
-    /// Whether a device turned out not to keep a field.
+    /// Whether the push found a field that a device does not keep.
     pub fn learned(&self) -> bool {
         self.learned
     }
 
-    /// Ports that may have changed unnoticed, and that did not answer since.
+    /// Ports that may have changed unnoticed, and have not answered since.
     ///
-    /// To clear PortStateChange also clears what it reported since the ports were last read. A
+    /// Clearing PortStateChange also clears reports of changes since the ports were last read. A
     /// switch that had no LID or another manager could send no trap for that, and some send none
-    /// while the bit is set. And to set LinearFDBTop hides that a switch was reset. A port whose
-    /// answers were lost may or may not have done what it was told.
+    /// while the bit is set. Setting LinearFDBTop hides that a switch was reset. A port whose
+    /// answers were lost may or may not hold the values of the Set.
     pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unread.iter().copied()
     }
 
-    /// Whether everything was done, and is known to be.
+    /// Whether all Sets were acknowledged, and no doubt is left.
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty() && !self.stopped && !self.doubted
     }
 
-    /// One end of each link that tables wait for, and that cannot become Active in this push; it
+    /// One end of each link that tables wait for, and that cannot become Active in this push, which
     /// ended before these tables.
     pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unopened.iter().copied()
     }
 
-    /// GUIDs of the ports whose hosts were told to register anew because that was due.
+    /// GUIDs of the ports that were due for ClientReregister and got it.
     pub fn reregistered(&self) -> &BTreeSet<Guid> {
         &self.reregistered
     }
 
-    /// What was refused or lost.
+    /// Sets that were refused or lost.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
 
-    /// How far it got.
+    /// The Sets acknowledged so far.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// The plan that it leads to.
+    /// The plan that the push leads to.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// Sends nothing more to `node`, which does not answer.
+    /// Sends no more Sets to `node`, which does not answer.
     pub fn give_up_on(&mut self, node: Guid) {
         self.silent.insert(node);
     }

@@ -1,4 +1,4 @@
-//! What is to be written to multicast tables, and how far that is.
+//! The Sets of multicast tables, and their progress.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,19 +11,18 @@ use crate::diff::{MulticastChange, kept};
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::mft_image::MftBlock;
 
-/// The writing of all multicast tables: every switch lets go of what it is to lose before any gains
-/// a port.
+/// The Sets of all multicast tables: every switch removes ports before any switch adds one.
 ///
-/// A switch that cannot be made to let go keeps all others from gaining ports for the multicast
-/// LIDs of that block, and only for those.
+/// If a switch does not remove its ports from a block, no other switch adds ports for the multicast
+/// LIDs of that block; other blocks are not affected.
 #[derive(Debug, Default)]
 pub(super) struct MulticastPush {
     switches: BTreeMap<Guid, SwitchPush>,
-    /// Switches that may have something to send, in turn.
+    /// Switches that may have a Set to send, in turn.
     turn: VecDeque<Guid>,
-    /// Blocks that are to let go and are not acknowledged.
+    /// Blocks that must lose ports and are not acknowledged.
     unmet: usize,
-    /// Blocks in which some switch did not let go.
+    /// Blocks from which some switch did not remove its ports.
     withheld: BTreeSet<u16>,
     stopped: bool,
 }
@@ -39,18 +38,18 @@ struct SwitchPush {
     in_turn: bool,
 }
 
-/// What other parts of a push let be sent now.
+/// The Sets that other parts of a push permit now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowed {
-    /// Ports may be gained: unicast tables are not on the way to where trees would meet them in
-    /// cycles.
+    /// Ports may be added: no unicast tables still on the way could close a cycle with the trees.
     pub(super) gain: bool,
     /// SwitchInfo may be written: no other Set of it is to come.
     pub(super) top: bool,
 }
 
 impl MulticastPush {
-    /// `mute` do not answer: what they do not let go of nobody else gains.
+    /// `mute` switches do not answer: no other switch adds ports to blocks that they must remove
+    /// ports from.
     pub(super) fn new(
         mut changes: BTreeMap<Guid, MulticastChange>,
         mute: &BTreeSet<Guid>,
@@ -82,7 +81,7 @@ impl MulticastPush {
         push
     }
 
-    /// How many blocks have still to let go of ports.
+    /// How many blocks must still lose ports.
     pub(super) fn unmet(&self) -> usize {
         self.unmet
     }
@@ -92,13 +91,13 @@ impl MulticastPush {
         self.turn.is_empty()
     }
 
-    /// Sends nothing more.
+    /// Sends no more Sets.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
         self.turn.clear();
     }
 
-    /// Something that any switch may have waited for has happened.
+    /// Queues every switch after an event that any may have waited for.
     pub(super) fn give_turns(&mut self) {
         if self.stopped {
             return;
@@ -111,7 +110,7 @@ impl MulticastPush {
         }
     }
 
-    /// Something that this switch may have waited for has happened.
+    /// Queues a switch after an event that it may have waited for.
     pub(super) fn give_turn(&mut self, guid: Guid) {
         if !self.stopped
             && let Some(switch) = self.switches.get_mut(&guid)
@@ -133,7 +132,7 @@ impl MulticastPush {
             };
             match switch.next(guid, allowed, &self.withheld) {
                 Some(task) => {
-                    // Whether there is more is found out when its turn comes.
+                    // Its next turn shows whether it has more.
                     self.turn.push_back(guid);
                     return Some(task);
                 }
@@ -143,8 +142,7 @@ impl MulticastPush {
         None
     }
 
-    /// The Set of `task` was answered, or given up. Returns whether that was one of those that let
-    /// go.
+    /// Settles the Set of `task`, which was answered or given up. Returns whether it removed ports.
     pub(super) fn settle(&mut self, guid: Guid, task: Task, failed: bool) -> bool {
         let Some(switch) = self.switches.get_mut(&guid) else {
             return false;
@@ -168,7 +166,7 @@ impl MulticastPush {
         first
     }
 
-    /// The top to be written to a switch.
+    /// The planned MulticastFDBTop of a switch.
     pub(super) fn top(&self, guid: Guid) -> Option<Lid> {
         self.switches.get(&guid)?.change.top
     }
@@ -207,7 +205,7 @@ impl SwitchPush {
         Some(task)
     }
 
-    /// The next block that is to gain ports; those that are withheld are left for another push.
+    /// The next block that gains ports; leaves withheld ones for another push.
     fn next_block(&mut self, withheld: &BTreeSet<u16>) -> Option<MftBlock> {
         while let Some(&at) = self.change.blocks.get(self.blocks_sent) {
             self.blocks_sent += 1;
@@ -219,15 +217,15 @@ impl SwitchPush {
         None
     }
 
-    /// The top is raised when everything below it is as it should be.
+    /// The top is due when all blocks below it are settled without failure.
     fn is_top_due(&self) -> bool {
         self.change.top.is_some() && !self.top_sent && !self.failed && self.unsettled == 0
     }
 }
 
 impl Push {
-    /// Whether multicast tables are not as planned, although no answer of the switches may ever say
-    /// so.
+    /// Whether multicast tables differ from the plan after failures that no answer of the switches
+    /// may ever show.
     pub fn owes_multicast(&self) -> bool {
         let failures = self.failures.iter();
         failures
@@ -248,7 +246,7 @@ impl Push {
             if let Some(order) = self.write_table(inventory, task) {
                 return Some(order);
             }
-            // Nobody will answer for it.
+            // Without a Set there will be no answer.
             self.failures.push(Failure {
                 task,
                 cause: Cause::Silence,
@@ -257,7 +255,7 @@ impl Push {
         }
     }
 
-    /// What a block of a multicast table is to hold, on the way or in the end.
+    /// The content of a block of a multicast table, for its first or last Set.
     pub(super) fn wanted_masks(
         &self,
         inventory: &Inventory,
@@ -274,7 +272,7 @@ impl Push {
         Some(kept(&record.mft, at, &masks))
     }
 
-    /// A switch answered the Set of a block with `masks`.
+    /// Takes the `masks` in the answer to the Set of a block.
     pub(super) fn masks_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -285,7 +283,7 @@ impl Push {
             return;
         };
         self.progress.multicast_blocks += 1;
-        // What is kept depends on what was held: look before that is overwritten.
+        // The kept masks depend on the held ones: compute them before the answer overwrites these.
         let wanted = self.wanted_masks(inventory, switch, at, first);
         if let Some(record) = inventory.switch_mut(switch) {
             record.mft.store(at, masks);
@@ -297,7 +295,7 @@ impl Push {
         }
     }
 
-    /// The Set of a block came to nothing.
+    /// Handles the failed Set of a block.
     pub(super) fn masks_failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
         if let Task::Multicast { switch, at, .. } = task
             && cause == Cause::Silence
@@ -308,7 +306,7 @@ impl Push {
         self.multicast_settled(inventory, task, true);
     }
 
-    /// A switch answered the Set of MulticastFDBTop.
+    /// Takes the answer to the Set of MulticastFDBTop.
     pub(super) fn top_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -316,10 +314,10 @@ impl Push {
         info: &SwitchInfo,
     ) {
         let task = Task::MulticastTop(guid);
-        // As with any Set of SwitchInfo, a reset before it would not show.
+        // As after any Set of SwitchInfo, a reset before it would not show.
         self.unread.insert(PortKey::new(guid, PortNum::ZERO));
         let held = info.multicast_fdb_top();
-        // What a switch that does not know the field answers.
+        // A switch that does not know the field answers 0.
         let is_unknown = held == Lid::NONE;
         inventory.put_switch_info(guid, info);
         if let Some(record) = inventory.switch_mut(guid) {
@@ -332,7 +330,8 @@ impl Push {
         }
     }
 
-    /// A Set to a multicast table was answered or given up: see what that makes possible.
+    /// After a Set to a multicast table was answered or given up: queues the Sets that this
+    /// permits.
     pub(super) fn multicast_settled(&mut self, inventory: &Inventory, task: Task, failed: bool) {
         let (Task::Multicast { switch: guid, .. } | Task::MulticastTop(guid)) = task else {
             return;
@@ -341,7 +340,7 @@ impl Push {
         if let_go && !self.phases.is_last() {
             self.phases.unmet -= 1;
             if failed {
-                // It could close a cycle with the unicast tables that would follow.
+                // Its masks could close a cycle with the next unicast tables.
                 self.stop();
             } else {
                 self.advance(inventory);

@@ -1,4 +1,4 @@
-//! What goes on the wire next, with its content and its way.
+//! The next Set, with its content and its path.
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{
@@ -93,11 +93,11 @@ impl Push {
         })
     }
 
-    /// The LID by which a switch can be reached, and its answer gets back, whatever Sets are worked
-    /// on meanwhile.
+    /// The LID by which a Set reaches a switch, and its answer gets back, whatever Sets take effect
+    /// meanwhile.
     ///
-    /// Where interim tables discard, the way there and back has to consist of entries that stay:
-    /// the Set itself could take its answer's way.
+    /// If interim tables discard, the way there and back must consist of entries that stay: the Set
+    /// itself could remove its answer's way.
     fn lid_of(&self, inventory: &Inventory, guid: Guid) -> Option<Lid> {
         reach::lid_of(inventory, guid, |switch, lid, entry| {
             let planned = || self.plan.last_table(switch);
@@ -105,7 +105,7 @@ impl Push {
         })
     }
 
-    /// What a block is to hold, for an interim table or in the end.
+    /// The content of a block of an interim table, or of the last one.
     pub(super) fn wanted(
         &self,
         switch: Guid,

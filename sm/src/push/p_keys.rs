@@ -1,4 +1,4 @@
-//! Writing the P_KeyTable of one port.
+//! The Sets of one port's P_KeyTable.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Cause, Push, Task};
 use crate::diff::PKeyBlock;
 use crate::sweep::inventory::{Inventory, PortKey};
 
-/// The blocks of one port's P_KeyTable that are to be written, and how far that is.
+/// The blocks of one port's P_KeyTable to write, and their progress.
 #[derive(Debug)]
 pub(super) struct PKeyPush {
     blocks: Vec<PKeyBlock>,
@@ -27,7 +27,7 @@ impl PKeyPush {
         }
     }
 
-    /// The blocks to be queued now: all of them, once.
+    /// The blocks to queue now: all of them, once.
     pub(super) fn take_due(&mut self) -> Vec<u16> {
         if self.sent {
             return Vec::new();
@@ -42,18 +42,18 @@ impl PKeyPush {
         self.sent
     }
 
-    /// What a block is to hold.
+    /// The planned content of a block.
     pub(super) fn block(&self, block: u16) -> Option<&PKeyBlock> {
         self.blocks.iter().find(|part| part.block == block)
     }
 
-    /// The Set of a block was answered, or given up.
+    /// Settles the Set of a block, which was answered or given up.
     pub(super) fn settle(&mut self, failed: bool) {
         self.unsettled = self.unsettled.saturating_sub(1);
         self.failed |= failed;
     }
 
-    /// Whether no answer is awaited any more.
+    /// Whether no answer is outstanding.
     pub(super) fn is_settled(&self) -> bool {
         self.sent && self.unsettled == 0
     }
@@ -103,8 +103,8 @@ impl Push {
         self.p_keys_settled(inventory, key, true);
     }
 
-    /// A Set of a P_KeyTable was answered or given up: see what that makes possible at both ends of
-    /// the link.
+    /// After a Set of a P_KeyTable was answered or given up: queues the Sets that this permits at
+    /// both ends of the link.
     fn p_keys_settled(&mut self, inventory: &Inventory, key: PortKey, failed: bool) {
         let Some(port) = self.ports.get_mut(&key) else {
             return;

@@ -1,40 +1,41 @@
-//! In which order Sets leave: tables in phases, one after the other everywhere.
+//! The order of Sets: tables in phases, each settled on all switches before the next.
 //!
 //! ```text
-//! Interim(0)  the first interim tables; SwitchInfo, but where it raises LinearFDBTop; multicast tables let go of ports
-//! Lanes       SLtoVLMappingTables
-//! Links       nothing is written but ports: links that later tables lead to become Active
+//! Interim(0)  the first interim tables; SwitchInfo, unless it raises LinearFDBTop;
+//!             multicast tables lose ports
+//! SlToVl      SLtoVLMappingTables
+//! Links       only ports: links that later tables lead to become Active
 //! Interim(1…) further interim tables
 //! Last        the planned tables; multicast tables gain ports
 //! ```
 //!
-//! Most pushes have the last phase alone. Ports take no part in phases: they are armed as soon as
-//! they are met, and go Active as soon as what [`Push::consider`](super::Push) asks for is there.
+//! Most pushes have the last phase only. Ports are not subject to phases: they are armed as soon as
+//! they are met, and go Active as soon as the conditions of [`Push::consider`](super::Push) hold.
 
-/// A part of a push that has to be settled before the next one begins.
+/// A part of a push that must be settled before the next one begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// This interim table of every switch.
     Interim(usize),
     /// SLtoVLMappingTables.
     SlToVl,
-    /// Links that are to be Active.
+    /// Links that must become Active.
     Links,
     /// The planned tables.
     Last,
 }
 
-/// The phases of one push, and which one it is in.
+/// The phases of one push, and the current one.
 #[derive(Debug)]
 pub(super) struct Phases {
     list: Vec<Phase>,
     at: usize,
-    /// What has to be settled before the next phase begins.
+    /// How many Sets or links must be settled before the next phase begins.
     pub(super) unmet: usize,
 }
 
 impl Phases {
-    /// The last phase alone.
+    /// The last phase only.
     pub(super) fn last() -> Phases {
         Phases {
             list: vec![Phase::Last],
@@ -43,10 +44,9 @@ impl Phases {
         }
     }
 
-    /// With so many interim tables, and the other two where there is something to do in them.
+    /// With this many interim tables, and the other two phases if they have work.
     ///
-    /// The first `cuts` interim tables only take entries out; the one after them is the first one
-    /// that links wait for.
+    /// The first `cuts` interim tables only remove entries; links wait for the one after them.
     pub(super) fn new(interim: usize, cuts: usize, sl2vl: bool, links: bool) -> Phases {
         let mut list: Vec<Phase> = (0..=cuts).map(Phase::Interim).collect();
         list.extend(sl2vl.then_some(Phase::SlToVl));
@@ -68,13 +68,13 @@ impl Phases {
         self.current() == Phase::Last
     }
 
-    /// Whether SLtoVLMappingTables are held, or none are to be written.
+    /// Whether SLtoVLMappingTables are written, or none is to be.
     pub(super) fn is_sl2vl_held(&self) -> bool {
         let sl2vl = self.list.iter().position(|&phase| phase == Phase::SlToVl);
         sl2vl.is_none_or(|sl2vl| sl2vl < self.at)
     }
 
-    /// How many phases are behind.
+    /// Number of completed phases.
     pub(super) fn passed(&self) -> usize {
         self.at
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_without_interim_tables_is_one_phase() {
+    fn push_without_interim_tables_has_one_phase() {
         assert_eq!(order(Phases::last()), [Phase::Last]);
     }
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn links_become_active_after_what_is_taken_out() {
+    fn links_become_active_after_entries_are_removed() {
         let phases = order(Phases::new(2, 1, false, true));
         let expected = [
             Phase::Interim(0),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_waits_for_what_is_unmet() {
+    fn phase_lasts_until_nothing_is_unmet() {
         let mut phases = Phases::new(1, 0, false, true);
         phases.unmet = 1;
         assert_eq!(phases.next(), None);

@@ -1,4 +1,4 @@
-//! Bringing one port to its settings and its link to Active.
+//! The Sets of one port, to its settings and its link to Active.
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{PortInfo, PortState};
@@ -16,11 +16,11 @@ pub(super) enum Link {
     Waits,
     /// Its ends may be armed.
     Arms,
-    /// It may carry data: the switches at both ends let it, and both ports hold their keys.
+    /// It may carry data: the switches at both ends permit it, and both ports hold their keys.
     Opens,
 }
 
-/// The writing of one port.
+/// The Sets of one port.
 #[derive(Debug)]
 pub(super) struct PortPush {
     change: PortChange,
@@ -28,7 +28,7 @@ pub(super) struct PortPush {
     on_its_way: bool,
     configured: bool,
     given_up: bool,
-    /// Its settings go before its state.
+    /// Its settings go in a Set of their own, before its state.
     apart: bool,
 }
 
@@ -44,8 +44,8 @@ impl PortPush {
         }
     }
 
-    /// The Set that was to arm the port together with its settings was refused. Returns whether the
-    /// settings go alone from now on, which is worth one attempt.
+    /// Handles the refusal of a Set with settings and Armed. Returns whether the settings go alone
+    /// from now on, which is worth one attempt.
     pub(super) fn set_apart(&mut self, info: &PortInfo) -> bool {
         let combined = !self.apart && self.has_settings(info);
         if combined {
@@ -55,12 +55,12 @@ impl PortPush {
         combined
     }
 
-    /// From now on the settings go alone.
+    /// Sends the settings alone from now on.
     pub(super) fn go_apart(&mut self) {
         self.apart |= !self.on_its_way;
     }
 
-    /// Whether its settings went alone.
+    /// Whether its settings go alone.
     pub(super) fn is_apart(&self) -> bool {
         self.apart
     }
@@ -74,21 +74,21 @@ impl PortPush {
         self.change.peer
     }
 
-    /// Whether it can drop packets of partitions that its table does not have. Then the port at the
-    /// other end gets its keys after it.
+    /// Whether it can drop packets of partitions that its table lacks. Then the port at the other
+    /// end gets its keys after it.
     pub(super) fn is_enforcing(&self) -> bool {
         self.change.external_of_switch
     }
 
-    /// Whether its keys go after the PortInfo that is still to be written, which has the last
-    /// reading of the port: were an end port reset after its keys were written and before its
-    /// settings were, nothing would tell. As it is, its LID and state do.
+    /// Whether its keys go after its PortInfo. The answer to PortInfo is the last reading of the
+    /// port, whose LID and state show a reset: a reset between keys and settings would not show if
+    /// the keys went first.
     pub(super) fn info_goes_first(&self, info: &PortInfo) -> bool {
         let arms = self.change.activate && info.port_state() == PortState::Init;
         !self.is_enforcing() && !self.configured && (arms || self.differs(info))
     }
 
-    /// Whether its PortInfo is still to be written, and will be.
+    /// Whether a Set of its PortInfo is still to come.
     pub(super) fn awaits_info(&self) -> bool {
         self.change.info && !self.configured && !self.given_up
     }
@@ -98,8 +98,8 @@ impl PortPush {
         !settings.differing(info, self.change.ignored).is_empty()
     }
 
-    /// What the port needs next, given what it last said, its peer's state, and how far its link
-    /// may go.
+    /// The next step of the port, by its last answer, its peer's state, and how far its link may
+    /// go.
     pub(super) fn due(
         &self,
         info: &PortInfo,
@@ -115,9 +115,9 @@ impl PortPush {
                 Some(Step::Configure)
             }
             PortState::Init if self.change.activate && link() != Link::Waits => Some(Step::Arm),
-            // Its settings go with its state.
+            // Its settings go together with its state.
             PortState::Init if self.change.activate => None,
-            // Both ends must be Armed at least: what an Active end sends to one in Init is lost
+            // Both ends must be Armed at least: packets from an Active end to one in Init are lost
             // (IBA 7.2.7).
             PortState::Armed
                 if self.change.activate
@@ -126,7 +126,7 @@ impl PortPush {
             {
                 Some(Step::Activate)
             }
-            // To drop what the table does not have begins when the table is there.
+            // Enforcement begins only after the port holds its table.
             _ if differs && (!self.is_enforcing() || self.p_keys.is_held()) => {
                 Some(Step::Configure)
             }
@@ -134,33 +134,32 @@ impl PortPush {
         }
     }
 
-    /// A Set was queued.
+    /// Records that a Set was queued.
     pub(super) fn sent(&mut self) {
         self.on_its_way = true;
     }
 
-    /// No more Sets in this push.
+    /// Sends no more Sets in this push.
     pub(super) fn give_up(&mut self) {
         self.on_its_way = false;
         self.given_up = true;
     }
 
-    /// The content of the Set for `step`, on top of what the port last said.
+    /// The content of the Set for `step`, based on the port's last answer.
     pub(super) fn content(&self, current: &PortInfo, step: Step) -> PortInfo {
-        // Where settings go alone, those that the device does not keep would be settings once more.
+        // With settings apart, fields that the device does not keep must not go with its state.
         let left_out = match step {
             Step::Arm | Step::Activate if self.apart => self.change.ignored,
             _ => FieldMask::default(),
         };
         let mut info = self.change.settings.apply(current, left_out);
         if self.configured && step == Step::Activate {
-            // The port may have answered with old values; to send those would take back what it was
-            // set to.
+            // The port may have answered with old values; the Set must not restore them.
             self.change.settings.repeat(&mut info);
         }
         let settings = &self.change.settings;
         let moved = settings.changes_manager(current, self.change.ignored) && heeds(current);
-        // Once: with the first Set, which has all settings.
+        // Only with the first Set, which has all settings.
         info.set_client_reregister(!self.configured && (moved || self.change.reregister.is_some()));
         info.set_port_state(match step {
             Step::Configure => PortState::NoChange,
@@ -170,12 +169,12 @@ impl PortPush {
         info
     }
 
-    /// The GUID of the port, if its host was told to register anew because that was due by itself.
+    /// The GUID of the port, if it was due for ClientReregister and got it.
     pub(super) fn reregistered(&self) -> Option<Guid> {
         self.change.reregister.filter(|_| self.configured)
     }
 
-    /// Takes the answer to a Set. Returns the fields that were asked for and not kept.
+    /// Takes the answer to a Set. Returns the fields that were set and not kept.
     pub(super) fn take_answer(&mut self, before: &PortInfo, info: &PortInfo) -> FieldMask {
         self.on_its_way = false;
         self.configured = true;
@@ -183,7 +182,7 @@ impl PortPush {
         self.change.settings.not_kept(asked, info)
     }
 
-    /// Whether the port is in the state that `step` asked for, or beyond.
+    /// Whether the port is in the state of `step`, or beyond.
     pub(super) fn reached(&self, info: &PortInfo, step: Step) -> bool {
         match step {
             Step::Configure => true,

@@ -1,4 +1,4 @@
-//! Sets that some devices refuse although the specification allows them, and how they take them.
+//! Sets that some devices refuse although the specification allows them, and the alternatives.
 
 use rsm_ids::{Guid, PortNum};
 
@@ -6,7 +6,7 @@ use super::{Push, Task};
 use crate::habits::{DeviceKind, Habit};
 use crate::sweep::inventory::{Inventory, PortKey};
 
-/// Whether the device of a port is of a kind that is known to refuse that.
+/// Whether the kind of device of a port is known for this refusal.
 pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: Habit) -> bool {
     kind_of(inventory, key).is_some_and(|kind| inventory.habits.has(kind, habit))
 }
@@ -17,7 +17,8 @@ fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
 }
 
 impl Push {
-    /// A port refused to be armed together with its settings. Returns whether they are tried apart.
+    /// Handles the refusal of a port to be armed together with its settings. Returns whether they
+    /// are tried apart.
     pub(super) fn goes_apart(&mut self, inventory: &Inventory, key: PortKey) -> bool {
         let info = inventory.port(key).and_then(|record| record.info.as_ref());
         let port = self.ports.get_mut(&key);
@@ -30,8 +31,8 @@ impl Push {
         apart
     }
 
-    /// A port that refused both together was armed after its settings: so will others of its kind
-    /// be.
+    /// Learns from a port that refused both together and was armed after its settings: other ports
+    /// of its kind get them apart, too.
     pub(super) fn armed_apart(&mut self, inventory: &mut Inventory, kind: DeviceKind) {
         let habit = Habit::RefusesStateWithSettings;
         if !inventory.habits.learn(kind, habit) {
@@ -44,8 +45,8 @@ impl Push {
         }
     }
 
-    /// A switch refused a block. Returns whether it is written again when LinearFDBTop, which it is
-    /// above, was raised.
+    /// Handles the refusal of a block. Returns whether it is above LinearFDBTop and is sent again
+    /// after LinearFDBTop was raised.
     pub(super) fn raises_top_first(
         &mut self,
         inventory: &mut Inventory,
@@ -63,7 +64,7 @@ impl Push {
             return false;
         };
         if raised && is_before_last {
-            // SwitchInfo is now among what the next phase waits for.
+            // The next phase now waits for SwitchInfo, too.
             self.phases.unmet += 1;
         }
         if let Some(kind) = kind_of(inventory, PortKey::new(guid, PortNum::ZERO)) {

@@ -1,4 +1,4 @@
-//! The Sets of a push in their order, listed instead of sent.
+//! A rehearsal of a push: lists its Sets in their order instead of sending them.
 
 use std::sync::Arc;
 
@@ -18,15 +18,14 @@ use crate::sweep::inventory::{BlockState, Inventory};
 pub struct Foreseen {
     /// The Set.
     pub order: Order,
-    /// What the device would hold before it, the Sets listed earlier carried out; `None` where that
-    /// is not known.
+    /// The device's content before it, after all Sets listed earlier; `None` if it is not known.
     pub before: Option<[u8; 64]>,
-    /// What it would hold afterwards: fields that the Set marks "no change" keep their value.
+    /// The content afterwards: fields that the Set marks "no change" keep their value.
     pub after: [u8; 64],
 }
 
-/// Lists the Sets that lead from `inventory` to `plan`, in the order in which they would leave if
-/// each were carried out at once.
+/// Lists the Sets that lead from `inventory` to `plan`, in the order of a push in which every Set
+/// succeeds at once.
 pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec<Foreseen> {
     let mut inventory = inventory.clone();
     let mut not_kept = NotKept::default();
@@ -50,7 +49,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
     sets
 }
 
-/// What a device holds where the Set of `task` writes, as far as it was read.
+/// The device's content that the Set of `task` overwrites, as far as it was read.
 fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
     let switch = |guid| inventory.node(guid)?.switch.as_ref();
     match task {
@@ -90,12 +89,12 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
     }
 }
 
-/// What a device that carries out the Set of `task` holds then, and answers.
+/// The device's content after the Set of `task`, which is also its answer.
 fn carried_out(task: Task, before: Option<&[u8; 64]>, data: [u8; 64]) -> [u8; 64] {
     match (task, before) {
         (Task::Switch(_) | Task::MulticastTop(_), _) => {
             let mut info = *SwitchInfo::from_data(&data);
-            // Written as 1 it is cleared (IBA 14.2.5.4).
+            // Writing 1 clears it (IBA 14.2.5.4).
             info.set_port_state_change(false);
             *info.as_data()
         }

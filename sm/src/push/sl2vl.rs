@@ -1,4 +1,4 @@
-//! Writing SLtoVLMappingTables, between the first interim tables and what comes next.
+//! The Sets of SLtoVLMappingTables, between the first interim tables and the next phase.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};

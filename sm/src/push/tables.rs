@@ -1,4 +1,4 @@
-//! What is to be written to one switch, and how far that is.
+//! The Sets of one switch, and their progress.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, SwitchInfo};
@@ -8,13 +8,13 @@ use super::phases::Phase;
 use crate::diff::{SlToVlRow, SwitchChange};
 use crate::sweep::inventory::LFT_BLOCK;
 
-/// The writing of one switch's tables.
+/// The Sets of one switch's tables.
 ///
-/// SwitchInfo goes first, and nothing else until it is acknowledged: LinearFDBTop then tells
-/// whether the switch was reset after what follows was written. Only where LinearFDBTop is raised
-/// it goes last, so that no entry above it takes effect before it was written; then it is the LID
-/// of port 0 that goes first and tells. A switch that refuses blocks above LinearFDBTop leaves no
-/// choice: there it goes first all the same.
+/// SwitchInfo goes first, and nothing else until it is acknowledged: LinearFDBTop then shows a
+/// reset of the switch after later Sets. A SwitchInfo that raises LinearFDBTop goes last instead,
+/// so that no entry above the old top takes effect before it is written; then the LID of port 0
+/// goes first and shows a reset. For a switch that refuses blocks above LinearFDBTop, SwitchInfo
+/// always goes first.
 #[derive(Debug)]
 pub(super) struct SwitchPush {
     change: SwitchChange,
@@ -22,11 +22,11 @@ pub(super) struct SwitchPush {
     info_sent: bool,
     info_held: bool,
     ar_info_sent: bool,
-    /// It takes part in the last phase alone.
+    /// It takes part in the last phase only.
     comes_last: bool,
-    /// Port 0 is to get its LID first.
+    /// Port 0 must get its LID first.
     waits_for_lid: bool,
-    /// Whether the switch has its place among those whose turn comes.
+    /// Whether the switch is queued for its turn.
     pub(super) in_turn: bool,
     /// Blocks sent, by interim table.
     interim_sent: Vec<usize>,
@@ -34,13 +34,13 @@ pub(super) struct SwitchPush {
     blocks_sent: usize,
     unsettled: usize,
     failed: bool,
-    /// Blocks that were refused, and are sent again once LinearFDBTop was raised.
+    /// Refused blocks, which are sent again once LinearFDBTop was raised.
     again: Vec<Task>,
 }
 
 impl SwitchPush {
-    /// What `change` says, on top of what the switch last said of itself; `sets_lid`: port 0 is
-    /// written as well; `top_first`: the switch takes no block above LinearFDBTop.
+    /// The Sets of `change`, with `held` as the switch's last SwitchInfo. `sets_lid`: port 0 is
+    /// written, too; `top_first`: the switch takes no block above LinearFDBTop.
     pub(super) fn new(
         change: SwitchChange,
         held: Option<&SwitchInfo>,
@@ -71,7 +71,7 @@ impl SwitchPush {
         }
     }
 
-    /// The same for a switch that nobody waits for.
+    /// The same for a switch that no other one waits for.
     pub(super) fn coming_last(self) -> SwitchPush {
         SwitchPush {
             comes_last: true,
@@ -79,9 +79,8 @@ impl SwitchPush {
         }
     }
 
-    /// A block was refused. Where it is above `top`, the LinearFDBTop in force, it is sent again
-    /// when that was raised: then this returns whether SwitchInfo, which was to go last, goes first
-    /// now.
+    /// Handles a refused block. If it is above `top`, the LinearFDBTop in force, it is sent again
+    /// after a raise; the result then says whether SwitchInfo moves from last to first.
     pub(super) fn raise_top_first(&mut self, task: Task, top: Lid) -> Option<bool> {
         let Task::Block { block, .. } = task else {
             return None;
@@ -108,25 +107,26 @@ impl SwitchPush {
         self.change.ar_info.as_ref()
     }
 
-    /// Whether blocks are to be written for interim tables.
+    /// Whether there are blocks to write for interim tables.
     pub(super) fn has_interim(&self) -> bool {
         self.change.has_interim()
     }
 
-    /// How many SLtoVLMappingTables are to be written.
+    /// How many SLtoVLMappingTables there are to write.
     pub(super) fn sl2vl(&self) -> usize {
         self.change.sl2vl.len()
     }
 
-    /// The lane of each service level from one port to another, as it is to be written.
+    /// The planned lane of each service level from one port to another.
     pub(super) fn sl2vl_row(&self, input: PortNum, output: PortNum) -> Option<&SlToVlRow> {
         let mut rows = self.change.sl2vl.iter();
         rows.find(|row| (row.input, row.output) == (input, output))
     }
 
-    /// How many Sets have to be settled before the phase after `phase` begins: blocks or
-    /// SLtoVLMappingTables, and with the first one SwitchInfo that takes entries above a lowered
-    /// LinearFDBTop out of use, and ARInfo, which takes the tables of another manager out of use.
+    /// How many Sets must be settled before the phase after `phase` begins: blocks or
+    /// SLtoVLMappingTables; in the first phase also a SwitchInfo that does not go last, which may
+    /// take entries above a lowered LinearFDBTop out of use, and ARInfo, which takes the tables of
+    /// another manager out of use.
     pub(super) fn counted(&self, phase: Phase) -> usize {
         match phase {
             _ if self.comes_last => 0,
@@ -142,8 +142,7 @@ impl SwitchPush {
         }
     }
 
-    /// Whether the Set of `task` is one of those that [`SwitchPush::counted`] counts, in some
-    /// phase.
+    /// Whether [`SwitchPush::counted`] counts the Set of `task` in some phase.
     pub(super) fn is_counted(&self, task: Task) -> bool {
         match task {
             Task::Switch(_) => !self.info_last,
@@ -215,7 +214,7 @@ impl SwitchPush {
         }
     }
 
-    /// Whether there is something to send now, in this phase.
+    /// Whether there is a Set to send now, in this phase.
     pub(super) fn has_next(&self, phase: Phase) -> bool {
         self.peek(Guid::ZERO, phase).is_some()
     }
@@ -241,8 +240,8 @@ impl SwitchPush {
         Some(task)
     }
 
-    /// Writes nothing more. Returns how much of what [`SwitchPush::counted`] counts in `phase` is
-    /// not sent for that.
+    /// Gives up the remaining Sets. Returns how many Sets that [`SwitchPush::counted`] counts in
+    /// `phase` will not be sent.
     pub(super) fn forgo(&mut self, phase: Phase) -> usize {
         let left = match phase {
             Phase::Interim(stage) => {
@@ -262,12 +261,12 @@ impl SwitchPush {
         left
     }
 
-    /// Port 0 has its LID, or will not get it now.
+    /// Port 0 has its LID, or will not get it in this push.
     pub(super) fn lid_settled(&mut self) {
         self.waits_for_lid = false;
     }
 
-    /// The Set of `task` was answered, or given up.
+    /// Settles the Set of `task`, which was answered or given up.
     pub(super) fn settle(&mut self, task: Task, failed: bool) {
         self.unsettled = self.unsettled.saturating_sub(1);
         self.failed |= failed;
@@ -279,7 +278,7 @@ impl SwitchPush {
         self.info_held
     }
 
-    /// Whether the switch forwards as planned.
+    /// Whether the switch holds its planned tables.
     pub(super) fn is_programmed(&self) -> bool {
         !self.failed && self.unsettled == 0 && self.info_held && self.all_sent()
     }

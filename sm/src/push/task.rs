@@ -1,4 +1,4 @@
-//! One Set, how it may end, and how many have.
+//! One Set, its possible failures, and the progress of a push.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
@@ -20,27 +20,27 @@ pub enum Task {
     Block {
         /// The switch.
         switch: Guid,
-        /// Which block.
+        /// Index of the block.
         block: u16,
-        /// The interim table that it is written for; `None` for the planned one.
+        /// The interim table of the block; `None` for the last one.
         interim: Option<usize>,
     },
     /// The SLtoVLMappingTable of a switch from one port to another.
     SlToVl {
         /// The switch.
         switch: Guid,
-        /// The port that packets come in by; 0 for its own.
+        /// The input port; 0 for the switch's own port.
         input: PortNum,
-        /// The port that they leave by.
+        /// The output port.
         output: PortNum,
     },
     /// A block of a multicast forwarding table.
     Multicast {
         /// The switch.
         switch: Guid,
-        /// Which block.
+        /// The block.
         at: MftBlock,
-        /// Write what is kept of what it holds, rather than what is held in the end.
+        /// Whether it writes the kept masks, which removes ports, rather than the final ones.
         first: bool,
     },
     /// SwitchInfo of a switch, with another MulticastFDBTop.
@@ -56,7 +56,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// The node whose agent works on it.
+    /// The node whose agent executes it.
     pub fn node(&self) -> Guid {
         match *self {
             Task::Switch(guid)
@@ -84,10 +84,10 @@ pub enum Step {
     Activate,
 }
 
-/// A Set with its content and the way it goes.
+/// A Set with its content and its path.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// What it is for.
+    /// Its task.
     pub task: Task,
     /// The attribute.
     pub attribute: AttrId,
@@ -95,53 +95,54 @@ pub struct Order {
     pub modifier: u32,
     /// Its content.
     pub data: [u8; 64],
-    /// The node whose agent works on it.
+    /// The node whose agent executes it.
     pub target: Guid,
-    /// The LID by which it is reached first, where that is known to get through.
+    /// The LID by which it goes first, if that is known to get through.
     pub lid: Option<Lid>,
-    /// The way there.
+    /// The directed path.
     pub path: DirectedPath,
-    /// Another way, where one is known.
+    /// Another path, if one is known.
     pub alternate: Option<DirectedPath>,
 }
 
 /// Why a Set had no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// It was never answered.
+    /// No answer came.
     Silence,
-    /// It was not sent: the node left another Set unanswered.
+    /// The push did not send it: the node left another Set unanswered.
     NotSent,
-    /// It was refused.
+    /// The device refused it.
     Refused(Status),
-    /// It was accepted, and the answer holds something else.
+    /// The device accepted it and answered with other content.
     NotHeld,
-    /// It was accepted, and these fields of PortInfo keep their values, in the answer and in a Get.
+    /// The device accepted it, and these fields of PortInfo keep their values, in the answer and in
+    /// a Get.
     NotKept(FieldMask),
 }
 
 /// A Set that had no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What it was for.
+    /// The Set.
     pub task: Task,
     /// Why.
     pub cause: Cause,
 }
 
 impl Failure {
-    /// The node that it was for.
+    /// The node of the Set.
     pub fn node(&self) -> Guid {
         self.task.node()
     }
 }
 
-/// What a push has done so far.
+/// The progress of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Progress {
     /// Sets acknowledged.
     pub done: usize,
-    /// Blocks of forwarding tables acknowledged, those on the way included.
+    /// Blocks of forwarding tables acknowledged, those of interim tables included.
     pub blocks: usize,
     /// Blocks of multicast forwarding tables acknowledged, both steps counted.
     pub multicast_blocks: usize,

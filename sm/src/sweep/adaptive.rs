@@ -1,5 +1,5 @@
-//! Whether the manager before left a switch forwarding by other tables than those that are read
-//! back.
+//! ARInfo: shows whether the manager before let a switch forward by other tables than those that it
+//! reads back.
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{ArInfo, NodeInfo};
@@ -11,8 +11,8 @@ use super::{Query, Sweep};
 const NVIDIA: u32 = 0x02_C9;
 
 /// DeviceIDs of the switches that have ARInfo: SwitchX, Switch-IB, Switch-IB 2, Quantum, Quantum-2,
-/// Quantum-3. Older agents may be silent where an attribute is unknown to them, and others have no
-/// such attribute.
+/// Quantum-3. Older agents may be silent on an unknown attribute, and other devices have no such
+/// attribute.
 const DEVICES: [u16; 9] = [
     0xC738, 0xC739, 0xC73A, 0xC73B, 0xCB20, 0xCF08, 0xD2F0, 0xD2F2, 0xD2F4,
 ];
@@ -23,7 +23,7 @@ fn has_ar_info(info: &NodeInfo) -> bool {
 }
 
 impl Sweep {
-    /// Asks a switch for its ARInfo, if it has that, and tables that another manager may have left.
+    /// Asks a switch for its ARInfo, if it has that and may hold tables of another manager.
     pub(super) fn ask_ar_info(&mut self, inventory: &Inventory, guid: Guid) {
         let Some(node) = inventory.node(guid) else {
             return;
@@ -35,8 +35,8 @@ impl Sweep {
         }
     }
 
-    /// ARInfo was answered, or the switch has none after all: firmware without adaptive routing
-    /// refuses the question, and nothing is wrong with that.
+    /// Takes ARInfo, or its refusal: firmware without adaptive routing refuses the Get, which is no
+    /// fault.
     pub(super) fn on_ar_info(
         &mut self,
         inventory: &mut Inventory,

@@ -1,4 +1,4 @@
-//! Answers to everything but NodeInfo: what a node that was met says of itself.
+//! Answers to all Gets but NodeInfo.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
@@ -31,16 +31,15 @@ impl Sweep {
         if status.is_some()
             && let Query::Port(key) = query
         {
-            // Devices without extended speeds refuse the bit of the modifier that stands for them.
-            // Whether the kind is known for that says nothing of how this question was asked: it
-            // may have left before.
+            // Devices without extended speeds refuse the modifier's bit for them. That the kind is
+            // known for it does not tell how this Get was sent: it may have left before.
             match self.without_extended_speeds.get(&key) {
                 None => {
                     self.without_extended_speeds.insert(key, false);
                     self.again(query);
                     return;
                 }
-                // The refusal of a question that left before the one that was answered.
+                // The refusal of a Get that left before the answered one.
                 Some(true) => return,
                 Some(false) => {}
             }
@@ -55,7 +54,7 @@ impl Sweep {
             self.on_p_keys_refused(inventory, key);
         }
         inventory.faults.owe(query, status);
-        // A switch that is silent now may be gone: its neighbours know.
+        // A switch that is silent now may be gone: ask its neighbours for their links.
         if matches!((query, self.scope), (Query::Switch(_), Scope::Light)) {
             let neighbours: Vec<PortKey> = inventory
                 .node(guid)
@@ -178,7 +177,7 @@ impl Sweep {
             None => Vec::new(),
         };
         let multicast = match &node.switch {
-            // A switch that forwards nothing yet was not set up by anybody.
+            // No manager has set up a switch that forwards nothing yet.
             Some(switch) if top.0 != 0 => multicast_blocks(inventory, node, switch, audit),
             _ => Vec::new(),
         };
@@ -198,7 +197,7 @@ impl Sweep {
         }
     }
 
-    /// The switch was reset: it holds no tables, and whatever else was known of it may be gone.
+    /// Handles a reset of the switch: it holds no tables, and other settings may be gone.
     fn on_reset(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.changed = true;
         if let Some(switch) = inventory.switch_mut(guid) {
@@ -260,7 +259,7 @@ impl Sweep {
         let retrained = info.port_state() == PortState::Init
             && before.is_some_and(|state| state != PortState::Init);
         if retrained {
-            // What was asked in this sweep was asked of the link as it was before.
+            // Earlier Gets of this sweep concerned the link before.
             self.asked.remove(&Query::Node(Some(key)));
             if let Some(peer) = record.peer {
                 self.asked.remove(&Query::Port(peer));
@@ -280,8 +279,8 @@ impl Sweep {
     }
 }
 
-/// A port answered PortInfo without the bit for extended speeds after it had refused it with the
-/// bit.
+/// Learns that a kind of device refuses PortInfo with the bit for extended speeds: a port refused
+/// it and then answered without the bit.
 fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     if let Some(node) = inventory.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
@@ -289,8 +288,8 @@ fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     }
 }
 
-/// The blocks of a switch's multicast table that are to be read: those that are in use and not
-/// known, or all that are in use (`audit`).
+/// The blocks of a switch's multicast table to read: those in use that are not known, or all in use
+/// (`audit`).
 fn multicast_blocks(
     inventory: &Inventory,
     node: &NodeRecord,

@@ -1,8 +1,8 @@
-//! Ports of which the answer to a Set left open whether they hold it.
+//! Ports that may or may not hold a Set, by its answer.
 //!
 //! Some agents answer a Set with the values from before, and some take a state by themselves, so
-//! that the Set of it is refused. Only a Get tells. A doubt lasts until a Get or another answer
-//! shows the values; what is not there when the port was read is a failure, or a habit of its kind
+//! that they refuse its Set. Only a Get shows the truth. A doubt lasts until a Get or another
+//! answer shows the values; values that a Get does not show are a failure, or a habit of the kind
 //! of device.
 
 use std::collections::BTreeMap;
@@ -12,25 +12,25 @@ use rsm_mad::wire::attr::PortInfo;
 use super::inventory::PortKey;
 use crate::plan::ports::FieldMask;
 
-/// What the answer to a Set of PortInfo left open.
+/// The open part of a Set of PortInfo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Doubt {
-    /// Fields of which it showed another value than was set.
+    /// Fields for which the answer showed another value than was set.
     pub fields: FieldMask,
-    /// What was set.
+    /// The content of the Set.
     pub asked: PortInfo,
-    /// Whether the port was read since.
+    /// The result of reading the port since.
     pub reading: Reading,
 }
 
-/// What a Get has told of a port in doubt.
+/// The result of a Get to a port in doubt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reading {
-    /// It was not read since the doubt arose.
+    /// The port was not read since the doubt arose.
     None,
-    /// It was read in this sweep.
+    /// The port was read in this sweep.
     New,
-    /// It was read, and did not hold what was set.
+    /// The port was read, and did not hold the values of the Set.
     Contradicted,
 }
 
@@ -42,10 +42,10 @@ pub struct Doubts {
 
 impl Doubts {
     /// Records that the answer to a Set of `asked` left open whether the port holds `fields`, or
-    /// the state. Returns whether the port was read after an earlier Set that left something open,
-    /// so that reading it again would tell nothing new.
+    /// the state. Returns whether the port was read after an earlier doubt, so that another Get
+    /// would show nothing new.
     ///
-    /// `answer` is what the port said; with nothing open in it, and nothing left open before, there
+    /// `answer` is the port's answer; if it leaves nothing open, and nothing was open before, there
     /// is no doubt.
     pub fn raise(
         &mut self,
@@ -61,8 +61,8 @@ impl Doubts {
             reading: before.map_or(Reading::None, |before| before.reading),
         };
         if let Some(before) = before {
-            // What an earlier Set left open still is, unless it is asked for again or this answer
-            // shows it.
+            // Fields left open by an earlier Set stay open, unless this Set repeats them or its
+            // answer shows them.
             let rest = before.fields.without(fields);
             let rest = answer.map_or(rest, |answer| rest.differing(&before.asked, answer));
             rest.copy(&mut doubt.asked, &before.asked);
@@ -74,26 +74,26 @@ impl Doubts {
         doubt.reading != Reading::None
     }
 
-    /// The port answered a Get.
+    /// Records that the port answered a Get.
     pub(super) fn on_read(&mut self, key: PortKey) {
         if let Some(doubt) = self.ports.get_mut(&key) {
             doubt.reading = Reading::New;
         }
     }
 
-    /// The port was read, and does not hold what was set.
+    /// Records that the port was read, and does not hold the values of the Set.
     pub fn contradict(&mut self, key: PortKey) {
         if let Some(doubt) = self.ports.get_mut(&key) {
             doubt.reading = Reading::Contradicted;
         }
     }
 
-    /// The port is known to hold what was set.
+    /// Records that the port holds the values of the Set.
     pub fn settle(&mut self, key: PortKey) {
         self.ports.remove(&key);
     }
 
-    /// Drops the doubts about ports that `is_open` does not name.
+    /// Drops the doubts about ports for which `is_open` is false.
     pub fn retain(&mut self, is_open: impl Fn(PortKey) -> bool) {
         self.ports.retain(|&key, _| is_open(key));
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_tells_once() {
+    fn doubt_raised_again_after_a_reading_says_so() {
         let mut doubts = Doubts::default();
         let lid = FieldMask::ESSENTIAL.differing(&asked(), &PortInfo::default());
         assert!(!doubts.raise(PORT, lid, asked(), None));
@@ -138,8 +138,8 @@ mod tests {
         assert!(doubts.raise(PORT, lid, asked(), None));
     }
 
-    /// A Set of an Active port leaves NeighborMTU as it is: its answer says nothing of what an
-    /// earlier one left open.
+    /// A Set of an Active port leaves NeighborMTU as it is: its answer shows nothing about a field
+    /// that an earlier one left open.
     #[test]
     fn fields_of_an_earlier_set_stay_open() {
         let mut doubts = Doubts::default();

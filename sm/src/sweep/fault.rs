@@ -1,4 +1,4 @@
-//! What a sweep found wrong, kept until an answer says otherwise.
+//! Faults that a sweep found, kept until an answer ends them.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::inventory::{Inventory, PortKey};
 use super::m_key::{self, Sign};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Something wrong with one port or node, as the answers had it.
+/// A fault of one port or node, by its answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The link is up and nobody answered behind it.
+    /// The link is up and no node answered behind it.
     Unanswering {
-        /// The node that was there before, if one was.
+        /// The node that was there before, if any.
         known: Option<Guid>,
     },
     /// The node behind the port answered with GUID zero.
@@ -28,40 +28,40 @@ pub enum Fault {
     DuplicateGuid {
         /// The GUID that both answer with.
         guid: Guid,
-        /// Behind which port the GUID was met first.
+        /// The port behind which the GUID was met first.
         first: PortKey,
     },
     /// The path would be longer than an SMP can carry.
     TooFar,
 }
 
-/// All faults by what they are about.
+/// All faults by port or query.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Faults {
     ports: BTreeMap<PortKey, Fault>,
-    /// Questions that were not answered (`None`), or with an error.
+    /// Queries that got no answer (`None`), or an error.
     owed: BTreeMap<Query, Option<Status>>,
     /// End ports that hold another M_Key.
     locked: BTreeMap<PortKey, Sign>,
 }
 
 impl Faults {
-    /// Forgets all of them, before everything is asked again.
+    /// Forgets all faults, before a full sweep.
     pub fn clear(&mut self) {
         *self = Faults::default();
     }
 
-    /// Records what is wrong beyond `port`.
+    /// Records a fault behind `port`.
     pub fn at_port(&mut self, port: PortKey, fault: Fault) {
         self.ports.insert(port, fault);
     }
 
-    /// Whatever was wrong beyond `port` no longer is.
+    /// Ends a fault behind `port`.
     pub fn heal_port(&mut self, port: PortKey) {
         self.ports.remove(&port);
     }
 
-    /// Whether something that was wrong or owed `before` no longer is.
+    /// Whether a fault or debt of `before` has ended.
     pub fn has_healed(&self, before: &Faults) -> bool {
         before
             .ports
@@ -73,27 +73,27 @@ impl Faults {
                 .any(|query| !self.owed.contains_key(query))
     }
 
-    /// What is wrong beyond `port`.
+    /// The fault behind `port`.
     pub fn port(&self, port: PortKey) -> Option<&Fault> {
         self.ports.get(&port)
     }
 
-    /// Records that `query` was not answered (`status` is `None`), or with an error.
+    /// Records that `query` got no answer (`status` is `None`), or an error.
     pub fn owe(&mut self, query: Query, status: Option<Status>) {
         self.owed.insert(query, status);
     }
 
-    /// `query` was answered.
+    /// Records that `query` was answered.
     pub fn pay(&mut self, query: Query) {
         self.owed.remove(&query);
     }
 
-    /// The end port `port` holds another M_Key.
+    /// Records that the end port `port` holds another M_Key.
     pub(super) fn lock(&mut self, port: PortKey, sign: Sign) {
         self.locked.insert(port, sign);
     }
 
-    /// The end port `port` holds no other M_Key.
+    /// Records that the end port `port` holds no other M_Key.
     pub(super) fn unlock(&mut self, port: PortKey) {
         self.locked.remove(&port);
     }
@@ -102,7 +102,7 @@ impl Faults {
         self.locked.clear();
     }
 
-    /// By what the end port `port` is known to hold another M_Key, if it does.
+    /// The sign that the end port `port` holds another M_Key, if it does.
     pub fn locked(&self, port: PortKey) -> Option<Sign> {
         self.locked.get(&port).copied()
     }
@@ -116,19 +116,19 @@ impl Faults {
         self.locked.iter().map(|(&port, &sign)| (port, sign))
     }
 
-    /// The node is gone, and with it what was wrong with it.
+    /// Forgets the faults of a node that is gone.
     pub fn forget_node(&mut self, node: Guid) {
         self.ports.retain(|port, _| port.node != node);
         self.locked.retain(|port, _| port.node != node);
         self.forget_owed(|query| query.node() == Some(node));
     }
 
-    /// What `no_longer` says is not owed any more.
+    /// Forgets the queries for which `no_longer` is true.
     pub fn forget_owed(&mut self, no_longer: impl Fn(Query) -> bool) {
         self.owed.retain(|&query, _| !no_longer(query));
     }
 
-    /// Ports behind which something should be asked again.
+    /// Ports behind which NodeInfo should be asked again.
     pub fn to_ask_again(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.ports
             .iter()
@@ -141,7 +141,7 @@ impl Faults {
         self.owed.contains_key(&query)
     }
 
-    /// Questions without an answer (those that were refused for good are not among them).
+    /// Queries without an answer; refused ones are not among them.
     pub fn owed(&self) -> impl Iterator<Item = Query> + '_ {
         self.owed
             .iter()
@@ -150,10 +150,10 @@ impl Faults {
     }
 }
 
-/// Attributes that a finding names before it only counts them.
+/// Attributes that a finding names; it counts the others.
 const SHOWN: usize = 5;
 
-/// The faults of `inventory`, worded for the operator.
+/// Findings about the faults of `inventory`.
 pub fn findings(inventory: &Inventory) -> Vec<Finding> {
     let name = |guid: Guid| {
         inventory

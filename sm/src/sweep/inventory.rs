@@ -1,8 +1,8 @@
-//! What the hardware reported.
+//! The state of the hardware as last reported.
 //!
-//! The inventory is the only mutable picture of the subnet. Sweeps write into it what answers said,
-//! the push stage writes into it what Sets were acknowledged with; everything downstream
-//! ([`crate::fabric`], [`crate::plan`], [`crate::diff`]) only reads it.
+//! The inventory is the only mutable picture of the subnet. Sweeps write answers into it, pushes
+//! write acknowledged Sets; everything downstream ([`crate::fabric`], [`crate::plan`],
+//! [`crate::diff`]) only reads it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,17 +31,17 @@ use crate::whole::{Step, Whole};
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
 pub const LFT_BLOCK: usize = 64;
 
-/// What is known of one 64-entry block of a switch's forwarding table.
+/// State of a 64-entry block of a switch's forwarding table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockState {
-    /// Never read, or the switch forgot it.
+    /// Never read, or lost in a reset of the switch.
     Unknown,
     /// The hardware holds these entries.
     Known,
     /// A Set was sent and its answer was lost: either content is possible.
     Dirty,
     /// The hardware reads these entries back, and may forward by others: only an acknowledged Set
-    /// makes them known.
+    /// makes the block known.
     Distrusted,
 }
 
@@ -54,8 +54,8 @@ pub struct LftImage {
     /// Unread blocks have no path.
     entries: Lft,
     states: Vec<BlockState>,
-    /// By block that is dirty by nothing but Sets that were not answered: the entries that differ
-    /// in what was sent.
+    /// For blocks that are dirty only through unanswered Sets: the entries of these Sets that
+    /// differ from the held ones.
     sent: BTreeMap<usize, BTreeSet<(Lid, u8)>>,
     /// See [`LftImage::distrust`].
     distrusted: bool,
@@ -75,7 +75,7 @@ impl LftImage {
         self.state(block) == BlockState::Known && self.entries.block(block) == entries
     }
 
-    /// The blocks, of the first `count`, that are not known to hold what `table` has there; lowest
+    /// The blocks among the first `count` that are not known to hold the entries of `table`; lowest
     /// first.
     pub fn not_held(&self, table: &Lft, count: usize) -> impl Iterator<Item = u16> {
         let unknown = (0..count).filter(|&block| self.state(block) != BlockState::Known);
@@ -98,20 +98,20 @@ impl LftImage {
         }
     }
 
-    /// What is read back does not count from now on: the switch may forward by another table.
-    /// Blocks that are not written from now on count as not held.
+    /// Distrusts entries that are read back: the switch may forward by another table. Blocks count
+    /// as not held until they are written.
     pub fn distrust(&mut self) {
         self.distrusted = true;
         self.replace(BlockState::Known, BlockState::Distrusted);
     }
 
-    /// Ends [`LftImage::distrust`]. Blocks that were not written since are read again.
+    /// Ends [`LftImage::distrust`]. Sweeps read blocks again that were not written since.
     pub fn trust(&mut self) {
         self.distrusted = false;
         self.replace(BlockState::Distrusted, BlockState::Dirty);
     }
 
-    /// Whether what is read back does not count.
+    /// Whether entries that are read back do not count.
     pub fn is_distrusted(&self) -> bool {
         self.distrusted
     }
@@ -132,7 +132,7 @@ impl LftImage {
         self.sent.remove(&block);
     }
 
-    /// Records that block `block` may hold what it did or `sent`: a Set of that was not answered.
+    /// Records an unanswered Set of `sent`: block `block` may hold its old content or `sent`.
     pub fn mark_sent(&mut self, block: usize, sent: &[u8; LFT_BLOCK]) {
         self.grow(block);
         if self.states[block] == BlockState::Known {
@@ -151,14 +151,14 @@ impl LftImage {
         }
     }
 
-    /// Entries that the switch may forward by, up to its LinearFDBTop, in place of those of
-    /// [`LftImage::entries`].
+    /// Entries of unanswered Sets, up to LinearFDBTop `top`: the switch may hold them in place of
+    /// those of [`LftImage::entries`].
     pub fn sent(&self, top: Lid) -> impl Iterator<Item = (Lid, u8)> + '_ {
         let entries = self.sent.values().flatten().copied();
         entries.filter(move |&(lid, _)| lid <= top)
     }
 
-    /// Forgets everything: the switch was reset.
+    /// Forgets all blocks after a reset of the switch.
     pub fn forget(&mut self) {
         *self = LftImage::default();
     }
@@ -168,8 +168,8 @@ impl LftImage {
         &self.entries
     }
 
-    /// Whether everything is known that a switch with this LinearFDBTop forwards by, but for
-    /// [`LftImage::sent`]. One whose LinearFDBTop is 0 forwards nothing.
+    /// Whether all entries up to `top` are known, except those of [`LftImage::sent`]. A switch
+    /// whose LinearFDBTop is 0 forwards nothing.
     pub fn is_complete(&self, top: Lid) -> bool {
         let known = self.states.get(..=top.index() / LFT_BLOCK);
         let is_known =
@@ -183,7 +183,7 @@ impl LftImage {
         top == Lid::NONE || blocks.all(is_told)
     }
 
-    /// Blocks `0..=top/64` that have to be read for their content to be known.
+    /// Blocks `0..=top/64` to read before their content is known.
     pub fn unknown_blocks(&self, top: Lid) -> impl Iterator<Item = usize> + '_ {
         (0..=top.index() / LFT_BLOCK)
             .filter(|&block| matches!(self.state(block), BlockState::Unknown | BlockState::Dirty))
@@ -196,7 +196,7 @@ impl LftImage {
     }
 }
 
-/// What only a switch has.
+/// State of a switch.
 #[derive(Clone, Debug)]
 pub struct SwitchRecord {
     /// As last answered.
@@ -207,18 +207,18 @@ pub struct SwitchRecord {
     pub mft: MftImage,
     /// The SLtoVLMappingTables it holds, as far as routes need them.
     pub sl2vl: SlToVlImage,
-    /// It accepted a MulticastFDBTop and did not keep it.
+    /// Whether it accepted a MulticastFDBTop and did not keep it.
     pub forgets_multicast_top: bool,
-    /// Its ARInfo, where it has that and the manager before may have left tables in it.
+    /// Its ARInfo, if it has that and may hold tables of the manager before.
     ar_info: Option<ArInfo>,
-    /// It refused to turn adaptive routing off.
+    /// Whether it refused to turn adaptive routing off.
     pub keeps_adaptive_routing: bool,
-    /// Whether its tables count was decided since this manager manages the subnet.
+    /// Whether the core has decided if its tables count, since this manager manages the subnet.
     pub taken_over: bool,
 }
 
 impl SwitchRecord {
-    /// A switch that answered `info`, and whose tables are not known.
+    /// A switch that answered `info`, with unknown tables.
     pub fn new(info: SwitchInfo) -> SwitchRecord {
         SwitchRecord {
             info,
@@ -245,25 +245,24 @@ pub struct PortRecord {
     pub info: Option<PortInfo>,
     /// The port's GUID; of a switch's external ports the node's own GUID.
     pub guid: Guid,
-    /// The other end of the cable, as found by asking through it.
+    /// The other end of the cable, by NodeInfo through it.
     pub peer: Option<PortKey>,
     /// The sweep in which `peer` was last confirmed.
     pub peer_epoch: u32,
-    /// What the subnet manager behind this port said of itself; written by
-    /// [`Inventory::put_manager`].
+    /// SMInfo of the subnet manager behind this port; written by [`Inventory::put_manager`].
     pub sm: Option<SmInfo>,
-    /// The P_KeyTable it holds; `None` as long as nothing of it is known. Shared copy-on-write.
+    /// The P_KeyTable it holds; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
-    /// What is known of its managed attributes.
+    /// The managed attributes it holds, as far as they are known.
     pub managed: BlockImage,
 }
 
 impl PortRecord {
-    /// Records what the port `number` of its node answered. Returns what it had answered before.
+    /// Records the PortInfo of port `number`. Returns the one before.
     ///
-    /// LocalPortNum says by which port the question came in, not what the port is like; it is left
-    /// out. A base port 0 has no link that could be down, and may state no state: it is Active as
-    /// long as the switch answers (IBA 18.2.4.1).
+    /// It drops LocalPortNum, which shows the port that the Get came in by. A base port 0 has no
+    /// link that could be down, and may show no state: it is Active as long as the switch answers
+    /// (IBA 18.2.4.1).
     pub fn answered(&mut self, number: PortNum, info: &PortInfo) -> Option<PortInfo> {
         let mut info = *info;
         info.set_local_port_num(PortNum::ZERO);
@@ -274,10 +273,10 @@ impl PortRecord {
         self.info.replace(info)
     }
 
-    /// The port was reset, or may have been: its tables are not what they were.
+    /// Forgets the port's tables after a possible reset.
     pub fn forget_tables(&mut self) {
         self.p_keys = None;
-        // Blocks that were touched are looked at again.
+        // Sweeps read blocks again that were read or written.
         self.managed.doubt_all();
     }
 
@@ -287,7 +286,7 @@ impl PortRecord {
             .is_some_and(|state| !matches!(state, PortState::Down | PortState::NoChange))
     }
 
-    /// Whether data passes.
+    /// Whether data packets pass.
     pub fn is_active(&self) -> bool {
         self.state() == Some(PortState::Active)
     }
@@ -301,9 +300,9 @@ impl PortRecord {
 /// One node as last seen.
 #[derive(Clone, Debug)]
 pub struct NodeRecord {
-    /// As answered when the node was met.
+    /// NodeInfo from when the node was met.
     pub info: NodeInfo,
-    /// `None` until it was answered.
+    /// `None` before the first answer.
     pub description: Option<NodeDescription>,
     /// Indexed by port number, `0..=num_ports`. Port 0 is used by switches only.
     pub ports: Vec<PortRecord>,
@@ -355,49 +354,49 @@ impl NodeRecord {
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     nodes: BTreeMap<Guid, NodeRecord>,
-    /// Those of them that are switches.
+    /// The nodes that are switches.
     switches: BTreeSet<Guid>,
-    /// Those of them that route adaptively, as far as ARInfo was read.
+    /// The switches that route adaptively, as far as ARInfo was read.
     adaptive: BTreeSet<Guid>,
     writes: Writes,
-    /// The port that the subnet manager itself sits at, once the local node answered.
+    /// The subnet manager's own port, once the local node has answered.
     pub local: Option<PortKey>,
-    /// Number of the last sweep that started; stamps what it met.
+    /// Number of the last sweep that started; stamps the nodes that it meets.
     pub epoch: u32,
-    /// What answers were wrong or missing, until an answer says otherwise.
+    /// Wrong or missing answers, until an answer ends them.
     pub faults: Faults,
-    /// Nodes that may be dead: they left a question unanswered, or several of their cables went
-    /// down at once, and they have answered nothing since. Paths avoid them.
+    /// Nodes that may be dead: they left a Get unanswered, or several of their cables went down at
+    /// once, and they have answered nothing since. Paths avoid them.
     pub suspects: BTreeSet<Guid>,
-    /// The M_Key that this subnet manager shows, by [`Inventory::use_m_key`].
+    /// The M_Key that this subnet manager sends, by [`Inventory::use_m_key`].
     pub(super) m_key: u64,
-    /// Ports that may not hold what was set, until they are read.
+    /// Ports that may not hold the values of a Set, until a sweep reads them.
     pub doubts: Doubts,
-    /// Links that were bounced to get another MTU or number of VLs, by the port that was set to
-    /// Down; the other end.
+    /// Links bounced for another MTU or number of VLs: the port that was set to Down, and the other
+    /// end.
     pub bounced: BTreeMap<PortKey, PortKey>,
-    /// The highest multicast LID in use: up to there multicast tables are read of switches that do
-    /// not say how far theirs are in use.
+    /// The highest multicast LID in use: up to there a sweep reads multicast tables of switches
+    /// without a valid MulticastFDBTop.
     pub multicast_top: Option<Lid>,
-    /// The names that ports are to have beside their own: of those ports GUIDInfo is read.
+    /// The planned alias GUIDs: sweeps read GUIDInfo of their ports.
     pub alias_guids: Arc<AliasGuids>,
-    /// Some port has such names, or once had.
+    /// Whether any port has or once had alias GUIDs.
     pub named: bool,
-    /// Whether SLtoVLMappingTables are read: the engine that routes may need them.
+    /// Whether sweeps read SLtoVLMappingTables: the engine in use may need them.
     pub reads_sl2vl: bool,
-    /// What kinds of devices do in their own way.
+    /// Deviations of device kinds from the specification.
     pub habits: DeviceHabits,
-    /// Nodes that were written into, met or dropped since [`Inventory::take_touched`].
+    /// Nodes that were written, met or dropped since [`Inventory::take_touched`].
     touched: BTreeSet<Guid>,
-    /// The same since paths were found last.
+    /// Nodes that were written, met or dropped since the last search for paths.
     pub(super) rewired: BTreeSet<Guid>,
     /// Why all paths were searched, since [`Inventory::take_searched`].
     pub(super) searched: Option<&'static str>,
-    /// How paths were found last.
+    /// State of the last search for paths.
     pub(super) search: Option<Search>,
     /// Ports with [`PortRecord::sm`].
     managers: BTreeSet<PortKey>,
-    /// Nodes that held another M_Key then.
+    /// Nodes that held another M_Key at the last [`Inventory::take_touched`].
     locked: BTreeSet<Guid>,
 }
 
@@ -407,7 +406,7 @@ impl Inventory {
         self.nodes.get(&guid)
     }
 
-    /// The node with this GUID, to write into. It is touched.
+    /// The node with this GUID, to write into. Marks it as touched.
     pub fn node_mut(&mut self, guid: Guid) -> Option<&mut NodeRecord> {
         let node = self.nodes.get_mut(&guid)?;
         self.touched.insert(guid);
@@ -423,7 +422,7 @@ impl Inventory {
         self.nodes.get(&key.node)?.ports.get(key.port.index())
     }
 
-    /// The port, to write into. Its node is touched.
+    /// The port, to write into. Marks its node as touched.
     pub fn port_mut(&mut self, key: PortKey) -> Option<&mut PortRecord> {
         self.node_mut(key.node)?.ports.get_mut(key.port.index())
     }
@@ -433,7 +432,7 @@ impl Inventory {
         self.nodes.iter().map(|(&guid, node)| (guid, node))
     }
 
-    /// Records the paths to a node. It is touched where that changes its distance.
+    /// Records the paths to a node. Marks it as touched if its distance changes.
     pub(super) fn lead_to(&mut self, guid: Guid, path: DirectedPath, second: Option<DirectedPath>) {
         if let Some(node) = self.nodes.get_mut(&guid) {
             if node.path.len() != path.len() {
@@ -450,8 +449,8 @@ impl Inventory {
         }
     }
 
-    /// The nodes that were written into, met or dropped since the last call: those of which a model
-    /// made then may not be true any more.
+    /// The nodes that were written, met or dropped since the last call: a model from then may be
+    /// wrong about them.
     pub fn take_touched(&mut self) -> BTreeSet<Guid> {
         let locked: BTreeSet<Guid> = self
             .faults
@@ -470,17 +469,17 @@ impl Inventory {
         nodes.filter_map(|(guid, node)| Some((guid, node, node.switch.as_ref()?)))
     }
 
-    /// Now, for [`Inventory::written_since`].
+    /// The present moment, for [`Inventory::written_since`].
     pub fn mark(&self) -> Mark {
         self.writes.mark()
     }
 
-    /// The switches that were written into, tables or anything else, met or dropped after `mark`.
+    /// The switches that were written (tables or other parts), met or dropped after `mark`.
     pub fn written_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
         self.writes.since(mark)
     }
 
-    /// Switches that route adaptively by the ARInfo that was last read or set.
+    /// Switches that route adaptively by their last ARInfo, read or set.
     pub fn adaptive(&self) -> impl Iterator<Item = Guid> + '_ {
         self.adaptive.iter().copied()
     }
@@ -498,9 +497,9 @@ impl Inventory {
         }
     }
 
-    /// What only a switch has, to write tables into. That does not touch the switch: they come by
-    /// the thousand, and no model has them. SwitchInfo is written by
-    /// [`Inventory::put_switch_info`].
+    /// The switch record, to write tables into. That does not mark the switch as touched: tables
+    /// come by the thousand, and no model has them. [`Inventory::put_switch_info`] writes
+    /// SwitchInfo.
     pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut SwitchRecord> {
         let (switch, _) = self.switch_with_ports_mut(guid)?;
         Some(switch)
@@ -529,7 +528,7 @@ impl Inventory {
         }
     }
 
-    /// What all switches have but SwitchInfo, to write into.
+    /// The records of all switches, to write into; SwitchInfo excepted.
     pub fn switches_mut(&mut self) -> impl Iterator<Item = &mut SwitchRecord> {
         for &guid in &self.switches {
             self.writes.note(guid);
@@ -544,12 +543,12 @@ impl Inventory {
         Some(Whole::new(Step::Paths, why))
     }
 
-    /// The ports behind which subnet managers answered, in their order, the own one among them.
+    /// The ports with a subnet manager that answered, in their order, including the own one.
     pub fn managers(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.managers.iter().copied()
     }
 
-    /// The subnet manager behind a port answered with `info`; `None`: nobody is there any more.
+    /// Records the SMInfo of the subnet manager behind a port; `None`: there is none any more.
     pub fn put_manager(&mut self, key: PortKey, info: Option<SmInfo>) {
         let Some(port) = self.port_mut(key) else {
             return;
@@ -566,7 +565,7 @@ impl Inventory {
         self.nodes.len()
     }
 
-    /// Whether nothing is known yet.
+    /// Whether no node is known yet.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -603,8 +602,7 @@ impl Inventory {
         Some(node)
     }
 
-    /// Records that a cable joins `a` and `b`, and that whatever either was joined to before no
-    /// longer is.
+    /// Records that a cable joins `a` and `b`, and parts both from their earlier peers.
     pub fn join(&mut self, a: PortKey, b: PortKey) {
         let epoch = self.epoch;
         for (here, there) in [(a, b), (b, a)] {
@@ -618,7 +616,7 @@ impl Inventory {
         }
     }
 
-    /// Records that no cable is at `key`; the other end, if one was known, is free as well.
+    /// Records that no cable is at `key`, nor at the other end, if one was known. Returns that end.
     pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
         let peer = self.port_mut(key)?.peer.take()?;
         if let Some(port) = self.port_mut(peer)
@@ -629,8 +627,8 @@ impl Inventory {
         Some(peer)
     }
 
-    /// Whether PortInfo of a port is asked and set with the bit that says that extended speeds are
-    /// known (IBA 14.2.5.6): unless its kind of device refuses that.
+    /// Whether Gets and Sets of a port's PortInfo have the bit for extended speeds (IBA 14.2.5.6):
+    /// yes, unless its kind of device refuses it.
     pub fn asks_extended_speeds(&self, key: PortKey) -> bool {
         self.node(key.node).is_none_or(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
@@ -638,12 +636,11 @@ impl Inventory {
         })
     }
 
-    /// The directed path to a port's agent, and a second one where there is one.
+    /// The directed path to a port's agent, and a second one if there is one.
     ///
     /// A channel adapter has an agent behind each port, reached through the cable at that port; all
-    /// ports of a switch are served by one agent. Port 0 of a channel adapter stands for whichever
-    /// port is cabled: the path that was found for the node may be of a cable that was moved in
-    /// this sweep.
+    /// ports of a switch share one agent. Port 0 of a channel adapter stands for any cabled port:
+    /// the path that was found for the node may be of a cable that was moved in this sweep.
     pub fn way_to(&self, key: PortKey) -> Option<(DirectedPath, Option<DirectedPath>)> {
         let node = self.node(key.node)?;
         let is_local = match self.local {
@@ -671,8 +668,7 @@ impl Inventory {
         }
     }
 
-    /// The node whose end port answers to `lid`: a switch through its port 0, others through any
-    /// port.
+    /// The end port that holds `lid`: port 0 of a switch, any port of another node.
     pub fn by_lid(&self, lid: Lid) -> Option<PortKey> {
         self.nodes().find_map(|(guid, node)| {
             let numbers = if node.is_switch() {

@@ -1,7 +1,7 @@
 //! Ports that hold an M_Key other than this subnet manager's (IBA 14.2.4).
 //!
-//! What such a port shows depends on its protection level: at 0 its key, at 1 everything but its
-//! key, at 2 and 3 nothing. At every level it drops each Set without an answer.
+//! Such a port answers Gets by its protection level: at 0 with its key, at 1 without its key, at 2
+//! and 3 not at all. At every level it drops each Set without an answer.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortInfo};
@@ -11,22 +11,22 @@ use super::fault::Fault;
 use super::inventory::{Inventory, PortKey};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Ports that a finding names before it only counts them.
+/// Ports that a finding names; it counts the others.
 const SHOWN: usize = 5;
 
-/// By what a port is known to hold another M_Key.
+/// The sign that a port holds another M_Key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sign {
-    /// It shows another one.
+    /// It shows another key.
     Shown,
-    /// It hides one, and ignored a Set.
+    /// It hides a key, and ignored a Set.
     SetIgnored,
     /// It reported a packet of this subnet manager as one with a wrong key (trap 256).
     Reported,
 }
 
 impl Inventory {
-    /// The port that holds the M_Key for `key`: port 0 of a switch, the port itself elsewhere.
+    /// The port that holds the M_Key for `key`: port 0 of a switch, otherwise the port itself.
     fn key_holder(&self, key: PortKey) -> PortKey {
         match self.node(key.node) {
             Some(node) if node.is_switch() => PortKey::new(key.node, PortNum::ZERO),
@@ -34,12 +34,12 @@ impl Inventory {
         }
     }
 
-    /// Whether a Set to `key` is dropped for its M_Key.
+    /// Whether the device drops Sets to `key` for their M_Key.
     pub fn is_locked(&self, key: PortKey) -> bool {
         self.faults.locked(self.key_holder(key)).is_some()
     }
 
-    /// An end port answered.
+    /// Takes the PortInfo of an end port.
     pub(super) fn see_m_key(&mut self, key: PortKey, info: &PortInfo) {
         if self.key_holder(key) != key {
             return;
@@ -52,7 +52,7 @@ impl Inventory {
         }
     }
 
-    /// A Set to `key` stayed without an answer. Where the port may hide an M_Key, that is why.
+    /// Records that a Set to `key` got no answer. A hidden M_Key, if there may be one, explains it.
     pub fn set_ignored(&mut self, key: PortKey) {
         let holder = self.key_holder(key);
         let info = self.port(holder).and_then(|port| port.info.as_ref());
@@ -62,8 +62,8 @@ impl Inventory {
         }
     }
 
-    /// `key` reported that a packet of this subnet manager showed a wrong M_Key. Returns whether
-    /// that is news.
+    /// Records that `key` reported a wrong M_Key from this subnet manager. Returns whether this is
+    /// the first sign.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
         let holder = self.key_holder(key);
         let news = self.faults.locked(holder).is_none();
@@ -73,7 +73,7 @@ impl Inventory {
         news
     }
 
-    /// Uses another M_Key from now on: what ports made of the one before is of no account.
+    /// Uses another M_Key from now on, and forgets the signs about the one before.
     pub fn use_m_key(&mut self, m_key: u64) {
         if self.m_key != m_key {
             self.m_key = m_key;
@@ -82,8 +82,8 @@ impl Inventory {
     }
 }
 
-/// Whether a node answers NodeInfo and ignores all else, as devices do that do not check the key of
-/// NodeInfo.
+/// Whether a node answers NodeInfo and ignores all other Gets, as devices do that do not check the
+/// key of NodeInfo.
 pub(super) fn shows_node_info_only(inventory: &Inventory, guid: Guid) -> bool {
     let Some(node) = inventory.node(guid) else {
         return false;
@@ -101,7 +101,7 @@ pub(super) fn shows_node_info_only(inventory: &Inventory, guid: Guid) -> bool {
         })
 }
 
-/// What the operator is to know of M_Keys.
+/// Findings about M_Keys.
 pub(super) fn findings(inventory: &Inventory, place: impl Fn(PortKey) -> String) -> Vec<Finding> {
     let finding = |subject, text| {
         let kind = FindingKind::MKeyMismatch;
@@ -160,7 +160,7 @@ fn describe(sign: Sign) -> &'static str {
     }
 }
 
-/// The local port, if its link is up and nothing beyond it answers.
+/// The local port, if its link is up and no node behind it answers.
 fn silent_beyond(inventory: &Inventory) -> Option<PortKey> {
     let local = inventory.local?;
     let is_alone = inventory.len() == 1;

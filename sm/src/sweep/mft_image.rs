@@ -20,30 +20,31 @@ pub struct MftBlock {
 }
 
 impl MftBlock {
-    /// As the attribute's modifier.
+    /// The attribute modifier.
     pub fn modifier(self) -> u32 {
         MulticastForwardingTable::modifier(self.block, self.position)
     }
 }
 
-/// How many positions the table of a switch with so many external ports has; port 0 has a bit too.
+/// Number of positions in the table of a switch with this many external ports; port 0 has a bit,
+/// too.
 pub fn positions(num_ports: u8) -> u8 {
     num_ports / MulticastForwardingTable::PORTS_PER_POSITION + 1
 }
 
-/// Up to where a switch passes multicast packets on.
+/// The entries by which a switch forwards multicast packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// By no entry.
+    /// No entry.
     Nothing,
-    /// By the entries up to this multicast LID.
+    /// The entries up to this multicast LID.
     UpTo(Lid),
-    /// By whatever is in its table.
+    /// All entries in its table.
     Everything,
 }
 
-/// By SwitchInfo's MulticastFDBTop (IBA 14.2.5.4). Switches that do not know it say 0, and mean
-/// everything.
+/// The extent by SwitchInfo's MulticastFDBTop (IBA 14.2.5.4). Switches that do not know it show 0,
+/// and mean everything.
 pub fn extent(info: &SwitchInfo) -> Extent {
     let top = info.multicast_fdb_top();
     if info.multicast_fdb_cap() == 0 || top == NOTHING {
@@ -55,7 +56,7 @@ pub fn extent(info: &SwitchInfo) -> Extent {
     }
 }
 
-/// The MulticastFDBTop of a switch that passes nothing on: one below the first multicast LID.
+/// The MulticastFDBTop of a switch that forwards nothing: one below the first multicast LID.
 pub const NOTHING: Lid = Lid(Lid::MULTICAST_FIRST.0 - 1);
 
 /// The table as the switch holds it. The masks are shared copy-on-write, as those of
@@ -63,17 +64,17 @@ pub const NOTHING: Lid = Lid(Lid::MULTICAST_FIRST.0 - 1);
 #[derive(Clone, Default, Debug)]
 pub struct MftImage {
     masks: Arc<Mft>,
-    /// A block that is not listed was never touched.
+    /// A block that is not listed was never read or written.
     states: BTreeMap<MftBlock, BlockState>,
 }
 
 impl MftImage {
-    /// What is known of a block.
+    /// The state of a block.
     pub fn state(&self, at: MftBlock) -> BlockState {
         self.states.get(&at).copied().unwrap_or(BlockState::Unknown)
     }
 
-    /// The masks of a block as last known; nothing where it was never read.
+    /// The masks of a block as last known; empty if it was never read.
     pub fn block(&self, at: MftBlock) -> [u16; BLOCK_MLIDS] {
         self.masks
             .block(usize::from(at.block), usize::from(at.position))
@@ -102,31 +103,31 @@ impl MftImage {
         self.states.insert(at, BlockState::Dirty);
     }
 
-    /// Forgets everything: the switch was reset.
+    /// Forgets all blocks after a reset of the switch.
     pub fn forget(&mut self) {
         *self = MftImage::default();
     }
 
-    /// The table as last known; what is not known goes nowhere.
+    /// The table as last known; unknown masks are empty.
     pub fn masks(&self) -> &Arc<Mft> {
         &self.masks
     }
 
-    /// Blocks that were touched, in order.
+    /// Blocks that were read or written, in order.
     pub fn touched(&self) -> impl Iterator<Item = MftBlock> + '_ {
         self.states.keys().copied()
     }
 }
 
-/// What switches pass multicast packets on by, as far as it is known. Immutable; those that follow
-/// each other share the tables that nobody wrote into.
+/// The multicast tables of switches, as far as they are known. Immutable; successive sets share
+/// unchanged tables.
 #[derive(Clone, Default, Debug)]
 pub struct HeldMasks {
     /// By switch.
     pub by_switch: BTreeMap<Guid, Arc<Mft>>,
 }
 
-/// The blocks of a table with so many positions, from the first up to that of `top`.
+/// The blocks of a table with this many positions, from the first up to that of `top`.
 pub fn blocks_up_to(top: Lid, positions: u8) -> impl Iterator<Item = MftBlock> {
     let last = MulticastForwardingTable::block_and_index_of(top).map(|(block, _)| block);
     let blocks = 0..last.map_or(0, |last| last + 1);
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_known_once_it_was_stored_and_not_when_a_set_was_lost() {
+    fn block_is_known_from_store_until_a_lost_set() {
         let mut image = MftImage::default();
         let (at, beside) = (
             MftBlock {
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_top_says_how_much_counts() {
+    fn multicast_top_limits_the_extent() {
         let mut info = SwitchInfo::default();
         assert_eq!(extent(&info), Extent::Nothing);
         info.set_multicast_fdb_cap(64);

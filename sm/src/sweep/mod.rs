@@ -1,22 +1,21 @@
-//! From datagrams to what the hardware says.
+//! The sweep: reads the state of the hardware.
 //!
-//! A [`Sweep`] asks and writes the answers into the [`Inventory`]. It knows three scopes:
+//! A [`Sweep`] sends Gets and writes the answers into the [`Inventory`]. It has three scopes:
 //!
 //! * everything, by directed routes from the local port outwards;
-//! * light: each switch's SwitchInfo, and whoever owed an answer before;
-//! * targets: the ports of the switches that reported a change, and what is new behind them.
+//! * light: each switch's SwitchInfo, and queries that got no answer before;
+//! * targets: the ports of the switches that reported a change, and new nodes behind them.
 //!
-//! Each cable is asked through once: NodeInfo names the port at which it was received, so one
-//! answer tells both ends. What a switch forwards is read back ([`Query::Table`]) as far as
-//! LinearFDBTop reaches and as long as it is not known, so that a fresh switch costs nothing and a
-//! configured one need not be written again; the same goes for multicast ([`Query::Multicast`]) and
-//! MulticastFDBTop.
+//! One Get through each cable is enough: NodeInfo names the port at which it was received, so one
+//! answer shows both ends. The sweep reads a switch's table ([`Query::Table`]) up to LinearFDBTop
+//! as long as it is not known, so that a fresh switch costs nothing and a configured one need not
+//! be written again; the same goes for multicast ([`Query::Multicast`]) and MulticastFDBTop.
 //!
-//! A node that leaves questions unanswered, or whose cables go down together, is a suspect: its
-//! neighbours are asked, and the sweep can end without it ([`Sweep::can_leave_out`]).
+//! A node that leaves Gets unanswered, or whose cables go down together, is a suspect: the sweep
+//! asks its neighbours, and can end without it ([`Sweep::can_leave_out`]).
 //!
-//! The sweep does no I/O: the caller takes questions with [`Sweep::poll_ask`] and brings answers to
-//! [`Sweep::handle`], in whatever order they come.
+//! The sweep does no I/O: the caller takes Gets with [`Sweep::poll_ask`] and brings answers to
+//! [`Sweep::handle`], in any order.
 
 mod adaptive;
 mod attributes;
@@ -54,15 +53,15 @@ use self::mft_image::MftBlock;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 
-/// What is asked in a sweep.
+/// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// Everything; tables that are known already are read again if `audit` is set.
     Full {
-        /// Read the forwarding tables back even where they are known.
+        /// Whether to read known forwarding tables back, too.
         audit: bool,
     },
-    /// SwitchInfo of each switch, and what owed an answer.
+    /// SwitchInfo of each switch, and queries that got no answer before.
     Light,
     /// The switches given to [`Sweep::add_target`].
     Targets,
@@ -71,7 +70,7 @@ pub enum Scope {
 /// One question.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Query {
-    /// NodeInfo of the local node, or of whoever is behind a port.
+    /// NodeInfo of the local node, or of the node behind a port.
     Node(Option<PortKey>),
     /// NodeDescription.
     Description(Guid),
@@ -96,7 +95,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// The node that is asked, where it is known.
+    /// The node of the query, if it is known.
     pub fn node(self) -> Option<Guid> {
         match self {
             Query::Node(_) => None,
@@ -113,13 +112,13 @@ impl Query {
         }
     }
 
-    /// Whether silence says nothing of the node: the attribute is a vendor's, and agents may not
-    /// know it.
+    /// Whether silence does not count against the node: the attribute is a vendor's, and agents may
+    /// not know it.
     pub fn is_optional(self) -> bool {
         matches!(self, Query::AdaptiveRouting(_))
     }
 
-    /// The attribute that answers it.
+    /// The attribute of the query.
     pub fn attribute(self) -> AttrId {
         match self {
             Query::Node(_) => NodeInfo::ID,
@@ -151,70 +150,68 @@ impl Query {
     }
 }
 
-/// A question with the way it goes.
+/// A Get with its path.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// What is asked.
+    /// Its query.
     pub query: Query,
     /// The attribute that answers it.
     pub attribute: AttrId,
     /// Its modifier.
     pub modifier: u32,
-    /// Identifies the agent asked, to bound what it has to work on at once.
+    /// Identifies the agent, to bound its load.
     pub target: u64,
-    /// The LID by which it is asked first, where that is known to get through.
+    /// The LID by which the Get goes first, if that is known to get through.
     pub lid: Option<Lid>,
-    /// The way there.
+    /// The directed path.
     pub path: DirectedPath,
-    /// Another way, where one is known.
+    /// Another path, if one is known.
     pub alternate: Option<DirectedPath>,
 }
 
-/// How a question ended.
+/// The end of a query.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
     /// With the attribute.
     Data(&'a [u8; 64]),
     /// With a status other than zero.
     Refused(Status),
-    /// With a status other than zero, but a repetition: an earlier attempt, whose answer was lost,
-    /// may have been carried out, and that may be why this one was refused.
+    /// With a status other than zero, on a repetition: an earlier attempt, whose answer was lost,
+    /// may have been carried out, and may be the reason of this refusal.
     RefusedRepetition(Status),
     /// Not at all, in spite of retries.
     Silence,
 }
 
-/// Sweeps, light or full, in which a node may give no answer at all before its routes are taken
-/// away.
+/// Sweeps, light or full, in which a node may leave all Gets unanswered before routes avoid it.
 ///
-/// The questions between them that repair what failed do not count: how many there are says nothing
-/// of time.
+/// The repairs between them do not count: their number is no measure of time.
 pub const MISSES_TOLERATED: u8 = 3;
 
 /// A sweep under way.
 #[derive(Debug)]
 pub struct Sweep {
     scope: Scope,
-    /// Asked first: each answer opens more questions.
+    /// NodeInfo goes first: each answer opens more queries.
     probes: VecDeque<PortKey>,
-    /// Asked when no probe waits, so that nearly every cable is asked through from one end
-    /// before the other end's PortInfo could suggest to ask again.
+    /// Sent when no probe waits, so that the sweep goes through nearly every cable from one end
+    /// before the other end's PortInfo suggests to probe it again.
     others: VecDeque<Query>,
     outstanding: usize,
-    /// Switches that reported a change, each with the way that its report took.
+    /// Switches that reported a change, each with the path of its report.
     targets: HashMap<Guid, Option<DirectedPath>>,
-    /// Those of them that reported once more.
+    /// Targets that reported once more.
     reported_again: BTreeSet<Guid>,
-    /// Questions of this sweep, asked or waiting.
+    /// Queries of this sweep, sent or waiting.
     asked: HashSet<Query>,
-    /// Those of them that wait.
+    /// Queries of `asked` that wait.
     waiting: HashSet<Query>,
-    /// Ports behind which a GUID was met that another port had; by that other port, which is asked
+    /// Ports behind which a GUID was met that another port had, by that other port, which is probed
     /// again.
     contested: BTreeMap<PortKey, PortKey>,
     /// Nodes that a full sweep has met.
     entered: HashSet<Guid>,
-    /// What was wrong when the sweep began.
+    /// The faults at the beginning of the sweep.
     faults_before: Faults,
     /// Nodes that owed an answer, whether or not they gave others.
     silent: BTreeSet<Guid>,
@@ -222,11 +219,11 @@ pub struct Sweep {
     /// speeds; and whether they have answered since.
     without_extended_speeds: HashMap<PortKey, bool>,
     suspicion: Suspicion,
-    /// Whether anything was reported to be, or was found, different from what was known.
+    /// Whether a report or answer showed a change.
     changed: bool,
-    /// Cables asked through so far, for progress.
+    /// Cables probed so far, for progress.
     answered: usize,
-    /// Questions settled so far, by an answer or by silence.
+    /// Queries settled so far, by an answer or by silence.
     settled: usize,
 }
 
@@ -277,7 +274,7 @@ impl Sweep {
         }
     }
 
-    /// Asks again what was not answered before.
+    /// Repeats queries that got no answer before.
     pub fn ask_again(&mut self, inventory: &Inventory) {
         let silent: Vec<PortKey> = inventory.faults.to_ask_again().collect();
         for port in silent {
@@ -289,7 +286,7 @@ impl Sweep {
         }
     }
 
-    /// What is swept.
+    /// The scope of the sweep.
     pub fn scope(&self) -> Scope {
         self.scope
     }
@@ -299,41 +296,41 @@ impl Sweep {
         self.answered
     }
 
-    /// Questions settled so far, by an answer or by silence.
+    /// Queries settled so far, by an answer or by silence.
     pub fn settled(&self) -> usize {
         self.settled
     }
 
-    /// Questions that are known so far and not settled.
+    /// Queries that are open so far.
     pub fn open(&self) -> usize {
         self.outstanding + self.probes.len() + self.others.len()
     }
 
-    /// Whether anything differed from what was known.
+    /// Whether any answer showed a change.
     pub fn found_change(&self) -> bool {
         self.changed
     }
 
-    /// Whether somebody answered who did not before.
+    /// Whether a node answered that did not before.
     pub fn found_healed(&self, inventory: &Inventory) -> bool {
         inventory.faults.has_healed(&self.faults_before)
     }
 
-    /// Whether this full sweep has not come to every node that is still there as far as is known.
+    /// Whether this full sweep did not reach every known node that may still be there.
     pub fn is_incomplete(&self, inventory: &Inventory) -> bool {
         let mut nodes = inventory.nodes();
         nodes.any(|(guid, _)| !self.entered.contains(&guid))
     }
 
-    /// Whether every question is answered.
+    /// Whether every query is settled.
     pub fn is_done(&self) -> bool {
         self.outstanding == 0 && self.probes.is_empty() && self.others.is_empty()
     }
 
-    /// Adds a switch that reported a change: its state and all its ports are asked for again.
+    /// Adds a switch that reported a change: asks for its state and all its ports again.
     ///
-    /// A switch that reports once more is asked again whatever it was asked before. Returns `false`
-    /// if that happened in this sweep already: then it has to be looked at once more afterwards.
+    /// At a second report the sweep repeats all its earlier queries. Returns `false` for a further
+    /// report in the same sweep: then another sweep must follow.
     pub fn add_target(&mut self, inventory: &Inventory, guid: Guid) -> bool {
         let Some(node) = inventory.node(guid) else {
             return true;
@@ -360,9 +357,9 @@ impl Sweep {
         self.targets.contains_key(&guid)
     }
 
-    /// Asks a target again what it was asked before it reported once more. A switch that loses
-    /// several cables sends a report for each, nearly all of them before most of it was read.
-    /// Returns whether it is the first time in this sweep.
+    /// Repeats the queries to a target from before its second report. A switch that loses several
+    /// cables sends a report for each, nearly all of them before most Gets were answered. Returns
+    /// whether it is the first time in this sweep.
     fn ask_target_again(&mut self, guid: Guid) -> bool {
         if !self.reported_again.insert(guid) {
             return false;
@@ -377,8 +374,8 @@ impl Sweep {
         true
     }
 
-    /// Adds one end port whose attributes changed: its PortInfo and its node's description are
-    /// asked for again.
+    /// Adds one end port whose attributes changed: asks for its PortInfo and its node's description
+    /// again.
     ///
     /// Returns whether there is such a port.
     pub fn add_port(&mut self, inventory: &Inventory, key: PortKey) -> bool {
@@ -391,17 +388,17 @@ impl Sweep {
         known
     }
 
-    /// Adds a port of a switch that may have changed: its PortInfo is asked for again.
+    /// Adds a port of a switch that may have changed: asks for its PortInfo again.
     pub fn read_again(&mut self, key: PortKey) {
         self.ask(Query::Port(key));
     }
 
-    /// Adds the subnet manager behind an end port, to see whether it is still there.
+    /// Adds the subnet manager behind an end port, to check whether it is still there.
     pub fn add_manager(&mut self, key: PortKey) {
         self.ask(Query::Sm(key));
     }
 
-    /// The next question, if one waits.
+    /// The next Get, if one waits.
     pub fn poll_ask(&mut self, inventory: &mut Inventory) -> Option<Ask> {
         loop {
             let query = match self.probes.pop_front() {
@@ -411,7 +408,7 @@ impl Sweep {
             self.waiting.remove(&query);
             self.find_way_to_suspect(inventory, query);
             let Some(ask) = self.address(inventory, query) else {
-                // Should a way to the node turn up, it is asked after all.
+                // If a path to the node turns up, the query may be asked again.
                 self.asked.remove(&query);
                 continue;
             };
@@ -445,10 +442,9 @@ impl Sweep {
         }
     }
 
-    /// Closes the sweep: nodes that no cable reaches any more are dropped, and every node gets its
-    /// path.
+    /// Closes the sweep: drops nodes without a cable to them, and gives every other node its path.
     ///
-    /// Returns the nodes dropped. A node that is cabled to a port whose link is up stays, whether
+    /// Returns the dropped nodes. A node that is cabled to a port whose link is up stays, whether
     /// or not it answered.
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.owe_postponed(inventory);
@@ -472,9 +468,8 @@ impl Sweep {
         gone
     }
 
-    /// Ports of switches (or the local one) that were asked in this sweep, and behind which nobody
-    /// was met who was there before. What is behind a port that did not answer, or a node that did
-    /// not, may be as it was.
+    /// Cables that this sweep did not confirm although it probed them, by the port of a switch (or
+    /// the local one). Cables of ports or nodes that did not answer may still be there.
     fn disproved_cables(&self, inventory: &Inventory) -> Vec<PortKey> {
         let faults = &inventory.faults;
         let asks_through = |key: PortKey, node: &NodeRecord| {
@@ -499,8 +494,8 @@ impl Sweep {
         disproved
     }
 
-    /// A node that answered nothing in this sweep is suspected; in sweeps that ask everybody it is
-    /// counted as well.
+    /// Adds a miss to nodes that answered nothing in this sweep; in a sweep of targets only to
+    /// nodes without one.
     fn count_misses(&mut self, inventory: &mut Inventory) {
         let regular = self.scope != Scope::Targets;
         let epoch = inventory.epoch;
@@ -514,15 +509,15 @@ impl Sweep {
         }
     }
 
-    /// Asks once in a sweep.
+    /// Sends a query once in a sweep.
     fn ask(&mut self, query: Query) {
         if !self.asked.contains(&query) {
             self.again(query);
         }
     }
 
-    /// Asks even if the same was asked before in this sweep. A question that still waits will see
-    /// what is new; one on its way may miss it.
+    /// Sends a query again, even if it was sent before in this sweep. A query that still waits
+    /// shows the new state; one on its way may not.
     fn again(&mut self, query: Query) {
         self.asked.insert(query);
         if self.waiting.insert(query) {
@@ -533,7 +528,7 @@ impl Sweep {
         }
     }
 
-    /// Everything about one node that a full sweep asks.
+    /// Sends all queries about one node that a full sweep has.
     fn ask_node(&mut self, inventory: &Inventory, guid: Guid) {
         let Some(node) = inventory.node(guid) else {
             return;
@@ -554,7 +549,7 @@ impl Sweep {
     }
 
     fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
-        // What has just changed may be on the way by LID; a timer's question can afford to try.
+        // The LID route may lead over the part that just changed; a light sweep can afford to try.
         let lid = match query {
             Query::Switch(guid) if self.scope == Scope::Light && !self.is_by_path(query) => {
                 reach::lid_of(inventory, guid, |_, _, _| true)
@@ -585,8 +580,7 @@ impl Sweep {
                 let (path, alternate) =
                     self.ways_to(inventory, PortKey::new(port.node, PortNum::ZERO))?;
                 let alternate = alternate.and_then(|way| way.child(port.port).ok());
-                // Whoever works on this is unknown: what is behind a port counts as an agent of its
-                // own.
+                // The agent behind a port is unknown, so it counts as an agent of its own.
                 let target = !port.node.0 ^ u64::from(port.port.0);
                 Some(ask(target, (path.child(port.port).ok()?, alternate)))
             }
@@ -608,7 +602,7 @@ impl Sweep {
         }
     }
 
-    /// The ways to an agent; to a switch that reported a change, the way of its report first.
+    /// The paths to an agent; to a switch that reported a change, the path of its report first.
     fn ways_to(
         &self,
         inventory: &Inventory,

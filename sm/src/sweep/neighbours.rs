@@ -1,4 +1,4 @@
-//! Answers to NodeInfo: who is behind a port.
+//! Answers to NodeInfo: the nodes behind ports.
 
 use rsm_ids::PortNum;
 use rsm_mad::ids::DirectedPath;
@@ -44,8 +44,8 @@ impl Sweep {
             return;
         }
         if let Some(contender) = self.contested.remove(&from) {
-            // `from` was asked again because somebody else claimed the same port behind him, and
-            // stands by it.
+            // `from` was probed again because `contender` claimed the same port behind it, and its
+            // answer is the same.
             if inventory.port(from).and_then(|port| port.peer) == Some(here) {
                 inventory.faults.at_port(
                     contender,
@@ -66,7 +66,7 @@ impl Sweep {
             && epoch == inventory.epoch
             && !self.contested.contains_key(&other)
         {
-            // Either the cable was moved a moment ago, or two nodes share a GUID: ask the other
+            // Either the cable was moved a moment ago, or two nodes share a GUID: probe the other
             // side again.
             self.contested.insert(other, from);
             self.again(Query::Node(Some(other)));
@@ -75,7 +75,7 @@ impl Sweep {
         self.meet(inventory, from, here, info);
     }
 
-    /// The place where a *different* node with the same GUID was met, if the two cannot be one.
+    /// The port at which a *different* node with the same GUID was met, if the two cannot be one.
     fn contradiction(
         &self,
         inventory: &Inventory,
@@ -85,8 +85,8 @@ impl Sweep {
     ) -> Option<PortKey> {
         let known = inventory.node(here.node)?;
         if known.epoch != inventory.epoch && here.node != from.node {
-            // Met in an earlier sweep only: the hardware may have been exchanged since. Not so the
-            // node that just passed the question on.
+            // Only an earlier sweep met the node: it may have been replaced since. That does not
+            // hold for the node that just passed the Get on.
             return None;
         }
         let same = known.info.node_type() == info.node_type()
@@ -114,8 +114,8 @@ impl Sweep {
         }
     }
 
-    /// A cable leads from `from` back to its own node, at `here`. No route can use it; it is
-    /// brought up like any other once both ends say so, for from one end two nodes with the same
+    /// Handles a cable from `from` back to its own node, at `here`. No route can use it. It is
+    /// brought up like any other once both ends confirm it: from one end, two nodes with the same
     /// GUID look the same.
     fn meet_itself(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
         if here.port == from.port {
@@ -138,7 +138,7 @@ impl Sweep {
         }
     }
 
-    /// A cable joins `from` and `here`, and `here` is (a port of) a node that can be managed.
+    /// Handles a cable from `from` to `here`, a port of a node that can be managed.
     fn meet(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey, info: &NodeInfo) {
         let Some(path) = inventory
             .node(from.node)
@@ -156,10 +156,10 @@ impl Sweep {
         }
         inventory.join(from, here);
         let switch = info.node_type() == NodeType::Switch;
-        // The state of the far end; of a switch that a full sweep meets all ports are asked anyway.
+        // The state of the far end; a full sweep asks all ports of a new switch anyway.
         self.ask(Query::Port(here));
-        // A node whose link came (back) may have been reset, or exchanged: see whether it still is
-        // what it was. What it said earlier in this sweep was before that.
+        // A node whose link came (back) may have been reset or replaced: ask for its identity. Its
+        // earlier answers in this sweep are older.
         let is_full = matches!(self.scope, Scope::Full { .. });
         let is_reported = self.is_target(from.node);
         let sign = match switch {
@@ -173,7 +173,7 @@ impl Sweep {
         }
     }
 
-    /// Writes down a node, and asks about it if this is the first time that this sweep meets it.
+    /// Records a node, and asks about it if this sweep meets it for the first time.
     fn enter(
         &mut self,
         inventory: &mut Inventory,
@@ -189,8 +189,8 @@ impl Sweep {
         if exchanged {
             inventory.remove(here.node);
         }
-        // Not by the node's epoch: questions about a cable that is gone may have reached it before
-        // it was met.
+        // The node's epoch does not tell: Gets through a cable that is gone may have reached the
+        // node before this sweep met it.
         let first = if full {
             self.entered.insert(here.node)
         } else {
@@ -245,7 +245,7 @@ impl Sweep {
 
     pub(super) fn on_silence(&mut self, inventory: &mut Inventory, from: Option<PortKey>) {
         let Some(from) = from else { return };
-        // The port may have gone down while the question was on its way; that is no fault.
+        // The port may have gone down while the Get was on its way; that is no fault.
         self.again(Query::Port(from));
         let known = inventory
             .port(from)

@@ -5,19 +5,19 @@ use rsm_mad::wire::attr::{NodeInfo, NodeType, PKey, PKeyTable, SwitchInfo};
 
 use super::inventory::BlockState;
 
-/// What is known of a P_KeyTable.
+/// A P_KeyTable, as far as it is known.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct PKeyImage {
     /// [`PKeyTable::ENTRIES`] for each block in `states`.
     keys: Vec<PKey>,
     states: Vec<BlockState>,
-    /// The blocks past `states` are empty, although they were not read.
+    /// Whether the blocks past `states` are empty, although they were not read.
     rest_empty: bool,
 }
 
 impl PKeyImage {
-    /// What a port holds after power-on: full membership of the default partition, and nothing else
-    /// (IBA 10.9.1.2).
+    /// The table of a port after power-on: full membership of the default partition only (IBA
+    /// 10.9.1.2).
     pub fn initial() -> PKeyImage {
         PKeyImage {
             keys: vec![PKey::DEFAULT_FULL],
@@ -36,7 +36,7 @@ impl PKeyImage {
     }
 
     /// Whether block `block` is known to hold exactly `keys`, which may be fewer than a block has:
-    /// what is beyond the table's end does not count.
+    /// keys beyond the table's end do not count.
     pub fn holds(&self, block: u16, keys: &[PKey]) -> bool {
         let first = usize::from(block) * PKeyTable::ENTRIES;
         self.state(block) == BlockState::Known
@@ -46,7 +46,7 @@ impl PKeyImage {
                 .all(|(index, &key)| self.key(first + index) == key)
     }
 
-    /// The key at `index` of the table as last known; what was never read reads as no key.
+    /// The key at `index` of the table as last known; unread indices have no key.
     pub fn key(&self, index: usize) -> PKey {
         self.keys.get(index).copied().unwrap_or(PKey::INVALID)
     }
@@ -70,12 +70,12 @@ impl PKeyImage {
         self.states[usize::from(block)] = BlockState::Dirty;
     }
 
-    /// Records that nothing is beyond what was read.
+    /// Records that the blocks that were not read are empty.
     pub fn mark_rest_empty(&mut self) {
         self.rest_empty = true;
     }
 
-    /// Whether the table is what it is after power-on, as far as it was read.
+    /// Whether the table is as after power-on, as far as it was read.
     pub fn is_initial(&self) -> bool {
         let mut keys = self.keys.iter();
         keys.next() == Some(&PKey::DEFAULT_FULL) && keys.all(|&key| key == PKey::INVALID)
@@ -95,7 +95,7 @@ impl PKeyImage {
     }
 }
 
-/// How many keys the table of port `port` holds: NodeInfo says it of end ports, SwitchInfo of a
+/// Capacity of the table of port `port`, in keys: by NodeInfo for end ports, by SwitchInfo for a
 /// switch's external ones.
 pub fn capacity(node: &NodeInfo, switch: Option<&SwitchInfo>, port: PortNum) -> u16 {
     if node.node_type() == NodeType::Switch && port != PortNum::ZERO {
@@ -105,14 +105,14 @@ pub fn capacity(node: &NodeInfo, switch: Option<&SwitchInfo>, port: PortNum) -> 
     }
 }
 
-/// The modifier that names block `block` of the table of port `port`: on what is no switch the
-/// request's way names the port.
+/// The modifier for block `block` of the table of port `port`; on other nodes than switches the
+/// path of the Get selects the port.
 pub fn modifier(is_switch: bool, port: PortNum, block: u16) -> u32 {
     let port = if is_switch { port } else { PortNum::ZERO };
     PKeyTable::modifier(port, block)
 }
 
-/// How many blocks a table of `capacity` keys has.
+/// Number of blocks of a table of `capacity` keys.
 pub fn blocks(capacity: u16) -> u16 {
     capacity.div_ceil(PKeyTable::ENTRIES as u16)
 }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_is_not_known() {
+    fn unread_blocks_are_unknown() {
         let mut image = PKeyImage::default();
         assert!(!image.holds(0, &[]) && !image.is_initial());
         image.store(0, &table(&[0xffff]));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_end_does_not_count() {
+    fn keys_beyond_the_end_do_not_count() {
         let mut image = PKeyImage::default();
         image.store(0, &table(&[0xffff, 0, 0x1234]));
         assert!(image.holds(0, &[PKey(0xffff), PKey(0)]));

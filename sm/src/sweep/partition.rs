@@ -1,9 +1,9 @@
 //! Reading P_KeyTables back.
 //!
-//! A port that has no LID has not been managed since it was powered on. Where the first block of
-//! its table is as after power-on, the rest is taken for empty and not read. Of any other port
-//! every block is read as long as it is not known: a key that nobody knows of would be a way into a
-//! partition. Ports of switches are read where they enforce partitions.
+//! A port without a LID has not been managed since power-on. If the first block of its table is as
+//! after power-on, the sweep takes the rest for empty and does not read it. Of any other port it
+//! reads every unknown block: an unknown key would give access to a partition. Of switch ports it
+//! reads those that enforce partitions.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use super::p_keys::{self, PKeyImage};
 use super::{Query, Scope, Sweep, reset};
 
 impl Sweep {
-    /// A port answered, and had answered `before`: asks for what is not known of its P_KeyTable.
+    /// After a port answered, with `before` as its answer before: asks for unknown blocks of its
+    /// P_KeyTable.
     pub(super) fn see_p_keys(
         &mut self,
         inventory: &mut Inventory,
@@ -36,7 +37,7 @@ impl Sweep {
         self.ask_p_keys(inventory, key);
     }
 
-    /// The switch was met for the first time: asks for the tables by which its ports enforce
+    /// After a switch was met for the first time: asks for the tables of its ports that enforce
     /// partitions.
     pub(super) fn ask_enforced(&mut self, inventory: &Inventory, guid: Guid) {
         let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
@@ -45,7 +46,7 @@ impl Sweep {
         }
     }
 
-    /// The node was reset: none of its tables is what it was.
+    /// Forgets all tables of a node after a reset.
     pub(super) fn forget_all_p_keys(&mut self, inventory: &mut Inventory, guid: Guid) {
         let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
         for number in 0..ports {
@@ -83,8 +84,8 @@ impl Sweep {
         }
     }
 
-    /// The agent does not show its table: it is taken to hold what every port holds after power-on.
-    /// A port that is to hold nothing else can be used; of any other a Set will tell.
+    /// Handles an agent that refuses to show a table: takes it for that after power-on. A port that
+    /// needs no other table can be used; for any other one a Set shows the truth.
     pub(super) fn on_p_keys_refused(&mut self, inventory: &mut Inventory, key: PortKey) {
         if let Some(port) = inventory.port_mut(key)
             && port.p_keys.is_none()
@@ -101,7 +102,7 @@ impl Sweep {
         for block in inventory.managed_blocks(key) {
             self.asked.remove(&Query::Managed(block));
         }
-        // What was asked in this sweep was asked of the port as it was before.
+        // Earlier Gets of this sweep concerned the port before.
         for block in 0..p_keys::blocks(capacity(inventory, key)) {
             self.asked.remove(&Query::PKeys(key, block));
         }
@@ -139,7 +140,7 @@ fn enforces(info: &PortInfo) -> bool {
     info.partition_enforcement_inbound() || info.partition_enforcement_outbound()
 }
 
-/// How many keys the table of a port holds.
+/// Capacity of a port's table, in keys.
 fn capacity(inventory: &Inventory, key: PortKey) -> u16 {
     inventory.node(key.node).map_or(0, |node| {
         let switch = node.switch.as_ref().map(|switch| &switch.info);
@@ -147,7 +148,7 @@ fn capacity(inventory: &Inventory, key: PortKey) -> u16 {
     })
 }
 
-/// The attribute's modifier: on what is no switch the request's way names the port.
+/// The attribute modifier: on other nodes than switches the path of the Get selects the port.
 pub(super) fn modifier(inventory: &Inventory, key: PortKey, block: u16) -> u32 {
     let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
     p_keys::modifier(is_switch, key.port, block)
@@ -199,7 +200,7 @@ mod tests {
         (inventory, sweep)
     }
 
-    /// What is asked now, but for the way that leads on from the port.
+    /// The queries that wait, without the probe through the port.
     fn asked(sweep: &mut Sweep, inventory: &mut Inventory) -> Vec<Query> {
         let asks = std::iter::from_fn(|| sweep.poll_ask(inventory));
         let queries = asks.map(|ask| ask.query);
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_fresh_port_one_block_is_read_unless_it_holds_something() {
+    fn fresh_port_has_one_block_read_unless_it_holds_keys() {
         for (keys, more) in [
             (&[0xffff][..], 0..0),
             (&[0x7fff][..], 1..4),
@@ -245,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_port_that_was_managed_every_block_is_read() {
+    fn managed_port_has_every_block_read() {
         let (mut inventory, mut sweep) = host(5);
         assert_eq!(asked(&mut sweep, &mut inventory), blocks(0..4));
     }
 
     #[test]
-    fn a_table_that_is_not_shown_is_taken_for_the_initial_one() {
+    fn refused_table_counts_as_initial() {
         let (mut inventory, mut sweep) = host(0);
         let query = Query::PKeys(PORT, 0);
         assert_eq!(asked(&mut sweep, &mut inventory), [query]);
@@ -260,7 +261,7 @@ mod tests {
         let image = inventory.port(PORT).unwrap().p_keys.as_ref().unwrap();
         assert!(image.holds(0, &[PKey::DEFAULT_FULL, PKey::INVALID]) && image.is_initial());
         assert!(inventory.faults.is_owed(query), "the operator is told");
-        // Silence says nothing of the table.
+        // Silence proves nothing about the table.
         let (mut inventory, mut sweep) = host(0);
         assert_eq!(asked(&mut sweep, &mut inventory), [query]);
         sweep.handle(&mut inventory, query, Answer::Silence);

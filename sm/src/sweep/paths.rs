@@ -1,4 +1,4 @@
-//! Directed paths over the cables that are known.
+//! Directed paths over the known cables.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -8,12 +8,11 @@ use rsm_mad::ids::DirectedPath;
 use super::inventory::{Inventory, NodeRecord, PortKey};
 
 /// Gives every node its shortest directed path from the local port, and a second one that enters it
-/// elsewhere where there is one. Returns the nodes that no path reaches any more.
+/// by another port if there is one. Returns the nodes without a path.
 ///
-/// Only cables whose both ends are up count. Paths lead through a suspect only where no other way
-/// is left. Ports are tried in their order, so that the paths are the same for the same inventory.
-/// Where no switch is reached otherwise than before only the nodes are looked at that were written
-/// into since.
+/// Only cables whose both ends are up count. Paths lead through a suspect only if there is no other
+/// way. Ports are tried in their order, so that equal inventories have equal paths. If every switch
+/// keeps its first arrival, only nodes written since need a search.
 pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     let rewired = std::mem::take(&mut inventory.rewired);
     match follow(inventory, &rewired) {
@@ -37,20 +36,20 @@ pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     lead(inventory, guids.into_iter().zip(ways).collect())
 }
 
-/// The path to a node, and the second one.
+/// The path to a node, and its second path.
 type Ways = (DirectedPath, Option<DirectedPath>);
 
-/// In which order the switches were passed when all paths were searched, and from where.
+/// The order in which the last full search passed the switches, and its start.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     local: PortKey,
     suspects: BTreeSet<Guid>,
     ranks: HashMap<Guid, u32>,
-    /// Nodes that no way led to, the last time.
+    /// Nodes without a path after the last search.
     unreached: Vec<Guid>,
 }
 
-/// Records the ways to nodes. Returns those that none leads to.
+/// Records the paths of nodes. Returns those without one.
 fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid> {
     let mut gone = Vec::new();
     for (guid, way) in ways {
@@ -65,13 +64,13 @@ fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid>
     gone
 }
 
-/// The ways to nodes that may not be what they were, after `rewired` were written into.
+/// The paths of nodes that may have changed, after writes into `rewired`.
 ///
-/// As long as each switch is met by the same port of the same neighbour first, switches are passed
-/// in the same order.
+/// As long as a search meets each switch first by the same port of the same neighbour, it passes
+/// the switches in the same order.
 ///
 /// # Errors
-/// Why others may be reached otherwise, too, or that a search is cheaper.
+/// Paths of other nodes may have changed, too, or a search is cheaper.
 fn follow(
     inventory: &Inventory,
     rewired: &BTreeSet<Guid>,
@@ -118,7 +117,7 @@ fn follow(
 }
 
 impl Search {
-    /// The paths that enter a node from its neighbours, in the order in which a search meets it.
+    /// The paths that enter a node from its neighbours, in the order of a search.
     fn arrivals(&self, inventory: &Inventory, guid: Guid, node: &NodeRecord) -> Vec<DirectedPath> {
         let mut arrivals = Vec::new();
         for (number, port) in node.external_ports() {
@@ -146,7 +145,7 @@ impl Search {
     }
 }
 
-/// Whether a search finds the paths that nodes have, and no way to those that have `gone`.
+/// Whether a search finds the recorded paths, and no path to the nodes in `gone`.
 fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
     let Some(local) = inventory.local else {
         return false;
@@ -159,10 +158,10 @@ fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
     })
 }
 
-/// The ways to every node, in the order of their GUIDs.
+/// The paths of every node, in the order of their GUIDs.
 fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) {
-    // Places in this order in place of GUIDs: every cable is looked up once, in memory that lies
-    // together.
+    // Uses indices in this order in place of GUIDs: each cable needs one lookup, and memory
+    // accesses are local.
     let nodes: Vec<(Guid, &NodeRecord)> = inventory.nodes().collect();
     let place = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
     let mut ways: Vec<Option<Ways>> = vec![None; nodes.len()];
@@ -173,7 +172,7 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
         unreached: Vec::new(),
     };
     let mut queue = VecDeque::new();
-    // Suspects that were reached; what is behind them comes last.
+    // Suspects that were reached; nodes behind them come last.
     let mut suspects = VecDeque::new();
     if let Some(start) = place(local.node) {
         ways[start] = Some((DirectedPath::new(), None));
@@ -209,7 +208,7 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
     (ways, search)
 }
 
-/// Whether a path, or a second one, that [`refresh`] gave out enters `to` by the cable from `from`.
+/// Whether a first or second path of [`refresh`] enters `to` by the cable from `from`.
 pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bool {
     let (Some(near), Some(far)) = (inventory.node(from.node), inventory.node(to.node)) else {
         return false;
@@ -220,8 +219,7 @@ pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bo
     far.path == way || far.alternate == Some(way)
 }
 
-/// The cables by which an SMP can go on from `node`: all of a switch, the local port of the local
-/// node.
+/// The cables by which an SMP can leave `node`: all of a switch, the local port of the local node.
 fn exits(
     guid: Guid,
     node: &NodeRecord,
@@ -301,7 +299,7 @@ mod tests {
         inventory
     }
 
-    /// How far each node is that is reached without passing a suspect.
+    /// Hops to each node that is reached without passing a suspect.
     fn hops_without_suspects(inventory: &Inventory, local: PortKey) -> BTreeMap<Guid, usize> {
         let mut hops = BTreeMap::from([(local.node, 0)]);
         for _ in 0..inventory.len() {
@@ -321,7 +319,7 @@ mod tests {
         hops
     }
 
-    /// The node at the end of `path`, and whether a suspect is on the way.
+    /// The node at the end of `path`, and whether the path passes a suspect.
     fn follow(inventory: &Inventory, local: PortKey, path: &DirectedPath) -> (Guid, bool) {
         let mut at = local.node;
         let mut passes_suspect = false;
@@ -338,7 +336,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn paths_follow_what_changes(
+        fn incremental_paths_equal_a_full_search(
             switches in 1u64..9,
             cables in prop::collection::vec(((0u64..9, 1u8..=PORTS), (0u64..9, 1u8..=PORTS)), 1..30),
             steps in prop::collection::vec((0u8..5, (0u64..9, 1u8..=PORTS), (0u64..9, 1u8..=PORTS)), 1..12),
@@ -376,7 +374,7 @@ mod tests {
         }
 
         #[test]
-        fn paths_are_the_shortest_and_pass_suspects_last(
+        fn paths_are_shortest_and_pass_suspects_last(
             switches in 1u64..9,
             cables in prop::collection::vec(((0u64..9, 1u8..=PORTS), (0u64..9, 1u8..=PORTS)), 1..30),
             down in prop::collection::vec((0u64..9, 1u8..=PORTS), 0..6),

@@ -1,4 +1,4 @@
-//! Whether a packet by LID gets through, by what the hardware is known to hold.
+//! Paths of packets by LID, by the tables that switches are known to hold.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
@@ -8,10 +8,10 @@ use super::inventory::{BlockState, Inventory, LFT_BLOCK, PortKey};
 /// More switches than any sensible path has; a longer one is a loop.
 const HOPS_MAX: usize = 64;
 
-/// The LID by which the agent of switch `guid` can be asked and can answer: the tables on the way
-/// there and back are known to lead there, and `stays` says of each entry on them (switch, LID and
-/// output port) that it may be relied on. An SMP by LID is worked on by its target only, one by a
-/// directed route by every switch on the way.
+/// The LID by which an SMP reaches the agent of switch `guid` and its answer gets back. The tables
+/// on the way are known, and `stays` is true for each of their entries (switch, LID and output
+/// port). Only its target processes an SMP by LID; every switch on the way processes a
+/// directed-route SMP.
 pub fn lid_of(
     inventory: &Inventory,
     guid: Guid,
@@ -28,11 +28,10 @@ pub fn lid_of(
     leads.then_some(lid)
 }
 
-/// The directed path to switch `guid` along the cables by which its packets reach the subnet
-/// manager, backwards.
+/// The directed path to switch `guid`: the route of its packets to the subnet manager, backwards.
 ///
-/// A switch that has just reported something got its report through that way, so that every cable
-/// on it is alive; the shortest path may lead through the very link that went down.
+/// The report of a switch has just come by that route, so every cable on it is alive; the shortest
+/// path may lead through the link that went down.
 pub fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
     let local = inventory.local?;
     let own = inventory.port(local)?.info.as_ref()?.lid();
@@ -64,7 +63,7 @@ fn leads_to(
 ) -> bool {
     let mut at = from;
     for _ in 0..HOPS_MAX {
-        // Where the packet is now, and by which port it leaves.
+        // The packet is at `at`, and leaves by `exit`.
         let Some(node) = inventory.node(at.node) else {
             return false;
         };
@@ -85,8 +84,8 @@ fn leads_to(
         if exit == PortNum::ZERO {
             return at.node == to.node;
         }
-        // A link that is up passes SMPs (IBA 7.2.7), but only one that is Active was ever seen to
-        // pass anything by LID.
+        // A link that is up passes SMPs (IBA 7.2.7), but packets by LID are known to pass only
+        // Active links.
         let Some(port) = node.port(exit).filter(|port| port.is_active()) else {
             return false;
         };

@@ -1,19 +1,18 @@
-//! Telling a switch that forgot its tables from one that did not.
+//! Detection of switches that were reset.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{PortInfo, SwitchInfo};
 
-/// Whether a switch whose port 0 answered `before` and now answers `now` has lost its LID, and with
-/// it its tables.
+/// Whether a switch has lost its LID between two answers of its port 0, and with it its tables.
 ///
-/// It tells where LinearFDBTop does not, because that was set again in the meantime.
+/// It shows a reset that LinearFDBTop does not show, because a Set restored that.
 pub(super) fn forgot_lid(before: Option<&PortInfo>, now: &PortInfo) -> bool {
     now.lid() == Lid::NONE && before.is_some_and(|before| before.lid() != Lid::NONE)
 }
 
-/// Whether a switch that answered `before` and now answers `now` has lost its forwarding tables.
+/// Whether a switch has lost its forwarding tables between two answers.
 ///
-/// LinearFDBTop is written by the subnet manager only, and survives everything but a reset.
+/// Only the subnet manager writes LinearFDBTop, and only a reset clears it.
 pub(super) fn forgot_tables(before: &SwitchInfo, now: &SwitchInfo) -> bool {
     before.linear_fdb_top() != now.linear_fdb_top()
 }
@@ -23,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_different_top_counts() {
+    fn reset_shows_only_as_a_different_top() {
         let mut before = SwitchInfo::default();
         before.set_linear_fdb_top(Lid(100));
         let mut now = before;

@@ -1,8 +1,8 @@
-//! Reading SLtoVLMappingTables back, where the engine that routes needs them.
+//! Reads SLtoVLMappingTables back, if the engine in use needs them.
 //!
-//! There is one for each pair of an input and an output port. Those of ports whose link is up are
-//! asked for, as long as they are not known, and only of switches that forward something: on a
-//! fresh one they are written unread.
+//! There is one for each pair of an input and an output port. The sweep asks for unknown ones
+//! between ports whose link is up, and only on switches that forward: a push writes those of a
+//! fresh switch unread.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
@@ -11,8 +11,7 @@ use super::inventory::{BlockState, Inventory, NodeRecord, PortKey};
 use super::{Query, Scope, Sweep};
 
 impl Sweep {
-    /// Asks for the tables between ports of a switch; between one port and all others if `only`
-    /// names one.
+    /// Asks for the tables between ports of a switch, or only for those of port `only`.
     pub(super) fn ask_sl2vl(&mut self, inventory: &Inventory, guid: Guid, only: Option<PortNum>) {
         if !inventory.reads_sl2vl {
             return;
@@ -50,7 +49,7 @@ impl Sweep {
         }
     }
 
-    /// A port answered: asks for the tables that it takes part in.
+    /// After a port answered: asks for the tables with this port.
     pub(super) fn see_sl2vl(&mut self, inventory: &Inventory, key: PortKey) {
         let is_up = inventory.port(key).is_some_and(|port| port.is_up());
         if is_up && key.port != PortNum::ZERO {
@@ -60,7 +59,7 @@ impl Sweep {
 }
 
 /// The pairs of input and output port that packets can take through a switch: from its own port 0
-/// or from any port whose link is up, to any other one whose link is up.
+/// or any port whose link is up, to any other port whose link is up.
 pub fn pairs(node: &NodeRecord) -> Vec<(PortNum, PortNum)> {
     let up: Vec<PortNum> = node
         .external_ports()

@@ -1,4 +1,4 @@
-//! The SLtoVLMappingTables of a switch as it holds them.
+//! The SLtoVLMappingTables that a switch holds.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::inventory::BlockState;
 /// The lane of each service level.
 pub type Row = [u8; SlToVlMapping::ENTRIES];
 
-/// What is known of the SLtoVLMappingTables of one switch, by input and output port. Nothing but
-/// what was asked for or written is kept: most fabrics need none of it.
+/// The SLtoVLMappingTables of one switch, by input and output port, as far as they were read or
+/// written: most fabrics need none.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct SlToVlImage {
     rows: BTreeMap<(PortNum, PortNum), (BlockState, Row)>,
@@ -41,7 +41,7 @@ impl SlToVlImage {
         }
     }
 
-    /// Forgets everything: the switch was reset.
+    /// Forgets all tables after a reset of the switch.
     pub fn forget(&mut self) {
         self.rows.clear();
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_stored_is_held() {
+    fn table_is_held_from_store_until_doubted() {
         let [a, b] = [PortNum(1), PortNum(2)];
         let row: Row = std::array::from_fn(|level| level as u8 % 2);
         let mut image = SlToVlImage::default();

@@ -1,12 +1,12 @@
-//! Nodes that may be dead.
+//! Suspects: nodes that may be dead.
 //!
-//! A switch that loses power takes its cables down and answers nothing. Its neighbours know of the
-//! cables and are asked instead, by paths that avoid it; the switch itself is sent one question,
-//! and everything else that was to be asked of it waits for an answer. Once no cable leads to it
-//! any more, no answer of it is waited for.
+//! A switch that loses power takes its cables down and answers nothing. The sweep asks its
+//! neighbours for the cables instead, by paths that avoid it; it sends the switch itself one query,
+//! and keeps all others until an answer. Once no cable leads to the switch, the sweep waits for no
+//! answer of it.
 //!
-//! The caller reports questions that stay unanswered ([`Sweep::on_overdue`]) and takes back what is
-//! not to be sent, or not to be waited for ([`Sweep::next_withdrawal`]).
+//! The caller reports overdue queries ([`Sweep::on_overdue`]) and withdraws those that the sweep no
+//! longer wants ([`Sweep::next_withdrawal`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -17,19 +17,18 @@ use super::inventory::{Inventory, NodeRecord, PortKey};
 use super::managed::BlockKey;
 use super::{Query, Scope, Sweep, paths};
 
-/// Attempts in a row that a node leaves unanswered before it is a suspect: one may be lost by
-/// itself.
+/// Attempts in a row that a node leaves unanswered before it is a suspect: a single loss may be
+/// chance.
 const ATTEMPTS_TO_SUSPICION: u8 = 2;
 
-/// As [`ATTEMPTS_TO_SUSPICION`], of a switch that just lost a cable: silence and a lost cable
+/// As [`ATTEMPTS_TO_SUSPICION`], for a switch that just lost a cable: silence and a lost cable
 /// together are no chance.
 const ATTEMPTS_AFTER_LOST_CABLE: u8 = 1;
 
-/// Questions that the caller is to take back.
+/// Queries that the caller must withdraw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Withdrawal {
-    /// Those to this node that were not sent yet: [`Sweep::postpone`] takes them until the node
-    /// answers.
+    /// Unsent ones to this node: [`Sweep::postpone`] keeps them until the node answers.
     Unsent(Guid),
     /// All to this node: no cable leads to it.
     Node(Guid),
@@ -40,7 +39,7 @@ pub enum Withdrawal {
 }
 
 impl Withdrawal {
-    /// Whether `query` is to be taken back.
+    /// Whether `query` must be withdrawn.
     pub fn covers(self, query: Query) -> bool {
         match (self, query) {
             (Withdrawal::Unsent(guid) | Withdrawal::Node(guid), _) => query.node() == Some(guid),
@@ -57,45 +56,44 @@ impl Withdrawal {
     }
 }
 
-/// What a sweep knows of dead nodes, beside [`Inventory::suspects`].
+/// State of a sweep's suspicions, beside [`Inventory::suspects`].
 #[derive(Default, Debug)]
 pub(super) struct Suspicion {
-    /// Nodes that answered since the sweep began, or since the last time that they let a question
-    /// wait.
+    /// Nodes that answered since the sweep began, or since their last overdue query.
     heard: HashSet<Guid>,
-    /// How many attempts of a question are known to be unanswered.
+    /// Unanswered attempts of each query.
     unanswered: HashMap<Query, u8>,
-    /// Ports of switches whose cables are gone by what their other ends say; the switches have not
+    /// Ports of switches whose cables are gone according to their other ends; the switches have not
     /// confirmed it.
     lost: BTreeMap<Guid, BTreeSet<PortNum>>,
-    /// Nodes that became suspects in this sweep, or were so before and gave another reason.
+    /// Nodes that became suspects in this sweep, or gave another reason in it.
     suspected: BTreeSet<Guid>,
-    /// Suspects that were sent a question.
+    /// Suspects that were sent a query.
     asked: BTreeSet<Guid>,
-    /// Suspects that let a question wait.
+    /// Suspects with an overdue query.
     overdue: BTreeSet<Guid>,
-    /// Ports behind which NodeInfo is waited for.
+    /// Ports with overdue NodeInfo behind them.
     overdue_ports: BTreeSet<PortKey>,
-    /// What is asked of suspects as soon as they answer.
+    /// Queries that suspects get as soon as they answer.
     postponed: BTreeMap<Guid, BTreeSet<Query>>,
     /// Nodes that no cable leads to.
     unreachable: BTreeSet<Guid>,
     withdrawals: VecDeque<Withdrawal>,
-    /// Paths to suspects may lead over cables that are gone.
+    /// Whether paths to suspects may lead over cables that are gone.
     paths_stale: bool,
-    /// Whether there are paths that [`Sweep::take_rerouted`] did not tell of.
+    /// Whether paths changed since [`Sweep::take_rerouted`].
     is_rerouted: bool,
-    /// Questions that are asked again by path.
+    /// Queries that were sent again by path.
     by_path: HashSet<Query>,
-    /// Whether there are suspects that [`Sweep::take_suspicion`] did not tell of.
+    /// Whether there are new suspects since [`Sweep::take_suspicion`].
     is_new: bool,
 }
 
 impl Sweep {
-    /// `query` was sent, and `attempts` times its answer did not come in time; it is sent again.
+    /// Records that `attempts` attempts of `query` got no answer in time; the client repeats it.
     pub fn on_overdue(&mut self, inventory: &mut Inventory, query: Query, attempts: u8) {
         if query.is_optional() {
-            // Firmware that does not know the attribute may leave it unanswered for ever.
+            // Firmware that does not know the attribute may never answer.
             return;
         }
         let before = self.suspicion.unanswered.insert(query, attempts);
@@ -131,31 +129,30 @@ impl Sweep {
         }
     }
 
-    /// The next questions to be taken back, if any.
+    /// The next queries that the caller must withdraw, if any.
     pub fn next_withdrawal(&mut self) -> Option<Withdrawal> {
         self.suspicion.withdrawals.pop_front()
     }
 
-    /// `query` was taken back before it was sent: it waits until the node answers something else.
+    /// Keeps `query`, withdrawn before it was sent, until the node answers another one.
     pub fn postpone(&mut self, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.keep_for_later(query);
     }
 
-    /// `query` was taken back, and is not asked again.
+    /// Drops `query`, which was withdrawn.
     pub fn withdrawn(&mut self, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.asked.remove(&query);
     }
 
-    /// Whether there are suspects since the last call.
+    /// Whether there are new suspects since the last call.
     pub fn take_suspicion(&mut self) -> bool {
         std::mem::take(&mut self.suspicion.is_new)
     }
 
-    /// Whether the sweep can end without the answers that are still out, if only suspects owe them:
-    /// something differed that is worth going on with, or, in a full sweep, was reported; or
-    /// something else is `urgent`.
+    /// Whether the sweep can end without the outstanding answers, if only suspects owe them: it
+    /// found a change, or, as a full sweep, got a report; or other work is `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.scope {
             Scope::Full { .. } => !self.targets.is_empty(),
@@ -167,7 +164,7 @@ impl Sweep {
         all_asked && some_overdue && (worthwhile || urgent)
     }
 
-    /// Whether the answer to `query` is owed by a node that lets questions wait.
+    /// Whether a node with overdue queries owes the answer to `query`.
     pub fn is_overdue(&self, query: Query) -> bool {
         match query {
             Query::Node(Some(from)) => self.suspicion.overdue_ports.contains(&from),
@@ -177,7 +174,7 @@ impl Sweep {
         }
     }
 
-    /// Finds every node's paths anew. Questions that are overdue are asked again by them.
+    /// Searches all paths again. The caller then reroutes overdue queries.
     fn find_ways(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.suspicion.paths_stale = false;
         self.suspicion.is_rerouted = true;
@@ -189,21 +186,21 @@ impl Sweep {
         std::mem::take(&mut self.suspicion.is_rerouted)
     }
 
-    /// `query` was taken back, because its way may have led over what is dead: it is asked again by
-    /// the path of now.
+    /// Sends `query`, withdrawn because its path may have led over a dead node, again by the
+    /// present path.
     pub fn reroute(&mut self, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.suspicion.by_path.insert(query);
         self.again(query);
     }
 
-    /// Whether `query` was [rerouted](Sweep::reroute). Once is enough: who stays silent then is
-    /// asked as often as anybody.
+    /// Whether `query` was [rerouted](Sweep::reroute). Once is enough: after that a silent node
+    /// gets the usual attempts.
     pub fn is_by_path(&self, query: Query) -> bool {
         self.suspicion.by_path.contains(&query)
     }
 
-    /// Before a suspect is asked: finds a path to it over cables that are there.
+    /// Before a query to a suspect: finds a path to it over cables that are present.
     pub(super) fn find_way_to_suspect(&mut self, inventory: &mut Inventory, query: Query) {
         let suspicion = &self.suspicion;
         let will_be_asked =
@@ -213,8 +210,8 @@ impl Sweep {
         }
     }
 
-    /// Whether `query` is not to be asked now: its node is not reached, or is a suspect that owes
-    /// an answer already.
+    /// Whether `query` must not go now: its node is unreachable, or is a suspect that owes an
+    /// answer already.
     pub(super) fn holds_back(&mut self, inventory: &Inventory, query: Query) -> bool {
         let Some(guid) = query.node() else {
             return false;
@@ -230,7 +227,7 @@ impl Sweep {
         true
     }
 
-    /// A node answered, whatever the answer is: it is no suspect.
+    /// After any answer of a node: it is no suspect.
     pub(super) fn hear(&mut self, inventory: &mut Inventory, guid: Guid) {
         let suspicion = &mut self.suspicion;
         suspicion.heard.insert(guid);
@@ -255,7 +252,7 @@ impl Sweep {
         }
     }
 
-    /// A port answered for itself: what its cable's other end said is of no account.
+    /// After an answer of the port itself: forgets its loss according to the other end.
     pub(super) fn confirmed(&mut self, key: PortKey) {
         if let Some(ports) = self.suspicion.lost.get_mut(&key.node) {
             ports.remove(&key.port);
@@ -265,17 +262,17 @@ impl Sweep {
         }
     }
 
-    /// The link at `key` is down: the node behind it is not asked for through it.
+    /// Handles a link that is down: withdraws the probe through it.
     pub(super) fn link_down(&mut self, key: PortKey) {
-        // Should the link come back within this sweep, everything about it is new.
+        // Should the link come back within this sweep, its state is new.
         if self.asked.remove(&Query::Node(Some(key))) {
             let withdrawals = &mut self.suspicion.withdrawals;
             withdrawals.push_back(Withdrawal::Behind(key));
         }
     }
 
-    /// The cable from `from` to `peer` is gone by the word of `from`: what `peer` last said of
-    /// itself no longer holds.
+    /// Handles the loss of the cable from `from` to `peer`, according to `from`: the last answer of
+    /// `peer` no longer holds.
     pub(super) fn lost(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         let is_switch = inventory.node(peer.node).is_some_and(NodeRecord::is_switch);
         let is_local = inventory.local == Some(peer);
@@ -301,14 +298,14 @@ impl Sweep {
         }
     }
 
-    /// The switch of `peer` lost a cable. One question to it settles that: its own trap may be
-    /// under way or lost. A switch that lost several and reported none may be dead.
+    /// Handles a lost cable of a switch. One query to the switch clarifies it: its own trap may be
+    /// under way or lost. A switch that lost several cables and reported none may be dead.
     fn lost_by_switch(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         let leads_to_peer = paths::lead_over(inventory, from, peer);
         let leads_back = paths::lead_over(inventory, peer, from);
         if leads_to_peer && !leads_back && inventory.suspects.contains(&peer.node) {
             // A dead switch loses one cable after the other, and the sweep needs a path to it for
-            // one question at most.
+            // one query at most.
             self.suspicion.paths_stale = true;
         } else if leads_to_peer || leads_back {
             self.find_ways(inventory);
@@ -323,7 +320,7 @@ impl Sweep {
         }
     }
 
-    /// Asks about a node instead of asking it.
+    /// Makes a node a suspect, and asks its neighbours about it.
     fn suspect(&mut self, inventory: &mut Inventory, guid: Guid) {
         let witnesses = witnesses(inventory, guid);
         if inventory.suspects.insert(guid) {
@@ -342,7 +339,7 @@ impl Sweep {
             if let Some(&port) = lost.and_then(|ports| ports.first()) {
                 self.again(Query::Port(PortKey::new(guid, port)));
             }
-            // A full sweep asks them anyway.
+            // A full sweep asks all ports anyway.
             if !matches!(self.scope, Scope::Full { .. }) {
                 for witness in witnesses {
                     self.again(Query::Port(witness));
@@ -352,8 +349,7 @@ impl Sweep {
         self.give_up_if_cut_off(inventory, guid);
     }
 
-    /// Waits for no answer of `guid`, nor of what is only behind it, if no cable leads there any
-    /// more.
+    /// Stops waiting for `guid`, and for nodes only reached through it, if no cable leads there.
     fn give_up_if_cut_off(&mut self, inventory: &mut Inventory, guid: Guid) {
         let suspects = &inventory.suspects;
         let mut witnesses = witnesses(inventory, guid).into_iter();
@@ -384,8 +380,8 @@ impl Sweep {
         }
     }
 
-    /// Every suspect that is still there owes an answer, so that it is asked again: it may have
-    /// been suspected for a question that was taken back.
+    /// Makes every remaining suspect owe an answer, so that it is asked again: its suspicion may
+    /// stem from a query that was withdrawn.
     pub(super) fn owe_one_each(inventory: &mut Inventory) {
         let faults = &inventory.faults;
         let silent = faults
@@ -415,8 +411,7 @@ impl Sweep {
         }
     }
 
-    /// What suspects that are still there were not asked, because they owe other answers, is owed
-    /// as well.
+    /// Records postponed queries of remaining suspects as unanswered.
     pub(super) fn owe_postponed(&mut self, inventory: &mut Inventory) {
         for (guid, queries) in std::mem::take(&mut self.suspicion.postponed) {
             if self.suspicion.unreachable.contains(&guid) {

@@ -1,4 +1,4 @@
-//! Which switches were written into since somebody looked last.
+//! A log of writes to switches.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,10 +8,10 @@ use rsm_ids::Guid;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mark(u64);
 
-/// Switches in the order in which each was last written into.
+/// Switches in the order of their last writes.
 ///
-/// Any number of readers each keep a [`Mark`] of their own, so that what a reader derives from all
-/// switches costs it those that were written into since it last did.
+/// Each reader keeps a [`Mark`] of its own, so that a result derived from all switches costs only
+/// those written since.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Writes {
     count: u64,
@@ -21,7 +21,7 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// `guid` is written into, met or dropped.
+    /// Records that `guid` is written, met or dropped.
     pub(super) fn note(&mut self, guid: Guid) {
         self.count += 1;
         if let Some(before) = self.last.insert(guid, self.count) {
@@ -30,7 +30,7 @@ impl Writes {
         self.order.insert(self.count, guid);
     }
 
-    /// Now.
+    /// The present moment.
     pub(super) fn mark(&self) -> Mark {
         Mark(self.count)
     }

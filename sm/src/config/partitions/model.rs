@@ -30,8 +30,7 @@ pub struct Partitions {
 type NamedRules = BTreeMap<Guid, Vec<(usize, Rule)>>;
 
 impl Partitions {
-    /// The ports, by GUID, that rules name otherwise here than in `before`; `None` where the two
-    /// differ in anything else.
+    /// The port GUIDs whose rules differ from those in `before`; `None` if anything else differs.
     pub fn changed_members(&self, before: &Partitions) -> Option<BTreeSet<Guid>> {
         let ((common, named), (old_common, old_named)) = (self.by_members(), before.by_members());
         let is_alike = self.list == before.list

@@ -19,7 +19,7 @@ fn targets(switches: &[Guid], ports: &[PortKey], unread: &[PortKey], repair: boo
 }
 
 #[test]
-fn everything_covers_the_rest() {
+fn sweep_of_everything_covers_other_sweeps() {
     let mut work = Work::default();
     work.look_at(SWITCH, "trap");
     work.look_at_port(PORT);
@@ -32,10 +32,9 @@ fn everything_covers_the_rest() {
     assert!(work.is_empty());
 }
 
-/// A sweep that finds nothing new makes no plan, and what the plan was wanted for is not in its
-/// findings.
+/// A sweep that finds no change makes no plan, and does not see why the plan was wanted.
 #[test]
-fn a_sweep_does_not_cover_a_plan_that_is_wanted() {
+fn sweep_leaves_a_wanted_plan_waiting() {
     let mut work = Work::default();
     work.plan_again("a flapping link is quiet");
     work.sweep_everything(false, "requested");
@@ -51,7 +50,7 @@ fn a_sweep_does_not_cover_a_plan_that_is_wanted() {
 }
 
 #[test]
-fn targets_come_before_a_light_sweep_and_before_the_master() {
+fn targets_precede_light_sweep_and_master_poll() {
     let mut work = Work::default();
     work.sweep_lightly();
     work.read_again([PORT]);
@@ -64,7 +63,7 @@ fn targets_come_before_a_light_sweep_and_before_the_master() {
 }
 
 #[test]
-fn what_waits_for_its_time_is_not_taken_before() {
+fn delayed_look_is_taken_at_its_first_time() {
     let mut work = Work::default();
     work.look_at_later(SWITCH, at(50));
     work.look_at_later(SWITCH, at(90));
@@ -78,7 +77,7 @@ fn what_waits_for_its_time_is_not_taken_before() {
 }
 
 #[test]
-fn repairs_come_ever_later_until_one_succeeds() {
+fn repair_pause_grows_until_a_repair_succeeds() {
     let mut work = Work::default();
     let mut now = Time::ZERO;
     let mut pauses = Vec::new();
@@ -98,9 +97,9 @@ fn repairs_come_ever_later_until_one_succeeds() {
     assert_eq!(work.next_wake(), Some(now + REPAIR_FIRST));
 }
 
-/// Else a push that is tried more often than the pause is long would put the look off for ever.
+/// A push that fails more often than the pause is long must not put the repair off for ever.
 #[test]
-fn another_failure_does_not_put_a_repair_off() {
+fn second_failure_does_not_delay_a_repair() {
     let mut work = Work::default();
     work.repair([SWITCH], at(0));
     work.repair([SWITCH], at(100));
@@ -110,7 +109,7 @@ fn another_failure_does_not_put_a_repair_off() {
 }
 
 #[test]
-fn what_is_postponed_waits_even_if_more_comes() {
+fn postponed_work_waits_despite_new_work() {
     let mut work = Work::default();
     work.sweep_everything(false, "start");
     work.postpone(at(0));
@@ -122,7 +121,7 @@ fn what_is_postponed_waits_even_if_more_comes() {
 }
 
 #[test]
-fn a_storm_has_a_short_cause() {
+fn trap_storm_has_a_short_cause() {
     let mut work = Work::default();
     for switch in 0..100 {
         work.look_at(Guid(switch), format!("trap 128 from {switch}"));
@@ -136,7 +135,7 @@ fn a_storm_has_a_short_cause() {
 }
 
 #[test]
-fn a_changed_port_can_wait_for_the_end_of_a_push_and_a_switch_cannot() {
+fn changed_switch_is_urgent_and_changed_port_is_not() {
     let mut work = Work::default();
     work.look_at_port(PORT);
     work.read_again([PORT]);

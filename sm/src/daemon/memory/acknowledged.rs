@@ -1,4 +1,4 @@
-//! What is acknowledged to hosts, on the disk before the answer goes.
+//! The journal: registrations are on the disk before the SA acknowledges them.
 //!
 //! ```text
 //! request ─▶ SA ─▶ rows ─▶ append ─▶ thread: write, flush ─▶ durable ─▶ the answer
@@ -23,14 +23,14 @@ use crate::sa::{Sa, Touched};
 use crate::store::journal::{self, Entry, RowChange};
 use crate::store::{ChangeSet, Namespace, Persisted, StoreError};
 
-/// The table that says how far the database has come.
+/// The table with the number of the last entry that the database has.
 const TABLE: &str = "journal";
 
 /// Its only row: the number of the last entry that the database has, big-endian.
 const COVERED: &[u8] = b"covered";
 
-/// How much may wait to be written: what hosts of a whole subnet ask in a second. Beyond it answers
-/// do not wait.
+/// Bytes that may wait to be written: the requests of a whole subnet's hosts in one second. Beyond
+/// it answers do not wait.
 const MAX_WAITING: usize = 16 << 20;
 
 /// The number of the last entry that the database has.
@@ -42,7 +42,7 @@ pub(super) fn covered(persisted: &Persisted) -> u64 {
     bytes.map_or(0, u64::from_be_bytes)
 }
 
-/// Notes in `changes` that they take the database as far as entry `number`.
+/// Adds to `changes` that they include the journal up to entry `number`.
 pub(super) fn cover(number: u64, changes: &mut ChangeSet) {
     if let Ok(namespace) = Namespace::new(TABLE)
         && let Err(error) = changes.set_record(&namespace, COVERED, &number.to_be_bytes())
@@ -51,8 +51,7 @@ pub(super) fn cover(number: u64, changes: &mut ChangeSet) {
     }
 }
 
-/// What has to be written so that the database has `entries` too, those of them that it does not
-/// have.
+/// The changes that bring the database up to date with `entries`.
 pub(super) fn replay(persisted: &Persisted, entries: Vec<Entry>) -> ChangeSet {
     let known = covered(persisted);
     let mut state = persisted.clone();
@@ -76,7 +75,7 @@ fn change(state: &Persisted, row: &RowChange) -> ChangeSet {
     let mut changes = ChangeSet::new();
     match row {
         RowChange::Set { table, key, value } => {
-            // The lengths were accepted when the row was made.
+            // `RowChange` was made with valid lengths.
             if let Err(error) = changes.set_record(table, key, value) {
                 tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
             }
@@ -91,42 +90,41 @@ fn change(state: &Persisted, row: &RowChange) -> ChangeSet {
     changes
 }
 
-/// The journal, as SA and the thread of the store use it.
+/// The journal, shared by the SA and the thread of the store.
 pub(super) struct Acknowledged {
     clock: Clock,
     state: Mutex<State>,
     bell: Condvar,
-    /// The number of the last entry that need not be waited for.
+    /// The number of the last entry that answers no longer wait for.
     durable: AtomicU64,
     wake: OnceLock<Wake>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Entries to be written.
+    /// Encoded entries that wait for the thread.
     waiting: Vec<u8>,
-    /// The number of the last entry that was made.
+    /// The number of the newest entry.
     last: u64,
-    /// How far the database has come.
+    /// The number of the last entry that the database has.
     covered: u64,
-    /// What could not be written is missing: nothing is appended until the database has come past
-    /// it.
+    /// The journal lacks entries that failed: it takes no others until the database has these.
     broken: bool,
     closing: bool,
 }
 
 impl State {
-    /// Whether the database has what the journal could not take.
+    /// Whether the database has the entries that the journal could not take.
     fn is_mended(&self) -> bool {
         self.broken && self.covered >= self.last
     }
 }
 
 impl Acknowledged {
-    /// Starts to write to `journal`, with numbers behind `last`.
+    /// Starts to write to `journal`, with numbers after `last`.
     ///
     /// # Errors
-    /// The operating system has no thread to give.
+    /// The operating system cannot start the thread.
     pub(super) fn start(
         journal: journal::Journal,
         last: u64,
@@ -153,18 +151,18 @@ impl Acknowledged {
         Ok((acknowledged, thread))
     }
 
-    /// The number of the last entry that was made.
+    /// The number of the newest entry.
     pub(super) fn last(&self) -> u64 {
         self.state.lock().last
     }
 
-    /// The database has everything up to this entry.
+    /// Notes that the database has everything up to this entry.
     pub(super) fn cover(&self, number: u64) {
         self.state.lock().covered = number;
         self.bell.notify_one();
     }
 
-    /// Has the thread end when it has written everything.
+    /// Ends the thread after it has written all entries.
     pub(super) fn close(&self) {
         self.state.lock().closing = true;
         self.bell.notify_one();
@@ -192,8 +190,8 @@ impl Acknowledged {
         }
     }
 
-    /// Waits for something to be done. Returns the entries to be written and the number of the last
-    /// one; `None` at the end.
+    /// Waits for work. Returns the entries to write and the number of the last one; `None` at the
+    /// end.
     fn wait(&self, dropped: u64) -> Option<(Vec<u8>, u64)> {
         let mut state = self.state.lock();
         loop {
@@ -227,15 +225,14 @@ impl Acknowledged {
                 findings.fail(Part::Journal, unwritten(&error));
             }
         }
-        // Where it could not be written nobody waits for it either: the fabric goes on without a
-        // disk.
+        // Even after a failed write answers go out: the fabric works without a disk.
         self.durable.store(last, Ordering::Release);
         if let Some(wake) = self.wake.get() {
             wake();
         }
     }
 
-    /// The rows of what a request has changed, as they are now.
+    /// The present rows of a registration that a request has changed.
     fn rows(&self, touched: &Touched, sa: &Sa) -> Vec<RowChange> {
         match touched {
             Touched::Membership { mgid, member } => {
@@ -275,7 +272,7 @@ impl AckJournal for Acknowledged {
     }
 
     fn on_durable(&self, wake: Wake) {
-        // Set once, by the one who answers.
+        // The worker sets it once.
         let _ = self.wake.set(wake);
     }
 }
@@ -318,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_the_database_has_change_nothing() {
+    fn replay_skips_entries_that_the_database_has() {
         let table = Namespace::new("t").unwrap();
         let clear = |prefix: &[u8]| RowChange::Clear {
             table: table.clone(),
@@ -344,8 +341,8 @@ mod tests {
         assert_eq!(covered(&persisted), 3);
         assert!(replay(&persisted, entries()).is_empty());
 
-        // It has come as far as the second: what it changed since then is not undone by the first
-        // two.
+        // The database is at entry 2: replay must not undo its newer rows with the first two
+        // entries.
         let mut persisted = Persisted::default();
         let mut changes = ChangeSet::new();
         changes.set_record(&table, b"aa", b"9").unwrap();

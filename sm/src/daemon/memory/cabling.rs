@@ -1,6 +1,6 @@
-//! What was cabled, and what of it was missing, in the store: of each node a row, and a row with
-//! its cables. A row of each cable would be several times as many, and a row costs memory in the
-//! database and twice beside it.
+//! The cabling and its missing parts, in the store: a row for each node, and a row with its cables.
+//! A row for each cable would be several times as many, and a row costs memory in the database and
+//! twice beside it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::publish::Clock as UnixClock;
 use crate::store::{ChangeSet, Persisted};
 use crate::sweep::inventory::PortKey;
 
-/// The table. Its keys are a letter and a node's GUID.
+/// Table of the cabling. Its keys are a letter and a node's GUID.
 const CABLING: &str = "cabling";
 
 const NODE: u8 = b'n';
@@ -25,7 +25,7 @@ enum Row {
     Cables(Vec<(PortKey, LostPort)>),
 }
 
-/// What was there at the end of the run before, all of it as missing.
+/// The cabling at the end of the run before, with all parts as missing.
 pub(super) fn remembered(persisted: &Persisted) -> Cabling {
     let mut missing = Expected::default();
     for row in table::read(persisted, CABLING, decode) {
@@ -44,8 +44,8 @@ pub(super) fn remembered(persisted: &Persisted) -> Cabling {
     }
 }
 
-/// Adds what has to be written so that `persisted`, which has the cabling `before`, has this one.
-/// Without `before` all rows are compared.
+/// Adds the changes from the cabling `before`, which `persisted` has, to `cabling`. Without
+/// `before` compares all rows.
 pub(super) fn changes(
     persisted: &Persisted,
     before: Option<&Cabling>,
@@ -79,10 +79,10 @@ pub(super) fn changes(
     }
 }
 
-/// Milliseconds since the Unix epoch; 0 where the time is not known.
+/// Milliseconds since the Unix epoch; 0 if the time is not known.
 fn stamp(at: LostAt, clock: &impl UnixClock) -> u64 {
     match at {
-        // What is there has no time: it went after the last row was written.
+        // A present part has no time: should it go, that is after its last row was written.
         LostAt::Unknown => 0,
         LostAt::Unix(unix_ms) => unix_ms,
         LostAt::Run(at) => clock.unix_ms(at),
@@ -174,7 +174,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
     })
 }
 
-/// Takes values off the front of bytes.
+/// Reads values from the front of a byte slice.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -206,7 +206,7 @@ mod tests {
     use crate::offline;
 
     #[test]
-    fn what_is_missing_comes_back_with_its_time() {
+    fn missing_parts_are_restored_with_their_time() {
         let host = PortKey::new(Guid(7), PortNum(1));
         let leaf = PortKey::new(Guid(2), PortNum(9));
         let mut missing = Expected::default();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_by_difference_is_what_is_written_whole() {
+    fn incremental_changes_equal_a_full_comparison() {
         let clock = Clock::start();
         let whole = Arc::new(offline::fabric(&generate("fat-tree:k=4,levels=3").unwrap()));
         let cables: Vec<PortKey> = whole
@@ -274,7 +274,7 @@ mod tests {
         changes(&persisted, None, &before, &clock, &mut set);
         persisted.apply(&set);
         for step in 1..12usize {
-            // Some go, some come back; every third time somebody gives up what is missing.
+            // Some go, some come back; every third time an operator accepts the missing ones.
             let gone = cables
                 .iter()
                 .copied()

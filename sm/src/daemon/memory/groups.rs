@@ -23,7 +23,7 @@ const GID_LEN: usize = 16;
 const GROUP_LEN: usize = 19;
 const MEMBER_LEN: usize = 10;
 
-/// The groups that were remembered. What cannot be read is left out, and said.
+/// The stored groups. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
     let groups = table::read(persisted, GROUPS, decode_group);
     let mut groups: BTreeMap<Gid, SavedGroup> = groups
@@ -38,7 +38,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
     groups.into_values().collect()
 }
 
-/// Adds what has to be written so that `persisted` has the groups of `view`.
+/// Adds the changes that make `persisted` have the groups of `view`.
 pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSet) {
     let mut groups = Rows::new();
     let mut members = Rows::new();
@@ -53,7 +53,7 @@ pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSe
     table::replace(persisted, MEMBERS, &members, changes);
 }
 
-/// The rows of a group and of one that takes part in it, or no longer does.
+/// The rows of a group and of a member that joined or left.
 pub(super) fn rows(view: &View, mgid: Gid, member: Gid) -> Vec<RowChange> {
     let Some(group) = view.group(mgid) else {
         let mgid = mgid.0.to_be_bytes().to_vec();
@@ -124,7 +124,7 @@ fn decode_group(key: &[u8], value: &[u8]) -> Option<SavedGroup> {
         hop_limit,
         scope,
     };
-    // What no record could say was not written here.
+    // Valid groups only: no record can carry other values.
     let is_sound = parameters.mtu.bytes().is_some()
         && parameters.rate.tenth_gbps().is_some()
         && packet_life_time < 64
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_remembered_comes_back() {
+    fn stored_groups_are_restored() {
         let mut persisted = Persisted::default();
         persisted.apply(&change(&persisted, &view(some())));
         assert_eq!(persisted.len(), 4);
@@ -210,7 +210,7 @@ mod tests {
             change(&persisted, &view(some())).is_empty(),
             "nothing is written twice"
         );
-        // Who has gone is gone there too.
+        // A group that is gone leaves the store, too.
         let fewer = some()[..1].to_vec();
         persisted.apply(&change(&persisted, &view(fewer.clone())));
         assert_eq!(remembered(&persisted), fewer);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_out() {
+    fn invalid_records_are_skipped() {
         let mut persisted = Persisted::default();
         persisted.apply(&change(&persisted, &view(some())));
         let mut broken = ChangeSet::new();

@@ -10,7 +10,7 @@ use crate::store::{ChangeSet, Persisted};
 /// The table of alias GUIDs.
 const GUIDS: &str = "alias-guids";
 
-/// The names that were remembered. What cannot be read is left out, and said.
+/// The stored alias GUIDs. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted) -> AliasGuids {
     let mut guids = AliasGuids::default();
     for (port, index, alias) in table::read(persisted, GUIDS, decode) {
@@ -19,7 +19,7 @@ pub(super) fn remembered(persisted: &Persisted) -> AliasGuids {
     guids
 }
 
-/// Adds what has to be written so that `persisted` has these names.
+/// Adds the changes that make `persisted` have these alias GUIDs.
 pub(super) fn changes(persisted: &Persisted, guids: &AliasGuids, changes: &mut ChangeSet) {
     let rows = guids.by_port.iter().flat_map(|(port, names)| {
         names
@@ -30,7 +30,7 @@ pub(super) fn changes(persisted: &Persisted, guids: &AliasGuids, changes: &mut C
     table::replace(persisted, GUIDS, &rows, changes);
 }
 
-/// The rows of all names of a port.
+/// The rows of all alias GUIDs of a port.
 pub(super) fn rows(guids: &AliasGuids, port: Guid) -> Vec<RowChange> {
     let names = guids.by_port.get(&port).into_iter().flatten();
     let rows = names
@@ -57,7 +57,7 @@ mod tests {
     use crate::store::Namespace;
 
     #[test]
-    fn what_was_remembered_comes_back_and_the_rest_is_left_out() {
+    fn stored_alias_guids_are_restored_without_invalid_records() {
         let mut guids = AliasGuids::default();
         for (port, index, alias) in [(1, 1, 11), (1, 254, 12), (2, 8, 13)] {
             let names = guids.by_port.entry(Guid(port)).or_default();

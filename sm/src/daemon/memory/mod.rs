@@ -1,7 +1,7 @@
-//! What the core and the SA remember, in the store.
+//! The store's side of the core and the SA.
 //!
-//! Commits are made on a thread of their own, so that no convergence waits for a disk. Of several
-//! that wait, only the last is made: each one is whole.
+//! A thread of its own commits, so that no convergence waits for a disk. Of several states that
+//! wait, it commits only the last: each one is whole.
 
 mod acknowledged;
 mod cabling;
@@ -39,44 +39,44 @@ use crate::store::{
 
 /// The table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
-/// The table of what kinds of devices do in their own way.
+/// The table of device kinds with deviations from the specification.
 const HABITS: &str = "device-habits";
 
-/// How long after a commit that failed it is made again, at first and at most.
+/// The first and longest pause before a failed commit is repeated.
 const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
-/// What is to be kept and is not yet, as far as it was said.
+/// The latest states of the core and the SA that the store's thread has not taken yet.
 #[derive(Default)]
 struct Latest {
     remembered: Option<Box<Remembered>>,
     sa: sa::Unsaved,
-    /// How far the journal had come when `sa` was said.
+    /// The newest journal entry when the SA handed over `sa`.
     journaled: Option<u64>,
 }
 
-/// Where it waits for the store's thread, which is woken up for it.
+/// Mailbox of the store's thread; a new state wakes the thread.
 #[derive(Clone)]
 struct Mailbox {
     latest: Arc<Mutex<Latest>>,
     bell: watch::Sender<()>,
 }
 
-/// Keeps what the core remembers, and what the SA does.
+/// Stores the states of the core and the SA.
 pub(super) struct Keeper {
     mailbox: Mailbox,
     thread: std::thread::JoinHandle<()>,
     journal: Option<(Arc<Acknowledged>, std::thread::JoinHandle<()>)>,
 }
 
-/// What was kept before.
+/// The stored state of an earlier run.
 pub(super) struct Kept {
-    /// What the core remembers.
+    /// State of the core.
     pub(super) core: Remembered,
-    /// What the SA remembers.
+    /// State of the SA.
     pub(super) sa: sa::Remembered,
 }
 
-/// Opens the store in `dir` (`None`: nothing survives), and says what was remembered.
+/// Opens the store in `dir` (`None`: nothing survives), and returns its state.
 pub(super) fn open(
     dir: Option<&Path>,
     clock: Clock,
@@ -110,8 +110,7 @@ pub(super) fn open(
         tracing::info!(report = %report, "store opened");
     }
     let mut core = remembered(&persisted);
-    // Where nothing is known of before, or not all of it, hosts may have registered with who is no
-    // more.
+    // If the store is new or lost records, hosts may be registered with an SA that is gone.
     core.reregister = persisted.claims.is_empty() || report.may_lack_records();
     let kept = Kept {
         core,
@@ -158,19 +157,18 @@ impl Mailbox {
 }
 
 impl Keeper {
-    /// Keeps `remembered` from now on. Does not wait.
+    /// Stores `remembered`. Does not wait.
     pub(super) fn keep(&self, remembered: Box<Remembered>) {
         self.mailbox
             .put(|latest| latest.remembered = Some(remembered));
     }
 
-    /// Where the SA tells what is to be kept from then on. Does not wait. The store
-    /// closes when it is gone as well.
+    /// Takes the SA's states to store. Does not wait. The store stays open as long as this lives.
     pub(super) fn sa_sink(&self) -> Box<dyn Fn(sa::Unsaved) + Send> {
         let mailbox = self.mailbox.clone();
         let journal = self.journal.as_ref().map(|(journal, _)| journal.clone());
         Box::new(move |unsaved| {
-            // It is the thread that appends which says this, so that what was appended is in it.
+            // The thread that appends calls this, so that `unsaved` includes all its entries.
             let journaled = journal.as_ref().map(|journal| journal.last());
             mailbox.put(|latest| {
                 latest.sa.update(unsaved);
@@ -179,13 +177,13 @@ impl Keeper {
         })
     }
 
-    /// What answers wait for that acknowledge something; nothing where nothing survives.
+    /// The journal, on which acknowledgements wait; `None` if nothing survives.
     pub(super) fn journal(&self) -> Option<Arc<dyn AckJournal>> {
         let (journal, _) = self.journal.as_ref()?;
         Some(journal.clone())
     }
 
-    /// Waits until everything is on the disk, and closes the store.
+    /// Waits until the disk has everything, and closes the store.
     pub(super) fn close(self) {
         drop(self.mailbox);
         if self.thread.join().is_err() {
@@ -200,15 +198,14 @@ impl Keeper {
     }
 }
 
-/// What the thread of the store has.
+/// State of the store's thread.
 struct Keeping {
     store: Box<dyn Store>,
-    /// What is or will be on the disk.
+    /// The state of the disk after the next successful commit.
     persisted: Persisted,
-    /// What the core said last, which is in `persisted`.
+    /// The core's last state, which is in `persisted`.
     known: Option<Box<Remembered>>,
-    /// What of it is not on the disk as yet: what could not be written is written with what comes
-    /// next.
+    /// Changes that are not on the disk yet: the next commit repeats failed ones.
     owed: ChangeSet,
     journal: Option<Arc<Acknowledged>>,
     clock: Clock,
@@ -226,20 +223,20 @@ impl Keeping {
         };
         let mut pause = self.commit(COMMIT_AGAIN.0);
         loop {
-            // An error says that the sender is gone; what it sent last is still to be read.
+            // An error means that the sender is gone; its last state is still in the mailbox.
             let open = match pause {
                 Some(pause) => {
                     let rung = async { tokio::time::timeout(pause, rung.changed()).await };
                     match runtime.block_on(rung) {
                         Ok(rung) => rung.is_ok(),
-                        // Nothing else is to be kept: what is owed is tried again.
+                        // No new state arrived: repeat the failed commit.
                         Err(_elapsed) => true,
                     }
                 }
                 None => runtime.block_on(rung.changed()).is_ok(),
             };
-            // Views are not held while the disk is waited for: whoever changes what they show would
-            // have to copy it.
+            // Do not hold views while waiting for the disk: the SA would have to copy them to
+            // change its registrations.
             let latest = std::mem::take(&mut *mailbox.lock());
             self.take(latest);
             pause = self.commit(pause.unwrap_or(COMMIT_AGAIN.0));
@@ -271,8 +268,8 @@ impl Keeping {
         self.owed.merge(changes);
     }
 
-    /// Writes what is owed. Returns after what pause that is to be tried again, where it failed; it
-    /// was `pause` before.
+    /// Commits the open changes. After a failure returns the pause before the next attempt; `pause`
+    /// was the one before.
     fn commit(&mut self, pause: Duration) -> Option<Duration> {
         if !self.owed.is_empty() {
             if let Err(error) = self.store.commit(&self.owed) {
@@ -289,7 +286,7 @@ impl Keeping {
     }
 }
 
-/// What the operator is told of a commit that failed.
+/// The finding's text about a failed commit.
 fn unwritten(error: &StoreError) -> String {
     let cause = std::error::Error::source(error);
     let error = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
@@ -331,7 +328,7 @@ fn remembered(persisted: &Persisted) -> Remembered {
     }
 }
 
-/// What has to be written so that `persisted` becomes what `latest` says.
+/// The changes from `persisted` to the states in `latest`.
 fn changes_to(
     persisted: &Persisted,
     known: Option<&Remembered>,
@@ -362,7 +359,7 @@ fn changes_to(
     changes
 }
 
-/// What has to be written so that `persisted`, which has what was `known`, becomes `remembered`.
+/// The changes from `persisted`, which has the state `known`, to `remembered`.
 fn changes(
     persisted: &Persisted,
     known: Option<&Remembered>,
@@ -401,7 +398,7 @@ fn changes(
     changes
 }
 
-/// What a table holds of kinds of devices, as bits.
+/// The entries of a table by device kind.
 fn by_kind(persisted: &Persisted, table: &str) -> Vec<(DeviceKind, u32)> {
     let namespace = Namespace::new(table).ok();
     let records = namespace.and_then(|namespace| persisted.records.get(&namespace));
@@ -419,8 +416,7 @@ fn by_kind(persisted: &Persisted, table: &str) -> Vec<(DeviceKind, u32)> {
     kinds
 }
 
-/// What has to be written so that a table holds these bits of kinds of devices. Kinds that are not
-/// among them are removed.
+/// Adds the changes that make a table hold these bits by device kind. Other kinds stay.
 fn keep_by_kind(
     persisted: &Persisted,
     table: &str,
@@ -485,7 +481,7 @@ mod tests {
     use crate::store::io::Operation;
 
     #[test]
-    fn what_was_remembered_comes_back() {
+    fn stored_core_state_is_restored() {
         let mut before = Remembered {
             generation: 7,
             ..Remembered::default()
@@ -527,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_side_file_alone_has_no_host_register_anew() {
+    fn damaged_side_file_alone_requests_no_reregistration() {
         let dir = tempfile::tempdir().unwrap();
         let findings = DaemonFindings::new();
         let open = || open(Some(dir.path()), Clock::start(), findings.clone()).unwrap();
@@ -540,7 +536,7 @@ mod tests {
         assert_eq!(kept.core.claims, claimed().claims);
         assert!(!kept.core.reregister);
         keeper.close();
-        // Where the database is gone as well, only what is essential comes back.
+        // Without the database, only the essential state comes back.
         std::fs::remove_dir_all(dir.path().join("db")).unwrap();
         let (keeper, kept) = open();
         assert_eq!(kept.core.claims, claimed().claims);
@@ -578,7 +574,7 @@ mod tests {
         }
     }
 
-    /// Waits until it holds.
+    /// Waits until `holds` returns true.
     fn until(holds: impl Fn() -> bool) {
         for _ in 0..2000 {
             if holds() {
@@ -590,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_commit_is_a_finding_until_it_was_made_again() {
+    fn failed_commit_is_a_finding_until_repeated() {
         let (full, kept) = (Arc::new(AtomicBool::new(true)), Arc::default());
         let findings = DaemonFindings::new();
         let keeping = Keeping {
@@ -616,7 +612,7 @@ mod tests {
         mailbox.put(|latest| latest.remembered = Some(Box::new(claimed())));
         until(|| !findings.all().is_empty());
         assert!(findings.all()[0].text.contains("export.jsonl"));
-        // Nothing else is to be kept; it is tried again all the same.
+        // No new state arrives; the thread repeats the commit all the same.
         full.store(false, Ordering::Relaxed);
         until(|| findings.all().is_empty());
         assert!(kept.lock().claims.contains_key(&Guid(1)));
@@ -625,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_durable_is_on_the_disk_and_goes_when_the_store_has_it() {
+    fn durable_entries_are_on_disk_until_the_store_has_them() {
         let dir = tempfile::tempdir().unwrap();
         let read = || Journal::open(dir.path(), Disk::new()).unwrap();
         let (journal, _) = read();

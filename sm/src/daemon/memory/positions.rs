@@ -1,4 +1,5 @@
-//! HostPositions of compute ports, in the store: of each leaf its rank, of each port its leaf and place.
+//! Host positions of compute ports, in the store: of each leaf its rank, of each port its leaf and
+//! place.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,8 @@ enum Row {
     Port(Guid, HostPosition),
 }
 
-/// The positions that were remembered. What cannot be read is left out, and said; where the rest does
-/// not fit together, nobody has a position, and everybody takes the one that his cable gives him.
+/// The stored host positions. Logs and skips invalid records; if the rest is inconsistent, returns
+/// none, and every host gets its position from its cable.
 pub(super) fn remembered(persisted: &Persisted) -> HostPositions {
     let (mut stride, mut leaves, mut ports) = (0, BTreeMap::new(), BTreeMap::new());
     for row in table::read(persisted, POSITIONS, decode) {
@@ -42,7 +43,7 @@ pub(super) fn remembered(persisted: &Persisted) -> HostPositions {
     })
 }
 
-/// Adds what has to be written so that `persisted` has these positions.
+/// Adds the changes that make `persisted` have these positions.
 pub(super) fn changes(persisted: &Persisted, positions: &HostPositions, changes: &mut ChangeSet) {
     let key = |kind: u8, guid: Guid| [&[kind][..], &guid.0.to_be_bytes()].concat();
     let mut rows = Rows::new();
@@ -94,7 +95,7 @@ mod tests {
     use crate::store::Namespace;
 
     #[test]
-    fn what_was_remembered_comes_back_and_what_does_not_fit_is_forgotten() {
+    fn stored_positions_are_restored_unless_inconsistent() {
         let leaves = BTreeMap::from([(Guid(1), 0), (Guid(2), 7)]);
         let position = |leaf, place| HostPosition {
             leaf: Guid(leaf),
@@ -124,7 +125,7 @@ mod tests {
             positions,
             "what is not readable is left out"
         );
-        // A port at a leaf of which nothing is known.
+        // A port at an unknown leaf.
         let mut astray = ChangeSet::new();
         let key = [&[PORT][..], &[0, 0, 0, 0, 0, 0, 0, 9]].concat();
         astray.set_record(&namespace, &key, &[0; 12]).expect("room");

@@ -1,5 +1,5 @@
-//! Services, in the store: by ServiceID, ServiceGID and ServiceP_Key. Leases are kept by when they
-//! end in the world, so that they go on to run out while nobody counts.
+//! Services, in the store: by ServiceID, ServiceGID and ServiceP_Key. A lease is stored by its end
+//! in Unix time, so that it runs on while rsm is down.
 
 use std::time::Duration;
 
@@ -21,14 +21,13 @@ const NEVER: u64 = u64::MAX;
 
 const VALUE_LEN: usize = ServiceRecord::LEN + 24;
 
-/// The services that were remembered, as they are at `now`. What cannot be read is left out, and
-/// said.
+/// The stored services, with their leases at `now`. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted, clock: &dyn Clock, now: Time) -> Vec<SavedService> {
     let now_ms = clock.unix_ms(now);
     table::read(persisted, SERVICES, |key, value| decode(key, value, now_ms))
 }
 
-/// Adds what has to be written so that `persisted` has the services of `view`.
+/// Adds the changes that make `persisted` have the services of `view`.
 pub(super) fn changes(
     persisted: &Persisted,
     view: &View,
@@ -42,7 +41,7 @@ pub(super) fn changes(
     table::replace(persisted, SERVICES, &rows, changes);
 }
 
-/// The row of a service, or that there is none.
+/// The row of a service; its removal if it is gone.
 pub(super) fn row(view: &View, id: &Id, clock: &dyn Clock) -> Vec<RowChange> {
     let row = match view.get(id) {
         Some(service) => table::set(SERVICES, key(id), encode(service, clock)),
@@ -82,7 +81,7 @@ fn decode(row: &[u8], value: &[u8], now_ms: u64) -> Option<SavedService> {
         gid: record.service_gid(),
         p_key: record.service_p_key(),
     };
-    // A clock that was set back gives nobody more time than he asked for.
+    // A clock that was set back prolongs no lease.
     let longest = Duration::from_secs(u64::from(record.service_lease()));
     let left = (until != NEVER).then(|| Duration::from_millis(until.saturating_sub(now_ms)));
     (key(&id) == row).then_some(SavedService {
@@ -102,7 +101,7 @@ mod tests {
     use crate::sa::services::Registry;
     use crate::store::Namespace;
 
-    /// The process started so many milliseconds after 1970.
+    /// A process that started this many milliseconds after 1970.
     struct World(u64);
 
     impl Clock for World {
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_remembered_comes_back_with_what_is_left_of_it() {
+    fn stored_services_are_restored_with_the_rest_of_their_lease() {
         let before = World(1_000_000);
         let at = Time::ZERO + Duration::from_millis(500);
         let services = vec![
@@ -161,7 +160,7 @@ mod tests {
         assert_eq!(persisted.len(), 3);
         assert_eq!(remembered(&persisted, &before, at), services);
         assert!(change(&persisted, &view, &before).is_empty());
-        // Ten seconds later in the world, in another process.
+        // Ten seconds later in Unix time, in another process.
         let after = World(1_010_500);
         let now = remembered(&persisted, &after, Time::ZERO);
         assert_eq!(now[0], services[0]);
@@ -170,10 +169,10 @@ mod tests {
         let mut registry = Registry::default();
         assert_eq!(registry.restore(now, Time::ZERO), 0);
         assert_eq!(registry.len(), 2);
-        // Set back by a year, a clock prolongs nothing.
+        // A clock set back by a year prolongs no lease.
         let now = remembered(&persisted, &World(0), Time::ZERO);
         assert_eq!(now[1].left, services[1].left);
-        // Which has gone is gone there too.
+        // A service that is gone leaves the store, too.
         let none = view_of_nothing();
         persisted.apply(&change(&persisted, &none, &before));
         assert!(persisted.is_empty());
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_out() {
+    fn invalid_records_are_skipped() {
         let clock = World(0);
         let mut persisted = Persisted::default();
         let services = vec![service(1, 60)];
@@ -203,7 +202,7 @@ mod tests {
         }
         let mut other = row;
         other[7] = 9;
-        // It says that it is another one, or is too short or too long to say anything.
+        // Its key and record differ, or it is too short or too long.
         broken.set_record(&namespace, &other, &value).unwrap();
         other[7] = 10;
         broken

@@ -17,12 +17,12 @@ const KEY_LEN: usize = 10;
 const GRH_LEN: usize = 23;
 const VALUE_LEN: usize = InformInfo::LEN + 16 + 1 + 15 + GRH_LEN;
 
-/// The subscriptions that were remembered. What cannot be read is left out, and said.
+/// The stored subscriptions. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
     table::read(persisted, SUBSCRIPTIONS, decode)
 }
 
-/// Adds what has to be written so that `persisted` has the subscriptions of `view`.
+/// Adds the changes that make `persisted` have the subscriptions of `view`.
 pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSet) {
     let rows: Rows = view.save().map(|saved| encode(&saved)).collect();
     table::replace(persisted, SUBSCRIPTIONS, &rows, changes);
@@ -42,7 +42,7 @@ pub(super) fn rows(view: &View, port: Guid) -> Vec<RowChange> {
     std::iter::once(gone).chain(rows).flatten().collect()
 }
 
-/// Numbers big-endian, in the order of [`decode`]. What is not there is zero.
+/// Numbers big-endian, in the order of [`decode`]. Absent fields are zero.
 fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
     let mut key = saved.port.0.to_be_bytes().to_vec();
     key.extend(saved.number.to_be_bytes());
@@ -97,7 +97,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
         path_bits,
         grh: (flags & 2 != 0).then_some(grh),
     };
-    // What no request could have brought was not written here.
+    // Valid subscriptions only: no request can bring other values.
     let is_sound = flags < 4 && sl < 16 && path_bits < 128 && grh.flow_label < 1 << 20;
     is_sound.then_some(SavedSubscription {
         port: Guid(u64::from_be_bytes(*port)),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_remembered_comes_back() {
+    fn stored_subscriptions_are_restored() {
         let mut persisted = Persisted::default();
         persisted.apply(&written(&persisted, some()));
         assert_eq!(remembered(&persisted), some());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_out() {
+    fn invalid_records_are_skipped() {
         let mut persisted = Persisted::default();
         persisted.apply(&written(&persisted, some()));
         let table = Namespace::new(SUBSCRIPTIONS).unwrap();

@@ -1,27 +1,26 @@
-//! A table of the store, as the SA uses it: rows that are written and removed as a
-//! whole differs.
+//! A table of the store: rows of bytes, written and removed by comparison with the wanted ones.
 
 use std::collections::BTreeMap;
 
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Namespace, Persisted};
 
-/// What a table is to hold: values by key.
+/// The rows of a table: values by key.
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A row of the table `name` that is written.
+/// A change that writes a row of the table `name`.
 pub(super) fn set(name: &'static str, key: Vec<u8>, value: Vec<u8>) -> Option<RowChange> {
     let table = Namespace::new(name).ok()?;
     Some(RowChange::Set { table, key, value })
 }
 
-/// Rows of the table `name` that are removed: those whose keys begin with `prefix`.
+/// A change that removes the rows of the table `name` whose keys begin with `prefix`.
 pub(super) fn clear(name: &'static str, prefix: Vec<u8>) -> Option<RowChange> {
     let table = Namespace::new(name).ok()?;
     Some(RowChange::Clear { table, prefix })
 }
 
-/// The rows of the table `name`, decoded. What cannot be read is left out, and said.
+/// The rows of the table `name`, decoded. Logs and skips invalid ones.
 pub(super) fn read<T>(
     persisted: &Persisted,
     name: &'static str,
@@ -37,7 +36,7 @@ pub(super) fn read<T>(
     rows
 }
 
-/// Adds what has to be written so that the table `name` holds `wanted`, and nothing else.
+/// Adds the changes that make the table `name` hold exactly `wanted`.
 pub(super) fn replace(
     persisted: &Persisted,
     name: &'static str,
@@ -58,8 +57,7 @@ pub(super) fn replace(
     }
 }
 
-/// Adds what has to be written so that one row of the table `name` has this value; `None`: so that
-/// it is not there.
+/// Adds the change that gives one row of the table `name` this value; `None` removes the row.
 pub(super) fn put(
     persisted: &Persisted,
     name: &'static str,

@@ -1,27 +1,25 @@
-//! Who is let in when more is asked than can be answered.
+//! Admission control of the SA under overload.
 //!
-//! As long as there is room in plenty everybody is let in, however much they ask. Where the room
-//! runs short, those who ask more than their share are told to come back, and the rest still finds
-//! room.
+//! As long as there is plenty of room, the SA admits every request. When room is short, it answers
+//! BUSY to requesters above their rate, so that the others still find room.
 
 use rsm_ids::Lid;
 use rsm_mad::Time;
 
-/// How many questions a second a requester may ask while room is short. A host that starts asks
-/// some tens; one that resolves a path to everybody else asks as fast as it is answered.
+/// Requests a second that a requester may send while room is short. A starting host sends some
+/// tens; one that resolves paths to all others sends as fast as it gets answers.
 const RATE: u64 = 2_000;
 
-/// How many of them at once.
+/// Requests that a requester may send at once.
 const BURST: u64 = 256;
 
-/// How many requesters are told apart: every unicast LID, 768 KiB.
+/// Number of requesters with a bucket of their own: every unicast LID, 768 KiB.
 const REQUESTERS: usize = 0xC000;
 
-/// One question, in the unit of the buckets: a nanosecond's worth of it is 1 at a rate of one in a
-/// second.
+/// One request, in the unit of the buckets: at a rate of one a second a nanosecond adds 1.
 const TOKEN: u64 = 1_000_000_000;
 
-/// What a requester has left.
+/// The remaining tokens of a requester.
 #[derive(Clone, Copy)]
 struct Bucket {
     tokens: u64,
@@ -44,10 +42,9 @@ impl Admission {
         }
     }
 
-    /// Takes a token of the requester at `lid`, if it has one. Whether it had.
+    /// Takes a token of the requester at `lid`. Returns whether it had one.
     pub(super) fn take(&mut self, lid: Lid, now: Time) -> bool {
-        // What is no unicast LID cannot be a source; should it be one all the same, they share a
-        // bucket.
+        // Only a unicast LID is a valid source; all others share a bucket.
         let index = if lid.is_unicast() { lid.index() } else { 0 };
         let Some(bucket) = self.buckets.get_mut(index) else {
             return false;
@@ -78,20 +75,20 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_let_in_and_then_the_rate() {
+    fn burst_is_admitted_and_then_the_rate() {
         let mut admission = Admission::new();
         let start = Time::from_nanos(7);
         assert_eq!(taken(&mut admission, 5, start, 1000), BURST);
         let later = start + Duration::from_millis(10);
         assert_eq!(taken(&mut admission, 5, later, 1000), RATE / 100);
-        // What one has used is no loss to another.
+        // Other requesters keep their own tokens.
         assert_eq!(taken(&mut admission, 6, later, 1000), BURST);
         let much_later = later + Duration::from_secs(1_000_000);
         assert_eq!(taken(&mut admission, 5, much_later, 1000), BURST);
     }
 
     #[test]
-    fn steady_asking_at_the_rate_is_always_let_in() {
+    fn steady_requests_at_the_rate_are_admitted() {
         let mut admission = Admission::new();
         let mut now = Time::ZERO;
         for _ in 0..10_000 {
@@ -101,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn any_lid_has_a_bucket() {
+    fn every_lid_has_a_bucket() {
         let mut admission = Admission::new();
         for lid in [0, 1, 0xBFFF, 0xC000, 0xFFFF] {
             assert!(admission.take(Lid(lid), Time::ZERO), "{lid}");

@@ -1,5 +1,4 @@
-//! Where messages of the SA come in: on the transport's receive thread, which never
-//! waits here.
+//! The entry of the SA's messages: on the transport's receive thread, which never waits here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,30 +17,30 @@ use super::admission::Admission;
 use super::inbox::Inbox;
 use crate::sa::Statistics;
 
-/// How many messages can wait for an answer: a question of every unicast LID, and what is kept for
-/// other messages; 20 MB. A whole subnet that starts at once is let in: at more than a hundred
+/// How many messages can wait for an answer: a request of every unicast LID, and a reserve for
+/// other messages; 20 MB. It admits a whole subnet that starts at once: at more than a hundred
 /// thousand answers a second the last one waits half a second, less than the second after which a
-/// host asks again; told BUSY, it would have come back later than that.
+/// host repeats; after BUSY it would come back later than that.
 pub(super) const ROOM: usize = LIDS + RESERVED;
 
 /// How many unicast LIDs there are (IBA 4.1.3).
 const LIDS: usize = 0xBFFF;
 
-/// How much of it is kept for what is no question: acknowledgements and answers, without which no
-/// place becomes free.
+/// The reserve for other messages than requests: acknowledgements and answers, without which no
+/// room becomes free.
 const RESERVED: usize = 1024;
 
-/// How many may wait before everybody is held to a rate: while there are fewer, an answer takes a
+/// Waiting messages from which on each requester is held to its rate: with fewer, an answer takes a
 /// few milliseconds at most.
 const CONTENDED: usize = 1024;
 
-/// What came in, and when.
+/// A message and its time of arrival.
 pub(super) struct Arrival {
     pub(super) what: SaInbound,
     pub(super) at: Time,
 }
 
-/// What the thread of the SA is sent.
+/// An item for the thread of the SA.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all of them are arrivals; a box each would cost more than the copy"
@@ -49,20 +48,19 @@ pub(super) struct Arrival {
 pub(super) enum Call {
     /// A message.
     Arrival(Arrival),
-    /// A port has reported something to the subnet manager.
+    /// A notice from a port to the subnet manager.
     Notice(Box<Notice>),
-    /// Something else is to be looked at.
+    /// Wakes the thread for other work.
     Wake,
 }
 
-/// The way in.
+/// Admits messages to the inbox, or refuses them.
 pub(super) struct Gate {
     pub(super) inbox: Inbox,
-    /// Where refusals go. Not owned: the port goes when its owner does, although the transport
-    /// holds this.
+    /// The port for refusals. Weak: the transport holds the gate, and must not keep the port alive.
     pub(super) port: Arc<OnceLock<Weak<dyn SaPort>>>,
     pub(super) statistics: Arc<Statistics>,
-    /// Whether requests are answered at all. While they are not, those beyond the room get no BUSY
+    /// Whether the SA answers requests. While it does not, requests without room get no BUSY
     /// either.
     pub(super) serving: Arc<AtomicBool>,
     pub(super) clock: Clock,
@@ -111,13 +109,13 @@ impl Gate {
     }
 }
 
-/// What wants an answer.
+/// A message that needs an answer.
 struct Question {
     header: SaHeader,
     remote: RemoteAddress,
 }
 
-/// The question that arrived, if it is one: a request, or the first packet of a longer one.
+/// The question in a message: a request, or the first packet of a longer one.
 fn question(what: &SaInbound) -> Option<Question> {
     let (bytes, remote) = match what {
         SaInbound::Datagram(datagram) => (&datagram.mad[..], datagram.remote),
@@ -138,8 +136,8 @@ fn question(what: &SaInbound) -> Option<Question> {
     })
 }
 
-/// An answer without a record, in one datagram whatever was asked: to the request with this header,
-/// or instead of the answer with it. `None` where the method has no answer.
+/// An answer without records, in one datagram: to the request with this header, or in place of the
+/// answer with it. `None` if the method has no answer.
 pub(super) fn refusal(header: &SaHeader, status: Status) -> Option<MadBytes> {
     let method = header.mad().method();
     let mut answer = if method.is_response() {
@@ -148,7 +146,7 @@ pub(super) fn refusal(header: &SaHeader, status: Status) -> Option<MadBytes> {
         answer.set_attribute_offset(0).mad_mut().set_status(status);
         answer
     } else {
-        // TrapRepress says nothing of a status.
+        // TrapRepress carries no status.
         method.response().filter(|_| method != Method::TRAP)?;
         header.response(status)
     };
@@ -172,7 +170,7 @@ mod tests {
     use super::super::inbox::inbox;
     use super::*;
 
-    /// Keeps what it is given.
+    /// Keeps the messages sent through it.
     #[derive(Default)]
     struct Outbox(Mutex<Vec<(Lid, Vec<u8>)>>);
 
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_too_much_is_told_so_and_others_are_let_in() {
+    fn flooding_requester_gets_busy_and_others_are_admitted() {
         let (inbox, calls) = inbox(ROOM);
         let outbox = Arc::new(Outbox::default());
         let statistics = Arc::new(Statistics::default());
@@ -234,7 +232,7 @@ mod tests {
             sink(ask(5));
         }
         let refused = outbox.0.lock().len();
-        // A burst beyond what everybody may have, and what the rate allows meanwhile.
+        // The uncontended room, a burst, and the rate's tokens from meanwhile.
         assert!((CONTENDED..ROOM / 2).contains(&(flood - refused)));
         assert_eq!(statistics.counters().busy, refused as u64);
 
@@ -246,13 +244,13 @@ mod tests {
         assert_eq!((header.mad().tid(), header.sm_key()), (Tid(7), 0));
         assert_eq!(*data, [0; 200]);
 
-        // Somebody else is let in while the one is not.
+        // Others are admitted while the flooding requester is refused.
         let before = outbox.0.lock().len();
         for lid in 100..200 {
             sink(ask(lid));
         }
         assert_eq!(outbox.0.lock().len(), before);
-        // Without anybody asking too much there comes an end too.
+        // Room ends even if no requester is above its rate.
         for round in 0..600 {
             for lid in 1000..1100 {
                 sink(ask(lid + round));
@@ -263,7 +261,7 @@ mod tests {
         let waiting = take_all();
         assert_eq!(waiting, ROOM - RESERVED);
 
-        // What is no question finds room where questions do not, and is not answered.
+        // An acknowledgement finds room where requests do not, and gets no answer.
         let before = outbox.0.lock().len();
         let ack = || {
             datagram(5, Method::GET_TABLE, |rmpp| {
@@ -279,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_an_answer_is_refused() {
+    fn only_requests_with_an_answer_are_refused() {
         let asked = |what| question(&what).and_then(|q| refusal(&q.header, Status::BUSY));
         assert!(asked(datagram(1, Method::GET, |_| ())).is_some());
         assert!(asked(datagram(1, Method::REPORT_RESPONSE, |_| ())).is_none());

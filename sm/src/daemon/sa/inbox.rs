@@ -1,5 +1,5 @@
-//! What waits for the thread: a queue with a bound, which takes memory for what waits and not for
-//! what could. At its bound it is some twenty megabytes, and nearly always it is empty.
+//! The queue of the SA's thread. Its memory follows the waiting calls, not its bound. At its bound
+//! it takes some twenty megabytes; nearly always it is empty.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::gate::Call;
 
-/// The way in, for any number of threads.
+/// The sending end, for any number of threads.
 #[derive(Clone)]
 pub(super) struct Inbox {
     calls: Sender<Call>,
@@ -16,13 +16,13 @@ pub(super) struct Inbox {
     room: usize,
 }
 
-/// The way out, for the thread that answers.
+/// The receiving end, for the thread that answers.
 pub(super) struct Calls {
     calls: Receiver<Call>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// There is no room, or nobody who reads.
+/// The inbox is full, or its receiver is gone.
 #[derive(Debug)]
 pub(super) struct NoRoom;
 
@@ -50,7 +50,7 @@ impl Inbox {
 
     /// Puts `call` at the end of the queue. Does not wait.
     pub(super) fn put(&self, call: Call) -> Result<(), NoRoom> {
-        // Counted before it is sent: the other end must not count it off first.
+        // Count before sending: the receiver must not count the call off first.
         let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) < self.room;
         if has_room && self.calls.send(call).is_ok() {
             return Ok(());
@@ -59,7 +59,7 @@ impl Inbox {
         Err(NoRoom)
     }
 
-    /// Lets the thread look around. Where there is no room it is awake.
+    /// Wakes the thread. A full inbox means that it is awake.
     pub(super) fn wake(&self) {
         let _ = self.put(Call::Wake);
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_inbox_takes_nothing_until_a_call_was_taken_out() {
+    fn full_inbox_refuses_calls_until_one_is_taken() {
         let (inbox, calls) = inbox(2);
         assert!(inbox.put(Call::Wake).is_ok());
         assert!(inbox.put(Call::Wake).is_ok());

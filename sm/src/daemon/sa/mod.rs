@@ -1,6 +1,5 @@
-//! The SA beside the core: a thread of its own, with an inbox of its own that the
-//! transport fills and a way out of its own. No question waits for the core, and the core waits for
-//! no question.
+//! The SA beside the core: a thread of its own, with its own inbox and its own sending port. No
+//! request waits for the core, and the core waits for no request.
 //!
 //! ```text
 //! receive thread ─▶ gate ─▶ inbox ─▶ worker ─▶ port
@@ -43,46 +42,46 @@ use crate::daemon::compute;
 use crate::publish::SaStateSource;
 use crate::sa::{self, Sa, SaSnapshot, Statistics, Touched};
 
-/// What the time is.
+/// The daemon's clock.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// Where the core is told what concerns it. Does not wait; whether there was room.
+/// Takes the SA's events for the core. Does not wait; returns whether there was room.
 pub type CoreSink = Box<dyn Fn(Event) -> bool + Send>;
 
-/// Where it is told what is to be remembered. Does not wait.
+/// Takes the SA's state for the store. Does not wait.
 pub type SaveSink = Box<dyn Fn(sa::Unsaved) + Send>;
 
-/// The longest that an answer waits for the disk: well below the time after which a host asks
-/// again, and above what a disk takes that is busy. Later it goes all the same, for a store that is
-/// away never stops the fabric.
+/// The longest that an answer waits for the disk: well below the time after which a host repeats
+/// its request, and above the latency of a busy disk. Then it goes all the same: a lost disk never
+/// stops the fabric.
 pub const HELD_AT_MOST: Duration = Duration::from_millis(250);
 
 /// Wakes the thread that answers.
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// Where it is written, before the answer goes, what requests have changed.
+/// Journal of changes by requests, written before their answers go.
 pub trait AckJournal: Send + Sync {
-    /// Has it written that this was changed, to what `sa` has now, with what others
-    /// change at the same time. Does not wait. Returns what [`AckJournal::durable`] will come to;
-    /// `None` where it cannot be written.
+    /// Appends the present state of these registrations, together with others that change at the
+    /// same time. Does not wait. Returns the number that [`AckJournal::durable`] will reach; `None`
+    /// if it cannot be written.
     fn append(&self, touched: &[Touched], sa: &Sa) -> Option<u64>;
 
-    /// How far it has come.
+    /// The number of the last durable entry.
     fn durable(&self) -> u64;
 
-    /// What is to be called when it has come further.
+    /// Sets the callback for each advance of [`AckJournal::durable`].
     fn on_durable(&self, wake: Wake);
 }
 
-/// What the SA has to do with others, beyond the port.
+/// The SA's connections, beside its port.
 pub struct Surroundings {
-    /// What was kept before.
+    /// The stored state of an earlier run.
     pub remembered: sa::Remembered,
-    /// Who is told who takes part in multicast, and how ports are called.
+    /// Takes multicast groups and alias GUIDs for the core.
     pub core: CoreSink,
-    /// Who keeps what is to be kept.
+    /// Takes state for the store.
     pub save: SaveSink,
-    /// What answers wait for that acknowledge a change; without it they wait for nothing.
+    /// The journal that acknowledgements wait for; without one they do not wait.
     pub journal: Option<Arc<dyn AckJournal>>,
 }
 
@@ -97,7 +96,7 @@ pub struct SaSetup {
 }
 
 impl SaSetup {
-    /// The SA that goes by `clock`.
+    /// An SA with this clock.
     pub fn new(clock: Clock) -> SaSetup {
         let (inbox, calls) = inbox(ROOM);
         SaSetup {
@@ -110,7 +109,7 @@ impl SaSetup {
         }
     }
 
-    /// Where the transport delivers what is for the SA.
+    /// The sink for the transport's SA messages.
     pub fn sink(&self) -> SaSink {
         let gate = Gate {
             inbox: self.inbox.clone(),
@@ -122,18 +121,18 @@ impl SaSetup {
         gate.into_sink()
     }
 
-    /// Starts to answer, through `port`, and to tell others what concerns them. Requests get no
-    /// answer until there is a plan to answer from.
+    /// Starts to answer through `port`, and to pass events to the core and the store. Requests get
+    /// no answer until there is a plan.
     ///
     /// # Errors
-    /// The operating system has no thread to give.
+    /// The operating system cannot start a thread.
     pub fn start(
         self,
         config: sa::Config,
         port: Arc<dyn SaPort>,
         surroundings: Surroundings,
     ) -> anyhow::Result<SaHandle> {
-        // Set once: the value is made here and used up here.
+        // Set once: `start` consumes the value.
         let _ = self.port.set(Arc::downgrade(&port));
         let sa_snapshot = Arc::new(Mutex::new(None));
         let shown = Arc::new(RwLock::new(SaSnapshot::default()));
@@ -199,7 +198,7 @@ impl SaSetup {
     }
 }
 
-/// The SA that answers.
+/// The running SA.
 pub struct SaHandle {
     state_source: Arc<SaStateReader>,
     inbox: Inbox,
@@ -217,37 +216,37 @@ impl SaHandle {
         self.latest.send_replace(Some(Basis::Published(snapshot)));
     }
 
-    /// Answers from what the push that begins will leave soon, until the next snapshot. Does not
+    /// Answers soon from the state after the push that begins, until the next snapshot. Does not
     /// wait.
     pub fn serve(&self, forthcoming: Arc<Forthcoming>) {
         self.latest
             .send_replace(Some(Basis::Forthcoming(forthcoming)));
     }
 
-    /// Tells subscribers what a port has reported. Does not wait; where there is no room it is
-    /// dropped and counted, as the port's own trap could have been.
+    /// Reports a notice to subscribers. Does not wait; without room it drops and counts the notice,
+    /// which as a trap could have been lost as well.
     pub fn notice(&self, notice: Notice) {
         if self.inbox.put(Call::Notice(Box::new(notice))).is_err() {
             self.statistics.dropped();
         }
     }
 
-    /// Whether requests are answered.
+    /// Whether the SA answers requests.
     pub fn is_serving(&self) -> bool {
         self.serving.load(Ordering::Relaxed)
     }
 
-    /// What it does, for as long as it does it.
+    /// The SA's statistics, up to date while it runs.
     pub fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
     }
 
-    /// Where it can be asked about itself.
+    /// Access to the SA's state.
     pub fn state_source(&self) -> Arc<dyn SaStateSource> {
         self.state_source.clone()
     }
 
-    /// Ends it.
+    /// Stops the SA.
     pub fn stop(self) {
         self.closing.store(true, Ordering::Release);
         self.inbox.wake();
@@ -269,7 +268,7 @@ impl SaHandle {
     }
 }
 
-/// What a directory is made of.
+/// The source of a directory.
 #[derive(Clone)]
 enum Basis {
     Published(Arc<Snapshot>),
@@ -285,8 +284,8 @@ impl Basis {
     }
 }
 
-/// Makes a directory of each snapshot; of several that wait, only of the last. On a thread of its
-/// own, for it takes some milliseconds for a large subnet, in which others are to be answered.
+/// Makes a directory of each snapshot; of several that wait, only of the last. It has a thread of
+/// its own, as a large subnet takes some milliseconds, in which the SA must answer hosts.
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut bases: watch::Receiver<Option<Basis>>,

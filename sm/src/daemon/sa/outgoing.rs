@@ -1,11 +1,11 @@
-//! Answers as they are sent.
+//! Conversion of answers for the transport.
 
 use rsm_mad::transport::{Filled, Message, Outgoing, Source, Streamed};
 
 use crate::sa::Answer;
 
-/// An answer as it is sent: a datagram, or a table that is made meanwhile. It must not be
-/// [open](Answer::is_open) any more.
+/// An answer for the transport: a datagram, or a table that is produced during sending. It must no
+/// longer be [open](Answer::is_open).
 pub fn outgoing(answer: Answer) -> Outgoing {
     let remote = answer.remote;
     match answer.datagram() {
@@ -33,7 +33,7 @@ impl Source for Table {
         }
     }
 
-    /// How many there are is known when the last one was made.
+    /// The number of records is known only after the last one.
     fn remaining(&self) -> Option<u64> {
         None
     }

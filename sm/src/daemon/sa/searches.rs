@@ -1,4 +1,4 @@
-//! Gets whose record is not found at once, because they name no LID: each has its turn.
+//! Round-robin searches for Gets without a LID, whose record takes more than one step to find.
 
 use std::collections::VecDeque;
 
@@ -7,44 +7,44 @@ use rsm_mad::Time;
 
 use crate::sa::{Answer, Sa};
 
-/// How many there are at once. Each looks at a thousand candidates in its turn and at some hundred
-/// thousand altogether, so that the last one of so many is answered within seconds, about as long
-/// as a host waits.
+/// How many there are at once. Each checks a thousand candidates in a turn and some hundred
+/// thousand in total, so that the last of so many is answered within seconds, about as long as a
+/// host waits.
 const MAX_SEARCHES: usize = 64;
 
-/// How many of them from one LID: what is left is for others.
+/// Searches for one LID; the rest is for others.
 const MAX_PER_CLIENT: usize = 8;
 
-/// An answer that is not found yet.
+/// A search for an answer.
 #[derive(Debug)]
 struct Search {
     answer: Answer,
-    /// When the question came.
+    /// When the request arrived.
     at: Time,
 }
 
-/// The answers that are looked for, in turn.
+/// The open searches, in turn.
 #[derive(Debug, Default)]
 pub(super) struct Searches(VecDeque<Search>);
 
-/// What became of an answer that was to be looked for.
+/// The result of [`Searches::take`].
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// It has its turn from now on.
+    /// The search takes its turns from now on.
     InTurn,
-    /// The question came before, and its answer is looked for already.
+    /// A repetition of a request whose search is open already.
     Again,
     /// There is no room.
     Refused(Box<Answer>),
 }
 
 impl Searches {
-    /// Whether there is nothing to look for.
+    /// Whether no search is open.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes an answer that is open, to a question that came at `at`.
+    /// Takes an open answer, to a request that arrived at `at`.
     pub(super) fn take(&mut self, answer: Answer, at: Time) -> Taken {
         let remote = answer.remote;
         let tid = answer.header().mad().tid();
@@ -69,8 +69,8 @@ impl Searches {
             .count()
     }
 
-    /// Goes on with the one whose turn it is. The answer, if that is known then, and when its
-    /// question came.
+    /// Gives the next search its turn. Returns the answer, if it is complete then, and when its
+    /// request arrived.
     pub(super) fn go_on(&mut self, sa: &mut Sa) -> Option<(Answer, Time)> {
         let Search { mut answer, at } = self.0.pop_front()?;
         if sa.go_on(&mut answer) {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn all_have_their_turn_and_the_short_ones_are_not_held_up() {
+    fn searches_take_turns_and_short_ones_end_first() {
         let mut sa = Sa::new(Config { sm_key: 0 });
         let mut searches = Searches::default();
         for (lid, turns) in [(1, 3), (2, 1), (3, 2)] {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_some_of_each_and_so_many_altogether() {
+    fn searches_are_bounded_for_each_lid_and_in_total() {
         let mut searches = Searches::default();
         let mut taken = 0;
         for tid in 0..100 {
@@ -133,7 +133,7 @@ mod tests {
             }
         }
         assert_eq!(taken, MAX_PER_CLIENT);
-        // It is asked again before it is answered.
+        // A repetition before the answer.
         let again = searches.take(open(1, 0, 9), Time::ZERO);
         assert!(matches!(again, Taken::Again));
         for lid in 2..100 {

@@ -1,4 +1,4 @@
-//! Where the thread that answers hosts is asked what they have told it.
+//! Requests of the API for registrations, which only the SA's thread has.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use super::inbox::Inbox;
 use crate::publish::SaStateSource;
 use crate::sa::{Counters, Holdings, SaSnapshot, Statistics};
 
-/// How many may wait at once to be told: several connections' worth of requests. They wait as long
-/// as the thread takes for what it has at hand.
+/// How many requests may wait at once: those of several connections. They wait as long as the
+/// thread takes for its messages at hand.
 pub(super) const MAX_STATE_REQUESTS: usize = 256;
 
-/// Somebody who waits to be told.
+/// Reply channel of a waiting request.
 pub(super) type StateRequest = oneshot::Sender<Holdings>;
 
-/// The way to the thread.
+/// The API's access to the SA.
 pub(super) struct SaStateReader {
     pub(super) requests: mpsc::Sender<StateRequest>,
     pub(super) inbox: Inbox,
     pub(super) statistics: Arc<Statistics>,
-    /// What is answered from.
+    /// The snapshot that the SA answers from.
     pub(super) sa_snapshot: Arc<RwLock<SaSnapshot>>,
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::super::inbox::{Calls, inbox};
     use super::*;
 
-    /// A state_source with room for `room` state_requests, and both ends of what leads to the thread.
+    /// A reader with room for `room` requests, and the receiving ends of its two channels.
     fn state_source(room: usize) -> (SaStateReader, mpsc::Receiver<StateRequest>, Calls) {
         let (requests, state_requests) = mpsc::channel(room);
         let (inbox, calls) = inbox(room);
@@ -71,7 +71,7 @@ mod tests {
         (state_source, state_requests, calls)
     }
 
-    /// What has come of it so far.
+    /// The result of the request so far.
     fn look(asked: &mut BoxFuture<'_, Result<Holdings, SaError>>) -> Option<Result<(), SaError>> {
         match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(told) => Some(told.map(drop)),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_wakes_the_thread_and_is_told() {
+    fn request_wakes_the_thread_and_gets_the_holdings() {
         let (state_source, mut state_requests, calls) = state_source(2);
         let mut asked = state_source.holdings();
         assert_eq!(look(&mut asked), None);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn where_too_many_wait_another_is_sent_away() {
+    fn request_beyond_the_bound_is_busy() {
         let (state_source, mut state_requests, _calls) = state_source(1);
         let (mut first, mut second) = (state_source.holdings(), state_source.holdings());
         assert_eq!(look(&mut first), None);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_thread_that_has_ended() {
+    fn request_fails_after_the_thread_has_ended() {
         let (state_source, state_requests, _calls) = state_source(2);
         let mut waiting = state_source.holdings();
         assert_eq!(look(&mut waiting), None);

@@ -26,63 +26,63 @@ use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
 use crate::sa::{Answer, Request, Sa, SaSnapshot, Statistics};
 
-/// How many messages are taken before what is ready is sent, and how many datagrams are sent before
-/// messages are taken again.
+/// How many messages the thread takes before it sends, and how many datagrams it sends before it
+/// takes messages again.
 const AT_ONCE: usize = 64;
 
-/// The longest that the thread sleeps; it is woken up for everything.
+/// The longest sleep of the thread; every call wakes it.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// Everything that the thread has.
+/// The thread's state.
 pub(super) struct Worker {
     pub(super) sa: Sa,
     pub(super) messenger: Messenger,
     pub(super) searches: Searches,
     pub(super) calls: Calls,
-    /// What to answer from, when there is something new.
+    /// A new snapshot to answer from, if there is one.
     pub(super) sa_snapshot: Arc<Mutex<Option<SaSnapshot>>>,
     pub(super) closing: Arc<AtomicBool>,
     pub(super) statistics: Arc<Statistics>,
-    /// Whether requests are answered at all, for the gate.
+    /// Whether the SA answers requests, for the gate.
     pub(super) serving: Arc<AtomicBool>,
     pub(super) clock: Clock,
-    /// Where it is told who takes part in multicast.
+    /// Takes multicast groups and alias GUIDs for the core.
     pub(super) core: CoreSink,
-    /// Where it is told what is to be remembered.
+    /// Takes state for the store.
     pub(super) save: SaveSink,
-    /// Where it is written what was changed.
+    /// Takes changes before they are acknowledged.
     pub(super) journal: Option<Arc<dyn AckJournal>>,
-    /// Answers that wait for that, in the order of their numbers.
+    /// Answers that wait for the journal, in the order of their numbers.
     pub(super) held: VecDeque<Held>,
-    /// Who wants to know what hosts have told.
+    /// Requests of the API for the registrations.
     pub(super) state_requests: mpsc::Receiver<StateRequest>,
-    /// What the core had no room for.
+    /// Groups that the core had no room for.
     pub(super) pending_groups: Option<Arc<GroupSet>>,
-    /// The same of the names of ports.
+    /// Alias GUIDs that the core had no room for.
     pub(super) pending_alias_guids: Option<Arc<AliasGuids>>,
-    /// Who is to register anew, and the core was not told for want of room.
+    /// Ports that must register anew and that the core had no room for.
     pub(super) unregistered: BTreeSet<Guid>,
 }
 
-/// How many answers wait for the disk at once: those to a whole subnet. Beyond it they do not wait.
+/// Answers that may wait for the disk: those to a whole subnet. Beyond it they do not wait.
 const MAX_HELD: usize = 1 << 16;
 
-/// An answer that acknowledges what is being written.
+/// An answer that waits until its change is on the disk.
 pub(super) struct Held {
-    /// What the journal has to come to.
+    /// The journal entry that must be durable.
     number: u64,
     answer: Answer,
-    /// When the question came.
+    /// When the request arrived.
     at: Time,
-    /// Until when it waits at most.
+    /// When the answer goes in any case.
     until: Time,
 }
 
-/// How long it takes until the core is told again what it had no room for.
+/// Pause before the core is told again after it had no room.
 const TELL_AGAIN: Duration = Duration::from_millis(10);
 
 impl Worker {
-    /// Answers until it is told to end.
+    /// Answers until [`Worker::closing`] is set.
     pub(super) fn run(mut self) {
         while !self.closing.load(Ordering::Acquire) {
             let sa_snapshot = self.sa_snapshot.lock().take();
@@ -102,7 +102,7 @@ impl Worker {
             self.tell((self.clock)());
             self.report((self.clock)());
             while let Ok(state_request) = self.state_requests.try_recv() {
-                // Who has gone meanwhile needs no answer.
+                // A request whose connection is gone needs no answer.
                 let _ = state_request.send(self.sa.holdings());
             }
             let left = match self.messenger.transmit(AT_ONCE, now) {
@@ -126,16 +126,16 @@ impl Worker {
             }
         }
         self.release(Time::MAX);
-        // What cannot be sent any more is asked again.
+        // The requester repeats a request whose answer cannot go any more.
         let _ = self.messenger.transmit(usize::MAX, (self.clock)());
-        // What would have waited for its time is remembered now.
+        // Saves state whose time had not come.
         if let Some(unsaved) = self.sa.poll_save(Time::MAX) {
             (self.save)(unsaved);
         }
     }
 
-    /// Takes what has come; waits for it where nothing is left to be done. Whether there is anybody
-    /// who could send more.
+    /// Takes arrived calls; waits for one if no other work is left. Returns whether a sender is
+    /// left.
     fn receive(&mut self, left: Left) -> bool {
         let first = match left {
             Left::More => match self.calls.try_take() {
@@ -144,7 +144,7 @@ impl Worker {
                 Err(TryRecvError::Disconnected) => return false,
             },
             Left::Blocked => {
-                // Who asks meanwhile waits in the inbox, or is told to come back.
+                // Messages from meanwhile wait in the inbox, or get BUSY.
                 std::thread::sleep(self.sleep());
                 return true;
             }
@@ -182,9 +182,8 @@ impl Worker {
         })
     }
 
-    /// Tells the core who takes part in multicast and how ports are called, and the store what is
-    /// to be remembered. The core is not waited for: of what it has no room for the last is told
-    /// later.
+    /// Passes the multicast groups and alias GUIDs to the core, and state to the store. Does not
+    /// wait: if the core has no room, it gets the latest ones later.
     fn tell(&mut self, now: Time) {
         let groups = self.sa.poll_groups(now).or(self.pending_groups.take());
         if let Some(groups) = groups
@@ -212,7 +211,7 @@ impl Worker {
         }
     }
 
-    /// Sends what subscribers are to be told.
+    /// Sends due reports to subscribers.
     fn report(&mut self, now: Time) {
         while let Some(report) = self.sa.poll_report(now) {
             let message = Message {
@@ -220,7 +219,7 @@ impl Worker {
                 remote: report.remote,
             };
             if let Err(error) = self.messenger.send(message, report.patience, now) {
-                // It counts as not answered, and is tried again.
+                // The SA counts it as unanswered, and repeats it.
                 let error: &dyn std::error::Error = &error;
                 tracing::debug!(error, "a report was not sent");
                 self.statistics.failed();
@@ -238,7 +237,7 @@ impl Worker {
         self.deliver(at);
     }
 
-    /// Answers what has arrived whole. `at` is when.
+    /// Answers complete messages. `at` is their time of arrival.
     fn deliver(&mut self, at: Time) {
         while let Some(delivery) = self.messenger.poll() {
             match delivery {
@@ -292,7 +291,7 @@ impl Worker {
         }
     }
 
-    /// Sends the answers that have waited for long enough.
+    /// Sends the answers whose change is durable or whose time is over.
     fn release(&mut self, now: Time) {
         let Some(journal) = &self.journal else {
             return;
@@ -306,13 +305,13 @@ impl Worker {
         }
     }
 
-    /// Sends the answer to a question that came at `at`.
+    /// Sends the answer to a request that arrived at `at`.
     fn send(&mut self, answer: Answer, at: Time) {
         let (header, remote) = (*answer.header(), answer.remote);
         let now = (self.clock)();
         match self.messenger.send(outgoing(answer), Duration::ZERO, now) {
             Ok(()) => self.statistics.answered((self.clock)().since(at)),
-            // The answer is on its way, from when the question came for the first time.
+            // The answer is on its way; its latency counts from the first request.
             Err(NotSent::Refused(Refused::UnderWay)) => {}
             Err(NotSent::Refused(_)) => {
                 self.statistics.busy();
@@ -326,7 +325,7 @@ impl Worker {
         }
     }
 
-    /// Says with a status why there is no record.
+    /// Sends an answer without records, with `status`.
     fn refuse(
         &mut self,
         header: Option<SaHeader>,

@@ -1,4 +1,4 @@
-//! The LIDs of a fabric from those of the fabric before, where only a few ports came and went.
+//! Incremental LID assignment, for a fabric in which only a few ports came and went.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,12 +10,11 @@ use super::{Claim, Claims, LidPlan, wanted_lmc};
 use crate::fabric::{Fabric, Node, PortRef};
 use crate::sweep::inventory::PortKey;
 
-/// The LIDs of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are those of
-/// the fabric `before`. Only ports at which the two differ are looked at.
+/// The LIDs of `fabric`, equal to those of [`assign`](super::assign). `previous` are the LIDs of
+/// the fabric `before`. Reads only ports at which the two differ.
 ///
-/// `None` where nobody knows without a look at all of them: a port is new and has no claim, holds
-/// another LID than it has a claim to, or is in another's way, or there was something to be found
-/// before.
+/// `None` if only a full assignment can tell: a port is new and has no claim, holds another LID
+/// than it has a claim to, or overlaps another, or the previous assignment had findings.
 pub(in crate::plan) fn follow(
     previous: &Arc<LidPlan>,
     before: &Fabric,
@@ -72,26 +71,26 @@ pub(in crate::plan) fn follow(
     Some(Arc::new(plan))
 }
 
-/// The ports of a node that can hold a LID.
+/// The ports of a node that hold LIDs.
 fn ends(node: &Node) -> impl Iterator<Item = PortKey> {
     node.end_ports()
         .map(|(port, _)| PortKey::new(node.guid, port))
 }
 
-/// Whether LIDs in use may be past the table of a switch that is new, or another than before.
+/// Whether the table of a new or changed switch may be too small for LIDs in use.
 fn forwards_less(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool {
     let cap = |node: Option<&Node>| Some(node?.switch.as_ref()?.linear_fdb_cap());
     let last = |claim: &Claim| claim.base.0.saturating_add(claim.lmc.lids() - 1);
     match cap(new) {
         None => false,
         now if now == cap(old) => false,
-        // Of one that tells no size nobody asks what fits.
+        // Without a size in SwitchInfo the assignment sets no limit either.
         Some(0 | 1) => false,
         Some(now) => plan.lids.values().any(|claim| last(claim) >= now),
     }
 }
 
-/// The LIDs that a port has a claim to and, if it holds any, holds.
+/// The LIDs by the port's claim; `None` if it has none or holds other ones.
 fn claim_of(fabric: &Fabric, at: PortRef, claims: &Claims, policy: &Policy) -> Option<Claim> {
     let port = fabric.port(at);
     let claim = Claim {

@@ -1,4 +1,4 @@
-//! In which order LIDs are given out.
+//! The order in which ports get LIDs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::fabric::{Fabric, PortRef};
 use crate::plan::policy::Policy;
 use crate::plan::topology;
 
-/// The order of ports, and the lowest LID of those that are not switches.
+/// The order of ports, and the lowest LID for ports of other nodes than switches.
 pub(super) struct Layout {
     pub(super) ports: Vec<PortRef>,
     pub(super) hosts_from: u16,
 }
 
-/// Switches in the order of their GUIDs, then for each switch what is cabled to it, by port; then
-/// the rest.
+/// Switches in the order of their GUIDs, then for each switch the ports cabled to it, by its port;
+/// then the rest.
 pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
     let cabled = fabric
         .switches()
@@ -33,15 +33,15 @@ pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
 }
 
 /// Switches in the order of their GUIDs, then the first host of every leaf switch, leaves of one
-/// subtree next to each other, then the second of every leaf, and so on; then the rest. `None`
-/// where the fabric cannot be made a graph.
+/// subtree next to each other, then the second of every leaf, and so on; then the rest. `None` if
+/// the fabric has no valid switch graph.
 ///
-/// What a switch sends up by one port is then mostly next to each other in its table, and so is
-/// what goes down to one subtree: a fault changes fewer blocks, a switch next to the leaves that
-/// dies a twentieth (`rsm-routing`'s bench `fabric_tree` has the figures). Where a row of such LIDs
-/// fills blocks, the first begins with one.
+/// Entries of a switch that go up by one port are then mostly next to each other in its table, and
+/// so are those that go down to one subtree: a fault changes fewer blocks, the death of a switch
+/// next to the leaves a twentieth (`rsm-routing`'s bench `fabric_tree` has the figures). If a row
+/// of such LIDs fills blocks, the first row begins with a block.
 ///
-/// `any` has LIDs for every port, whichever.
+/// `any` is an assignment with a LID for every port.
 pub(super) fn by_index(
     fabric: &Fabric,
     any: &LidPlan,

@@ -11,8 +11,7 @@ use crate::offline;
 /// Ports of the fabrics below: ten hosts and five switches.
 const PORTS: usize = 15;
 
-/// A ring of five switches with two hosts each, whose ports hold what `held` says, in the order of
-/// the nodes.
+/// A ring of five switches with two hosts each, whose ports hold `held`, in the order of the nodes.
 fn fabric(held: &[Option<(u16, u8)>]) -> Fabric {
     let (mut nodes, cables) = generate("ring:5,hosts=2").unwrap().into_parts();
     for (node, held) in nodes.iter_mut().zip(held) {
@@ -58,7 +57,7 @@ fn overlap(a: Claim, b: Claim) -> bool {
     range(a).start < range(b).end && range(b).start < range(a).end
 }
 
-/// LIDs from a small space, so that they meet.
+/// LIDs from a small space, so that they collide.
 fn held() -> impl Strategy<Value = Vec<Option<(u16, u8)>>> {
     prop::collection::vec(prop::option::of((1..40u16, 0..3u8)), PORTS)
 }
@@ -84,7 +83,7 @@ fn remembered(fabric: &Fabric, claims: &[Option<(u16, u8)>]) -> Claims {
 
 proptest! {
     #[test]
-    fn nobody_is_moved_who_holds_a_lid_alone(held in held(), claims in claims(), lmc in 0..4u8) {
+    fn sole_holder_of_a_lid_keeps_it(held in held(), claims in claims(), lmc in 0..4u8) {
         let fabric = fabric(&held);
         let claims = remembered(&fabric, &claims);
         let plan = assign(&fabric, &claims, &policy(lmc));
@@ -100,7 +99,7 @@ proptest! {
             prop_assert_eq!(keep, 1, "one of {:?} keeps LID {}", guids, lid);
             let entitled = guids.iter().find(|guid| claims.get(guid).is_some_and(|claim| claim.base == lid));
             if let Some(entitled) = entitled {
-                // Several may remember it; one of those keeps it.
+                // Several ports may have a claim to it; one of those keeps it.
                 let keeper = guids.iter().find(|guid| given[*guid].base == lid).unwrap();
                 prop_assert!(claims.get(keeper).is_some_and(|claim| claim.base == lid), "{} has a claim", entitled);
             }
@@ -108,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_given_is_aligned_and_nobody_elses(held in held(), claims in claims(), lmc in 0..4u8) {
+    fn assigned_ranges_are_aligned_and_disjoint(held in held(), claims in claims(), lmc in 0..4u8) {
         let fabric = fabric(&held);
         let plan = assign(&fabric, &remembered(&fabric, &claims), &policy(lmc));
         prop_assert!(plan.left_out.is_empty());
@@ -127,11 +126,11 @@ proptest! {
     }
 
     #[test]
-    fn to_assign_again_changes_nothing(held in held(), lmc in 0..4u8) {
+    fn assignment_is_stable_once_ports_hold_it(held in held(), lmc in 0..4u8) {
         let before = fabric(&held);
         let plan = assign(&before, &Claims::new(), &policy(lmc));
         let given = result(&before, &plan);
-        // The fabric as it is when everybody has what he was given.
+        // The fabric after every port got its LIDs.
         let (nodes, _) = generate("ring:5,hosts=2").unwrap().into_parts();
         let now: Vec<Option<(u16, u8)>> = nodes
             .iter()
@@ -143,7 +142,7 @@ proptest! {
 }
 
 #[test]
-fn a_range_does_not_push_out_who_is_within_it() {
+fn lmc_range_does_not_displace_a_held_lid() {
     let mut held = vec![None; PORTS];
     let (nodes, _) = generate("ring:5,hosts=2").unwrap().into_parts();
     let hosts: Vec<usize> = (0..PORTS)
@@ -163,7 +162,7 @@ fn a_range_does_not_push_out_who_is_within_it() {
 }
 
 #[test]
-fn the_lid_of_an_absent_port_is_given_away_last() {
+fn lid_of_an_absent_port_is_assigned_last() {
     let fabric = fabric(&[None; PORTS]);
     let absent = Claim {
         base: Lid(3),

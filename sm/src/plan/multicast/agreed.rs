@@ -1,4 +1,4 @@
-//! Where switches hold what was planned.
+//! Switches that hold their planned multicast tables.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use rsm_routing::topology::{SwitchIdx, Topology};
 
 use crate::sweep::mft_image::HeldMasks;
 
-/// For each switch by number: what it held and what was planned for it, where the two were found
-/// equal. Two tables at the same addresses need no second look.
+/// For each switch by number: its held and planned tables, if they were found equal. Two tables at
+/// the same addresses need no second comparison.
 #[derive(Debug)]
 pub(super) struct Agreed(Vec<Option<(Arc<Mft>, Arc<Mft>)>>);
 
 impl Agreed {
-    /// Nothing was compared of so many switches.
+    /// No comparison yet, for this many switches.
     pub(super) fn none(switches: usize) -> Agreed {
         Agreed(vec![None; switches])
     }
 
-    /// Compares what switches hold with what was `planned`; `delta` leads from the fabric of this
-    /// to theirs. Also the multicast LIDs that some switch holds otherwise.
+    /// Compares the held tables with the `planned` ones; `delta` leads from the fabric of `self` to
+    /// theirs. Returns also the multicast LIDs with a difference.
     pub(super) fn follow(
         &self,
         delta: &GroundDelta,
@@ -48,7 +48,7 @@ impl Agreed {
     }
 }
 
-/// What each switch of `topology` holds, by number; nothing where that is not known.
+/// The table that each switch of `topology` holds, by number; empty if it is not known.
 pub(super) fn held_by_switch(topology: &Topology, held: &HeldMasks) -> Vec<Arc<Mft>> {
     let nothing = Arc::new(Mft::default());
     let mut held = held.by_switch.iter().peekable();

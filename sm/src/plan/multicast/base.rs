@@ -1,4 +1,4 @@
-//! What trees stand on.
+//! The base of multicast trees.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ use super::places::Places;
 use crate::fabric::Fabric;
 use crate::plan::groups::Members;
 
-/// What trees stand on, and where ports are on it. Outlives changes of groups.
+/// The ground of multicast trees, and the places of ports on it. Outlives changes of groups.
 #[derive(Debug)]
 pub struct Base {
     pub(super) ground: Ground,
     places: Places,
 }
 
-/// In what two bases differ.
+/// The difference between two bases.
 #[derive(Debug, Default)]
 pub(super) struct BaseDelta {
     pub(super) ground: GroundDelta,
-    /// Ports that are elsewhere, or only there before or after.
+    /// Ports that have moved, come or gone.
     moved: BTreeSet<Guid>,
 }
 
@@ -39,11 +39,11 @@ impl Base {
         }
     }
 
-    /// What [`Base::new`] makes of `fabric` and `topology`, where this is that of `before`; and in
-    /// what the two differ.
+    /// The base of `fabric` and `topology`, equal to that of [`Base::new`], and the difference;
+    /// `self` is the base of `before`.
     ///
     /// # Errors
-    /// Why that cannot be told, in a few words.
+    /// The difference is not conclusive; the reason as a phrase.
     pub(super) fn follow(
         &self,
         before: &Topology,
@@ -64,8 +64,8 @@ impl Base {
         Ok((Base { ground, places }, delta))
     }
 
-    /// The members of a multicast LID where they are in the topology, sorted. A port that is not in
-    /// it takes no part.
+    /// The members of a multicast LID with their places in the topology, sorted. Leaves out ports
+    /// that are not in it.
     pub(super) fn members(&self, topology: &Topology, members: &Members) -> Vec<Member> {
         let members = members.ports.iter();
         let members =
@@ -85,8 +85,9 @@ impl Base {
         })
     }
 
-    /// What [`Base::members`] makes of `members`, where `known` is what it made of the members
-    /// `before` on the base `earlier`, in the numbers of `topology`. `None`: it is the same.
+    /// The same result as [`Base::members`] for `members`, by the changes since `known`, its result
+    /// for the members `before` on the base `earlier`, in the numbers of `topology`. `None`: it is
+    /// unchanged.
     pub(super) fn follow_members(
         &self,
         topology: &Topology,
@@ -112,7 +113,7 @@ impl Base {
         let mut members = known.members.clone();
         members.retain(|member| !left.contains(member));
         members.extend(joined);
-        // What is sorted but for its end is sorted fast.
+        // The sort is fast: only the end is unsorted.
         members.sort();
         Some(members)
     }

@@ -1,4 +1,4 @@
-//! Where the ports hang that can be members.
+//! Places of the ports that can be members.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use rsm_ids::{Guid, PortNum};
 use rsm_routing::mcast::GroundDelta;
 use rsm_routing::topology::{Destination, SwitchIdx, Topology};
 
-/// The switch that a port hangs off, or is the port 0 of, and the port of that switch; 0 for the
-/// switch itself.
+/// The switch at the other end of a port's cable, and the port of that switch; for port 0 of a
+/// switch, the switch itself and 0.
 pub(super) type Place = (Guid, PortNum);
 
-/// All ports are listed anew once more than one in so many has another place than in the list.
+/// A new list is made once more than one of this many ports has moved.
 const MOVED_SHARE: usize = 16;
 
-/// Places by port GUID. Those of fabrics that follow each other share a list.
+/// Places by port GUID. Successive fabrics share a list.
 #[derive(Debug)]
 pub(super) struct Places {
     listed: Arc<HashMap<Guid, Place>>,
-    /// Ports that are elsewhere than in the list, or in one of the two only.
+    /// Ports that have moved since the list was made, or come (or gone: `None`).
     moved: BTreeMap<Guid, Option<Place>>,
-    /// Several ports have one GUID: the last of them counts.
+    /// Whether several ports have one GUID: the last of them counts.
     is_ambiguous: bool,
 }
 
@@ -37,11 +37,11 @@ impl Places {
         }
     }
 
-    /// What [`Places::of`] makes of `after`, where these are those of `before`; and the ports whose
-    /// places differ.
+    /// The places of `after`, equal to those of [`Places::of`], and the ports that differ; `self`
+    /// are the places of `before`.
     ///
     /// # Errors
-    /// Why that cannot be told, in a few words.
+    /// The difference is not conclusive; the reason as a phrase.
     pub(super) fn follow(
         &self,
         before: &Topology,

@@ -1,4 +1,4 @@
-//! The partitions of a fabric from those of the fabric before, where only some nodes are different.
+//! Incremental partitions, for a fabric in which only some nodes differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,13 +12,12 @@ use crate::fabric::{Fabric, Node, PortRef};
 use crate::plan::policy::Policy;
 use crate::sweep::inventory::PortKey;
 
-/// The partitions of `fabric`, as [`assign`](super::assign) gives them out, where `previous` are
-/// those of the fabric and the policy `before`. Only the ports of nodes that are wired otherwise,
-/// those at the other ends of their cables, and the ports that are `renamed`, by GUID, in the rules
-/// of the two policies are looked at.
+/// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of
+/// the fabric and policy `before`. Reads only the ports of rewired nodes, those at the other ends of
+/// their cables, and the port GUIDs in `renamed`, whose rules differ between the two policies.
 ///
-/// `None` where somebody else may be concerned: there is or was something to be found, this subnet
-/// manager sits elsewhere, or it changes whether anybody is to be kept apart.
+/// `None` if other ports may be concerned: there are or were findings, this subnet manager has
+/// moved, or enforcement starts or ends.
 pub(in crate::plan) fn follow(
     previous: &Arc<PartitionPlan>,
     (before, before_policy): (&Fabric, &Policy),
@@ -91,7 +90,7 @@ fn replace<T>(
     map.extend(given);
 }
 
-/// The ports of a node, and those that its cables lead to. Of switches at the other end of a cable
+/// The ports of a node, and those at the other ends of its cables. Of a switch at the other end
 /// only that port is concerned.
 fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
     let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
@@ -100,7 +99,7 @@ fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
         .collect();
     for (_, peer) in node.cables() {
         ports.push(peer);
-        // A host's keys are enforced by the switch port that it is cabled to.
+        // The switch port that a host is cabled to enforces the host's keys.
         let other = fabric.node_of(peer.node);
         let host = other.filter(|other| other.kind() != NodeType::Switch);
         ports.extend(host.into_iter().flat_map(Node::cables).map(|(_, at)| at));

@@ -11,21 +11,20 @@ use crate::fabric::{Fabric, PortRef};
 pub(super) struct Wanted {
     /// By ascending partition.
     pub(super) keys: Vec<PKey>,
-    /// The one at index 0.
+    /// The key at index 0.
     pub(super) first: PKey,
-    /// Rules for several partitions put their key there.
+    /// Whether rules of several partitions claim index 0.
     pub(super) contested: bool,
 }
 
 impl Wanted {
-    /// Full membership in the default partition, and nothing else: what a port holds after
-    /// power-on.
+    /// Full membership in the default partition only: the state of a port after power-on.
     pub(super) fn is_default(&self) -> bool {
         self.keys == [PKey::DEFAULT_FULL]
     }
 }
 
-/// The end ports of a fabric, as rules name them.
+/// The end ports of a fabric, indexed for rules.
 pub(super) struct EndPorts {
     list: Vec<PortRef>,
     kinds: Vec<NodeType>,
@@ -56,7 +55,7 @@ impl EndPorts {
         &self.list
     }
 
-    /// What each port of the list is to hold.
+    /// The keys of each port of the list.
     pub(super) fn members(&self, partitions: &Partitions) -> Vec<Wanted> {
         let mut wanted: Vec<Wanted> = self.first_keys(partitions);
         let mut memberships: Vec<Option<Membership>> = vec![None; self.list.len()];
@@ -90,7 +89,7 @@ impl EndPorts {
         wanted
     }
 
-    /// No keys yet, but the partition whose key belongs at index 0.
+    /// No keys yet, but the partition of the key at index 0.
     fn first_keys(&self, partitions: &Partitions) -> Vec<Wanted> {
         let blank = Wanted {
             keys: Vec::new(),
@@ -147,8 +146,8 @@ impl EndPorts {
     }
 }
 
-/// Whether the subnet manager sits at this end port: on a switch that is port 0, whichever port it
-/// is asked by.
+/// Whether the subnet manager runs at this end port; on a switch that is port 0, by whichever port
+/// its SMPs arrive.
 fn is_own(fabric: &Fabric, at: PortRef) -> bool {
     fabric.local.is_some_and(|local| {
         local.node == at.node && (local.port == at.port || at.port == PortNum::ZERO)
@@ -166,7 +165,8 @@ impl Wanted {
         }
     }
 
-    /// Picks the key at index 0: of the partition that claims it the first that the port holds.
+    /// Picks the key at index 0: the first key of the partition that claims it, if the port holds
+    /// one.
     fn settle_first(&mut self) {
         let of = |base: u16| self.keys.iter().copied().find(|key| key.base() == base);
         let first = of(self.first.base()).or_else(|| of(PKey::DEFAULT_LIMITED.base()));

@@ -1,5 +1,4 @@
-//! Who is in which partition: the P_KeyTable of every end port, and of the switch ports that
-//! enforce it.
+//! Partitions: the P_KeyTable of every end port, and of the switch ports that enforce it.
 
 mod follow;
 mod members;
@@ -20,37 +19,36 @@ use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 
-/// Findings of one kind before they are only counted: one line of a file can concern every port.
+/// Findings of one kind; further ones are counted. One line of a file can concern every port.
 const FINDINGS_SHOWN: usize = 100;
 
-/// Keys that a finding names before it only counts them.
+/// Keys that a finding names; it counts the others.
 const KEYS_SHOWN: usize = 8;
 
-/// At which side of a switch port packets of other partitions are dropped.
+/// The direction in which a switch port drops packets of other partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Enforced {
-    /// What comes in.
+    /// Drop incoming packets.
     pub inbound: bool,
-    /// What goes out.
+    /// Drop outgoing packets.
     pub outbound: bool,
 }
 
 /// The partitions of a fabric, port by port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct PartitionPlan {
-    /// Of end ports, and of the ports in `enforced`. Equal ones are shared.
+    /// Of end ports, and of the ports in `enforced`. Equal tables are shared.
     tables: BTreeMap<PortKey, Arc<[PKey]>>,
     enforced: BTreeMap<PortKey, Enforced>,
-    /// How many end ports are more than full members of the default partition, or less.
+    /// Number of end ports with other keys than full membership in the default partition.
     apart: usize,
-    /// What the operator should know.
+    /// Findings for the operator.
     pub findings: Vec<Finding>,
 }
 
 impl PartitionPlan {
-    /// The P_KeyTable of a port, by index and up to the last key; [`PKey::INVALID`] where none is.
-    /// `None` where none is planned: at ports that have no table, and at ports of switches that
-    /// enforce nothing.
+    /// The P_KeyTable of a port, by index and up to the last key; [`PKey::INVALID`] at empty
+    /// indices. `None` for ports without a table, and for ports of switches that enforce nothing.
     pub fn table(&self, port: PortKey) -> Option<&Arc<[PKey]>> {
         self.tables.get(&port)
     }
@@ -60,12 +58,12 @@ impl PartitionPlan {
         self.tables.iter().map(|(&port, table)| (port, table))
     }
 
-    /// What an external port of a switch drops.
+    /// The directions in which an external port of a switch drops packets.
     pub fn enforced(&self, port: PortKey) -> Enforced {
         self.enforced.get(&port).copied().unwrap_or_default()
     }
 
-    /// Ports of which other keys, or another way to enforce them, are wanted here than in `other`.
+    /// Ports whose keys or enforcement differ between the two.
     pub fn differing(&self, other: &PartitionPlan) -> BTreeSet<PortKey> {
         let mut differing = BTreeSet::new();
         if std::ptr::eq(self, other) {
@@ -82,18 +80,18 @@ impl PartitionPlan {
         differing
     }
 
-    /// How many ports of switches enforce partitions.
+    /// Number of switch ports that enforce partitions.
     pub fn enforcing(&self) -> usize {
         self.enforced.len()
     }
 }
 
-/// The tables of every end port of `fabric`, with the keys that it holds in their places.
+/// The tables of every end port of `fabric`. Keys that it holds keep their indices.
 pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
     let ports = EndPorts::of(fabric, fabric.end_ports().map(|(at, _)| at).collect());
     let mut assignment = Assignment::new(fabric, policy);
     let apart = assignment.give(&ports);
-    // Where everybody is a full member of the same one partition there is nothing to be dropped.
+    // If all ports are full members of one partition only, there are no packets to drop.
     if apart > 0 {
         assignment.enforce(&ports);
     }
@@ -103,7 +101,7 @@ pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
     }
 }
 
-/// Tables while they are given out.
+/// Tables during assignment.
 struct Assignment<'a> {
     fabric: &'a Fabric,
     policy: &'a Policy,
@@ -123,8 +121,8 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Gives end ports their tables. Returns how many are more than full members of the default
-    /// partition, or less.
+    /// Assigns tables to end ports. Returns how many have other keys than full membership in the
+    /// default partition.
     fn give(&mut self, ports: &EndPorts) -> usize {
         let wanted = ports.members(&self.policy.partitions);
         for (&at, wanted) in ports.list().iter().zip(&wanted) {
@@ -165,7 +163,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Has the switch ports that end ports are cabled to drop what those have no P_Key for.
+    /// Lets the switch ports at end ports drop packets without a P_Key of the end port.
     fn enforce(&mut self, ports: &EndPorts) {
         for &at in ports.list() {
             self.enforce_port(at);
@@ -193,7 +191,7 @@ impl<'a> Assignment<'a> {
         let Some(table) = self.plan.tables.get(&fabric.key(at)) else {
             return;
         };
-        // The key of full members stands for that of limited ones.
+        // A full member's key also admits limited members.
         let redundant = |key: PKey| !key.is_full() && table.contains(&PKey(key.0 | 0x8000));
         let keys: Vec<PKey> = table
             .iter()
@@ -226,7 +224,7 @@ impl<'a> Assignment<'a> {
     }
 }
 
-/// Equal tables, once.
+/// Shares equal tables.
 #[derive(Default)]
 struct Shared(BTreeMap<Vec<PKey>, Arc<[PKey]>>);
 
@@ -243,7 +241,7 @@ impl Shared {
     }
 }
 
-/// Findings about ports, counted past a bound.
+/// Findings about ports, with a bound on each kind.
 #[derive(Default)]
 struct Complaints {
     findings: Vec<Finding>,

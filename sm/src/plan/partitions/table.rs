@@ -1,4 +1,4 @@
-//! Where in a P_KeyTable each key goes.
+//! The index of each key in a P_KeyTable.
 
 use rsm_mad::wire::attr::PKey;
 
@@ -9,16 +9,15 @@ use crate::sweep::p_keys::PKeyImage;
 pub(super) struct Arrangement {
     /// By index, up to the last one in use.
     pub(super) keys: Vec<PKey>,
-    /// Those for which there is no room.
+    /// Keys without room.
     pub(super) left_out: Vec<PKey>,
 }
 
 /// Arranges `wanted` in a table of `capacity` keys, with `first` (one of them) at index 0, and
 /// index 0 to itself.
 ///
-/// Queue pairs name keys by their index, so that a key stays where `held` has it, and one whose
-/// membership changes as well. What is new goes to the lowest indices, those that are empty before
-/// those that become so.
+/// Queue pairs refer to keys by index, so a key stays where `held` has it, even if its membership
+/// changes. New keys go to the lowest indices, empty ones before vacated ones.
 pub(super) fn arrange(
     held: Option<&PKeyImage>,
     wanted: &[PKey],
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_table_is_filled_from_the_beginning() {
+    fn fresh_table_is_filled_from_index_0() {
         let wanted = [0x8001, 0x0002, 0x7fff];
         assert_eq!(
             arranged(&[0xffff], &wanted, Some(0x7fff), 32),
@@ -125,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_where_it_is() {
+    fn held_keys_keep_their_indices() {
         let held = [0xffff, 0x8001, 0x8002, 0x8003];
-        // 1 goes, the membership of 3 changes, 4 and 5 are new: 4 does not take the place of 1
-        // while there is another.
+        // 1 goes, the membership of 3 changes, 4 and 5 are new: 4 does not take the index of 1
+        // while another one is empty.
         assert_eq!(
             arranged(&held, &[0x8002, 3, 4, 5, 0xffff], Some(0xffff), 32),
             [0xffff, 0, 0x8002, 3, 4, 5]
@@ -137,7 +136,7 @@ mod tests {
             arranged(&held, &[0x8002, 3, 4, 5, 0xffff], Some(0xffff), 5),
             [0xffff, 5, 0x8002, 3, 4]
         );
-        // A key that is there twice, and both keys of one partition.
+        // A duplicate key, and both keys of one partition.
         assert_eq!(
             arranged(
                 &[0xffff, 1, 1, 0x8001],
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_at_index_0_gets_there() {
+    fn first_key_moves_to_index_0() {
         let held = [0xffff, 0x8001, 0x8002];
         assert_eq!(
             arranged(&held, &[0x8001, 0x8002, 0xffff], Some(0x8002), 8),
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn keys_beyond_the_capacity_are_left_out() {
         let held = image(&[0xffff, 0x8005]);
         let wanted = keys(&[0x8001, 0x8005, 0x8006, 0xffff]);
         let arrangement = arrange(Some(&held), &wanted, Some(PKey(0xffff)), 2);
@@ -175,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_key_is_there_once_and_those_held_are_in_place(
+        fn each_key_has_one_index_and_held_keys_stay(
             held in proptest::collection::vec(0u16..40, 0..70),
             wanted in proptest::collection::btree_set(1u16..40, 1..40),
             capacity in 1usize..70,

@@ -7,7 +7,7 @@ use crate::config::{Enforcement, parse_partitions};
 use crate::offline;
 use crate::sweep::p_keys::PKeyImage;
 
-/// Keys that an end port's table holds, and a switch port's.
+/// Capacity of an end port's table, and of a switch port's.
 const CAPACITY: (u16, u16) = (6, 4);
 
 /// Two hosts at each of three switches.
@@ -67,7 +67,7 @@ fn codes(plan: &PartitionPlan) -> Vec<&'static str> {
 }
 
 #[test]
-fn without_a_file_everybody_is_a_full_member_and_nobody_enforces_it() {
+fn without_a_file_all_ports_are_full_members_without_enforcement() {
     let fabric = fabric();
     let plan = assign(&fabric, &Policy::default());
     assert_eq!(plan.tables().count(), 9);
@@ -79,7 +79,7 @@ fn without_a_file_everybody_is_a_full_member_and_nobody_enforces_it() {
 }
 
 #[test]
-fn the_last_rule_for_a_port_counts_and_the_manager_is_always_reached() {
+fn last_rule_for_a_port_counts_and_the_manager_stays_full_member() {
     let fabric = fabric();
     let hosts = hosts(&fabric);
     let [a, b] = [1, 2].map(|host| guid(&fabric, hosts[host]));
@@ -108,7 +108,7 @@ fn the_last_rule_for_a_port_counts_and_the_manager_is_always_reached() {
             [0xffff]
         );
     }
-    // What faces the host with both keys of a partition has the full one alone.
+    // The switch port at the host with both keys of a partition has only the full one.
     let facing = fabric.peer(hosts[2]).unwrap();
     assert_eq!(keys(&plan, fabric.key(facing)), [0x7fff, 0x8001]);
     let both = Enforced {
@@ -121,7 +121,7 @@ fn the_last_rule_for_a_port_counts_and_the_manager_is_always_reached() {
 }
 
 #[test]
-fn enforcement_is_what_is_asked_for_and_what_the_switch_can_do() {
+fn enforcement_is_limited_by_configuration_and_capability() {
     let mut fabric = fabric();
     let hosts = hosts(&fabric);
     let mut policy = policy("One=0x1 : ALL=full ;");
@@ -151,7 +151,7 @@ fn enforcement_is_what_is_asked_for_and_what_the_switch_can_do() {
 }
 
 #[test]
-fn index_0_is_for_whoever_claims_it() {
+fn last_claim_gets_index_0() {
     let fabric = fabric();
     let hosts = hosts(&fabric);
     let [a, b, c] = [1, 2, 3].map(|host| guid(&fabric, hosts[host]));
@@ -174,7 +174,7 @@ fn index_0_is_for_whoever_claims_it() {
 }
 
 #[test]
-fn what_a_table_does_not_hold_is_named_with_its_port() {
+fn too_small_table_is_a_finding_at_its_port() {
     let fabric = fabric();
     let hosts = hosts(&fabric);
     let a = guid(&fabric, hosts[1]);
@@ -183,7 +183,7 @@ fn what_a_table_does_not_hold_is_named_with_its_port() {
             .map(|key| format!("P=0x{key:x} : {a}=full ;"))
             .collect()
     };
-    // More than the switch port holds: it enforces nothing, rather than to cut the host off.
+    // More than the switch port holds: it enforces nothing, so as not to cut the host off.
     let plan = assign(&fabric, &policy(&some(4)));
     assert_eq!(codes(&plan), ["partition-table-too-small"]);
     let facing = fabric.peer(hosts[1]).unwrap();
@@ -211,7 +211,7 @@ fn what_a_table_does_not_hold_is_named_with_its_port() {
 }
 
 #[test]
-fn findings_are_bounded() {
+fn findings_beyond_the_bound_are_counted() {
     let mut fabric = offline::fabric(&generate("ring:3,hosts=40").unwrap());
     for node in fabric.nodes_mut() {
         node.info.set_partition_cap(1);
@@ -224,7 +224,7 @@ fn findings_are_bounded() {
 }
 
 #[test]
-fn a_port_without_a_table_is_no_matter_where_it_needs_none() {
+fn absent_table_is_no_finding_for_default_membership() {
     let mut fabric = fabric();
     for node in fabric.nodes_mut() {
         node.info.set_partition_cap(0);

@@ -1,5 +1,5 @@
-//! GUIDInfo, which holds the alias GUIDs of a port. It is read only where a port is to have some:
-//! on any other port its content does not matter.
+//! GUIDInfo, with the alias GUIDs of a port. Sweeps read it only if the port needs one: the content
+//! on other ports does not matter.
 
 use rsm_mad::wire::attr::{Attribute, GuidInfo};
 
@@ -17,12 +17,12 @@ pub(super) const GUID_INFO: Managed = Managed {
     },
     content: |inventory, port, block| {
         let mut info = GuidInfo::default();
-        // Indices have 8 bits, and so have blocks.
+        // Indices have 8 bits, so block numbers fit.
         info.set_guids(inventory.alias_guids.block(port.guid, block as u8));
         *info.as_data()
     },
     agrees: |block, held, wanted| {
-        // The first entry of all is the port's own and read only.
+        // The first entry is the port's own GUID and read-only.
         let own = if block == 0 { 8 } else { 0 };
         held[own..] == wanted[own..]
     },

@@ -1,9 +1,9 @@
-//! Attributes of end ports that are set block by block, and of which a block waits for nothing but
-//! the PortInfo of its port.
+//! Managed attributes: attributes of end ports that are set block by block, where a block waits
+//! only for the PortInfo of its port.
 //!
-//! An attribute is a file beside this one and a line of [`MANAGED`]: which blocks count, and what
-//! each is to hold. The sweep reads the blocks that count and are not known, [`crate::diff`]
-//! compares, and [`crate::push`] writes what differs.
+//! An attribute is a file beside this one and a line of [`MANAGED`]: its planned blocks and their
+//! content. The sweep reads the planned blocks that are not known, [`crate::diff`] compares, and
+//! [`crate::push`] writes the difference.
 
 mod guid_info;
 
@@ -22,19 +22,17 @@ pub type Content = [u8; 64];
 pub struct Managed {
     /// The attribute.
     pub attribute: AttrId,
-    /// Why a block would be written, for reports.
+    /// Why a block is written, for reports.
     pub reason: &'static str,
-    /// The modifier that names a block of a port.
+    /// The modifier of a block of a port.
     modifier: fn(PortKey, u16) -> u32,
-    /// Whether any port has blocks that are to hold something, or ever had: otherwise no port is
-    /// looked at.
+    /// Whether any port has planned blocks, or ever had: otherwise no port is checked.
     is_used: fn(&Inventory) -> bool,
-    /// The blocks of a port that are to hold something.
+    /// The planned blocks of a port.
     blocks: fn(&Inventory, &PortRecord) -> BTreeSet<u16>,
-    /// What a block of a port is to hold.
+    /// The planned content of a block of a port.
     content: fn(&Inventory, &PortRecord, u16) -> Content,
-    /// Whether a block with the first content is as good as one with the second: read-only parts do
-    /// not count.
+    /// Whether the first content is as good as the second: read-only parts do not count.
     agrees: fn(u16, &Content, &Content) -> bool,
 }
 
@@ -46,16 +44,16 @@ pub static MANAGED: &[Managed] = &[guid_info::GUID_INFO];
 pub struct BlockKey {
     /// The port.
     pub port: PortKey,
-    /// Which block of which attribute.
+    /// The attribute and block.
     pub place: BlockPlace,
 }
 
-/// Which block of which attribute.
+/// A block of an attribute.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockPlace {
-    /// The place of the attribute in [`MANAGED`].
+    /// Index of the attribute in [`MANAGED`].
     attribute: u8,
-    /// Which block of it.
+    /// Number of the block.
     pub block: u16,
 }
 
@@ -76,13 +74,13 @@ impl BlockKey {
         self.place.managed().attribute
     }
 
-    /// The modifier that names the block.
+    /// The modifier of the block.
     pub fn modifier(self) -> u32 {
         (self.place.managed().modifier)(self.port, self.place.block)
     }
 }
 
-/// What is known of the managed attributes of a port: blocks that were read or written.
+/// The managed attributes of a port, as far as blocks were read or written.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct BlockImage {
     /// `None`: the block may hold anything.
@@ -96,7 +94,7 @@ impl BlockImage {
         held.is_some_and(|held| place.agrees(held, content))
     }
 
-    /// Whether it is known what the block holds.
+    /// Whether the content of the block is known.
     pub fn is_known(&self, place: BlockPlace) -> bool {
         self.blocks.get(&place).is_some_and(Option::is_some)
     }
@@ -106,32 +104,31 @@ impl BlockImage {
         self.blocks.insert(place, Some(content));
     }
 
-    /// The block may hold anything.
+    /// Records that the block may hold any content.
     pub fn doubt(&mut self, place: BlockPlace) {
         self.blocks.insert(place, None);
     }
 
-    /// The same of a block of which it is known what it holds; a block that was never read stays as
-    /// it is.
+    /// As [`BlockImage::doubt`], only for a block that was read or written.
     pub fn doubt_known(&mut self, place: BlockPlace) {
         if let Some(held) = self.blocks.get_mut(&place) {
             *held = None;
         }
     }
 
-    /// All blocks that were read or written may hold anything.
+    /// Records that all blocks read or written may hold any content.
     pub fn doubt_all(&mut self) {
         self.blocks.values_mut().for_each(|held| *held = None);
     }
 }
 
 impl Inventory {
-    /// Whether any port has blocks that count.
+    /// Whether any port has planned blocks, or ever had.
     pub fn has_managed_blocks(&self) -> bool {
         MANAGED.iter().any(|managed| (managed.is_used)(self))
     }
 
-    /// The blocks of a port that count: that are to hold something, or were read or written.
+    /// The blocks of a port that count: planned ones, and those read or written.
     pub fn managed_blocks(&self, key: PortKey) -> BTreeSet<BlockKey> {
         let Some(port) = self.port(key) else {
             return BTreeSet::new();
@@ -145,7 +142,7 @@ impl Inventory {
         keys.map(|place| BlockKey { port: key, place }).collect()
     }
 
-    /// What a block is to hold; `None` where the port is gone.
+    /// The planned content of a block; `None` if the port is gone.
     pub fn managed_content(&self, key: BlockKey) -> Option<Content> {
         let port = self.port(key.port)?;
         Some((key.place.managed().content)(self, port, key.place.block))
@@ -153,7 +150,7 @@ impl Inventory {
 }
 
 impl Sweep {
-    /// A port answered: asks for the blocks that count and are not known.
+    /// After a port answered: asks for the blocks that count and are not known.
     pub(super) fn see_managed(&mut self, inventory: &Inventory, port: PortKey) {
         for key in inventory.managed_blocks(port) {
             let record = inventory.port(port);
@@ -165,7 +162,7 @@ impl Sweep {
 
     pub(super) fn on_managed(&mut self, inventory: &mut Inventory, key: BlockKey, data: &Content) {
         if let Some(port) = inventory.port_mut(key.port) {
-            // Something is to be compared now.
+            // The comparison has new content.
             self.changed = true;
             port.managed.store(key.place, *data);
         }
@@ -191,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_read_and_not_doubted_since_is_held() {
+    fn block_is_held_while_read_and_not_doubted() {
         let first = place(GuidInfo::ID, 1);
         let mut image = BlockImage::default();
         assert!(!image.is_known(first) && !image.holds(first, &[0; 64]));
@@ -205,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_guid_of_a_port_does_not_count() {
+    fn own_guid_of_a_port_does_not_count() {
         let mut image = BlockImage::default();
         let mut other_own = [0; 64];
         other_own[..8].copy_from_slice(&[9; 8]);
