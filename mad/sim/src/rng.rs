@@ -1,4 +1,4 @@
-//! The simulator's own source of chance: the same seed gives the same run, on every machine and in
+//! The simulator's own random numbers: the same seed gives the same run, on every machine and in
 //! every version of every dependency.
 
 /// xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64.
@@ -36,8 +36,8 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Whether an event of this chance happens. A chance of zero draws nothing, so that faults that
-    /// are off do not change the course of a run.
+    /// Whether an event of this chance happens. A chance of zero draws no number, so that disabled
+    /// faults do not change a run.
     pub(crate) fn happens(&mut self, chance: Chance) -> bool {
         chance.0 != 0 && (self.next_u64() >> 32) < chance.0
     }
