@@ -1,4 +1,4 @@
-//! Who may register for what, and who gets what.
+//! Registration, and the agents that receive a datagram.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn a_method_of_a_class_has_one_agent() {
     assert_eq!(layer.register(other, &older, false), Ok(0));
     assert_eq!(layer.register(other, &sa(1 << 2), false), Ok(1));
     assert_eq!(layer.register(other, &sa(0), false), Ok(2));
-    // What was given up, by hand or by closing, is free.
+    // Methods are free after the agent is unregistered or its file closed.
     layer.unregister(one, 0).unwrap();
     assert_eq!(layer.unregister(one, 0), Err(Errno::INVAL));
     assert_eq!(layer.register(other, &sa(1 << GET), false), Ok(3));
@@ -113,7 +113,7 @@ fn the_header_is_chosen_before_the_first_agent() {
     layer.register(old, &sa(0), false).unwrap();
     assert_eq!(layer.enable_pkey(old), Err(Errno::INVAL));
     layer.register(new, &sa(0), true).unwrap();
-    // 36 bytes of message are the least.
+    // 36 bytes of message are the minimum.
     for (file, len) in [(old, OLD_HEADER_LEN), (new, HEADER_LEN)] {
         assert_eq!(
             layer.write(file, &vec![0; len + 35], rsm_mad::Time::ZERO),
@@ -159,7 +159,7 @@ fn a_response_goes_to_who_asked_and_to_nobody_else() {
         retries: 0,
     };
     let answer = answer.bytes(&message(GET_RESP, tid_of(&request), 200, false));
-    // The second one is not asked for any more.
+    // The second response has no waiting request.
     world.write(1, server, &answer);
     world.write(1, server, &answer);
     world.run_for(Duration::from_millis(200));
@@ -250,7 +250,7 @@ fn a_get_that_nobody_serves_is_refused() {
     world.run_for(Duration::from_millis(1));
     let (_, answer) = world.only_read(0);
     assert_eq!((answer[3], &answer[4..6]), (GET_RESP, &[0, 0x0C][..]));
-    // A Send, or something of another queue pair, is not.
+    // A Send, or a datagram for another queue pair, gets no answer.
     let mut layer = MadLayer::new();
     let mut wrong = arrived(padded(&message(GET, 5, 200, false)));
     wrong.remote.qpn = 0;
@@ -279,8 +279,8 @@ fn closing_forgets_what_was_asked() {
     assert_eq!(world.hosts[0].next_deadline(), None);
 }
 
-/// A port that nobody has open for a while: what its last program left undone is nothing to the
-/// next one's.
+/// Another program uses a port later: the pending sends of the port's last program must not affect
+/// the new one's.
 #[test]
 fn no_agent_is_numbered_as_one_before() {
     let mut layer = MadLayer::new();
