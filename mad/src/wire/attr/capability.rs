@@ -1,7 +1,7 @@
 use crate::wire::codes::bit_mask;
 
 bit_mask! {
-    /// What a port can do: PortInfo.CapabilityMask (IBA 14.2.5.6). Bit 0 is reserved.
+    /// Capabilities of a port: PortInfo.CapabilityMask (IBA 14.2.5.6). Bit 0 is reserved.
     CapabilityMask(u32) {
         /// A subnet manager runs behind this port.
         IS_SM = 0x0000_0002 "IsSM",
@@ -53,7 +53,7 @@ bit_mask! {
         IS_LINK_ROUND_TRIP_LATENCY_SUPPORTED = 0x0100_0000 "IsLinkRoundTripLatencySupported",
         /// ClientReregister is heeded.
         IS_CLIENT_REREGISTRATION_SUPPORTED = 0x0200_0000 "IsClientReregistrationSupported",
-        /// Trap 144 tells of changes other than the capability mask.
+        /// Trap 144 reports changes other than the capability mask.
         IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED = 0x0400_0000 "IsOtherLocalChangesNoticeSupported",
         /// There is a LinkSpeedWidthPairsTable.
         IS_LINK_SPEED_WIDTH_PAIRS_TABLE_SUPPORTED = 0x0800_0000 "IsLinkSpeedWidthPairsTableSupported",
@@ -69,7 +69,7 @@ bit_mask! {
 }
 
 bit_mask! {
-    /// What else a port can do: PortInfo.CapabilityMask2 (IBA 14.2.5.6); meaningful where
+    /// Further capabilities of a port: PortInfo.CapabilityMask2 (IBA 14.2.5.6); meaningful where
     /// [`CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED`] is set.
     CapabilityMask2(u16) {
         /// Set(NodeDescription) is answered.
