@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_guid_is_refused() {
+    fn text_that_is_no_guid_is_refused() {
         for text in ["", "0x", "0x1ffffffffffffffff", "+1", "switch", "0x12 "] {
             assert!(text.parse::<Guid>().is_err(), "{text:?}");
         }

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn text_form_is_the_tools() {
+    fn text_form_matches_ibnetdiscover() {
         let rate = LinkRate {
             width: LinkWidth::X12,
             speed: LinkSpeed::Fdr10,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused() {
+    fn text_that_is_no_rate_is_refused() {
         assert_eq!(
             "4HDR".parse::<LinkRate>(),
             Err(ParseLinkError::Rate("4HDR".to_owned()))

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_hops_stay_at_home() {
+    fn a_path_without_hops_stays_at_its_node() {
         let mut smp = request(&[]);
         assert_eq!(originate(&mut smp), Step::Here);
         smp.make_response(Status::OK);

@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn never_draws_nothing() {
+    fn a_chance_of_zero_draws_no_number() {
         let mut rng = Rng::new(7);
         assert!(!rng.happens(Chance::NEVER));
         assert_eq!(rng.next_u64(), Rng::new(7).next_u64());
     }
 
     #[test]
-    fn what_is_no_probability_is_refused() {
+    fn values_outside_0_to_1_are_no_chance() {
         for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
             assert_eq!(Chance::new(bad), None);
         }

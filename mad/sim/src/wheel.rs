@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_comes_back() {
+    fn an_event_too_far_ahead_is_returned() {
         let mut wheel = Wheel::new();
         assert!(wheel.push(entry(1 << 40, 0)).is_ok());
         assert!(wheel.push(entry((1 << 40) + (SLOTS << SHIFT), 1)).is_err());

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_with_every_answer_to_its_maximum_while_round_trips_stay_flat() {
+    fn the_window_grows_with_every_answer_while_round_trips_stay_flat() {
         let mut window = window();
         answers(&mut window, 100, 100 * MICROSECOND);
         assert_eq!(window.size(), 132);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_when_nothing_waits_for_it_or_round_trips_rise() {
+    fn the_window_stays_without_waiting_requests_or_with_rising_round_trips() {
         let mut window = window();
         for _ in 0..1000 {
             window.answered(100 * MICROSECOND);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_it_grows_by_one_with_every_window_full() {
+    fn after_a_loss_the_window_grows_by_one_per_window_of_answers() {
         let mut window = window();
         window.lost(Time::from_nanos(1), Time::from_nanos(2));
         answers(&mut window, 16, 100 * MICROSECOND);

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_cut_wherever_the_room_ends() {
+    fn records_continue_in_the_next_room() {
         let mut source = Records::new((0..4u8).map(|value| [value; 5]));
         let mut got = Vec::new();
         for size in [3, 0, 9, 7, 7] {

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_print_what_they_know_and_what_they_do_not() {
+    fn masks_print_names_and_the_rest_in_hexadecimal() {
         assert_eq!(LinkSpeed::NONE.to_string(), "0");
         assert_eq!((LinkSpeed::SDR | LinkSpeed::QDR).to_string(), "SDR|QDR");
         assert_eq!(LinkSpeed(0x9).to_string(), "SDR|0x8");

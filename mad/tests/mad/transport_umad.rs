@@ -1,7 +1,7 @@
 //! The MAD device, as ibsim imitates it below libibumad.
 //!
-//! The tests named `inside_…` run in a process of their own with the simulator's library loaded
-//! before all others; they are ignored unless the test above each starts them there.
+//! The tests named `inside_…` run in a process of their own with the simulator's library preloaded;
+//! they are ignored unless the test above each starts them there.
 
 #![allow(clippy::print_stdout, reason = "tests say why they did nothing")]
 
@@ -20,7 +20,7 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use transport_ibsim::{Ibsim, available, inside};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Longer than anything takes that works.
+/// Longer than any working operation takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn request(method: Method, attribute: AttrId, tid: u32) -> SmpRequest {

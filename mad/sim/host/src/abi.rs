@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_what_the_header_makes_of_them() {
+    fn ioctl_numbers_match_the_kernel_header() {
         assert_eq!(REGISTER_AGENT, 0xC01C_1B01);
         assert_eq!(UNREGISTER_AGENT, 0x4004_1B02);
         assert_eq!(ENABLE_PKEY, 0x1B03);

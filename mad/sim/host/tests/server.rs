@@ -385,7 +385,7 @@ fn one_process_is_the_subnet_manager_at_a_time() {
 }
 
 #[test]
-fn what_cannot_be_had_is_said_why() {
+fn a_refused_hello_gets_an_error_and_a_reason() {
     let fabric = Fabric::new();
     let refused = |hello: &Hello, name: &str| {
         let (socket, errno, reason) = fabric.ask(hello, name);
@@ -413,7 +413,7 @@ fn what_cannot_be_had_is_said_why() {
 }
 
 #[test]
-fn who_talks_nonsense_is_shut_out_alone() {
+fn an_invalid_packet_closes_only_its_connection() {
     let fabric = Fabric::new();
     let device = Device::open(&fabric, "");
     let id = device.register(0x81, 1, 0, 0);
@@ -449,7 +449,7 @@ fn who_talks_nonsense_is_shut_out_alone() {
 }
 
 #[test]
-fn who_does_not_read_holds_up_nobody() {
+fn a_client_that_does_not_read_blocks_no_other() {
     const MANY: u64 = 3_000;
     let fabric = Fabric::new();
     let (lazy, keen) = (Device::open(&fabric, ""), Device::open(&fabric, ""));

@@ -192,14 +192,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_stand_in_the_order_of_their_habits() {
+    fn each_habit_finds_its_own_line() {
         for info in HABITS {
             assert_eq!(info.habit.info(), info);
         }
     }
 
     #[test]
-    fn no_name_means_two_things() {
+    fn names_of_habits_and_models_are_unique() {
         let mut names: Vec<_> = HABITS.iter().map(|info| info.name).collect();
         names.extend(MODELS.iter().map(|model| model.name));
         names.sort_unstable();

@@ -96,7 +96,7 @@ impl Source for Endless {
 }
 
 #[test]
-fn what_is_too_long_comes_back() {
+fn a_stream_beyond_the_longest_message_returns_too_long() {
     let (kernel, mut messenger) = post();
     let now = Time::ZERO;
     messenger

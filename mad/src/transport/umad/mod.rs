@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_whose_classes_another_process_has_is_passed_over() {
+    fn a_port_with_classes_in_use_is_skipped() {
         let taken = |local: &LocalPort| UmadError::Register {
             device: device(local),
             class: Class::SUBNET_DIRECTED,
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_never_becomes_none() {
+    fn a_short_timeout_rounds_up_to_a_millisecond() {
         assert_eq!(whole_milliseconds(Duration::ZERO), 0);
         assert_eq!(whole_milliseconds(Duration::from_nanos(1)), 1);
         assert_eq!(whole_milliseconds(Duration::from_millis(25)), 25);

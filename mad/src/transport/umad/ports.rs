@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_in_the_error() {
+    fn an_error_for_no_match_lists_the_ports() {
         let selector = UmadSelector {
             ca: Some("mlx5_7".to_owned()),
             port: None,

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn five_files_tell_what_changes_and_the_rest_stays_as_known() {
+    fn a_reading_takes_five_files_and_keeps_the_fixed_attributes() {
         let root = tree("read");
         let read = files(&root).read().unwrap();
         let expected = PortAttributes {

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_extension_takes_precedence_over_what_it_extends() {
+    fn an_extended_speed_takes_precedence() {
         let speed = active_speed;
         let (base, ext, ext2) = (LinkSpeed::QDR, LinkSpeedExt::NDR, LinkSpeedExt2::XDR);
         assert_eq!(speed(base, ext, ext2), Some(Speed::Xdr));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_on_the_box() {
+    fn data_rates_follow_line_coding() {
         let rate = |lanes, speed| LinkRate { lanes, speed }.data_mbps();
         assert_eq!(rate(4, Speed::Qdr), 32_000);
         assert_eq!(rate(4, Speed::Ndr), 400_000);

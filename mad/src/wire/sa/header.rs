@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shorter_than_a_header_is_none() {
+    fn bytes_shorter_than_a_header_are_none() {
         assert!(SaHeader::split(&[0; SA_HEADER_LEN - 1]).is_none());
         let (_, data) = SaHeader::split(&[0; SA_HEADER_LEN]).unwrap();
         assert!(data.is_empty());

@@ -1,4 +1,4 @@
-//! Packets of any kind in any order: nothing panics, nothing grows, everything ends.
+//! Packets of any kind in any order: no panic, no growth, and every transfer ends.
 
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ proptest! {
             }
             while rmpp.poll_failure().is_some() {}
         }
-        // Left alone, everything ends.
+        // Without further packets, every transfer ends.
         for _ in 0..1_000 {
             while rmpp.poll_transmit(now).is_some() {}
             let Some(next) = rmpp.next_deadline() else { break };

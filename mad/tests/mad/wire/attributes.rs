@@ -342,8 +342,8 @@ fn modifiers_are_put_together_and_taken_apart() {
     assert_eq!(MlnxExtPortInfo::modifier(port), 0xAB);
 }
 
-/// Capabilities and sizes belong to the switch; what follows from the groups of another manager
-/// does not stay.
+/// Capabilities and sizes belong to the switch and stay; the bits that forward by groups of another
+/// manager are cleared.
 #[test]
 fn disabled_ar_info_forwards_by_no_group_and_keeps_the_rest() {
     let all = ArInfo::from_data(&[0xFF; 64]);

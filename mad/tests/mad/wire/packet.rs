@@ -45,7 +45,7 @@ fn mad_header() {
     );
 }
 
-/// The fields of `table` with those that need a class of their own left out.
+/// The fields of `table` without those of other classes.
 fn without(table: &[FieldSpec], names: &[&str]) -> Vec<FieldSpec> {
     let keep = |field: &&FieldSpec| !names.contains(&field.name);
     table.iter().filter(keep).copied().collect()

@@ -1,4 +1,4 @@
-//! The records of the SA: views, field tables and components say the same.
+//! The records of the SA: views, field tables and components agree.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -29,8 +29,7 @@ fn check_record<R: Record>(accessors: &[Accessor]) {
     check_components::<R>();
 }
 
-/// Every component is a field of the record or of what is embedded in it, and they come in the
-/// order of both.
+/// Every component is a field of the record or of an embedded attribute, in the order of both.
 fn check_components<R: Record>() {
     let layout = fields::of_record(R::ID).unwrap();
     let own = layout.fields.iter().map(|field| (0, field));
@@ -334,8 +333,8 @@ fn service_record() {
     assert_eq!(record.service_name(), &[b'n'; 64]);
 }
 
-/// Whatever the bytes: the attribute in `R` is bytes `at..at + len` of it, and setting it changes
-/// those and no others.
+/// For any bytes: the attribute in `R` is bytes `at..at + len` of it, and setting it changes those
+/// and no others.
 fn check_embedded<R: Record>(
     at: usize,
     len: usize,

@@ -62,7 +62,7 @@ fn vendors_are_told_apart() {
 }
 
 #[test]
-fn what_no_kernel_registers_is_refused() {
+fn invalid_registrations_are_refused() {
     let mut layer = MadLayer::new();
     let file = layer.open();
     let good = sa(SERVES);
@@ -127,7 +127,7 @@ fn the_header_is_chosen_before_the_first_agent() {
 }
 
 #[test]
-fn a_response_goes_to_who_asked_and_to_nobody_else() {
+fn a_response_reaches_only_the_requesting_agent() {
     let mut world = World::new();
     let (server, serving) = world.agent(1, &sa(SERVES));
     let (one, id) = world.agent(0, &sa(0));
@@ -196,7 +196,7 @@ fn the_same_transaction_twice_is_refused_while_it_runs() {
 }
 
 #[test]
-fn what_has_no_answer_comes_back_after_its_retries() {
+fn an_unanswered_request_returns_after_its_retries() {
     let mut world = World::new();
     world.fate = Box::new(|_, _| 0);
     let (file, id) = world.agent(0, &sa(0));
@@ -220,7 +220,7 @@ fn what_has_no_answer_comes_back_after_its_retries() {
 }
 
 #[test]
-fn what_expects_no_answer_is_sent_and_forgotten() {
+fn a_send_without_timeout_is_not_pending() {
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(0));
     let send = Written {
@@ -237,7 +237,7 @@ fn what_expects_no_answer_is_sent_and_forgotten() {
 }
 
 #[test]
-fn a_get_that_nobody_serves_is_refused() {
+fn a_get_without_an_agent_is_refused() {
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(0));
     let ask = Written {
@@ -261,7 +261,7 @@ fn a_get_that_nobody_serves_is_refused() {
 }
 
 #[test]
-fn closing_forgets_what_was_asked() {
+fn closing_a_file_drops_its_pending_sends() {
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(0));
     let ask = Written {
@@ -282,7 +282,7 @@ fn closing_forgets_what_was_asked() {
 /// Another program uses a port later: the pending sends of the port's last program must not affect
 /// the new one's.
 #[test]
-fn no_agent_is_numbered_as_one_before() {
+fn a_new_layer_reuses_no_agent_number() {
     let mut layer = MadLayer::new();
     let mut numbers = Vec::new();
     for _ in 0..3 {

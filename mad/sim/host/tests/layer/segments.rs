@@ -100,7 +100,7 @@ impl Dice {
 }
 
 #[test]
-fn loss_and_doubling_cost_time_and_nothing_else() {
+fn messages_arrive_whole_despite_loss_and_duplication() {
     for seed in 1..200 {
         let (mut world, server, answer, tid) = asked(10);
         let mut dice = Dice(seed * 0x9E37_79B9);
@@ -119,7 +119,7 @@ fn loss_and_doubling_cost_time_and_nothing_else() {
 }
 
 #[test]
-fn what_is_never_acknowledged_comes_back() {
+fn an_unacknowledged_message_returns_after_its_retries() {
     let (mut world, server, answer, tid) = asked(2);
     world.fate = Box::new(|_, datagram| usize::from(is_data(datagram)));
     world.write(
@@ -137,7 +137,7 @@ fn what_is_never_acknowledged_comes_back() {
 }
 
 #[test]
-fn what_does_not_arrive_whole_is_given_up() {
+fn an_incomplete_message_is_aborted_after_40_s() {
     let (mut world, server, answer, tid) = asked(0);
     let mut seen = 0;
     world.fate = Box::new(move |_, datagram| {
@@ -157,7 +157,7 @@ fn what_does_not_arrive_whole_is_given_up() {
 }
 
 #[test]
-fn an_abort_ends_it_in_silence() {
+fn an_abort_ends_a_send_without_an_answer() {
     let (mut world, server, answer, tid) = asked(5);
     world.fate = Box::new(|_, datagram| usize::from(!is_data(datagram)));
     world.write(
@@ -181,7 +181,7 @@ fn an_abort_ends_it_in_silence() {
 /// An acknowledgement of a segment never sent, a window that is too small, an unknown type, another
 /// version.
 #[test]
-fn nonsense_is_answered_with_its_reason() {
+fn an_invalid_packet_is_aborted_with_its_status() {
     let cases = [
         ([2, 1, 0], 9, 70, 123),
         ([2, 1, 0], 5, 4, 122),
@@ -217,7 +217,7 @@ fn nonsense_is_answered_with_its_reason() {
 
 /// A request in segments whose answer is in segments, as for MultiPathRecord.
 #[test]
-fn both_ways_in_segments() {
+fn a_segmented_request_gets_a_segmented_answer() {
     const GET_MULTI: u8 = 0x14;
     let mut world = World::new();
     let (server, serving) = world.agent(1, &sa(1 << GET_MULTI));
@@ -249,7 +249,7 @@ fn both_ways_in_segments() {
 
 /// An agent without RMPP receives and sends segments unchanged.
 #[test]
-fn who_does_it_by_himself_gets_every_segment() {
+fn an_agent_without_kernel_rmpp_gets_every_segment() {
     for by_himself in [
         Registration {
             rmpp_version: 0,
@@ -302,7 +302,7 @@ fn who_does_it_by_himself_gets_every_segment() {
 }
 
 #[test]
-fn whatever_arrives_nothing_panics() {
+fn random_datagrams_do_not_panic() {
     let mut dice = Dice(42);
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(SERVES));
