@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn near_sorts_before_far() {
+    fn shorter_paths_sort_first() {
         let far = DirectedPath::from_hops(&[PortNum(1), PortNum(1)]).unwrap();
         let near = DirectedPath::from_hops(&[PortNum(36)]).unwrap();
         assert!(DirectedPath::new() < near && near < far);

@@ -95,7 +95,7 @@ pub enum SimError {
         /// The given value.
         value: f64,
     },
-    /// A value of the configuration is outside what the attributes can hold.
+    /// A value of the configuration is out of range for its attribute.
     #[error("configuration: {field} is {value}, expected {expected}")]
     Config {
         /// The field of [`SimConfig`](crate::SimConfig).

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn both_heaps_are_one_order() {
+    fn packets_and_other_events_share_one_order() {
         let mut queue = EventQueue::new();
         let at = Time::from_nanos;
         let up = |port| Event::LinkUp {

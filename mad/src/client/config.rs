@@ -89,7 +89,7 @@ impl Default for ClientConfig {
     ///   requests.
     /// * Timeouts from 25 ms to 1 s, 100 ms before anything is known: 25 ms are 25 slow answers and
     ///   longer than a scheduler delays this process, but a lost SMP costs little more than
-    ///   noticing it; a switch whose processor boots, or programs tables, is deaf for up to
+    ///   noticing it; a switch whose processor boots, or programs tables, is silent for up to
     ///   seconds, which six retries with doubled timeouts outlast (25, 50, 100, 200, 400, 800, 1000
     ///   ms: 2.6 s in all). A timeout that was too short harms little, because an answer to an
     ///   earlier attempt counts as well and lifts the estimate.

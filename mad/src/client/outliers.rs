@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn where_most_answers_are_late_they_say_something_of_the_fabric() {
+    fn mostly_late_answers_are_evidence_about_the_fabric() {
         let config = ClientConfig::default();
         let mut outliers = Outliers::new(&config);
         assert!(outliers.answered(1, SLOW, true, None, &config, at(1)));

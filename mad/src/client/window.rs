@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_before_a_halving_are_part_of_it() {
+    fn losses_of_attempts_before_a_halving_halve_only_once() {
         let mut window = window();
         let [sent, now, later] = [10, 20, 30].map(Time::from_nanos);
         window.lost(sent, now);

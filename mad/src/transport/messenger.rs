@@ -62,7 +62,7 @@ pub enum NotSent {
 /// The work that [`Messenger::transmit`] left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// Nothing before something arrives, or the next deadline.
+    /// No work before the next inbound event or deadline.
     Nothing,
     /// More datagrams or parts: call it again, after handling inbound messages.
     More,
@@ -245,7 +245,7 @@ impl Messenger {
             })
     }
 
-    /// When [`Messenger::handle_deadline`] has something to do next.
+    /// The next time to call [`Messenger::handle_deadline`].
     pub fn next_deadline(&self) -> Option<Time> {
         match &self.way {
             Way::Here { rmpp, held } => {

@@ -69,7 +69,7 @@ fn exchange(
 }
 
 #[test]
-fn nodes_answer() {
+fn nodes_of_ibsim_answer_requests() {
     if available() {
         let sim = Ibsim::start();
         sim.spawn("Hca1", "transport_umad::inside_nodes_answer")
@@ -114,7 +114,7 @@ fn inside_nodes_answer() {
 }
 
 #[test]
-fn the_is_sm_bit_is_set_as_long_as_it_is_wanted() {
+fn is_sm_can_be_set_and_survives_reopening() {
     if available() {
         let sim = Ibsim::start();
         sim.spawn("Hca1", "transport_umad::inside_is_sm_and_reopening")
@@ -155,7 +155,7 @@ fn inside_is_sm_and_reopening() {
 
 /// The port's state is read a few times meanwhile.
 #[test]
-fn a_port_that_is_there_stays_open_while_its_state_is_read() {
+fn a_port_stays_open_while_its_state_is_read() {
     if available() {
         let sim = Ibsim::start();
         sim.spawn("Hca1", "transport_umad::inside_stays_open")

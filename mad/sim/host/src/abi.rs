@@ -56,8 +56,8 @@ pub struct UserMadHeader {
 /// The length of [`UserMadHeader`] in bytes.
 pub const HEADER_LEN: usize = size_of::<UserMadHeader>();
 
-/// Its length for programs that did not enable P_Keys ([`ENABLE_PKEY`]): `struct
-/// ib_user_mad_hdr_old`.
+/// Its length for programs that did not enable P_Keys ([`ENABLE_PKEY`]):
+/// `struct ib_user_mad_hdr_old`.
 pub const OLD_HEADER_LEN: usize = 56;
 
 const _: () = assert!(HEADER_LEN == 64);

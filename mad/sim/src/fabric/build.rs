@@ -18,7 +18,7 @@ use crate::error::SimError;
 use crate::personality::{Habit, Personality, PortFields};
 use crate::rng::Chance;
 
-/// The rate of the ports of a node without a cable that says more: 4x HDR.
+/// The rate of a node's ports if none of its cables has a rate: 4x HDR.
 pub(crate) const USUAL: (netlist::LinkWidth, LinkSpeed) = (netlist::LinkWidth::X4, LinkSpeed::Hdr);
 
 /// NeighborMTU after power-on: 256 bytes, the minimum, so that data is lost if a manager forgets

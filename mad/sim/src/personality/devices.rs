@@ -35,8 +35,8 @@ type Mishandles = fn(PortFields) -> Personality;
 
 /// The key of the devices in a specification.
 const KEY: &str = "devices=";
-/// The fields of PortInfo that a device of a mix can drop for good: those that traffic does not
-/// depend on.
+/// The fields of PortInfo that a device of a mix can drop for good: those without effect on
+/// traffic.
 const HARMLESS: [PortField; 4] = [
     PortField::MasterSmSl,
     PortField::HoqLife,
@@ -48,8 +48,8 @@ const ONE_IN_SHOWS_OLD: u64 = 6;
 
 impl Devices {
     /// Takes `devices=…` out of the specification of a fabric, a generator's or a file's name:
-    /// `ring:6,devices=mix:7`, `fabric.topo,devices=qib+slow-processor`. Returns what is left, and
-    /// the devices.
+    /// `ring:6,devices=mix:7`, `fabric.topo,devices=qib+slow-processor`. Returns the rest, and the
+    /// devices.
     ///
     /// # Errors
     /// A part of the value is neither a habit nor a model nor a field's name.

@@ -63,7 +63,7 @@ fn set_p_keys(hand: &mut Hand, hops: &[u8], keys: &[u16]) {
 }
 
 #[test]
-fn a_datagram_is_let_in_by_its_partition() {
+fn a_datagram_needs_a_common_partition() {
     let mut hand = hand();
     hand.program();
     let there = hand.sim.attach(H2, PortNum(1)).unwrap();

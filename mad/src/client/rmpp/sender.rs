@@ -121,7 +121,7 @@ impl Sender {
         self.control.take()
     }
 
-    /// Whether [`Sender::poll_transmit`] has something.
+    /// Whether the window allows another segment.
     pub(super) fn can_send(&self) -> bool {
         let next = self.sent.saturating_add(1);
         let limit = self

@@ -184,7 +184,7 @@ impl Transfers {
         self.timers.first().map(|&(time, _)| time)
     }
 
-    /// The first transfer with something due at `now`.
+    /// The first transfer with a timer due at `now`.
     pub(super) fn due(&self, now: Time) -> Option<TransactionKey> {
         let &(time, key) = self.timers.first()?;
         (time <= now).then_some(key)

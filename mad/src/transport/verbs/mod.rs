@@ -39,9 +39,9 @@ pub struct Device {
 pub struct DevicePort {
     /// Its number.
     pub port: PortNum,
-    /// The PortState of the link.
+    /// Whether its link is InfiniBand rather than Ethernet.
     pub infiniband: bool,
-    /// What the link lets through.
+    /// The PortState of the link.
     pub state: PortState,
     /// The base LID.
     pub lid: Lid,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_the_device_says_so() {
+    fn an_unknown_device_is_an_error() {
         let devices = list_devices().unwrap();
         assert!(devices.iter().all(|device| device.name != "absent0"));
         let error = watch("absent0", PortNum(1), Box::new(|_| {})).unwrap_err();

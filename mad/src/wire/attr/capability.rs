@@ -29,9 +29,9 @@ bit_mask! {
         IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED = 0x0000_1000 "IsP_KeySwitchExternalPortTrapSupported",
         /// There is a CableInfo.
         IS_CABLE_INFO_SUPPORTED = 0x0000_2000 "IsCableInfoSupported",
-        /// LinkSpeedExtActive, -Supported and -Enabled mean something.
+        /// LinkSpeedExtActive, -Supported and -Enabled are valid.
         IS_EXTENDED_SPEEDS_SUPPORTED = 0x0000_4000 "IsExtendedSpeedsSupported",
-        /// CapabilityMask2 means something.
+        /// CapabilityMask2 is valid.
         IS_CAPABILITY_MASK2_SUPPORTED = 0x0000_8000 "IsCapabilityMask2Supported",
         /// Communication management is answered.
         IS_COMMUNICATION_MANAGEMENT_SUPPORTED = 0x0001_0000 "IsCommunicationManagementSupported",
@@ -86,7 +86,7 @@ bit_mask! {
         IS_LINK_SPEED_HDR_SUPPORTED = 0x0020 "IsLinkSpeedHDRSupported",
         /// NDR is possible.
         IS_LINK_SPEED_NDR_SUPPORTED = 0x0400 "IsLinkSpeedNDRSupported",
-        /// LinkSpeedExtActive2, -Supported2 and -Enabled2 mean something.
+        /// LinkSpeedExtActive2, -Supported2 and -Enabled2 are valid.
         IS_EXTENDED_SPEEDS2_SUPPORTED = 0x0800 "IsExtendedSpeeds2Supported",
         /// XDR is possible.
         IS_LINK_SPEED_XDR_SUPPORTED = 0x1000 "IsLinkSpeedXDRSupported",

@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_packets_are_survived(steps in prop::collection::vec(step(), 1..200)) {
+    fn any_packets_end_without_panic_or_growth(steps in prop::collection::vec(step(), 1..200)) {
         let config = RmppConfig { max_transactions: 5, max_per_client: 3, ..RmppConfig::default() };
         let mut rmpp = Rmpp::new(config);
         let mut now = Time::ZERO;

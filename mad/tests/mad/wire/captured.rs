@@ -138,7 +138,7 @@ fn assert_builds<A: Attribute + std::fmt::Debug>(captured: &str, build: impl FnO
 }
 
 #[test]
-fn node_info() {
+fn setters_build_the_captured_node_info() {
     assert_builds(data::NODE_INFO_OF_CA, |info: &mut NodeInfo| {
         info.set_base_version(1)
             .set_class_version(1)
@@ -166,14 +166,14 @@ fn node_info() {
 }
 
 #[test]
-fn node_description() {
+fn the_captured_description_is_its_text() {
     let captured: [u8; 64] = bytes(data::NODE_DESCRIPTION);
     assert_eq!(NodeDescription::from_data(&captured).text(), b"Switch1");
     assert_eq!(NodeDescription::new(b"Switch1").as_data(), &captured);
 }
 
 #[test]
-fn switch_info() {
+fn setters_build_the_captured_switch_info() {
     assert_builds(data::SWITCH_INFO, |info: &mut SwitchInfo| {
         info.set_linear_fdb_cap(0x7800)
             .set_multicast_fdb_cap(0x0400)
@@ -186,7 +186,7 @@ fn switch_info() {
 }
 
 #[test]
-fn port_info_of_an_active_port() {
+fn setters_build_the_captured_port_info() {
     assert_builds(data::PORT_INFO_OF_CA, |info: &mut PortInfo| {
         info.set_gid_prefix(0xFE80_0000_0000_0000)
             .set_lid(Lid(1))

@@ -26,7 +26,7 @@ macro_rules! header_accessors {
 }
 
 #[test]
-fn mad_header() {
+fn mad_header_accessors_match_the_field_table() {
     check_layout(24, HEADER);
     check(
         MAD_LEN,
@@ -52,7 +52,7 @@ fn without(table: &[FieldSpec], names: &[&str]) -> Vec<FieldSpec> {
 }
 
 #[test]
-fn smp() {
+fn smp_accessors_match_the_field_table() {
     let both = [SMP, DIRECTED].concat();
     check_layout(MAD_LEN, &both);
     check(

@@ -305,7 +305,7 @@ macro_rules! service_data {
 }
 
 #[test]
-fn service_record() {
+fn service_record_accessors_match_the_field_table() {
     let mut all = Vec::from(accessors! { ServiceRecord, view, Record::as_bytes;
         "ServiceID": service_id, set_service_id;
         "ServiceGID": service_gid, set_service_gid;
@@ -505,7 +505,7 @@ macro_rules! header_accessors {
 }
 
 #[test]
-fn rmpp_header() {
+fn rmpp_accessors_match_the_field_table() {
     check_layout(36, RMPP);
     let accessors = header_accessors! { rmpp;
         "RMPPVersion": version, set_version;
@@ -523,7 +523,7 @@ fn rmpp_header() {
 }
 
 #[test]
-fn sa_header() {
+fn sa_accessors_match_the_field_table() {
     check_layout(56, SA);
     check_layout(SA_HEADER_LEN, &[fields::HEADER, RMPP, SA].concat());
     let accessors = accessors! { SaHeader, split, SaHeader::as_bytes;

@@ -31,7 +31,7 @@ pub(super) struct World {
     put_on: usize,
     /// How often a datagram arrives: 1 without faults.
     pub(super) fate: Fate,
-    /// What programs can read, by host.
+    /// The unread messages of programs, by host.
     pub(super) read: [Vec<(FileId, Delivery)>; 2],
     /// Every datagram that was put on the wire, by sender.
     pub(super) sent: [Vec<Datagram>; 2],
