@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn a_probe_ends_with_any_table(lft in prop::collection::vec(0u8..6, 64), lid in 0u16..70, sl: u8) {
+    fn a_probe_always_ends(lft in prop::collection::vec(0u8..6, 64), lid in 0u16..70, sl: u8) {
         let mut hand = common::hand();
         hand.program();
         for hops in [&[1][..], &[1, 2]] {
